@@ -1,0 +1,170 @@
+"""Descriptions of figures: what to draw, with labels, units and intervals.
+
+A study returns these; the report draws each one twice, as a PNG and on the interactive page.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What every figure has.
+
+    Attributes:
+        id: file name of the PNG and anchor on the page.
+        title: what is seen, in a few words.
+        caption: how to read it, in a sentence or three.
+    """
+
+    id: str
+    title: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line with an optional band.
+
+    Attributes:
+        label: legend entry.
+        x: abscissae ``[point]``.
+        y: ordinates ``[point]``.
+        low, high: ends of the interval at each point, or None.
+        dashed: for predictions.
+    """
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes with curves.
+
+    Attributes:
+        title: what is plotted.
+        x_label, y_label: axis labels with units.
+        curves: the lines.
+        marks: (x, label) of vertical lines, such as stage boundaries.
+        log_x, log_y: logarithmic axes.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    marks: Sequence[tuple[float, str]] = ()
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Curves(Figure):
+    """Panels of lines."""
+
+    panels: Sequence[Panel]
+
+
+@dataclass(frozen=True)
+class MatrixMovie(Figure):
+    """Matrices that change over steps, with a step slider; panels side by side share steps and colours.
+
+    Attributes:
+        steps: the step of each frame.
+        frames: panel label -> ``[frame, row, column]``.
+        row_label, column_label, value_label: what the axes and colours are, with units.
+        low, high: ends of the colour scale.
+    """
+
+    steps: Sequence[int]
+    frames: dict[str, np.ndarray]
+    row_label: str
+    column_label: str
+    value_label: str
+    low: float = 0.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True)
+class Agreement(Figure):
+    """Predictions against measurements, one row an identity.
+
+    Attributes:
+        labels: names of the rows.
+        predicted: ``[row]``.
+        measured: ``[row]``.
+        low, high: ends of the measurement's interval, ``[row]``.
+        tolerance: half-width accepted around the prediction, ``[row]``.
+    """
+
+    labels: Sequence[str]
+    predicted: np.ndarray
+    measured: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    tolerance: np.ndarray
+
+
+@dataclass(frozen=True)
+class Bars(Figure):
+    """Groups of bars with intervals.
+
+    Attributes:
+        groups: names along the axis.
+        series: legend label -> (value, low, high), each ``[group]``; NaN leaves a gap.
+        y_label: what is measured, with units.
+        references: (value, label) of horizontal lines.
+    """
+
+    groups: Sequence[str]
+    series: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
+    y_label: str
+    references: Sequence[tuple[float, str]] = ()
+
+
+@dataclass(frozen=True)
+class ImageGrids(Figure):
+    """Grids of small colour images, one grid a panel.
+
+    Attributes:
+        panels: panel label -> images ``[image, height, width, 3]`` with values in [0, 1].
+    """
+
+    panels: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Heatmaps(Figure):
+    """Static matrices side by side with one colour scale.
+
+    Attributes:
+        panels: panel label -> ``[row, column]``.
+        row_label, column_label, value_label: what the axes and colours are, with units.
+    """
+
+    panels: dict[str, np.ndarray]
+    row_label: str
+    column_label: str
+    value_label: str
+
+
+@dataclass(frozen=True)
+class Scatters(Figure):
+    """Points in the plane, coloured by class, one panel for each set.
+
+    Attributes:
+        panels: panel label -> positions ``[point, 2]``.
+        classes: panel label -> class index ``[point]``.
+        class_names: names of the classes.
+    """
+
+    panels: dict[str, np.ndarray]
+    classes: dict[str, np.ndarray]
+    class_names: Sequence[str]

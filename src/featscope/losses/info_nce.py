@@ -1,0 +1,52 @@
+"""InfoNCE with stop-gradient on the keys (Wen & Li 2021, equations 2.1 and 2.2)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featscope.options import require
+
+
+@dataclass(frozen=True)
+class InfoNCE:
+    """-τ log( e^{<f⁺, f⁺⁺>/τ} / (e^{<f⁺, f⁺⁺>/τ} + Σ_s e^{<f⁺, f_s>/τ}) ), averaged over anchors.
+
+    Similarities are inner products of unnormalised representations. Gradients flow through the anchors only;
+    the leading τ makes them free of 1/τ.
+
+    Attributes:
+        temperature: τ.
+    """
+
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self, "temperature", self.temperature > 0, "> 0")
+
+    def logits(
+        self,
+        anchor: Float[Tensor, "*replica anchor neuron"],
+        positive: Float[Tensor, "*replica anchor neuron"],
+        negatives: Float[Tensor, "*replica negative neuron"],
+    ) -> Float[Tensor, "*replica anchor keys"]:
+        """Similarities over τ, the positive's first; all anchors of a replica share its negatives."""
+        keys = stop_gradient(positive), stop_gradient(negatives)
+        to_positive = (anchor * keys[0]).sum(-1, keepdim=True)
+        return torch.cat([to_positive, anchor @ keys[1].mT], dim=-1) / self.temperature
+
+    def __call__(
+        self,
+        anchor: Float[Tensor, "*replica anchor neuron"],
+        positive: Float[Tensor, "*replica anchor neuron"],
+        negatives: Float[Tensor, "*replica negative neuron"],
+    ) -> Float[Tensor, "*replica"]:
+        """The loss of each replica, in nats times τ."""
+        logits = self.logits(anchor, positive, negatives)
+        return self.temperature * (logits.logsumexp(-1) - logits[..., 0]).mean(-1)
+
+
+def stop_gradient(keys: Tensor) -> Tensor:
+    """StopGrad: the keys as constants."""
+    return keys.detach()

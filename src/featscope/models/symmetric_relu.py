@@ -1,0 +1,65 @@
+"""One hidden layer of symmetrised ReLU neurons (Wen & Li 2021, Section 2.2)."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featscope.options import require
+from featscope.streams import Draws
+
+
+def soft_threshold(
+    u: Float[Tensor, "*replica batch neuron"], threshold: Float[Tensor, "*replica neuron"]
+) -> Float[Tensor, "*replica batch neuron"]:
+    """ReLU(u - b) - ReLU(-u - b): zero on [-b, b] and shrunk by b outside, an odd function of u.
+
+    Args:
+        u: pre-activations.
+        threshold: b >= 0, one for each neuron.
+    """
+    b = threshold.unsqueeze(-2)
+    return u - torch.clamp(u, -b, b)
+
+
+@dataclass(frozen=True)
+class SymmetricReLU:
+    """A layer of symmetrised ReLU neurons without output layer or normalisation.
+
+    Attributes:
+        width: number of neurons, m. The paper's m = d^1.01 leaves most features without a lucky neuron at
+            reachable d; 6 to 10 times d works.
+        init_norm: expected norm of a neuron's initial weights, σ0 √d1.
+    """
+
+    width: int = 256
+    init_norm: float = 0.05
+
+    def __post_init__(self) -> None:
+        require(self, "width", self.width >= 1, ">= 1")
+        require(self, "init_norm", self.init_norm > 0, "> 0")
+
+    def build(self, input_dim: int, draws: Draws) -> "SymmetricReLUNetwork":
+        """A network a replica with w_i ~ N(0, σ0² I) and b_i = 0."""
+        return SymmetricReLUNetwork(draws.normal(self.width, input_dim) * (self.init_norm / sqrt(input_dim)))
+
+
+class SymmetricReLUNetwork(nn.Module):
+    """h_i(x) = ReLU(<w_i, x> - b_i) - ReLU(-<w_i, x> - b_i) for a stack of replicas.
+
+    Only the weights are trained; the biases are a buffer that a rule such as `BiasSchedule` sets.
+    At b = 0 the network is linear.
+    """
+
+    bias: Float[Tensor, "*replica neuron"]
+
+    def __init__(self, weight: Float[Tensor, "*replica neuron input"]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.register_buffer("bias", torch.zeros_like(weight[..., 0]))
+
+    def forward(self, x: Float[Tensor, "*replica batch input"]) -> Float[Tensor, "*replica batch neuron"]:
+        """The representation f(x)."""
+        return soft_threshold(x @ self.weight.mT, self.bias)

@@ -1,0 +1,32 @@
+"""Checks of options, and the error that a wrong one raises."""
+
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A wrong option. The message names the field, its value, what is allowed and the cure (exit code 2)."""
+
+
+class MissingExtraError(ImportError):
+    """A part was used whose optional dependencies are not installed."""
+
+    def __init__(self, part: str, extra: str) -> None:
+        super().__init__(f"{part} needs the extra '{extra}': pip install 'featscope[{extra}]'")
+
+
+def require(config: Any, field: str, condition: bool, allowed: str, cure: str = "") -> None:
+    """Raise `ConfigError` unless ``condition`` holds for ``config.field``.
+
+    Args:
+        config: the config dataclass being checked.
+        field: name of the offending field.
+        condition: whether its value is acceptable.
+        allowed: the allowed range, in words or as an interval such as ``"> 0"``.
+        cure: what to do about it, where the range alone does not say.
+    """
+    if not condition:
+        hint = f" {cure}" if cure else ""
+        raise ConfigError(
+            f"{type(config).__name__}.{field} = {getattr(config, field)!r} is out of range: "
+            f"allowed is {allowed}.{hint}"
+        )

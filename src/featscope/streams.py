@@ -1,0 +1,85 @@
+"""Random draws that are addressed, not consumed.
+
+A draw is a function of (seed, replica, purpose, step). Replica 3 sees the same numbers alone, among 8 or
+among 64, in one program or in shards, and after a resume; no draw shifts another.
+
+On the CPU the address is hashed to the 32-bit seed that torch's Mersenne Twister takes: among n addresses
+about n²/2³³ pairs share a batch (0.1 pairs in a run of 30,000). On CUDA all 64 bits are used. The two devices
+draw different numbers from one address.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+_BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
+
+
+def _key(seed: int, replica: int, purpose: bytes, step: int) -> int:
+    address = struct.pack("<qqq", seed, replica, step) + purpose
+    return int.from_bytes(blake2b(address, digest_size=8).digest(), "little")
+
+
+class Draws:
+    """The draws at one address: one generator a replica; successive calls go on along the same stream."""
+
+    def __init__(self, keys: Sequence[int], device: torch.device) -> None:
+        self.device = device
+        self.replicas = len(keys)
+        self._generators = []
+        for key in keys:
+            generator = torch.Generator(device)
+            generator.manual_seed(key if device.type != "cpu" else key & 0xFFFFFFFF)
+            self._generators.append(generator)
+
+    def _fill(self, out: Tensor, fill: Callable[[Tensor, torch.Generator], object]) -> Tensor:
+        for replica, generator in zip(out, self._generators, strict=True):
+            fill(replica, generator)
+        return out
+
+    def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        return torch.empty(self.replicas, *shape, dtype=dtype, device=self.device)
+
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
+        """Standard normals of shape ``[replica, *shape]``."""
+        return self._fill(self._empty(shape, dtype), lambda out, g: out.normal_(generator=g))
+
+    def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
+        """Uniforms on [0, 1) of shape ``[replica, *shape]``."""
+        return self._fill(self._empty(shape, dtype), lambda out, g: out.uniform_(generator=g))
+
+    def fair_bits(self, *shape: int) -> Bool[Tensor, "replica ..."]:
+        """Independent fair coins of shape ``[replica, *shape]``, eight from each random byte."""
+        *rows, last = shape
+        packed = self._empty((*rows, -(-last // 8)), torch.uint8)
+        self._fill(packed, lambda out, g: out.random_(0, 256, generator=g))
+        return (packed.unsqueeze(-1) & _BITS.to(self.device)).bool().flatten(-2)[..., :last]
+
+    def choice(self, population: int, count: int) -> Tensor:
+        """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""
+        picks = [torch.randperm(population, generator=g, device=self.device)[:count] for g in self._generators]
+        return torch.stack(picks)
+
+
+class Streams:
+    """All random draws of some replicas of one experiment.
+
+    Args:
+        seed: the experiment's seed, any integer below 2⁶³.
+        replicas: the replicas' own numbers; shard [4..7] of 8 replicas passes ``range(4, 8)``.
+        device: where the draws are made.
+    """
+
+    def __init__(self, seed: int, replicas: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.seed = seed
+        self.replicas = tuple(replicas)
+        self.device = torch.device(device)
+
+    def at(self, purpose: str, step: int = 0) -> Draws:
+        """The draws for ``purpose`` at ``step``: the same numbers at every call."""
+        name = purpose.encode()
+        return Draws([_key(self.seed, r, name, step) for r in self.replicas], self.device)

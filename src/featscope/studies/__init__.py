@@ -1,0 +1,1 @@
+"""Studies: a config, its arms, what is watched, the claims and the figures. One study a module."""

@@ -1,0 +1,81 @@
+"""What a study is."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+import xarray as xr
+
+from featscope.claims import Claim
+from featscope.figures import Figure
+from featscope.streams import Streams
+from featscope.training import Experiment, Measurement
+
+Assay = Callable[[Experiment], Mapping[str, Measurement]]
+Runs = Mapping[str, xr.Dataset]
+"""Arm name -> what was measured on it, with dimensions ``replica``, ``step`` and those of the measurements."""
+
+S = TypeVar("S", bound="Study")
+
+
+@dataclass(frozen=True)
+class Arm(Generic[S]):
+    """One way of training within a study.
+
+    Attributes:
+        name: short name.
+        config: the study with this arm's own settings; it builds and watches the experiment.
+        about: what is different here, in one sentence.
+        control: whether claims must not hold here.
+        stop_at: name of an event after which training may stop (in all replicas).
+        at_start: measurements made once, before the first step.
+        at_end: measurements made once, after the last step.
+    """
+
+    name: str
+    config: S
+    about: str
+    control: bool = False
+    stop_at: str | None = None
+    at_start: Sequence[Assay] = ()
+    at_end: Sequence[Assay] = ()
+
+
+class Study:
+    """Base of all studies: a frozen dataclass whose fields are the study's options.
+
+    A study says which arms it has, how to build one (`build`), what to measure on the way (`watch`), and what
+    follows from the measurements (`claims`, `figures`, `headline`). It trains nothing itself.
+
+    The field ``steps`` is the length of training, ``probe_every`` the spacing of measurements in steps.
+    """
+
+    steps: int
+    probe_every: int
+    default_replicas: ClassVar[int] = 8
+    max_shard: ClassVar[int | None] = None
+    """Most replicas that one experiment may hold; None for no limit."""
+
+    def arms(self) -> Sequence[Arm]:
+        """The arms, in the order of the story."""
+        raise NotImplementedError
+
+    def build(self, streams: Streams) -> Experiment:
+        """The experiment for the replicas of ``streams``, before its first step."""
+        raise NotImplementedError
+
+    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
+        """What to measure during training."""
+        raise NotImplementedError
+
+    def claims(self, runs: Runs) -> Iterable[Claim]:
+        """The verdicts, by arithmetic on what was measured."""
+        raise NotImplementedError
+
+    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
+        """The figures, in the order of the story; the first is shown beside the verdicts."""
+        raise NotImplementedError
+
+    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
+        """What was found, in one sentence."""
+        raise NotImplementedError

@@ -1,0 +1,23 @@
+"""The step loop: objectives, optimizers, rules between steps, and the record of what was measured."""
+
+from featscope.training.experiment import DivergedError, Experiment
+from featscope.training.loop import probe_steps, train
+from featscope.training.objectives import Contrastive, Supervised
+from featscope.training.optimizers import SGD, TorchOptimizer
+from featscope.training.record import Measurement, Record
+from featscope.training.rules import BiasSchedule, FirstTime
+
+__all__ = [
+    "SGD",
+    "BiasSchedule",
+    "Contrastive",
+    "DivergedError",
+    "Experiment",
+    "FirstTime",
+    "Measurement",
+    "Record",
+    "Supervised",
+    "TorchOptimizer",
+    "probe_steps",
+    "train",
+]

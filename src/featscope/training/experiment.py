@@ -1,0 +1,91 @@
+"""What one arm trains: a source of data, a learner, an objective, an optimizer and rules between steps."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from featscope.streams import Draws, Streams
+
+Objective = Callable[[nn.Module, Any, Draws], Float[Tensor, "replica"]]
+"""(learner, source, draws) -> the loss of each replica on a batch drawn from ``draws``."""
+
+
+class DivergedError(ArithmeticError):
+    """Training produced a value that is not finite (exit code 3)."""
+
+    def __init__(self, quantity: str, step: int, replica: int) -> None:
+        super().__init__(f"{quantity} of replica {replica} is not finite at step {step}")
+        self.quantity, self.step, self.replica = quantity, step, replica
+
+
+class Experiment(nn.Module):
+    """Some replicas of one arm in training. Everything that changes is in its ``state_dict``.
+
+    Args:
+        source: samples data and knows the true features (``source.sample(draws, count)``).
+        learner: the network; its first axis is the replica.
+        objective: the loss of a fresh batch, one value a replica. If it is a module (a head, say) its
+            parameters are trained too.
+        optimizer: builds a `torch.optim.Optimizer` from parameters.
+        rules: modules called as ``rule(experiment, step)`` after each step, in order.
+        streams: the replicas' random streams.
+    """
+
+    def __init__(
+        self,
+        source: nn.Module,
+        learner: nn.Module,
+        objective: Objective,
+        optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
+        rules: Sequence[nn.Module],
+        streams: Streams,
+    ) -> None:
+        super().__init__()
+        self.source = source
+        self.learner = learner
+        self.objective = objective
+        self.rules = nn.ModuleList(rules)
+        self.streams = streams
+        self.to(streams.device)
+        self.optimizer = optimizer([p for p in self.parameters() if p.requires_grad])
+
+    def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
+        """Each replica's loss on a batch from ``draws``."""
+        return self.objective(self.learner, self.source, draws)
+
+    def advance(self, step: int) -> Float[Tensor, "replica"]:
+        """One training step. Returns the loss before the update.
+
+        Raises:
+            DivergedError: a loss is not finite; the weights are left as they were.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(self.streams.at("batch", step))
+        self._require_finite("the loss", loss.detach(), step)
+        loss.sum().backward()  # replicas share no parameter, so the gradient of the sum separates
+        self.optimizer.step()
+        with torch.no_grad():
+            for rule in self.rules:
+                rule(self, step + 1)
+        return loss.detach()
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """The step at which each event that a rule watches for first happened; -1 where it has not."""
+        found: dict[str, Tensor] = {}
+        for rule in self.rules:
+            found |= rule.events()
+        return found
+
+    def require_finite_parameters(self, step: int) -> None:
+        """Raise `DivergedError` if any trained parameter is not finite."""
+        for name, parameter in self.named_parameters():
+            self._require_finite(name, parameter.detach(), step)
+
+    def _require_finite(self, quantity: str, values: Tensor, step: int) -> None:
+        if not bool(torch.isfinite(values.sum())):
+            bad = ~torch.isfinite(values).flatten(1).all(1) if values.ndim > 1 else ~torch.isfinite(values)
+            if bad.any():
+                raise DivergedError(quantity, step, self.streams.replicas[int(bad.nonzero()[0, 0])])

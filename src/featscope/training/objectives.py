@@ -1,0 +1,78 @@
+"""How the loss of one step comes about: draw a batch, make views, compare."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from featscope.losses import InfoNCE
+from featscope.options import require
+from featscope.streams import Draws
+from featscope.views import RandomMask, SameSample
+
+
+@dataclass(frozen=True)
+class Contrastive:
+    """Contrast each anchor's other view with fresh samples (Wen & Li 2021, Section 2.2 and Appendix A.1).
+
+    Negatives are not augmented (Remark 2.4) and shared by the anchors of a batch, where the paper draws a
+    set for each anchor.
+
+    Attributes:
+        view: makes the positive pair.
+        loss: compares them.
+        anchors: anchors in a batch, K.
+        negatives: negatives in a batch, |N|.
+    """
+
+    view: RandomMask | SameSample = field(default_factory=RandomMask)
+    loss: InfoNCE = field(default_factory=InfoNCE)
+    anchors: int = 256
+    negatives: int = 256
+
+    def __post_init__(self) -> None:
+        require(self, "anchors", self.anchors >= 1, ">= 1")
+        require(self, "negatives", self.negatives >= 1, ">= 1")
+
+    def batch(self, source: Any, draws: Draws) -> tuple[Tensor, Tensor, Tensor]:
+        """Anchors, positives and negatives, each ``[replica, count, input]``."""
+        x = source.sample(draws, self.anchors + self.negatives).x
+        anchor, positive = self.view(x[..., : self.anchors, :], draws)
+        return anchor, positive, x[..., self.anchors :, :]
+
+    def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
+        """The loss of each replica on a fresh batch."""
+        anchor, positive, negatives = self.batch(source, draws)
+        return self.loss(learner(anchor), learner(positive), learner(negatives))
+
+
+class Supervised(nn.Module):
+    """Logistic loss of a linear head on sign labels: supervised training of the same learner.
+
+    Args:
+        head: initial weights of the head.
+        labels: maps a sample to labels in {-1, 0, +1}; samples labelled 0 are left out.
+        samples: batch size.
+    """
+
+    def __init__(
+        self,
+        head: Float[Tensor, "replica neuron"],
+        labels: Callable[[Any], Float[Tensor, "replica batch"]],
+        samples: int,
+    ) -> None:
+        super().__init__()
+        self.head = nn.Parameter(head)
+        self.labels = labels
+        self.samples = samples
+
+    def forward(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
+        """Mean logistic loss over the labelled samples of a fresh batch, in nats."""
+        sample = source.sample(draws, self.samples)
+        y = self.labels(sample)
+        margin = y * torch.einsum("rbn,rn->rb", learner(sample.x), self.head)
+        return (softplus(-margin) * y.abs()).sum(-1) / y.abs().sum(-1)

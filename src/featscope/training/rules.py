@@ -1,0 +1,131 @@
+"""Rules applied between steps. A rule is a module: what it remembers is in its state and so in checkpoints."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from featscope.options import require
+
+
+class FirstTime(nn.Module):
+    """Remembers the first step at which a condition holds, for each replica.
+
+    Args:
+        name: name of the event.
+        condition: maps the experiment to one truth value a replica.
+        replicas: number of replicas.
+        every: steps between looks.
+    """
+
+    step: Int[Tensor, "replica"]
+
+    def __init__(self, name: str, condition: Callable[[Any], Bool[Tensor, "replica"]], replicas: int, every: int = 10):
+        super().__init__()
+        self.name, self.condition, self.every = name, condition, every
+        self.register_buffer("step", torch.full((replicas,), -1, dtype=torch.int64))
+
+    def forward(self, experiment: Any, step: int) -> None:
+        """Look, if it is time."""
+        if step % self.every == 0:
+            new = self.condition(experiment) & (self.step < 0)
+            self.step.masked_fill_(new, step)
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """The step of the event; -1 where it has not happened."""
+        return {self.name: self.step}
+
+
+@dataclass(frozen=True)
+class BiasSchedule:
+    """The three-stage bias schedule (Wen & Li 2021, Section 2.2 and Appendices C to E).
+
+    Stage I: b = 0, until the weights lie mostly in the feature space. Then b_i = reset √(2 log d/d) ||w_i||.
+    Stages II and III: b_i <- b_i (1 + max{growth η/d, ||w_i(t+1)||/||w_i(t)|| - 1}) while b_i is below its cap.
+    Stage III begins, for the books only, when some ||w_i||² has grown d-fold since Stage I.
+
+    reset = growth = 1 is the paper's own schedule. It kills every neuron at the sizes a computer reaches: the
+    threshold grows at rate η/d, a lucky weight at η(p(1 - b/α) - λ), and p = C_z log log d/d is not larger.
+
+    Attributes:
+        reset: factor on the threshold at the end of Stage I.
+        growth: factor on the minimum growth rate η/d.
+        cap_power: b_i may grow while b_i <= (log d)^cap_power / √d.
+        stage1_ends: what ends Stage I: "energy", the median over neurons of ||Mᵀw_i||²/||w_i||² reaches
+            ``feature_energy``; "norm", every ||w_i||² reaches ``norm_growth`` times its initial value.
+        feature_energy: threshold of "energy".
+        norm_growth: threshold of "norm"; the paper's Appendix A.2 gives 2 + O(c0).
+    """
+
+    reset: float = 0.6
+    growth: float = 0.3
+    cap_power: float = 2.0
+    stage1_ends: Literal["energy", "norm"] = "energy"
+    feature_energy: float = 0.8
+    norm_growth: float = 2.0
+
+    def __post_init__(self) -> None:
+        require(self, "reset", self.reset >= 0, ">= 0")
+        require(self, "growth", self.growth >= 0, ">= 0")
+        require(self, "feature_energy", 0 < self.feature_energy < 1, "between 0 and 1")
+        require(self, "norm_growth", self.norm_growth > 1, "> 1")
+
+    def build(self, weight: Float[Tensor, "replica neuron input"], features: int, lr: float) -> "BiasScheduleRule":
+        """The rule for a learner with initial weights ``weight``, d = ``features`` and step size η = ``lr``."""
+        return BiasScheduleRule(self, weight, features, lr)
+
+
+class BiasScheduleRule(nn.Module):
+    """`BiasSchedule` at work; needs ``experiment.learner.weight`` and ``.bias`` and ``experiment.source.dictionary``."""
+
+    stage: Int[Tensor, "replica"]
+    stage1_end: Int[Tensor, "replica"]
+    stage2_end: Int[Tensor, "replica"]
+    norm: Float[Tensor, "replica neuron"]
+    reference_norm: Float[Tensor, "replica neuron"]
+
+    def __init__(self, config: BiasSchedule, weight: Tensor, features: int, lr: float) -> None:
+        super().__init__()
+        self.config, self.features = config, features
+        self.minimum_growth = config.growth * lr / features
+        self.reset_ratio = config.reset * sqrt(2 * log(features) / features)
+        self.cap = log(features) ** config.cap_power / sqrt(features)
+        norm = weight.detach().norm(dim=-1)
+        never = torch.full(norm.shape[:1], -1, dtype=torch.int64)
+        self.register_buffer("stage", torch.ones_like(never))
+        self.register_buffer("stage1_end", never.clone())
+        self.register_buffer("stage2_end", never.clone())
+        self.register_buffer("norm", norm)
+        self.register_buffer("reference_norm", norm.clone())  # at the start, then at the end of Stage I
+
+    def forward(self, experiment: Any, step: int) -> None:
+        """Move the biases after a step, and the stages."""
+        weight, bias = experiment.learner.weight, experiment.learner.bias
+        norm = weight.norm(dim=-1)
+        grown = bias * (1 + (norm / self.norm - 1).clamp_min(self.minimum_growth))
+        bias.copy_(torch.where((bias > 0) & (bias <= self.cap), grown, bias))
+        if (self.stage == 1).any():
+            ending = (self.stage == 1) & self._stage1_is_over(experiment, norm)
+            bias.copy_(torch.where(ending[:, None], self.reset_ratio * norm, bias))
+            self.reference_norm.copy_(torch.where(ending[:, None], norm, self.reference_norm))
+            self.stage1_end.masked_fill_(ending, step)
+            self.stage.masked_fill_(ending, 2)
+        elif (self.stage == 2).any():
+            ending = (self.stage == 2) & (norm.square() >= self.features * self.reference_norm.square()).any(-1)
+            self.stage2_end.masked_fill_(ending, step)
+            self.stage.masked_fill_(ending, 3)
+        self.norm.copy_(norm)
+
+    def _stage1_is_over(self, experiment: Any, norm: Float[Tensor, "replica neuron"]) -> Bool[Tensor, "replica"]:
+        if self.config.stage1_ends == "norm":
+            return (norm.square() >= self.config.norm_growth * self.reference_norm.square()).all(-1)
+        aligned = (experiment.learner.weight @ experiment.source.dictionary).square().sum(-1)
+        return (aligned / norm.square()).median(-1).values >= self.config.feature_energy
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """T1 and T2; -1 where not reached."""
+        return {"stage1_end": self.stage1_end, "stage2_end": self.stage2_end}

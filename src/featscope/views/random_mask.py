@@ -1,0 +1,27 @@
+"""RandomMask: two views that share no coordinate (Wen & Li 2021, Definition 2.3)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featscope.streams import Draws
+
+
+@dataclass(frozen=True)
+class RandomMask:
+    """Split the coordinates of each sample at random: x⁺ = 2 D x and x⁺⁺ = 2 (I - D) x.
+
+    D is diagonal with independent fair 0/1 entries, drawn anew for each sample. The factor 2 keeps the mean:
+    E[x⁺ | x] = x. The halves share no noise coordinate, so noise cannot tell that they belong together; a
+    feature that is spread over many coordinates survives in both.
+    """
+
+    def __call__(
+        self, x: Float[Tensor, "replica batch input"], draws: Draws
+    ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
+        """The two views; their sum is 2 x."""
+        doubled = 2 * x
+        anchor = doubled.masked_fill(draws.fair_bits(*x.shape[1:]), 0)
+        return anchor, torch.sub(doubled, anchor, out=doubled)
