@@ -1,4 +1,4 @@
-"""A claim, and the arithmetic of its verdict."""
+"""Statements of theories, claims about them, and the arithmetic of a verdict."""
 
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from featscope.claims.intervals import LEVEL, interval_of_mean
+from featscope.claims.intervals import interval_of_mean
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
 Relation = Literal["=", "<=", ">="]
@@ -85,88 +85,69 @@ class Claim:
         return cls(**fields)
 
 
-def _claim(
-    relation: Relation,
-    id: str,
-    source: str,
-    statement: str,
-    measured: ArrayLike,
-    predicted: float,
-    *,
-    arm: str,
-    kind: Kind,
-    tolerance: float = 0.0,
-    expected: bool = True,
-    note: str = "",
-    level: float = LEVEL,
-) -> Claim:
-    samples = np.asarray(measured, dtype=np.float64)
-    if samples.ndim == 0:
-        mean, interval, n = float(samples), (float(samples), float(samples)), 1
-    else:
-        mean, interval, n = float(samples.mean()), interval_of_mean(samples, level), samples.size
-    return Claim(
-        id, source, statement, kind, arm, float(predicted), relation, tolerance, mean, interval, n, expected, note
-    )
+@dataclass(frozen=True)
+class Statement:
+    """What a theory says, before anything is measured. Its methods put it to the test.
 
+    ``measured`` is one value a replica ``[replica]``, or a single number for a deterministic quantity.
 
-def equals(
-    id: str,
-    source: str,
-    statement: str,
-    measured: ArrayLike,
-    predicted: float,
-    *,
-    arm: str,
-    tolerance: float,
-    kind: Kind = "identity",
-    expected: bool = True,
-    note: str = "",
-    level: float = LEVEL,
-) -> Claim:
-    """The claim that ``measured`` is ``predicted`` up to ``tolerance``.
-
-    ``measured`` is one value a replica, or a single number for a deterministic quantity.
+    Attributes:
+        id: short name.
+        source: where it is made (theorem, lemma, figure).
+        text: the statement, in one or two sentences.
+        kind: "identity" (an equation), "bound", "ordering" (of two measurements) or "scaling" (an exponent).
+        expected: whether theory, read critically, expects it to hold at the default size.
+        note: where paper and derivation differ, what else to know.
     """
-    return _claim(
-        "=", id, source, statement, measured, predicted,
-        arm=arm, kind=kind, tolerance=tolerance, expected=expected, note=note, level=level,
-    )  # fmt: skip
 
+    id: str
+    source: str
+    text: str
+    kind: Kind
+    expected: bool = True
+    note: str = ""
 
-def at_least(
-    id: str,
-    source: str,
-    statement: str,
-    measured: ArrayLike,
-    bound: float,
-    *,
-    arm: str,
-    kind: Kind = "bound",
-    expected: bool = True,
-    note: str = "",
-    level: float = LEVEL,
-) -> Claim:
-    """The claim that ``measured`` (one value a replica, or a single number) is at least ``bound``."""
-    return _claim(
-        ">=", id, source, statement, measured, bound, arm=arm, kind=kind, expected=expected, note=note, level=level
-    )
+    def equals(
+        self, measured: ArrayLike, predicted: float, tolerance: float, *, arm: str, why: str, expected: bool | None = None
+    ) -> Claim:
+        """The claim that ``measured`` is ``predicted`` up to ``tolerance``, for the reason ``why``."""
+        return self._claim("=", measured, predicted, tolerance, arm, why, expected)
 
+    def at_least(self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None) -> Claim:
+        """The claim that ``measured`` is at least ``bound``; ``why`` says where the bound comes from."""
+        return self._claim(">=", measured, bound, 0.0, arm, why, expected)
 
-def at_most(
-    id: str,
-    source: str,
-    statement: str,
-    measured: ArrayLike,
-    bound: float,
-    *,
-    arm: str,
-    kind: Kind = "bound",
-    expected: bool = True,
-    note: str = "",
-    level: float = LEVEL,
-) -> Claim:
-    """The claim that ``measured`` (one value a replica, or a single number) is at most ``bound``."""
-    return _claim(
-        "<=", id, source, statement, measured, bound, arm=arm, kind=kind, expected=expected, note=note, level=level
-    )
+    def at_most(self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None) -> Claim:
+        """The claim that ``measured`` is at most ``bound``; ``why`` says where the bound comes from."""
+        return self._claim("<=", measured, bound, 0.0, arm, why, expected)
+
+    def _claim(
+        self,
+        relation: Relation,
+        measured: ArrayLike,
+        predicted: float,
+        tolerance: float,
+        arm: str,
+        why: str,
+        expected: bool | None,
+    ) -> Claim:
+        samples = np.asarray(measured, dtype=np.float64)
+        if samples.ndim == 0:
+            mean, interval, n = float(samples), (float(samples), float(samples)), 1
+        else:
+            mean, interval, n = float(samples.mean()), interval_of_mean(samples), samples.size
+        return Claim(
+            id=self.id,
+            source=self.source,
+            statement=self.text,
+            kind=self.kind,
+            arm=arm,
+            predicted=float(predicted),
+            relation=relation,
+            tolerance=tolerance,
+            measured=mean,
+            interval=interval,
+            n=n,
+            expected=self.expected if expected is None else expected,
+            note=" ".join(part for part in (self.note, why) if part),
+        )

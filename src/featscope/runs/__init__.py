@@ -1,1 +1,1 @@
-
+"""Run folders: start, store, resume."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Generic, TypeVar
 
 import xarray as xr
 
-from featscope.claims import Claim
+from featscope.claims import Claim, Statement
 from featscope.figures import Figure
 from featscope.streams import Streams
 from featscope.training import Experiment, Measurement
@@ -47,9 +47,11 @@ class Study:
     A study says which arms it has, how to build one (`build`), what to measure on the way (`watch`), and what
     follows from the measurements (`claims`, `figures`, `headline`). It trains nothing itself.
 
-    The field ``steps`` is the length of training, ``probe_every`` the spacing of measurements in steps.
+    The field ``steps`` is the most steps that any arm trains, ``probe_every`` the spacing of measurements in steps.
     """
 
+    statements: ClassVar[Sequence[Statement]] = ()
+    """What the study puts to the test; each appears in `claims` at least once."""
     steps: int
     probe_every: int
     default_replicas: ClassVar[int] = 8

@@ -1,0 +1,282 @@
+"""The command line: `featscope list | show | run | report | verify`."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from featscope.options import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from featscope.claims import Claim
+    from featscope.runs.execute import Settings
+    from featscope.studies.base import Study
+
+USAGE = """\
+FeatScope, a microscope for feature learning.
+
+  featscope list [--json]          the studies: name, source, one line, minutes on 2 cores
+  featscope show STUDY             what it claims, with sources, and its options with defaults
+  featscope run STUDY [options]    run it; the report is DIR/report.html  (options: featscope run STUDY --help)
+  featscope report DIR             rebuild the report from what is stored, without training
+  featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
+
+Exit codes: 0 done, 2 wrong usage, 3 training diverged, 130 interrupted (resumable);
+1 with 'verify --strict' when an expected claim does not hold.
+"""
+
+
+@dataclass(frozen=True)
+class _ListArgs:
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class _VerifyArgs:
+    studies: Annotated[tuple[str, ...], "positional"] = ()
+    """Studies to run; all if none is named."""
+    out: Path | None = None
+    """Folder that receives one run folder a study."""
+    strict: bool = False
+    """Exit with 1 if a claim that is expected to hold does not."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the command `featscope`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    commands: dict[str, Callable[[list[str]], int]] = {
+        "list": _list,
+        "show": _show,
+        "run": _run,
+        "report": _report,
+        "verify": _verify,
+    }
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        sys.exit(0 if words else 2)
+    if words[0] == "--version":
+        from featscope import __version__
+
+        print(__version__)
+        sys.exit(0)
+    if words[0] not in commands:
+        _fail(f"{words[0]!r} is no command: allowed is {', '.join(commands)}")
+    try:
+        sys.exit(commands[words[0]](words[1:]))
+    except (ConfigError, MissingExtraError) as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _fail(message: str) -> None:
+    print(f"featscope: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _parse(kind: Any, words: list[str], program: str, description: str | None = None) -> Any:
+    import tyro
+
+    return tyro.cli(
+        kind,
+        prog=f"featscope {program}",
+        description=description,
+        args=words,
+        config=(tyro.conf.FlagConversionOff, tyro.conf.AvoidSubcommands) if False else (tyro.conf.AvoidSubcommands,),
+    )
+
+
+def _name_and_options(words: list[str], command: str, what: str) -> tuple[str, list[str]]:
+    if not words or words[0].startswith("-"):
+        from featscope.runs.registry import entries
+
+        known = f": one of {', '.join(entries())}" if what == "STUDY" else ""
+        message = f"usage: featscope {command} {what} [options], with {what}{known}"
+        if words and words[0] in ("-h", "--help"):
+            print(message)
+            sys.exit(0)
+        raise ConfigError(message)
+    return words[0], words[1:]
+
+
+def _list(words: list[str]) -> int:
+    import json
+    from dataclasses import asdict
+
+    from featscope.runs.registry import entries
+
+    wanted = _parse(_ListArgs, words, "list")
+    if wanted.json:
+        print(json.dumps([asdict(entry) for entry in entries().values()], indent=2))
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("study", "source", "what it shows", "minutes")
+    for entry in entries().values():
+        table.add_row(entry.name, entry.source, entry.summary, f"{entry.minutes:g}")
+    Console().print(table)
+    return 0
+
+
+def _show(words: list[str]) -> int:
+    from rich.console import Console
+
+    from featscope.runs.plain import to_plain
+    from featscope.runs.registry import find
+
+    name, rest = _name_and_options(words, "show", "STUDY")
+    if rest:
+        raise ConfigError(f"show takes one study; {rest[0]!r} is too much")
+    _prefer_sleeping_threads()
+    entry, kind = find(name)
+    console = Console(highlight=False)
+    console.print(f"[bold]{entry.name}[/bold]  {entry.summary}\n{entry.source}\n")
+    for statement in kind.statements:
+        expected = "" if statement.expected else "  [italic](not expected to hold at this size)[/italic]"
+        console.print(f"[bold]{statement.id}[/bold]  {statement.source}{expected}")
+        console.print(f"  {statement.text}", markup=False)
+        if statement.note:
+            console.print(f"  Note: {statement.note}", markup=False, style="dim")
+    console.print("\n[bold]options[/bold]")
+    _print_config(console, to_plain(kind()), "--")
+    return 0
+
+
+def _print_config(console: Any, plain: dict[str, Any], prefix: str) -> None:
+    for key, value in plain.items():
+        option = prefix + key.replace("_", "-")
+        if isinstance(value, dict):
+            console.print(f"  {option}: {value['type']}", markup=False)
+            _print_config(console, value, f"{option}.")
+        elif key != "type":
+            console.print(f"  {option} = {value}", markup=False)
+
+
+def _run(words: list[str]) -> int:
+    import tyro
+
+    name, options = _name_and_options(words, "run", "STUDY")
+    _prefer_sleeping_threads()
+    from featscope.runs.execute import Settings
+    from featscope.runs.registry import find
+
+    entry, kind = find(name)
+    arguments = make_dataclass(
+        "RunArgs",
+        [
+            ("out", Path | None, field(default=None)),
+            ("resume", bool, field(default=False)),
+            ("overwrite", bool, field(default=False)),
+            ("settings", Annotated[Settings, tyro.conf.arg(name="")], field(default_factory=Settings)),
+            ("study", Annotated[kind, tyro.conf.arg(name="")], field(default_factory=kind)),
+        ],
+    )
+    arguments.__doc__ = f"""{entry.summary} ({entry.source})
+
+    Attributes:
+        out: Run folder; a new one below runs/ if not given.
+        resume: Go on with the run in --out.
+        overwrite: Replace the run in --out.
+    """
+    chosen: Any = _parse(arguments, options, f"run {name}", arguments.__doc__.partition("\n")[0])
+    out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    code, _ = _execute(name, chosen.study, chosen.settings, out, resume=chosen.resume, overwrite=chosen.overwrite)
+    return code
+
+
+def _execute(
+    name: str, study: "Study", settings: "Settings", out: Path, *, resume: bool = False, overwrite: bool = False
+) -> "tuple[int, list[Claim]]":
+    """Run, report, print; the exit code and the claims."""
+    from featscope.report.run_report import report_run
+    from featscope.runs.execute import InterruptedRunError, run
+    from featscope.training import DivergedError
+
+    try:
+        outcome = run(name, study, settings, out, resume=resume, overwrite=overwrite)
+    except DivergedError as error:
+        print(f"featscope: training diverged: {error}. The state before it is in {out / 'checkpoint'}.", file=sys.stderr)
+        return 3, []
+    except InterruptedRunError:
+        again = [word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
+        again += [] if "--out" in " ".join(again) else ["--out", str(out)]
+        print(f"interrupted; everything is saved. Go on with:\n  featscope {' '.join(again)} --resume", file=sys.stderr)
+        return 130, []
+    page = report_run(out, seconds=outcome.seconds)
+    _print_verdicts(name, outcome.claims)
+    print(f"report: {page}")
+    return 0, outcome.claims
+
+
+def _print_verdicts(name: str, claims: "Sequence[Claim]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    style = {"holds": "green", "fails": "red", "undecided": "yellow"}
+    table = Table("claim", "arm", "predicted", "measured", "interval", "n", "verdict", "expected", title=name)
+    for claim in claims:
+        low, high = claim.interval
+        table.add_row(
+            claim.id,
+            claim.arm,
+            f"{claim.relation} {claim.predicted:.4g}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
+            f"{claim.measured:.4g}",
+            f"[{low:.4g}, {high:.4g}]".replace("[", r"\["),
+            str(claim.n),
+            f"[{style[claim.verdict]}]{claim.verdict}[/]",
+            "yes" if claim.expected else "no",
+        )
+    Console().print(table)
+
+
+def _report(words: list[str]) -> int:
+    directory, rest = _name_and_options(words, "report", "DIR")
+    if rest:
+        raise ConfigError(f"report takes one folder; {rest[0]!r} is too much")
+    _prefer_sleeping_threads()
+    from featscope.report.run_report import report_run
+
+    print(f"report: {report_run(Path(directory))}")
+    return 0
+
+
+def _verify(words: list[str]) -> int:
+    import tyro
+
+    kind = make_dataclass(
+        "VerifyArgs",
+        [
+            ("studies", tyro.conf.Positional[tuple[str, ...]], field(default=())),
+            *((f.name, f.type, f) for f in fields(_VerifyArgs)[1:]),
+        ],
+    )
+    kind.__doc__ = "Run studies at their default size and print the verdicts."
+    chosen: Any = _parse(kind, words, "verify")
+    _prefer_sleeping_threads()
+    from featscope.runs.execute import Settings
+    from featscope.runs.registry import entries, find
+
+    names = chosen.studies or tuple(entries())
+    kinds = {name: find(name)[1] for name in names}  # all names are checked before anything runs
+    out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
+    missed = []
+    for name in names:
+        code, claims = _execute(name, kinds[name](), Settings(), out / name)
+        if code:
+            return code
+        missed += [f"{name}/{claim.id} ({claim.arm})" for claim in claims if claim.expected and claim.verdict != "holds"]
+    if missed:
+        print("expected but not holding: " + ", ".join(missed))
+    return 1 if chosen.strict and missed else 0
+
+
+def _prefer_sleeping_threads() -> None:
+    """Must come before torch is imported."""
+    from featscope.threads import wait_without_spinning
+
+    wait_without_spinning()

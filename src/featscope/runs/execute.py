@@ -1,0 +1,215 @@
+"""Running a study: plan shards, train them in parallel, judge, store."""
+
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+import xarray as xr
+
+from featscope.claims import Claim
+from featscope.options import ConfigError, require
+from featscope.runs.folder import RunFolder, environment
+from featscope.runs.plain import differences, to_plain
+from featscope.runs.progress import Monitor
+from featscope.runs.shard import Shard, ShardResult, StoppedError
+from featscope.studies.base import Arm, Study
+from featscope.threads import cores
+from featscope.training.memory import peak_bytes
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run a study, whatever the study.
+
+    Attributes:
+        seed: seed of all random streams.
+        replicas: independent repetitions; None for the study's own default.
+        device: "cpu", "cuda" or "cuda:N".
+        memory_limit: GiB that training may use; None for half of what is free.
+    """
+
+    seed: int = 0
+    replicas: int | None = None
+    device: str = "cpu"
+    memory_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        require(self, "seed", abs(self.seed) < 2**63, "a whole number between -2^63 and 2^63")
+        require(self, "replicas", self.replicas is None or self.replicas >= 1, ">= 1")
+        require(self, "memory_limit", self.memory_limit is None or self.memory_limit > 0, "> 0 GiB")
+        try:
+            device = torch.device(self.device)
+        except RuntimeError:
+            raise ConfigError(f"Settings.device = {self.device!r} is unknown: allowed is cpu, cuda or cuda:N") from None
+        require(self, "device", device.type in ("cpu", "cuda"), "cpu, cuda or cuda:N")
+        usable = device.type == "cpu" or (device.index or 0) < torch.cuda.device_count()
+        require(self, "device", usable, "a device that torch sees", "Use --device cpu, or a CUDA build of torch.")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run: what was measured, the verdicts, and how many seconds this call took."""
+
+    runs: dict[str, xr.Dataset]
+    claims: list[Claim]
+    seconds: float
+
+
+class InterruptedRunError(Exception):
+    """The run was interrupted; its state is saved (exit code 130)."""
+
+
+def run(name: str, study: Study, settings: Settings, out: Path, *, resume: bool = False, overwrite: bool = False) -> Outcome:
+    """Run ``study`` and fill the folder ``out`` (all but the report).
+
+    Args:
+        name: the study's name.
+        study: its config.
+        settings: seed, replicas, device and limits.
+        out: the run folder.
+        resume: go on with the run in ``out``, which must have the same config.
+        overwrite: replace the run in ``out``.
+
+    Raises:
+        ConfigError: wrong settings, or ``out`` cannot be used.
+        DivergedError: training diverged.
+        InterruptedRunError: Ctrl-C or a termination signal.
+    """
+    began = time.monotonic()
+    replicas = settings.replicas or study.default_replicas
+    folder = RunFolder.create(out, resume=resume, overwrite=overwrite)
+    arms = study.arms()
+    plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
+    plan |= {"device": settings.device, "config": to_plain(study)}
+    if resume:
+        stored = folder.read_json("config.json")
+        shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
+        if changed := differences(stored, plan):
+            raise ConfigError(f"--resume needs the options that the run began with; changed: {'; '.join(changed)}")
+    else:
+        shard_size = _shard_size(study, arms, replicas, settings)
+        folder.write_json("config.json", plan | {"shard_size": shard_size})
+    folder.write_json("environment.json", environment(settings.device))
+
+    shards = [
+        Shard(arm, range(first, min(first + shard_size, replicas)), settings.seed, settings.device)
+        for arm in arms
+        for first in range(0, replicas, shard_size)
+    ]
+    results = _train(folder, shards, settings.device)
+    runs = {arm.name: _join([r for s, r in results if s.arm is arm], arm) for arm in arms}
+    folder.write_trajectory(runs)
+    for arm in arms:
+        stack = torch.stack if study.max_shard == 1 else torch.cat
+        parts = [r.weights for s, r in results if s.arm is arm]
+        folder.write_tensors(
+            f"weights/{arm.name}.safetensors", {k: stack([p[k] for p in parts]) for k in parts[0]}, {"arm": arm.name}
+        )
+    claims = list(study.claims(runs))
+    folder.write_claims(name, settings.seed, replicas, plan["config"], claims)
+    return Outcome(runs, claims, time.monotonic() - began)
+
+
+def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
+    # Shards of an arm that may stop early can end at different steps; what is missing is NaN.
+    data = xr.concat([part.data for part in parts], dim="replica", join="outer", combine_attrs="override")
+    return data.assign_attrs(about=arm.about, control=int(arm.control))
+
+
+def _workers(device: str) -> int:
+    return cores() if device == "cpu" else 1
+
+
+def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Settings) -> int:
+    """Replicas in a shard: an even share for each worker, fewer if memory or the study asks for it."""
+    workers = _workers(settings.device)
+    if settings.memory_limit is not None:
+        limit = settings.memory_limit * 2**30
+    elif settings.device == "cpu":
+        limit = psutil.virtual_memory().available / 2
+    else:
+        limit = torch.cuda.mem_get_info(settings.device)[0] / 2
+    size = min(math.ceil(replicas / workers), study.max_shard or replicas)
+    if size == 1:
+        return 1
+
+    def first_step(arm: Arm) -> None:
+        experiment = Shard(arm, range(1), settings.seed, settings.device).build()
+        experiment.advance(0)
+        with torch.no_grad():
+            arm.config.watch(experiment)
+
+    need = max(peak_bytes(lambda arm=arm: first_step(arm)) for arm in arms)  # type: ignore[misc]
+    fitting = int(limit / workers / need)
+    if fitting < 1:
+        raise ConfigError(
+            f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: one replica for each of {workers} "
+            f"workers needs {workers * need / 2**30:.2f} GiB. Raise --memory-limit, or shrink the study."
+        )
+    return min(size, fitting)
+
+
+def _train(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[tuple[Shard, ShardResult]]:
+    """Train all shards, as many at a time as there are cores (one at a time on a GPU)."""
+    workers = min(_workers(device), len(shards))
+    stop = threading.Event()
+    totals: dict[str, int] = {}
+    for shard in shards:
+        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
+
+    def work(shard: Shard) -> ShardResult:
+        if stop.is_set():
+            raise StoppedError
+        try:
+            return shard.run(folder, stop.is_set, lambda steps, status: monitor.advance(shard.arm.name, steps, status))
+        except BaseException:
+            stop.set()
+            raise
+
+    threads_each = max(1, cores() // workers)
+    with (
+        Monitor(totals) as monitor,
+        _stop_on_signals(stop, monitor),
+        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads_each,)) as pool,
+    ):
+        futures = [pool.submit(work, shard) for shard in shards]
+        wait(futures, return_when=FIRST_EXCEPTION)
+        wait(futures)
+    errors = [e for f in futures if (e := f.exception()) is not None]
+    for error in errors:
+        if not isinstance(error, StoppedError):
+            raise error
+    if errors:
+        raise InterruptedRunError
+    return [(shard, future.result()) for shard, future in zip(shards, futures, strict=True)]
+
+
+@contextmanager
+def _stop_on_signals(stop: threading.Event, monitor: Monitor) -> Iterator[None]:
+    """Let Ctrl-C and termination end training between two steps; a second Ctrl-C ends it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            sys.exit(130)
+        stop.set()
+        monitor.say("stopping after this step, saving ...")
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,161 @@
+"""A run folder: what it holds, and how it is written and read."""
+
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+import xarray as xr
+from safetensors import safe_open
+from safetensors.torch import save
+
+from featscope.claims import LEVEL, Claim
+from featscope.options import ConfigError
+from featscope.runs.files import atomic_write
+
+
+class RunFolder:
+    """The files of one run. Everything is written atomically; nothing is pickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> "RunFolder":
+        """Make or take over the folder, before any work.
+
+        Raises:
+            ConfigError: the folder cannot be written, or holds files and neither flag was given, or there is
+                nothing to resume.
+        """
+        if resume and overwrite:
+            raise ConfigError("--resume and --overwrite exclude each other: give one of them")
+        if resume and not (path / "config.json").exists():
+            raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
+        if path.exists() and not path.is_dir():
+            raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
+        if path.is_dir() and any(path.iterdir()) and not (resume or overwrite):
+            raise ConfigError(
+                f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace, or another folder"
+            )
+        try:
+            (path / "checkpoint").mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path):
+                pass
+        except OSError as error:
+            raise ConfigError(f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder") from None
+        folder = cls(path)
+        if overwrite:
+            folder._clear()
+        for part in ("weights", "figures"):
+            (path / part).mkdir(exist_ok=True)
+        return folder
+
+    def _clear(self) -> None:
+        known = ["config.json", "environment.json", "trajectory.nc", "claims.json", "report.html"]
+        parts = ("weights/*.safetensors", "checkpoint/*.safetensors", "figures/*.png")
+        for file in [*(self.path / name for name in known), *(f for part in parts for f in self.path.glob(part))]:
+            file.unlink(missing_ok=True)
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write ``content`` as readable JSON."""
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        atomic_write(self.path / name, text.encode() + b"\n")
+
+    def read_json(self, name: str) -> Any:
+        """Read a JSON file of the run.
+
+        Raises:
+            ConfigError: it is missing or not JSON.
+        """
+        try:
+            return json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            raise ConfigError(f"{self.path / name} is missing: is {str(self.path)!r} the folder of a finished run?") from None
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{self.path / name} is not JSON ({error}): restore it, or run again with --overwrite") from None
+
+    def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
+        """Write ``trajectory.nc``, one group an arm."""
+        compressed = {
+            f"/{arm}": {name: {"zlib": True, "complevel": 4} for name, v in data.data_vars.items() if v.ndim > 0}
+            for arm, data in runs.items()
+        }
+        tree = xr.DataTree.from_dict(dict(runs))
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=".trajectory.") as scratch:
+            file = Path(scratch) / "trajectory.nc"
+            tree.to_netcdf(file, engine="h5netcdf", encoding=compressed)
+            file.replace(self.path / "trajectory.nc")
+
+    def read_trajectory(self) -> dict[str, xr.Dataset]:
+        """Read ``trajectory.nc``.
+
+        Raises:
+            ConfigError: it is missing or unreadable.
+        """
+        try:
+            with xr.open_datatree(self.path / "trajectory.nc", engine="h5netcdf") as tree:
+                return {name: node.to_dataset().load() for name, node in tree.children.items()}
+        except FileNotFoundError:
+            raise ConfigError(f"{self.path / 'trajectory.nc'} is missing: finish the run first (--resume)") from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{self.path / 'trajectory.nc'} cannot be read ({error})") from None
+
+    def write_claims(self, study: str, seed: int, replicas: int, config: Any, claims: Sequence[Claim]) -> None:
+        """Write ``claims.json``."""
+        content = {"study": study, "seed": seed, "replicas": replicas, "config": config, "level": LEVEL}
+        self.write_json("claims.json", content | {"claims": [claim.to_json() for claim in claims]})
+
+    def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor], about: Mapping[str, Any]) -> None:
+        """Write tensors and a JSON-able description to a safetensors file."""
+        contiguous = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+        atomic_write(self.path / name, save(contiguous, metadata={"about": json.dumps(about)}))
+
+    def read_tensors(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+        """What `write_tensors` wrote; None if there is no such file."""
+        if not (self.path / name).exists():
+            return None
+        with safe_open(self.path / name, framework="pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(file.metadata()["about"])  # noqa: SIM118
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions, machine and revision, for ``environment.json``."""
+    packages = ("featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn")
+    return {
+        "python": sys.version.split()[0],
+        "packages": {name: version(name) for name in packages},
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        "git_revision": _revision(),
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _revision() -> str | None:
+    """Revision of the checkout that this code runs from; None for an installed package."""
+
+    def git(*command: str) -> str:
+        run = ["git", "-C", str(Path(__file__).parent), *command]
+        return subprocess.run(run, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)  # not some other project's checkout
+        return git("describe", "--always", "--dirty")
+    except (OSError, subprocess.SubprocessError):
+        return None

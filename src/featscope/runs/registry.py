@@ -1,0 +1,35 @@
+"""Finding studies, our own and those of other packages."""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from featscope.options import ConfigError
+from featscope.studies.catalogue import Entry
+
+if TYPE_CHECKING:
+    from featscope.studies.base import Study
+
+
+def entries() -> dict[str, Entry]:
+    """All studies on this machine by name; nothing heavy is imported.
+
+    Raises:
+        ConfigError: an installed package registers something that is not an `Entry`.
+    """
+    found = {}
+    for point in sorted(entry_points(group="featscope.studies"), key=lambda p: p.name):
+        entry = point.load()
+        if not isinstance(entry, Entry):
+            raise ConfigError(f"entry point {point.name} = {point.value!r} is a {type(entry).__name__}: allowed is Entry")
+        found[entry.name] = entry
+    return found
+
+
+def find(name: str) -> tuple[Entry, "type[Study]"]:
+    """The entry and class of the study called ``name``."""
+    known = entries()
+    if name not in known:
+        raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
+    module, _, attribute = known[name].target.partition(":")
+    return known[name], getattr(import_module(module), attribute)
