@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-_BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
+_COINS = (torch.arange(256)[:, None] >> torch.arange(8) & 1).float()  # the eight bits of each byte
 
 
 def _key(seed: int, replica: int, purpose: bytes, step: int) -> int:
@@ -52,12 +52,13 @@ class Draws:
         """Uniforms on [0, 1) of shape ``[replica, *shape]``."""
         return self._fill(self._empty(shape, dtype), lambda out, g: out.uniform_(generator=g))
 
-    def fair_bits(self, *shape: int) -> Bool[Tensor, "replica ..."]:
-        """Independent fair coins of shape ``[replica, *shape]``, eight from each random byte."""
+    def coins(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
+        """Independent fair coins, 0 or 1, of shape ``[replica, *shape]``; one random byte gives eight."""
         *rows, last = shape
         packed = self._empty((*rows, -(-last // 8)), torch.uint8)
         self._fill(packed, lambda out, g: out.random_(0, 256, generator=g))
-        return (packed.unsqueeze(-1) & _BITS.to(self.device)).bool().flatten(-2)[..., :last]
+        table = _COINS.to(self.device, dtype)
+        return torch.nn.functional.embedding(packed.int(), table).flatten(-2)[..., :last]
 
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""

@@ -25,17 +25,6 @@ class InfoNCE:
     def __post_init__(self) -> None:
         require(self, "temperature", self.temperature > 0, "> 0")
 
-    def logits(
-        self,
-        anchor: Float[Tensor, "*replica anchor neuron"],
-        positive: Float[Tensor, "*replica anchor neuron"],
-        negatives: Float[Tensor, "*replica negative neuron"],
-    ) -> Float[Tensor, "*replica anchor keys"]:
-        """Similarities over τ, the positive's first; all anchors of a replica share its negatives."""
-        keys = stop_gradient(positive), stop_gradient(negatives)
-        to_positive = (anchor * keys[0]).sum(-1, keepdim=True)
-        return torch.cat([to_positive, anchor @ keys[1].mT], dim=-1) / self.temperature
-
     def __call__(
         self,
         anchor: Float[Tensor, "*replica anchor neuron"],
@@ -43,8 +32,10 @@ class InfoNCE:
         negatives: Float[Tensor, "*replica negative neuron"],
     ) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats times τ."""
-        logits = self.logits(anchor, positive, negatives)
-        return self.temperature * (logits.logsumexp(-1) - logits[..., 0]).mean(-1)
+        anchor = anchor / self.temperature
+        own = (anchor * stop_gradient(positive)).sum(-1)
+        others = (anchor @ stop_gradient(negatives).mT).logsumexp(-1)
+        return self.temperature * (torch.logaddexp(own, others) - own).mean(-1)
 
 
 def stop_gradient(keys: Tensor) -> Tensor:

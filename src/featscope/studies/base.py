@@ -81,3 +81,11 @@ class Study:
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """What was found, in one sentence."""
         raise NotImplementedError
+
+
+def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
+    """The value of ``series`` at each replica's last step: ``[replica, ...]``.
+
+    Shards of an arm may stop early at different steps; the missing tail is NaN in ``run["loss"]``.
+    """
+    return series.isel(step=run["loss"].notnull().sum("step") - 1)

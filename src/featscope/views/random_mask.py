@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -22,6 +21,6 @@ class RandomMask:
         self, x: Float[Tensor, "replica batch input"], draws: Draws
     ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
         """The two views; their sum is 2 x."""
-        doubled = 2 * x
-        anchor = doubled.masked_fill(draws.fair_bits(*x.shape[1:]), 0)
-        return anchor, torch.sub(doubled, anchor, out=doubled)
+        mask = draws.coins(*x.shape[1:], dtype=x.dtype).mul_(2)  # the diagonal of 2D
+        anchor = x * mask
+        return anchor, x * mask.neg_().add_(2)

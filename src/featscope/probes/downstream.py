@@ -1,0 +1,45 @@
+"""How much a linear head on frozen features knows about the hidden signals (Wen & Li 2021, Definition 3.1)."""
+
+import warnings
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from torch import Tensor
+
+
+def regression_error(
+    train: Float[Tensor, "sample feature"],
+    train_y: Float[Tensor, " sample"],
+    test: Float[Tensor, "other feature"],
+    test_y: Float[Tensor, " other"],
+) -> float:
+    """Squared error of ridge regression on held-out samples over the variance of their labels."""
+    x, scale = _scaled(train)
+    head = Ridge(alpha=1e-3 * len(x)).fit(x, train_y.cpu().numpy())
+    y = test_y.cpu().numpy()
+    return float(np.mean((head.predict(test.cpu().numpy() / scale) - y) ** 2) / np.var(y))
+
+
+def classification_accuracy(
+    train: Float[Tensor, "sample feature"],
+    train_y: Float[Tensor, " sample"],
+    test: Float[Tensor, "other feature"],
+    test_y: Float[Tensor, " other"],
+) -> float:
+    """Accuracy of logistic regression on held-out samples; labels are signs, samples with label 0 are left out."""
+    x, scale = _scaled(train)
+    keep, keep_test = (train_y != 0).cpu().numpy(), (test_y != 0).cpu().numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        head = LogisticRegression(C=1.0, solver="newton-cholesky", max_iter=25)
+        head.fit(x[keep], train_y.cpu().numpy()[keep])
+    return float(head.score(test.cpu().numpy()[keep_test] / scale, test_y.cpu().numpy()[keep_test]))
+
+
+def _scaled(features: Tensor) -> tuple[np.ndarray, float]:
+    """Features over their root mean square, so that the strength of regularisation means the same everywhere."""
+    x = features.cpu().numpy().astype(np.float64)
+    scale = float(np.sqrt(np.square(x).mean())) or 1.0
+    return x / scale, scale

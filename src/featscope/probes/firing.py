@@ -1,0 +1,36 @@
+"""When neurons fire, and on what."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def firing_rate(activation: Float[Tensor, "*replica batch neuron"]) -> Float[Tensor, "*replica neuron"]:
+    """Share of inputs on which each neuron's activation is not zero."""
+    return (activation != 0).float().mean(-2)
+
+
+def false_firing(
+    activation: Float[Tensor, "*replica batch neuron"],
+    codes: Float[Tensor, "*replica batch feature"],
+    members: Bool[Tensor, "*replica neuron feature"],
+) -> Float[Tensor, "*replica neuron"]:
+    """Pr(none of a neuron's features is present | it fires); NaN for a neuron that never fires.
+
+    Args:
+        activation: activations on a batch.
+        codes: the hidden signals of the batch.
+        members: which features belong to which neuron.
+    """
+    fires = (activation != 0).float()
+    absent = ((codes != 0).float() @ members.float().mT == 0).float()
+    return (fires * absent).sum(-2) / fires.sum(-2)
+
+
+def cosine_to_noise(
+    of_input: Float[Tensor, "*replica batch neuron"], of_noise: Float[Tensor, "*replica batch neuron"]
+) -> Float[Tensor, "*replica"]:
+    """Mean cosine of f(x) and f(ξ), over inputs on which neither vanishes; NaN if there is none."""
+    scale = of_input.norm(dim=-1) * of_noise.norm(dim=-1)
+    defined = scale > 0
+    cosine = (of_input * of_noise).sum(-1) / scale.where(defined, scale.new_ones(()))
+    return (cosine * defined).sum(-1) / defined.sum(-1)

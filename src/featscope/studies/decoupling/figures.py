@@ -1,0 +1,3 @@
+"""The figures of the study."""
+def figures(study, runs, claims):
+    return []

@@ -1,0 +1,157 @@
+"""Predictions for contrastive learning on sparse-coding data, in closed form and in float64.
+
+Wen & Li 2021 (arXiv 2105.15134). Symbols: d features, d1 input dimensions, M the dictionary, P = M Mᵀ,
+p = Pr(|z_j| = 1), s² the noise variance per coordinate, η step size, λ weight decay, τ temperature,
+|B| keys of an anchor. Nothing here touches a model or a training step.
+"""
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+
+def activity(features: int, sparsity: float) -> float:
+    """p = C_z log log d / d (Definition 2.1)."""
+    return sparsity * log(log(features)) / features
+
+
+def noise_variance(features: int, noise: float = 1.0) -> float:
+    """s² = noise · √(log d) / d (Definition 2.1)."""
+    return noise * log(features) ** 0.5 / features
+
+
+def masked_positive_term(
+    weight: Float[np.ndarray, "neuron input"], dictionary: Float[np.ndarray, "input feature"], p: float
+) -> Float[np.ndarray, "neuron input"]:
+    """E[h_i(x⁺⁺) x⁺] = p (P - diag P) w_i at b = 0 under RandomMask, exactly: no noise term is left.
+
+    Lemma C.2 states it up to lower order; the exact form follows from independence of the two halves.
+    """
+    diagonal = np.square(dictionary).sum(axis=1)
+    return p * ((weight @ dictionary) @ dictionary.T - weight * diagonal)
+
+
+def plain_rates(p: float, s2: float) -> tuple[float, float]:
+    """Growth rates of E[h_i(x) x] = (p P + s² I) w_i along features and orthogonal to them (Lemma F.1, b = 0)."""
+    return p + s2, s2
+
+
+def pair_covariance(
+    weight: Float[np.ndarray, "neuron input"], dictionary: Float[np.ndarray, "input feature"], p: float
+) -> Float[np.ndarray, " neuron"]:
+    """Cov(<w_i, x⁺>, <w_i, x⁺⁺>) = p (||Mᵀw_i||² - Σ_s w_is² P_ss) under RandomMask."""
+    diagonal = np.square(dictionary).sum(axis=1)
+    return p * (np.square(weight @ dictionary).sum(axis=1) - np.square(weight) @ diagonal)
+
+
+@dataclass(frozen=True)
+class Stage1:
+    """Stage I for a Hadamard dictionary: b = 0 and uniform logits, so that the dynamics are linear.
+
+    The expected squared norms of the weights, along features and orthogonal to them, follow
+
+        E(t+1) = g² E(t) + η² V / K · (second moment of h(x⁺⁺)),
+
+    growth by the population gradient plus what batches of K anchors add by chance, with V the summed second
+    moments of the coordinates of x⁺ in that part. The paper's Hypothesis C.4 is the limit of large K.
+
+    Attributes:
+        p: Pr(|z_j| = 1).
+        s2: noise variance.
+        features: d.
+        input_dim: d1.
+        lr: η.
+        weight_decay: λ.
+        keys: |B|, positive and negatives.
+        anchors: K; infinity for population gradients.
+    """
+
+    p: float
+    s2: float
+    features: int
+    input_dim: int
+    lr: float
+    weight_decay: float
+    keys: int
+    anchors: float
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """Population growth of weights in a step, along features and orthogonal to them.
+
+        1 - ηλ + ηκp(1 - d/d1) and 1 - ηλ - ηκp d/d1 with κ = 1 - 1/|B|.
+        """
+        pull = self.lr * (1 - 1 / self.keys) * self.p
+        share = self.features / self.input_dim
+        decay = 1 - self.lr * self.weight_decay
+        return decay + pull * (1 - share), decay - pull * share
+
+    def _transition(self) -> Float[np.ndarray, "2 2"]:
+        share = self.features / self.input_dim
+        # Second moments of <u, x⁺> for unit u in the span of the features and orthogonal to it; the mask adds
+        # the diagonal of the covariance a second time.
+        inside, outside = self.p + 2 * self.s2 + self.p * share, 2 * self.s2 + self.p * share
+        spread = np.array([inside * self.features, outside * (self.input_dim - self.features)])
+        chance = self.lr**2 / self.anchors * np.outer(spread, [inside, outside])
+        return np.diag(np.square(self.factors)) + chance
+
+    def energies(self, steps: int) -> Float[np.ndarray, "time 2"]:
+        """Squared norms along features and orthogonal to them at steps 0..``steps``, summing to 1 at the start."""
+        path = [np.array([self.features, self.input_dim - self.features]) / self.input_dim]
+        for _ in range(steps):
+            path.append(self._transition() @ path[-1])
+        return np.stack(path)
+
+    def duration(self, feature_energy: float, longest: int = 100_000) -> float:
+        """Steps until the share of feature energy reaches ``feature_energy``; infinite if it never does."""
+        energy = np.array([self.features, self.input_dim - self.features]) / self.input_dim
+        for step in range(longest):
+            if energy[0] >= feature_energy * energy.sum():
+                return float(step)
+            energy = self._transition() @ energy
+        return float("inf")
+
+    def ceiling(self) -> float:
+        """The share of feature energy that Stage I tends to: 1 for population gradients."""
+        values, vectors = np.linalg.eig(self._transition())
+        leading = np.abs(vectors[:, np.argmax(values.real)].real)
+        return float(leading[0] / leading.sum())
+
+
+def lucky_constant(c0: float = 0.01, gamma: float = 0.01) -> float:
+    """c2 = 2 + 2(1 - γ)c0 - γ c0, the constant of the lucky sets (Definition B.1)."""
+    return 2 + 2 * (1 - gamma) * c0 - gamma * c0
+
+
+def lucky_probability(features: int, constant: float) -> float:
+    """Pr(α_ij² >= c log d/d · ||Mᵀw_i||²) at random initialisation.
+
+    The squared coordinates of a random direction follow a Beta(1/2, (d-1)/2) law.
+    """
+    return float(stats.beta.sf(constant * log(features) / features, 0.5, (features - 1) / 2))
+
+
+def raw_readout_error(p: float, s2: float) -> float:
+    """Relative squared error of the best linear readout of <w*, z> from the raw input: s²/(p + s²)."""
+    return s2 / (p + s2)
+
+
+def loss_floor(features: int, p: float, negatives: int) -> float:
+    """Loss over τ of a perfect, infinitely scaled representation of z: E log(1 + N (p/2)^k), k ~ Bin(d, p).
+
+    Negatives that agree with an anchor on its active signals cannot be told from its positive. An upper
+    estimate (Jensen) of the mean over batches.
+    """
+    k = np.arange(features + 1)
+    return float(stats.binom.pmf(k, features, p) @ np.log1p(negatives * (p / 2) ** k))
+
+
+def orthogonal_rows_similarity(width: int, norm: float, s2: float) -> tuple[float, float]:
+    """E||f(x)||² and the root mean square of <f(x), f(x')> when rows are orthogonal to each other and to M.
+
+    Lemma F.2 at b = 0: m r² s² and √m r² s².
+    """
+    return width * norm**2 * s2, width**0.5 * norm**2 * s2
