@@ -1,5 +1,17 @@
 """Distributions whose true features are known, and real data sets behind the same face."""
 
+from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
+from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
+from featscope.data.tasks import linear_task
 
-__all__ = ["SparseCoding", "SparseCodingSource", "SparseSample"]
+__all__ = [
+    "ImageSample",
+    "ImageSet",
+    "ImageSource",
+    "Images",
+    "SparseCoding",
+    "SparseCodingSource",
+    "SparseSample",
+    "draw_shapes",
+]

@@ -1,0 +1,148 @@
+"""Labelled images: a data set of the Hugging Face Hub, a local copy of one, or procedural shapes."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+
+from featscope.data.encoded_images import open_split
+from featscope.data.shapes import COLOURS, SHAPES, draw_shapes
+from featscope.options import ConfigError, require
+from featscope.streams import Draws
+
+
+class ImageSample(NamedTuple):
+    """A batch of images.
+
+    Attributes:
+        x: pixels in [0, 1].
+        labels: class indices.
+    """
+
+    x: Float[Tensor, "replica batch channel height width"]
+    labels: Int[Tensor, "replica batch"]
+
+
+class ImageSet(NamedTuple):
+    """Images with what is known about each.
+
+    Attributes:
+        pixels: the images.
+        labels: class indices.
+        colours: colour indices of procedural shapes; None for photographs.
+    """
+
+    pixels: UInt8[Tensor, "image channel height width"]
+    labels: Int[Tensor, " image"]
+    colours: Int[Tensor, " image"] | None = None
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images for training and for measuring, one random selection a replica.
+
+    Attributes:
+        source: "shapes" for procedural images; a folder with the Hub's parquet files (``train-*.parquet`` and
+            ``test-*.parquet``, anywhere below it); else the name of a data set on the Hub, such as "cifar10".
+        train: training images; 0 for all of the data set.
+        test: images to measure on; 0 for all of the data set.
+    """
+
+    source: str = "cifar10"
+    train: int = 5000
+    test: int = 1000
+
+    def __post_init__(self) -> None:
+        # Whether a folder exists is asked when it is read: a stored config stays valid without its data.
+        require(
+            self,
+            "source",
+            self.source != "",
+            "'shapes', a folder, or a data set of the Hub such as 'cifar10'",
+        )
+        least = 1 if self.source == "shapes" else 0
+        require(self, "train", self.train >= least, f">= {least}")
+        require(self, "test", self.test >= least, f">= {least}")
+
+    def build(self, draws: Draws) -> "ImageSource":
+        """The images of the one replica of ``draws``, chosen at random from each split.
+
+        Raises:
+            ConfigError: no such folder, files of another layout, or a Hub that cannot be reached.
+            MissingExtraError: the extra 'images' is not installed.
+        """
+        if draws.replicas != 1:
+            raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
+        if self.source == "shapes":
+            train, test = (ImageSet(*draw_shapes(count, draws)) for count in (self.train, self.test))
+            return ImageSource(train, test, SHAPES, COLOURS)
+        chosen: list[ImageSet] = []
+        for split in ("train", "test"):
+            images, wanted = open_split(self.source, split), getattr(self, split)
+            available = len(images.labels)
+            require(self, split, wanted <= available, f"at most {available}, what {self.source!r} has")
+            index = draws.choice(available, wanted or available)[0].cpu()
+            parts = images.pixels(index), images.labels[index]
+            chosen.append(ImageSet(*(part.to(draws.device) for part in parts)))
+        return ImageSource(chosen[0], chosen[1], images.class_names)
+
+
+class ImageSource(nn.Module):
+    """Holds images on the device and samples the training images without replacement within a batch.
+
+    Its images are the data, not state: they are in no checkpoint.
+
+    Attributes:
+        class_names: name of each class.
+        colour_names: name of each nuisance colour; empty for photographs.
+    """
+
+    _train_pixels: UInt8[Tensor, "image channel height width"]
+    _train_labels: Int[Tensor, " image"]
+    _train_colours: Int[Tensor, " image"] | None
+    _test_pixels: UInt8[Tensor, "image channel height width"]
+    _test_labels: Int[Tensor, " image"]
+    _test_colours: Int[Tensor, " image"] | None
+
+    def __init__(
+        self,
+        train: ImageSet,
+        test: ImageSet,
+        class_names: tuple[str, ...],
+        colour_names: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__()
+        self.class_names, self.colour_names = class_names, colour_names
+        for split, images in (("train", train), ("test", test)):
+            for field, values in images._asdict().items():
+                self.register_buffer(f"_{split}_{field}", values, persistent=False)
+
+    @property
+    def train_set(self) -> ImageSet:
+        """The images that `sample` draws from."""
+        return ImageSet(self._train_pixels, self._train_labels, self._train_colours)
+
+    @property
+    def test_set(self) -> ImageSet:
+        """Images that training never sees."""
+        return ImageSet(self._test_pixels, self._test_labels, self._test_colours)
+
+    def sample(self, draws: Draws, count: int) -> ImageSample:
+        """``count`` distinct training images.
+
+        Raises:
+            ConfigError: there are fewer.
+        """
+        pixels, labels, _ = self.train_set
+        if count > len(labels):
+            raise ConfigError(
+                f"a batch of {count} images is out of range: allowed is at most {len(labels)}, all there are"
+            )
+        index = draws.choice(len(labels), count)[0]
+        return ImageSample(as_float(pixels[index])[None], labels[index][None])
+
+
+def as_float(pixels: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Bytes to [0, 1]."""
+    return pixels.float() / 255

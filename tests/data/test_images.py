@@ -1,0 +1,162 @@
+"""Loading labelled images."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.data import Images
+from featscope.data.images import as_float
+from featscope.options import ConfigError
+from featscope.streams import Streams
+
+pa = pytest.importorskip("pyarrow", reason="extra 'images' is not installed")
+pytest.importorskip("datasets", reason="extra 'images' is not installed")
+pq = pytest.importorskip("pyarrow.parquet")
+
+CIFAR10 = Path(__file__).parents[3] / "shared" / "data" / "cifar10"
+
+
+def png(array: np.ndarray) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(array).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def write_copy(
+    folder: Path, count: int = 12, columns: tuple[str, str] = ("img", "label"), size: int = 8
+) -> np.ndarray:
+    """A data set as the Hub lays it out; image i is constant with value 10 i, class i mod 3."""
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = np.stack([np.full((size, size, 3), 10 * i, dtype=np.uint8) for i in range(count)])
+    images = [{"bytes": png(array), "path": None} for array in arrays]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table(
+        {columns[0]: pa.array(images, kind), columns[1]: pa.array([i % 3 for i in range(count)], pa.int64())}
+    )
+    for split in ("train", "test"):
+        pq.write_table(table, folder / f"{split}-00000-of-00001.parquet")
+    return arrays
+
+
+def draws(replica: int = 0):
+    return Streams(0, [replica]).at("data")
+
+
+def test_a_local_copy_is_read_and_labels_stay_with_their_images(tmp_path):
+    write_copy(tmp_path / "plain_text")
+    source = Images(str(tmp_path), train=7, test=0).build(draws())
+    assert source.train_set.pixels.shape == (7, 3, 8, 8)
+    assert len(source.test_set.labels) == 12
+    number = source.train_set.pixels[:, 0, 0, 0].long() // 10
+    assert torch.equal(number % 3, source.train_set.labels)
+    assert source.class_names == ("class 0", "class 1", "class 2")
+    assert Images(str(tmp_path), train=0, test=1).build(draws()).train_set.pixels.shape[0] == 12
+
+
+def test_class_names_come_from_the_hubs_metadata(tmp_path):
+    from datasets import ClassLabel, Dataset, Features, Image
+
+    write_copy(tmp_path)
+    for file in tmp_path.glob("*.parquet"):
+        columns = pq.read_table(file).to_pydict()
+        features = Features({"img": Image(), "label": ClassLabel(names=["cat", "dog", "emu"])})
+        Dataset.from_dict(columns, features=features).to_parquet(file)
+    assert Images(str(tmp_path), 0, 0).build(draws()).class_names == ("cat", "dog", "emu")
+
+
+def test_replicas_choose_their_own_images_and_always_the_same(tmp_path):
+    write_copy(tmp_path)
+    config = Images(str(tmp_path), train=6, test=6)
+    first, again, other = (config.build(draws(replica)).train_set.pixels for replica in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_batch_has_distinct_images_in_the_unit_interval():
+    source = Images("shapes", train=20, test=5).build(draws())
+    sample = source.sample(Streams(0, [0]).at("batch", 3), 20)
+    assert sample.x.shape == (1, 20, 3, 32, 32)
+    assert sample.labels.shape == (1, 20)
+    assert sample.x.min() >= 0
+    assert sample.x.max() <= 1
+    assert len({image.numpy().tobytes() for image in sample.x[0]}) == 20
+    torch.testing.assert_close(as_float(source.train_set.pixels).mean(), sample.x.mean())
+    with pytest.raises(ConfigError, match="at most 20"):
+        source.sample(draws(), 21)
+
+
+def test_images_are_in_no_checkpoint():
+    assert not Images("shapes", 5, 5).build(draws()).state_dict()
+
+
+def test_a_missing_folder_is_named_with_the_cures(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere.*existing folder.*shapes"):
+        Images(str(tmp_path / "nowhere"), 1, 1).build(draws())
+
+
+def test_a_folder_of_another_layout_is_named_with_what_it_holds(tmp_path):
+    (tmp_path / "data_batch_1").touch()
+    with pytest.raises(ConfigError, match=r"train-\*\.parquet.*data_batch_1"):
+        Images(str(tmp_path), 1, 1).build(draws())
+
+
+def test_a_broken_file_is_named(tmp_path):
+    (tmp_path / "train-00000-of-00001.parquet").write_bytes(b"not parquet")
+    with pytest.raises(ConfigError, match="readable parquet"):
+        Images(str(tmp_path), 1, 1).build(draws())
+
+
+@pytest.mark.parametrize(
+    ("columns", "missing"), [(("picture", "label"), "img or image"), (("img", "kind"), "label")]
+)
+def test_missing_columns_are_named(tmp_path, columns, missing):
+    write_copy(tmp_path, columns=columns)
+    with pytest.raises(ConfigError, match=missing):
+        Images(str(tmp_path), 1, 1).build(draws())
+
+
+def test_a_broken_image_and_a_second_size_are_named(tmp_path):
+    for name, odd in (("broken", b"no image"), ("second-size", png(np.zeros((4, 4, 3), np.uint8)))):
+        write_copy(tmp_path / name)
+        file = tmp_path / name / "train-00000-of-00001.parquet"
+        columns = pq.read_table(file).to_pydict()
+        columns["img"][5]["bytes"] = odd
+        pq.write_table(pa.table(columns), file)
+        with pytest.raises(ConfigError, match="Image 5 cannot" if name == "broken" else "one size"):
+            Images(str(tmp_path / name), 0, 0).build(draws())
+
+
+def test_more_images_than_there_are_is_an_error(tmp_path):
+    write_copy(tmp_path)
+    with pytest.raises(ConfigError, match=r"Images\.train = 13.*at most 12"):
+        Images(str(tmp_path), 13, 1).build(draws())
+
+
+def test_an_unreachable_hub_is_named_with_the_cures(monkeypatch):
+    import datasets
+
+    def refuse(*args, **kwargs):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(ConfigError, match=r"no route.*--data FOLDER.*--data shapes"):
+        Images("someone/unreachable", 1, 1).build(draws())
+
+
+@pytest.mark.parametrize("wrong", [{"source": ""}, {"train": -1}, {"source": "shapes", "test": 0}])
+def test_wrong_options_are_named(wrong):
+    with pytest.raises(ConfigError, match=r"Images\."):
+        Images(**wrong)
+
+
+@pytest.mark.skipif(not CIFAR10.exists(), reason="the copy of CIFAR-10 is not here")
+def test_the_real_copy():
+    source = Images(str(CIFAR10), train=5000, test=10).build(draws())
+    assert source.train_set.pixels.shape == (5000, 3, 32, 32)
+    assert len(source.class_names) == 10
+    assert torch.bincount(source.train_set.labels).min() > 400

@@ -1,0 +1,31 @@
+"""Procedural shapes."""
+
+import torch
+
+from featscope.data.shapes import COLOURS, SHAPES, SIZE, draw_shapes
+from featscope.streams import Streams
+
+
+def test_images_are_a_function_of_the_address():
+    draw = lambda replica: draw_shapes(8, Streams(1, [replica]).at("data"))  # noqa: E731
+    assert all(torch.equal(a, b) for a, b in zip(draw(0), draw(0), strict=True))
+    assert not torch.equal(draw(0)[0], draw(1)[0])
+
+
+def test_shape_and_colour_are_independent_and_uniform():
+    images, labels, colours = draw_shapes(4000, Streams(0, [0]).at("data"))
+    assert images.shape == (4000, 3, SIZE, SIZE)
+    assert images.dtype == torch.uint8
+    cells = torch.bincount(labels * len(COLOURS) + colours, minlength=len(SHAPES) * len(COLOURS))
+    expected = 4000 / (len(SHAPES) * len(COLOURS))
+    assert (cells - expected).abs().max() < 5 * expected**0.5
+
+
+def test_the_shape_has_its_colour():
+    images, labels, colours = draw_shapes(500, Streams(0, [0]).at("data"))
+    # Discs cover their centre, which is at most 0.35 from the image's middle, radius at least 0.45: the
+    # middle is inside.
+    red, blue = (images[(labels == 0) & (colours == COLOURS.index(name))] for name in ("red", "blue"))
+    middle = lambda chosen: chosen[:, :, SIZE // 2, SIZE // 2].float().mean(0)  # noqa: E731
+    assert middle(red)[0] > middle(red)[2] + 50
+    assert middle(blue)[2] > middle(blue)[0] + 50
