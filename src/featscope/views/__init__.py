@@ -1,6 +1,7 @@
 """From one sample to a positive pair."""
 
+from featscope.views.image_augmentation import Crop, CropColor
 from featscope.views.random_mask import RandomMask
 from featscope.views.same_sample import SameSample
 
-__all__ = ["RandomMask", "SameSample"]
+__all__ = ["Crop", "CropColor", "RandomMask", "SameSample"]
