@@ -1,0 +1,60 @@
+"""NT-Xent against a loop in NumPy."""
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.losses import NTXent
+from featscope.options import ConfigError
+
+
+def by_loop(anchor: np.ndarray, positive: np.ndarray, temperature: float, normalize: bool) -> float:
+    views = np.concatenate([anchor, positive])
+    count, total = len(views), 0.0
+    for i in range(count):
+        partner = (i + count // 2) % count
+        similarity = {}
+        for j in range(count):
+            if j != i:
+                product = float(views[i] @ views[j])
+                if normalize:
+                    product /= np.linalg.norm(views[i]) * np.linalg.norm(views[j])
+                similarity[j] = product / temperature
+        total += np.log(sum(np.exp(s) for s in similarity.values())) - similarity[partner]
+    return total / count
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("temperature", [0.2, 1.0])
+def test_it_is_the_loop(normalize, temperature):
+    rng = np.random.default_rng(0)
+    anchor, positive = rng.normal(size=(2, 5, 7))
+    loss = NTXent(temperature, normalize)(torch.from_numpy(anchor), torch.from_numpy(positive))
+    assert float(loss) == pytest.approx(by_loop(anchor, positive, temperature, normalize), rel=1e-12)
+
+
+def test_views_that_look_the_same_cost_the_logarithm_of_their_number():
+    same = torch.ones(6, 3, dtype=torch.float64)
+    assert float(NTXent()(same, same)) == pytest.approx(np.log(11))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_gradients_reach_both_sides_and_are_right(normalize):
+    generator = torch.Generator().manual_seed(0)
+    views = [
+        torch.randn(4, 3, dtype=torch.float64, generator=generator, requires_grad=True) for _ in range(2)
+    ]
+    assert torch.autograd.gradcheck(NTXent(0.7, normalize), views)
+    NTXent(0.7, normalize)(*views).backward()
+    assert all(view.grad.abs().max() > 0 for view in views)
+
+
+def test_normalised_loss_ignores_scale():
+    generator = torch.Generator().manual_seed(1)
+    a, b = torch.randn(2, 4, 3, generator=generator)
+    torch.testing.assert_close(NTXent()(a, b), NTXent()(3 * a, 0.5 * b))
+
+
+def test_wrong_options_are_named():
+    with pytest.raises(ConfigError, match=r"NTXent\.temperature"):
+        NTXent(temperature=0.0)
