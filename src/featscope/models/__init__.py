@@ -1,5 +1,17 @@
 """Learners, encoders, projection and prediction heads."""
 
+from featscope.models.activations import activations
+from featscope.models.encoders import AlexNet, Encoder, WideResNet
+from featscope.models.heads import ProjectionHead
 from featscope.models.symmetric_relu import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 
-__all__ = ["SymmetricReLU", "SymmetricReLUNetwork", "soft_threshold"]
+__all__ = [
+    "AlexNet",
+    "Encoder",
+    "ProjectionHead",
+    "SymmetricReLU",
+    "SymmetricReLUNetwork",
+    "WideResNet",
+    "activations",
+    "soft_threshold",
+]

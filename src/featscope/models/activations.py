@@ -1,0 +1,47 @@
+"""Reading the activations inside any PyTorch module."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+def activations(module: nn.Module, names: Sequence[str], x: Tensor, batch: int = 256) -> dict[str, Tensor]:
+    """What the submodules called ``names`` put out while ``module`` maps ``x``, without gradients.
+
+    A submodule that runs several times in one pass (a shared ReLU) is read at its last time.
+
+    Args:
+        module: any module that maps a batch; it is called as ``module(x)`` in its present mode.
+        names: names of submodules as `nn.Module.named_modules` has them; "" is ``module`` itself.
+        x: inputs, the first axis the batch.
+        batch: most inputs in one pass.
+
+    Returns:
+        name -> activations, the first axis as in ``x``.
+
+    Raises:
+        AttributeError: no submodule has that name.
+    """
+    seen: dict[str, list[Tensor]] = {name: [] for name in names}
+    latest: dict[str, Tensor] = {}
+
+    def keep(name: str, output: Tensor) -> None:
+        latest[name] = output.detach()
+
+    hooks = [
+        module.get_submodule(name).register_forward_hook(
+            lambda _module, _inputs, output, name=name: keep(name, output)
+        )
+        for name in names
+    ]
+    try:
+        with torch.no_grad():
+            for part in x.split(batch):
+                module(part)
+                for name in names:
+                    seen[name].append(latest[name])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {name: torch.cat(parts) for name, parts in seen.items()}

@@ -1,0 +1,88 @@
+"""Convolutional encoders and reading their activations."""
+
+import pytest
+import torch
+from torch import nn
+
+from featscope.models import AlexNet, ProjectionHead, WideResNet, activations
+from featscope.options import ConfigError
+from featscope.streams import Streams
+
+CONFIGS = [AlexNet(width=4), WideResNet(depth=10, widen=1)]
+
+
+def build(config, replica: int = 0):
+    return config.build(Streams(0, [replica]).at("learner"))
+
+
+@pytest.fixture
+def images():
+    return torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_weights_are_a_function_of_the_address(config, images):
+    first, again, other = build(config), build(config), build(config, 1)
+    assert torch.equal(first(images), again(images))
+    assert not torch.equal(first.filters, other.filters)
+    assert first(images).shape == (6, first.features)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_an_images_features_do_not_depend_on_its_batch(config, images):
+    network = build(config).train()
+    torch.testing.assert_close(network(images)[2:3], network(images[2:3]))
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_layers_are_relus_that_can_be_read(config, images):
+    network = build(config)
+    read = activations(network, network.layers, images, batch=4)
+    assert list(read) == list(network.layers)
+    for name, values in read.items():
+        assert isinstance(network.get_submodule(name), nn.ReLU)
+        assert len(values) == 6
+        assert values.min() == 0
+        assert values.max() > 0
+    torch.testing.assert_close(read[network.layers[-1]].mean((-2, -1)), network(images))
+
+
+def test_initial_weights_are_he_normal():
+    network = AlexNet(width=64).build(Streams(0, [0]).at("learner"))
+    weight = network.get_parameter("body.conv3.weight").detach()
+    assert float(weight.std()) == pytest.approx((2 / weight[0].numel()) ** 0.5, rel=0.02)
+    assert not network.get_parameter("body.conv3.bias").any()
+
+
+def test_depth_counts_convolutions():
+    network = build(WideResNet(depth=16, widen=2))
+    kernels = [m for m in network.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
+    assert len(kernels) == 13  # 6 n + 1 with n = 2; the shortcuts' 1 x 1 convolutions make up the depth
+
+
+def test_activations_leaves_no_hook_and_works_on_any_module(images):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5), nn.ReLU())
+    read = activations(network, ["1", ""], images)
+    torch.testing.assert_close(read[""], read["1"].relu())
+    assert not network[1]._forward_hooks
+    with pytest.raises(AttributeError):
+        activations(network, ["nothing"], images)
+
+
+def test_head():
+    head = ProjectionHead(hidden=7, outputs=3).build(5, Streams(0, [0]).at("head"))
+    assert head(torch.randn(4, 5)).shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: AlexNet(width=0),
+        lambda: WideResNet(depth=12),
+        lambda: WideResNet(widen=0),
+        lambda: ProjectionHead(hidden=0),
+    ],
+)
+def test_wrong_options_are_named(wrong):
+    with pytest.raises(ConfigError, match="out of range"):
+        wrong()
