@@ -1,0 +1,55 @@
+"""Read-outs of features whose classes are known."""
+
+import pytest
+import torch
+
+from featscope.probes.readout import knn_accuracy, linear_probe, regression_score, silhouette, tsne
+
+
+def clusters(count: int, spread: float, seed: int):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 3
+    centres = torch.eye(3, 6)
+    return centres[labels] + spread * torch.randn(count, 6, generator=generator), labels
+
+
+@pytest.mark.parametrize("accuracy", [linear_probe, knn_accuracy])
+def test_separated_classes_are_read_out_and_noise_is_not(accuracy):
+    assert accuracy(*clusters(150, 0.05, 0), *clusters(90, 0.05, 1)) == 1
+    assert accuracy(*clusters(150, 50.0, 0), *clusters(90, 50.0, 1)) < 0.6
+
+
+@pytest.mark.parametrize("accuracy", [linear_probe, knn_accuracy])
+def test_scale_of_features_does_not_matter(accuracy):
+    scale = torch.tensor([1e-3, 1, 1e3, 1, 1, 10])
+    (a, y), (b, z) = clusters(150, 0.5, 0), clusters(90, 0.5, 1)
+    assert accuracy(a * scale, y, b * scale, z) == pytest.approx(accuracy(a, y, b, z), abs=0.02)
+
+
+def test_silhouette_tells_clusters_from_a_cloud():
+    features, labels = clusters(90, 0.02, 0)
+    assert silhouette(features[:, :3], labels) > 0.8
+    assert abs(silhouette(*clusters(90, 50.0, 0))) < 0.1
+
+
+def test_regression_recovers_a_linear_target_and_nothing_else():
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(400, 4, generator=generator).split(200)
+    mix, noise = torch.randn(4, 2, generator=generator), torch.randn(400, 2, generator=generator)
+    assert regression_score(a, a @ mix, b, b @ mix) > 0.99
+    assert regression_score(a, noise[:200], b, noise[200:]) < 0.05
+
+
+def test_tsne_keeps_clusters_together():
+    features, labels = clusters(60, 0.02, 0)
+    places = tsne(features)
+    assert places.shape == (60, 2)
+    distance = torch.cdist(places, places)
+    distance.fill_diagonal_(torch.inf)
+    assert (labels[distance.argmin(1)] == labels).all()
+
+
+def test_constant_features_do_not_break_anything():
+    features, labels = torch.zeros(30, 4), torch.arange(30) % 3
+    assert 0 <= linear_probe(features, labels, features, labels) <= 1
+    assert 0 <= knn_accuracy(features, labels, features, labels) <= 1

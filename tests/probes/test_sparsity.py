@@ -1,0 +1,37 @@
+"""Sparsity measures on activations whose sparsity is known."""
+
+import pytest
+import torch
+
+from featscope.probes.sparsity import density, firing_rates, hoyer, treves_rolls
+
+
+def test_density_counts_units_above_zero():
+    assert float(density(torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0], [1e-9, 5.0]]))) == 0.5
+
+
+def test_firing_rates_are_by_neuron_over_samples_and_places():
+    maps = torch.zeros(2, 3, 2, 2)
+    maps[:, 1] = 1
+    maps[0, 2, 0, 0] = 1
+    torch.testing.assert_close(firing_rates(maps), torch.tensor([0.0, 1.0, 1 / 8], dtype=torch.float64))
+
+
+def test_extremes():
+    equal, single = torch.full((1, 16), 3.0), torch.zeros(1, 16)
+    single[0, 5] = 3
+    assert float(treves_rolls(equal)) == pytest.approx(1)
+    assert float(treves_rolls(single)) == pytest.approx(1 / 16)
+    assert float(hoyer(equal)) == pytest.approx(0)
+    assert float(hoyer(single)) == pytest.approx(1)
+
+
+def test_exponential_activations():
+    # (E a)² / E a² = 1/2 for an exponential law.
+    values = -torch.rand(1, 200_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).log()
+    assert float(treves_rolls(values)) == pytest.approx(0.5, rel=0.01)
+
+
+def test_silence_is_not_a_number():
+    assert treves_rolls(torch.zeros(1, 4)).isnan()
+    assert hoyer(torch.zeros(1, 4)).isnan()
