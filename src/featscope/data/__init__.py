@@ -14,4 +14,5 @@ __all__ = [
     "SparseCodingSource",
     "SparseSample",
     "draw_shapes",
+    "linear_task",
 ]
