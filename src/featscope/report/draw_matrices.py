@@ -1,0 +1,84 @@
+"""PNGs of matrices: movies as a few frames, static heat maps, and grids of images."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.figure import SubFigure
+from matplotlib.image import AxesImage
+
+from featscope.figures import Heatmaps, ImageGrids, MatrixMovie
+from featscope.report.geometry import grid, mosaic, shown_frames, value_range
+from featscope.report.look import INK, MUTED, Scale, scale
+from featscope.report.paper import FULL_WIDTH, SMALL, TEXT, colour_map, label_axes, panel_title, paper, plain
+
+
+def draw_movie(figure: MatrixMovie) -> Canvas:
+    """First, middle and last frame in a row, one row a panel."""
+    colours = scale(figure.low, figure.high, figure.value_label)
+    frames = shown_frames(figure)
+    canvas = paper(FULL_WIDTH, 2.5 * len(figure.frames))
+    strips = canvas.subfigures(len(figure.frames), 1, squeeze=False)
+    for strip, (label, movie) in zip(strips[:, 0], figure.frames.items(), strict=True):
+        strip.suptitle(plain(label), fontsize=TEXT, color=INK, fontweight="bold")
+        row = [strip.add_subplot(1, len(frames), i + 1) for i in range(len(frames))]
+        for axes, frame in zip(row, frames, strict=True):
+            picture = _matrix(axes, movie[frame], colours)
+            axes.set_title(f"step {figure.steps[frame]:,}".replace(",", " "), fontsize=SMALL, color=INK)
+            label_axes(axes, figure.column_label, figure.row_label if axes is row[0] else "")
+            if axes is not row[0]:
+                axes.set_yticklabels([])
+        _colour_bar(strip, picture, row, figure.value_label)
+    return canvas
+
+
+def draw_heatmaps(figure: Heatmaps) -> Canvas:
+    """The matrices side by side with one colour bar."""
+    colours = scale(*value_range(figure.panels), figure.value_label)
+    rows, columns = grid(len(figure.panels))
+    width = 4.2 if columns == 1 else FULL_WIDTH
+    canvas = paper(width, rows * min(3.0, width / columns))
+    placed = []
+    for i, (label, matrix) in enumerate(figure.panels.items()):
+        axes = canvas.add_subplot(rows, columns, i + 1)
+        picture = _matrix(axes, np.asarray(matrix), colours)
+        panel_title(axes, label, width / columns)
+        label_axes(axes, figure.column_label, figure.row_label if i % columns == 0 else "")
+        placed.append(axes)
+    _colour_bar(canvas, picture, placed, figure.value_label)
+    return canvas
+
+
+def draw_images(figure: ImageGrids) -> Canvas:
+    """One mosaic a panel."""
+    rows, columns = grid(len(figure.panels))
+    width = 3.4 if columns == 1 else FULL_WIDTH
+    canvas = paper(width, rows * (width / columns + 0.2))
+    for i, (label, images) in enumerate(figure.panels.items()):
+        axes = canvas.add_subplot(rows, columns, i + 1)
+        axes.imshow(mosaic(images), interpolation="nearest")
+        axes.set_axis_off()
+        panel_title(axes, label, width / columns)
+    return canvas
+
+
+def _matrix(axes: Axes, values: np.ndarray, colours: Scale) -> AxesImage:
+    rows, columns = values.shape
+    picture = axes.imshow(
+        np.ma.masked_invalid(values),
+        cmap=colour_map(colours),
+        vmin=colours.low,
+        vmax=colours.high,
+        aspect="equal" if rows == columns else "auto",
+        interpolation="nearest",
+    )
+    axes.tick_params(labelsize=SMALL, color=MUTED, labelcolor=INK, length=3, width=0.8)
+    axes.spines[:].set_color(MUTED)
+    axes.locator_params(integer=True, nbins=5)
+    return picture
+
+
+def _colour_bar(sheet: Canvas | SubFigure, picture: AxesImage, axes: list[Axes], label: str) -> None:
+    bar = sheet.colorbar(picture, ax=axes, fraction=0.04, pad=0.02)
+    bar.set_label(plain(label), fontsize=TEXT, color=INK)
+    bar.ax.tick_params(labelsize=SMALL, labelcolor=INK, length=3)
+    bar.outline.set_edgecolor(MUTED)

@@ -1,0 +1,93 @@
+"""Colours, symbols and colour scales, the same in the PNGs and on the page.
+
+The categorical colours are near those of Okabe and Ito (2008), without yellow, which is too pale on white:
+people with any of the common colour deficiencies can tell them apart. No meaning rests on colour alone.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featscope.figures import Panel
+
+INK = "#1b2430"
+MUTED = "#59636f"
+GRID = "#e4e7ec"
+CYCLE = ("#0072b2", "#d55e00", "#009e73", "#b8609a", "#56b4e9", "#e69f00", "#6a7380")
+SYMBOLS = ("circle", "triangle-up", "square", "diamond")
+
+HOLDS, FAILS, UNDECIDED = "#00735c", "#b3261e", "#8a5a00"
+VERDICT_COLOUR = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED}
+VERDICT_SYMBOL = {"holds": "circle", "fails": "x", "undecided": "circle-open"}
+
+SEQUENTIAL = ("#ffffff", "#dceaf3", "#a9cde3", "#63a3cc", "#2a75ae", "#0b4a85", "#06264d")
+DIVERGING = ("#7f3108", "#c8662a", "#f0b98d", "#ffffff", "#9cc6e0", "#2f7fb8", "#06365f")
+MISSING = "#c9cdd3"
+
+
+class Swatch(NamedTuple):
+    """One entry of a legend.
+
+    ``shape`` is "line", "dash", "dashdot", "dot", "area", or the name of a symbol.
+    """
+
+    label: str
+    colour: str
+    shape: str
+    toggles: bool = True
+
+
+class Scale(NamedTuple):
+    """A colour scale: its ends, its colours at equal distances, and what it shows."""
+
+    low: float
+    high: float
+    colours: tuple[str, ...]
+    label: str
+
+
+def scale(low: float, high: float, label: str) -> Scale:
+    """The scale from ``low`` to ``high``: two-sided around zero when zero lies inside, else white to dark."""
+    if low < 0 < high:
+        reach = max(-low, high)
+        return Scale(-reach, reach, DIVERGING, label)
+    return Scale(low, high if high > low else low + 1, SEQUENTIAL, label)
+
+
+def colour(index: int) -> str:
+    """The categorical colour of the ``index``-th thing."""
+    return CYCLE[index % len(CYCLE)]
+
+
+def symbol(index: int) -> str:
+    """The symbol of the ``index``-th class: it changes where the colours start again."""
+    return SYMBOLS[index // len(CYCLE) % len(SYMBOLS)]
+
+
+def curve_swatches(panels: Sequence[Panel]) -> dict[tuple[str, bool], Swatch]:
+    """(label, dashed) -> how that curve looks in every panel of a figure.
+
+    A prediction (dashed) that bears the label of a measurement has its colour. The first other prediction is
+    ink: the usual figure has several measurements and one prediction.
+    """
+    keys = list(dict.fromkeys((c.label, c.dashed) for panel in panels for c in panel.curves))
+    solid = [label for label, dashed in keys if not dashed]
+    lone = [label for label, dashed in keys if dashed and label not in solid]
+    swatches = {}
+    for label, dashed in keys:
+        if label in solid:
+            index = solid.index(label)
+            tone = colour(index)
+        else:
+            index = len(solid) + lone.index(label) - 1
+            tone = INK if label == lone[0] else colour(index)
+        shape = "dash" if dashed else ("line" if index < len(CYCLE) else "dashdot")
+        swatches[label, dashed] = Swatch(label, tone, shape)
+    return swatches
+
+
+def reference_swatches(references: Sequence[tuple[float, str]]) -> list[Swatch]:
+    """How horizontal reference lines look."""
+    shapes = ("dash", "dot", "dashdot")
+    return [
+        Swatch(label, INK, shapes[i % len(shapes)], toggles=False) for i, (_, label) in enumerate(references)
+    ]

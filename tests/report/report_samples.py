@@ -1,0 +1,276 @@
+"""A made-up study's claims and figures, one figure of every type, as large as a real one's."""
+
+import numpy as np
+
+from featscope.claims import Claim, Statement
+from featscope.figures import (
+    Agreement,
+    Bars,
+    Curve,
+    Curves,
+    Figure,
+    Heatmaps,
+    ImageGrids,
+    MatrixMovie,
+    Panel,
+    Scatters,
+)
+
+CONTROLS = frozenset({"canonical"})
+STEPS = list(range(0, 700, 24))
+
+
+def _random() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def movie(neurons: int = 256, features: int = 32, frames: int = len(STEPS)) -> MatrixMovie:
+    """Neurons that end on one feature with augmentation, and on noise without."""
+    random = _random()
+    noise = np.abs(random.normal(0, 0.12, (neurons, features)))
+    goal = np.eye(features)[np.sort(random.integers(0, features, neurons))] * 0.95
+    growth = (1 / (1 + np.exp(-np.linspace(-5, 5, frames))))[:, None, None]
+    return MatrixMovie(
+        id="alignment",
+        title="Which feature each neuron learns, and when",
+        caption="Each row is a neuron, each column a feature; dark means the weight points along it. "
+        "With RandomMask each neuron ends on one feature. Rows are sorted by the feature they end on.",
+        steps=STEPS[:frames],
+        frames={
+            "augmented (RandomMask)": np.clip(noise * (1 - growth) + goal * growth, 0, 1),
+            "plain (no augmentation)": np.clip(noise + 0.05 * growth, 0, 1),
+            "canonical dictionary (control)": np.clip(noise + 0.3 * goal * growth, 0, 1),
+        },
+        row_label="neuron (sorted)",
+        column_label="feature",
+        value_label="|cosine| of weight and feature",
+    )
+
+
+def curves() -> Curves:
+    """Two panels with bands, predictions and stage boundaries, one of them logarithmic."""
+    x = np.array(STEPS)
+    rise = 1 / (1 + np.exp(-(x - 320) / 50))
+    marks = [(120, "bias starts to grow"), (300, "stage II"), (330, "first singleton"), (600, "stage III")]
+    spread = 0.03 + 0.05 * rise * (1 - rise)
+    tail = np.exp(-x / 130)
+    coverage = Panel(
+        "Features with at least one singleton neuron",
+        "step",
+        "share of features",
+        [
+            Curve("augmented", x, rise, rise - spread, rise + spread),
+            Curve("plain", x, 0.05 + 0 * x, 0 * x, 0.1 + 0 * x),
+            Curve("theory, Theorem 3.4", x, np.clip((x - 200) / 250, 0, 1), dashed=True),
+        ],
+        marks,
+    )
+    loss = Panel(
+        "Distance to the optimum",
+        "step",
+        "loss − final loss (nats)",
+        [Curve("augmented", x, tail, tail - 0.02, tail + 0.02), Curve("plain", x, 0.2 * tail + 0.3)],
+        marks[1:2],
+        log_y=True,
+    )
+    return Curves(
+        "coverage",
+        "Features appear in stages",
+        "Lines are means over 8 replicas, bands 99 % intervals.",
+        [coverage, loss],
+    )
+
+
+def scaling() -> Curves:
+    """One panel, both axes logarithmic, few points, intervals unknown at some."""
+    x = np.array([32.0, 64, 128, 256, 512])
+    y = 3 * x**-0.5
+    low = np.where(x > 100, -np.inf, y * 0.85)
+    high = np.where(x > 100, np.inf, y * 1.15)
+    panel = Panel(
+        "Noise in a weight",
+        "input dimension d₁",
+        "noise share",
+        [Curve("measured", x, y * 1.03, low, high), Curve("d₁^(−1/2)", x, y, dashed=True)],
+        log_x=True,
+        log_y=True,
+        marks=[(64, "d₁ = 2d")],
+    )
+    return Curves("scaling", "Noise falls with the dimension", "Both axes are logarithmic.", [panel])
+
+
+def agreement() -> Agreement:
+    """Rows that hold, fail, are undecided, and one without interval."""
+    predicted = np.array([0.5, 1.25, 0.031, 2.0, 0.7, 1.0])
+    tolerance = np.array([0.01, 0.02, 0.001, 0.05, 0.01, 0.0])
+    measured = predicted + tolerance * np.array([0.2, -0.5, 1.0, 18.0, 0.1, 0.0])
+    half = tolerance * np.array([0.3, 0.2, 0.5, 1.0, np.inf, 0.0])
+    half[5] = 0
+    labels = [
+        "E⟨z, z⁺⟩ under the mask (Lemma C.2)",
+        "variance of a pre-activation (Lemma A.1)",
+        "noise after masking (Lemma C.4)",
+        "fourth moment of the sparse code",
+        "share of firing neurons, one replica",
+        "norm of a feature",
+    ]
+    return Agreement(
+        "agreement",
+        "Identities: theory against measurement",
+        "The shaded band is the tolerance around the prediction; the axis is logarithmic beyond it.",
+        labels,
+        predicted,
+        measured,
+        measured - half,
+        measured + half,
+        tolerance,
+    )
+
+
+def bars() -> Bars:
+    """Three series over four groups, a gap, and two reference lines."""
+    value = np.array([[0.93, 0.91, 0.88, 0.86], [0.41, 0.38, 0.35, np.nan], [0.12, 0.1, 0.11, 0.1]])
+    names = ("augmented", "plain", "random features")
+    series = {name: (row, row - 0.03, row + 0.03) for name, row in zip(names, value, strict=True)}
+    return Bars(
+        "probe",
+        "Linear probe",
+        "Accuracy of a linear classifier on the features; whiskers are 99 % intervals.",
+        ["d = 16", "d = 32", "d = 64", "d = 64, twice the noise"],
+        series,
+        "accuracy",
+        [(0.1, "chance"), (0.95, "true features")],
+    )
+
+
+def images() -> ImageGrids:
+    """Filters as small colour images."""
+    random = _random()
+    smooth = np.linspace(0, 1, 8)[:, None, None] * random.random((64, 1, 8, 3))
+    panels = {"first layer, augmented": smooth, "first layer, plain": random.random((64, 8, 8, 3))}
+    return ImageGrids(
+        "filters", "What filters look like", "64 filters, each scaled to its own range.", panels
+    )
+
+
+def heatmaps() -> Heatmaps:
+    """Two-sided matrices, one not square."""
+    random = _random()
+    return Heatmaps(
+        "correlation",
+        "Correlation of neurons and features",
+        "Blue is positive, brown negative.",
+        {"augmented": np.eye(24) + random.normal(0, 0.1, (24, 24)), "plain": random.normal(0, 0.3, (24, 24))},
+        "neuron",
+        "feature",
+        "correlation",
+    )
+
+
+def scatters() -> Scatters:
+    """Ten classes in two panels."""
+    random = _random()
+    kinds = random.integers(0, 10, 600)
+    angle = 2 * np.pi * kinds / 10
+    centres = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    names = ["plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    panels = {
+        "augmented": 4 * centres + random.normal(0, 0.6, (600, 2)),
+        "plain": random.normal(0, 2, (600, 2)),
+    }
+    return Scatters(
+        "tsne",
+        "Where images land (t-SNE)",
+        "One point an image.",
+        panels,
+        dict.fromkeys(panels, kinds),
+        names,
+    )
+
+
+def figures() -> list[Figure]:
+    """All of them, the alignment first."""
+    return [movie(), curves(), agreement(), bars(), scaling(), heatmaps(), images(), scatters()]
+
+
+def claims() -> list[Claim]:
+    """25 claims with every kind of outcome."""
+    random = _random()
+
+    def around(mean: float, spread: float) -> np.ndarray:
+        return mean + spread * random.normal(size=8)
+
+    emerge = Statement(
+        "singletons-emerge",
+        "Theorem 3.4",
+        "Every feature is learned by at least one neuron that is aligned with it and with no other.",
+        "bound",
+    )
+    rows = [
+        Statement(
+            "mask-cancels-noise",
+            "Lemma C.2",
+            "Under RandomMask the dense noise of the two views is independent: its part of the positive "
+            "term has mean zero and the term equals d/d₁ · E‖z‖².",
+            "identity",
+        ).equals(
+            around(0.5003, 0.0004),
+            0.5,
+            0.01,
+            arm="augmented",
+            why="The tolerance is the error term O(1/√d₁) of the lemma at d₁ = 512.",
+        ),
+        Statement(
+            "positive-term", "Equation 2.4", "The positive term equals its closed form.", "identity"
+        ).equals(1.2500001, 1.25, 1e-5, arm="augmented", why="Floating point: float32 sums over 512 terms."),
+        emerge.at_least(around(0.97, 0.01), 0.9, arm="augmented"),
+        Statement(
+            "noise-share",
+            "Theorem 3.4 (b)",
+            "The share of a weight's norm outside the features vanishes.",
+            "bound",
+        ).at_most(around(3.2e-5, 4e-6), 1e-3, arm="augmented"),
+        emerge.at_least(
+            around(0.02, 0.004), 0.9, arm="plain", expected=False, why="Theorem 3.2 says it must not happen."
+        ),
+        emerge.at_least(around(0.2, 0.01), 0.9, arm="canonical", expected=False),
+        Statement("probe-gap", "Figure 3", "A linear probe gains from augmentation.", "ordering").at_least(
+            around(0.05, 0.05), 0.04, arm="augmented"
+        ),
+        Statement(
+            "exponent", "Corollary 3.6", "Noise falls with the dimension as d₁^(−1/2).", "scaling"
+        ).equals(around(-0.58, 0.01), -0.5, 0.05, arm="augmented", why="The tolerance is a choice."),
+        Statement(
+            "dead-neurons", "Section 4", "At most a tenth of the neurons dies.", "bound", expected=False
+        ).at_most(around(0.01, 0.002), 0.1, arm="canonical"),
+        Statement("one-seed", "Section 4", "One replica cannot decide.", "bound").at_most(
+            np.array([0.3]), 0.5, arm="plain"
+        ),
+        Statement("diverged", "Section 4", "A measurement that is not a number.", "bound").at_most(
+            np.array([np.nan, 1.0]), 0.5, arm="plain"
+        ),
+    ]
+    for i in range(25 - len(rows)):
+        text = f"Moment {i + 1} of a pre-activation equals its closed form at initialisation."
+        moment = Statement(f"moment-{i + 1}", f"Lemma A.{i + 1}", text, "identity")
+        rows.append(
+            moment.equals(around(1 + i, 0.01), 1.0 + i, 0.05, arm="augmented", why="Three standard errors.")
+        )
+    return rows
+
+
+PAGE = {
+    "title": "Contrastive learning decouples features from noise",
+    "source": "Wen & Li 2021, arXiv 2105.15134",
+    "about": "A one-layer network with symmetric ReLU neurons learns from sparse codes in dense noise.\n\n"
+    "Positive pairs are two masked copies of one sample; the plain arm uses the same sample twice.",
+    "headline": "With RandomMask 97 % of the features get their own neuron in 700 steps; without it, none.",
+    "facts": {
+        "command": "featscope run decoupling --seed 0 --replicas 8",
+        "duration": "1 min 48 s",
+        "machine": "2 cores, x86_64, Linux",
+        "versions": "featscope 0.1.0, torch 2.6.0, numpy 2.1.0",
+        "seed": "0",
+        "config": '{\n  "data": {"features": 32, "input_dim": 512},\n  "steps": 700\n}',
+    },
+}

@@ -1,0 +1,92 @@
+"""PNGs: every type of description is drawn, also with gaps, one replica, and from threads."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import report_samples as samples
+from matplotlib.image import imread
+
+from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, Panel
+from featscope.report import draw
+from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
+
+
+@pytest.mark.parametrize("figure", samples.figures(), ids=lambda figure: figure.id)
+def test_every_type_is_drawn(figure: Figure, tmp_path: Path) -> None:
+    draw(figure, tmp_path / "figure.png")
+    picture = imread(tmp_path / "figure.png")
+    assert picture.shape[1] >= 900
+    assert picture[..., :3].std() > 0.02, "the picture is empty"
+    assert [file.name for file in tmp_path.iterdir()] == ["figure.png"]
+
+
+def test_global_settings_stay_and_threads_agree(tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    paths = [tmp_path / f"{i}.png" for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda path: draw(samples.bars(), path), paths))
+    assert len({path.read_bytes() for path in paths}) == 1
+    assert dict(mpl.rcParams) == before
+
+
+def test_unknown_type_is_refused(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Sketch(Figure):
+        pass
+
+    with pytest.raises(TypeError, match="Sketch"):
+        draw(Sketch("a", "b", "c"), tmp_path / "a.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_finite_still_draws(tmp_path: Path) -> None:
+    nothing = np.full(3, np.nan)
+    open_ended = (np.full(3, -np.inf), np.full(3, np.inf))
+    curve = Curve("a $ sign", np.arange(3), nothing, *open_ended)
+    panels = [Panel("empty", "x", "y", [curve], log_y=True, log_x=True), Panel("none", "x", "y", [])]
+    figures = [
+        Curves("curves", "t", "c", panels),
+        Bars("bars", "t", "c", ["a", "b", "c"], {"one": (nothing, *open_ended)}, "y"),
+        Heatmaps("heat", "t", "c", {"a": nothing[None], "b": nothing[:, None]}, "row", "column", "value"),
+        Agreement("agreement", "t", "c", list("abc"), nothing, nothing, *open_ended, nothing),
+    ]
+    for figure in figures:
+        draw(figure, tmp_path / f"{figure.id}.png")
+
+
+def test_band_leaves_out_what_is_unknown_and_stays_near_the_curve() -> None:
+    curve = Curve("a", np.arange(3), np.ones(3), np.array([-np.inf, 0, 0.5]), np.array([np.inf, 2, 2]))
+    x, low, high = band(curve, log_y=True)  # type: ignore[misc]
+    np.testing.assert_array_equal(x, [1, 2])
+    np.testing.assert_allclose(low, [0.1, 0.5])
+    np.testing.assert_allclose(high, [2, 2])
+
+
+def test_mark_labels_that_would_overlap_are_lifted() -> None:
+    panel = Panel("p", "x", "y", [Curve("a", np.array([0.0, 100]), np.zeros(2))])
+    far = mark_labels(replace(panel, marks=[(10, "one"), (90, "two")]), characters=40)
+    near = mark_labels(replace(panel, marks=[(50, "stage one"), (52, "stage two")]), characters=40)
+    assert [mark.level for mark in far] == [0, 0]
+    assert [mark.level for mark in near] == [0, 1]
+
+
+def test_agreement_has_the_verdicts_of_claims() -> None:
+    figure = samples.agreement()
+    assert deviations(figure).verdicts == ["holds", "holds", "undecided", "fails", "undecided", "holds"]
+
+
+def test_bent_axis_is_odd_and_increasing() -> None:
+    values = np.linspace(-50, 50, 201)
+    np.testing.assert_allclose(bent(values), -bent(-values))
+    assert (np.diff(bent(values)) > 0).all()
+    np.testing.assert_allclose(bent(np.array([0.5, 10, 100])), [0.5, 2, 3])
+
+
+def test_log_ticks() -> None:
+    assert log_ticks(3, 60) == [5, 10, 20, 50]
+    assert log_ticks(1e-6, 1) is None
+    assert log_ticks(3, 4) is None
