@@ -190,7 +190,13 @@ def _run(words: list[str]) -> int:
 
 
 def _execute(
-    name: str, study: "Study", settings: "Settings", out: Path, *, resume: bool = False, overwrite: bool = False
+    name: str,
+    study: "Study",
+    settings: "Settings",
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
 ) -> "tuple[int, list[Claim]]":
     """Run, report, print; the exit code and the claims."""
     from featscope.report.run_report import report_run
@@ -200,14 +206,20 @@ def _execute(
     try:
         outcome = run(name, study, settings, out, resume=resume, overwrite=overwrite)
     except DivergedError as error:
-        print(f"featscope: training diverged: {error}. The state before it is in {out / 'checkpoint'}.", file=sys.stderr)
+        print(
+            f"featscope: training diverged: {error}. The state before it is in {out / 'checkpoint'}.",
+            file=sys.stderr,
+        )
         return 3, []
     except InterruptedRunError:
         again = [word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
         again += [] if "--out" in " ".join(again) else ["--out", str(out)]
-        print(f"interrupted; everything is saved. Go on with:\n  featscope {' '.join(again)} --resume", file=sys.stderr)
+        print(
+            f"interrupted; everything is saved. Go on with:\n  featscope {' '.join(again)} --resume",
+            file=sys.stderr,
+        )
         return 130, []
-    page = report_run(out, seconds=outcome.seconds)
+    page = report_run(out)
     _print_verdicts(name, outcome.claims)
     print(f"report: {page}")
     return 0, outcome.claims
@@ -269,7 +281,9 @@ def _verify(words: list[str]) -> int:
         code, claims = _execute(name, kinds[name](), Settings(), out / name)
         if code:
             return code
-        missed += [f"{name}/{claim.id} ({claim.arm})" for claim in claims if claim.expected and claim.verdict != "holds"]
+        missed += [
+            f"{name}/{claim.id} ({claim.arm})" for claim in claims if claim.expected and claim.verdict != "holds"
+        ]
     if missed:
         print("expected but not holding: " + ", ".join(missed))
     return 1 if chosen.strict and missed else 0

@@ -108,16 +108,27 @@ class Statement:
     note: str = ""
 
     def equals(
-        self, measured: ArrayLike, predicted: float, tolerance: float, *, arm: str, why: str, expected: bool | None = None
+        self,
+        measured: ArrayLike,
+        predicted: float,
+        tolerance: float,
+        *,
+        arm: str,
+        why: str,
+        expected: bool | None = None,
     ) -> Claim:
         """The claim that ``measured`` is ``predicted`` up to ``tolerance``, for the reason ``why``."""
         return self._claim("=", measured, predicted, tolerance, arm, why, expected)
 
-    def at_least(self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None) -> Claim:
+    def at_least(
+        self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None
+    ) -> Claim:
         """The claim that ``measured`` is at least ``bound``; ``why`` says where the bound comes from."""
         return self._claim(">=", measured, bound, 0.0, arm, why, expected)
 
-    def at_most(self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None) -> Claim:
+    def at_most(
+        self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None
+    ) -> Claim:
         """The claim that ``measured`` is at most ``bound``; ``why`` says where the bound comes from."""
         return self._claim("<=", measured, bound, 0.0, arm, why, expected)
 

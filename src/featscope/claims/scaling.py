@@ -4,7 +4,9 @@ import numpy as np
 from jaxtyping import Float
 
 
-def fitted_exponent(x: Float[np.ndarray, " point"], y: Float[np.ndarray, "replica point"]) -> Float[np.ndarray, " replica"]:
+def fitted_exponent(
+    x: Float[np.ndarray, " point"], y: Float[np.ndarray, "replica point"]
+) -> Float[np.ndarray, " replica"]:
     """Least-squares slope of log y against log x, for each replica.
 
     Values that are not positive have no logarithm: their replica's exponent is NaN.

@@ -68,7 +68,7 @@ class SparseCoding:
         if self.dictionary == "hadamard":
             power_of_two = self.input_dim & (self.input_dim - 1) == 0
             require(self, "input_dim", power_of_two, "a power of two", "Or take dictionary 'qr'.")
-        require(self, "sparsity", 0 < self.sparsity and self.activity <= 1, "> 0 with C_z log log d / d <= 1")
+        require(self, "sparsity", self.sparsity > 0 and self.activity <= 1, "> 0 with C_z log log d / d <= 1")
         require(self, "noise", self.noise >= 0, ">= 0")
 
     @property

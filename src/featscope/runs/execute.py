@@ -58,18 +58,19 @@ class Settings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run: what was measured, the verdicts, and how many seconds this call took."""
+    """A finished run: what was measured, and the verdicts."""
 
     runs: dict[str, xr.Dataset]
     claims: list[Claim]
-    seconds: float
 
 
 class InterruptedRunError(Exception):
     """The run was interrupted; its state is saved (exit code 130)."""
 
 
-def run(name: str, study: Study, settings: Settings, out: Path, *, resume: bool = False, overwrite: bool = False) -> Outcome:
+def run(
+    name: str, study: Study, settings: Settings, out: Path, *, resume: bool = False, overwrite: bool = False
+) -> Outcome:
     """Run ``study`` and fill the folder ``out`` (all but the report).
 
     Args:
@@ -99,7 +100,9 @@ def run(name: str, study: Study, settings: Settings, out: Path, *, resume: bool 
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
         folder.write_json("config.json", plan | {"shard_size": shard_size})
-    folder.write_json("environment.json", environment(settings.device))
+    spent = folder.read_json("environment.json").get("seconds", 0.0) if resume else 0.0
+    about_machine = environment(settings.device)
+    folder.write_json("environment.json", about_machine)
 
     shards = [
         Shard(arm, range(first, min(first + shard_size, replicas)), settings.seed, settings.device)
@@ -113,11 +116,14 @@ def run(name: str, study: Study, settings: Settings, out: Path, *, resume: bool 
         stack = torch.stack if study.max_shard == 1 else torch.cat
         parts = [r.weights for s, r in results if s.arm is arm]
         folder.write_tensors(
-            f"weights/{arm.name}.safetensors", {k: stack([p[k] for p in parts]) for k in parts[0]}, {"arm": arm.name}
+            f"weights/{arm.name}.safetensors",
+            {k: stack([p[k] for p in parts]) for k in parts[0]},
+            {"arm": arm.name},
         )
     claims = list(study.claims(runs))
     folder.write_claims(name, settings.seed, replicas, plan["config"], claims)
-    return Outcome(runs, claims, time.monotonic() - began)
+    folder.write_json("environment.json", about_machine | {"seconds": spent + time.monotonic() - began})
+    return Outcome(runs, claims)
 
 
 def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:

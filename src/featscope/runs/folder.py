@@ -18,6 +18,7 @@ from safetensors.torch import save
 from featscope.claims import LEVEL, Claim
 from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
+from featscope.threads import cores
 
 
 class RunFolder:
@@ -49,7 +50,9 @@ class RunFolder:
             with tempfile.TemporaryFile(dir=path):
                 pass
         except OSError as error:
-            raise ConfigError(f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder") from None
+            raise ConfigError(
+                f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
+            ) from None
         folder = cls(path)
         if overwrite:
             folder._clear()
@@ -60,7 +63,10 @@ class RunFolder:
     def _clear(self) -> None:
         known = ["config.json", "environment.json", "trajectory.nc", "claims.json", "report.html"]
         parts = ("weights/*.safetensors", "checkpoint/*.safetensors", "figures/*.png")
-        for file in [*(self.path / name for name in known), *(f for part in parts for f in self.path.glob(part))]:
+        for file in [
+            *(self.path / name for name in known),
+            *(f for part in parts for f in self.path.glob(part)),
+        ]:
             file.unlink(missing_ok=True)
 
     def write_json(self, name: str, content: Any) -> None:
@@ -77,9 +83,13 @@ class RunFolder:
         try:
             return json.loads((self.path / name).read_text())
         except FileNotFoundError:
-            raise ConfigError(f"{self.path / name} is missing: is {str(self.path)!r} the folder of a finished run?") from None
+            raise ConfigError(
+                f"{self.path / name} is missing: is {str(self.path)!r} the folder of a finished run?"
+            ) from None
         except json.JSONDecodeError as error:
-            raise ConfigError(f"{self.path / name} is not JSON ({error}): restore it, or run again with --overwrite") from None
+            raise ConfigError(
+                f"{self.path / name} is not JSON ({error}): restore it, or run again with --overwrite"
+            ) from None
 
     def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
         """Write ``trajectory.nc``, one group an arm."""
@@ -133,6 +143,7 @@ def environment(device: str) -> dict[str, Any]:
         "packages": {name: version(name) for name in packages},
         "platform": platform.platform(),
         "processor": _processor(),
+        "cores": cores(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
         "git_revision": _revision(),
     }

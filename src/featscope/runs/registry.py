@@ -21,7 +21,9 @@ def entries() -> dict[str, Entry]:
     for point in sorted(entry_points(group="featscope.studies"), key=lambda p: p.name):
         entry = point.load()
         if not isinstance(entry, Entry):
-            raise ConfigError(f"entry point {point.name} = {point.value!r} is a {type(entry).__name__}: allowed is Entry")
+            raise ConfigError(
+                f"entry point {point.name} = {point.value!r} is a {type(entry).__name__}: allowed is Entry"
+            )
         found[entry.name] = entry
     return found
 

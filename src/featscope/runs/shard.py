@@ -13,6 +13,7 @@ from featscope.runs.folder import RunFolder
 from featscope.streams import Streams
 from featscope.studies.base import Arm
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
+from featscope.training.rules import BiasScheduleRule
 
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
@@ -46,7 +47,9 @@ class Shard:
         """The experiment before its first step."""
         return self.arm.config.build(Streams(self.seed, self.replicas, self.device))
 
-    def run(self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[int, str], None]) -> "ShardResult":
+    def run(
+        self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[int, str], None]
+    ) -> "ShardResult":
         """Train to the end, from the last checkpoint if there is one.
 
         Args:
@@ -125,10 +128,8 @@ class ShardResult:
 
 
 def _stage(experiment: Experiment) -> str:
-    for rule in experiment.rules:
-        if hasattr(rule, "stage"):
-            return f"  stage {'I' * int(rule.stage.min())}"
-    return ""
+    stages = [rule.stage for rule in experiment.rules if isinstance(rule, BiasScheduleRule)]
+    return f"  stage {'I' * int(stages[0].min())}" if stages else ""
 
 
 def _save(folder: RunFolder, name: str, experiment: Experiment, step: int, record: Record, *, done: bool) -> None:

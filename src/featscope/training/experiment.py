@@ -1,13 +1,21 @@
 """What one arm trains: a source of data, a learner, an objective, an optimizer and rules between steps."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featscope.streams import Draws, Streams
+
+
+class Rule(Protocol):
+    """What `Experiment` asks of a rule beyond being a module that is called as ``rule(experiment, step)``."""
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """First step of each event that the rule watches for; -1 where it has not happened."""
+
 
 Objective = Callable[[nn.Module, Any, Draws], Float[Tensor, "replica"]]
 """(learner, source, draws) -> the loss of each replica on a batch drawn from ``draws``."""
@@ -76,7 +84,7 @@ class Experiment(nn.Module):
         """The step at which each event that a rule watches for first happened; -1 where it has not."""
         found: dict[str, Tensor] = {}
         for rule in self.rules:
-            found |= rule.events()
+            found |= cast(Rule, rule).events()
         return found
 
     def require_finite_parameters(self, step: int) -> None:

@@ -24,7 +24,9 @@ def probe_steps(steps: int, every: int, per_decade: int = 4) -> list[int]:
     """
     marks = {0, steps, *range(0, steps, every)}
     if per_decade and steps > 1:
-        marks |= {int(m) for m in np.unique(np.logspace(0, np.log10(steps), 1 + int(np.log10(steps) * per_decade)).round())}
+        marks |= {
+            int(m) for m in np.unique(np.logspace(0, np.log10(steps), 1 + int(np.log10(steps) * per_decade)).round())
+        }
     return sorted(m for m in marks if m <= steps)
 
 

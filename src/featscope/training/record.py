@@ -59,7 +59,9 @@ class Record:
             data[name] = self._variable(name, ("replica", "step"), np.stack(points, axis=1))
         for name, values in self._single.items():
             data[name] = self._variable(name, ("replica",), values)
-        return xr.Dataset(data, coords={"replica": np.asarray(replicas), "step": np.asarray(self.steps, dtype=np.int64)})
+        return xr.Dataset(
+            data, coords={"replica": np.asarray(replicas), "step": np.asarray(self.steps, dtype=np.int64)}
+        )
 
     def _variable(self, name: str, leading: tuple[str, ...], values: np.ndarray) -> xr.Variable:
         dims, units, about = self._labels[name]
@@ -72,7 +74,10 @@ class Record:
 
     def labels(self) -> dict[str, object]:
         """The names, units and steps, as JSON can hold them."""
-        return {"steps": self.steps, "labels": {name: [list(d), u, a] for name, (d, u, a) in self._labels.items()}}
+        return {
+            "steps": self.steps,
+            "labels": {name: [list(d), u, a] for name, (d, u, a) in self._labels.items()},
+        }
 
     @classmethod
     def restore(cls, tensors: Mapping[str, Tensor], labels: Mapping[str, object]) -> "Record":

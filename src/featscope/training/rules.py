@@ -80,7 +80,7 @@ class BiasSchedule:
 
 
 class BiasScheduleRule(nn.Module):
-    """`BiasSchedule` at work; needs ``experiment.learner.weight`` and ``.bias`` and ``experiment.source.dictionary``."""
+    """`BiasSchedule` at work on ``learner.weight`` and ``learner.bias``; looks at ``source.dictionary``."""
 
     stage: Int[Tensor, "replica"]
     stage1_end: Int[Tensor, "replica"]

@@ -103,15 +103,15 @@ def _dense_decoupling(experiment: Experiment) -> Mapping[str, Measurement]:
     source, learner = parts(experiment)
     objective = cast(Contrastive, experiment.objective)
     bias = 0.5 * sqrt(source.config.noise_variance) * learner.weight.norm(dim=-1)
-    inner = norm = 0.0
+    inner, norm = torch.zeros(2, len(bias), dtype=torch.float64, device=bias.device)
     for part in range(SAMPLES // BATCH):
         draws = experiment.streams.at("dense decoupling", part)
         noise = source.sample(draws, BATCH).noise
         views = [soft_threshold(view @ learner.weight.mT, bias) for view in objective.view(noise, draws)]
-        inner = inner + (views[0] * views[1]).double().sum((-2, -1))
-        norm = norm + soft_threshold(noise @ learner.weight.mT, bias).double().square().sum((-2, -1))
+        inner += (views[0] * views[1]).double().sum((-2, -1))
+        norm += soft_threshold(noise @ learner.weight.mT, bias).double().square().sum((-2, -1))
     about = "E<f(2Dξ), f(2(I-D)ξ)> over E||f(ξ)||²"
-    return {"dense_decoupling": Measurement(cast(Tensor, inner) / norm, (), "1", about)}
+    return {"dense_decoupling": Measurement(inner / norm, (), "1", about)}
 
 
 def _lucky_sets(experiment: Experiment) -> Mapping[str, Measurement]:
@@ -120,13 +120,13 @@ def _lucky_sets(experiment: Experiment) -> Mapping[str, Measurement]:
     config = source.config
     threshold = theory.lucky_constant() * np.log(config.features) / config.features
     width, input_dim = learner.weight.shape[-2:]
-    count = 0.0
+    count = torch.zeros_like(learner.bias[:, 0], dtype=torch.float64)
     for network in range(CENSUS_NETWORKS):
         weight = experiment.streams.at("lucky sets", network).normal(width, input_dim)
         squares = (weight @ source.dictionary).square()
         lucky = squares >= threshold * squares.sum(-1, keepdim=True)
-        count = count + lucky.sum((-2, -1)).double() / config.features / CENSUS_NETWORKS
-    return {"lucky_set_size": Measurement(cast(Tensor, count), (), "neurons", "mean size of the lucky sets Set_j")}
+        count += lucky.sum((-2, -1)).double() / config.features / CENSUS_NETWORKS
+    return {"lucky_set_size": Measurement(count, (), "neurons", "mean size of the lucky sets Set_j")}
 
 
 def _logit_deviation(experiment: Experiment) -> Mapping[str, Measurement]:
@@ -138,7 +138,7 @@ def _logit_deviation(experiment: Experiment) -> Mapping[str, Measurement]:
     deviations, sizes = [], []
     for scale in LOGIT_SCALES:
         f = [soft_threshold(v @ (learner.weight * sqrt(scale)).mT, learner.bias) for v in views]
-        share = _logits(*f, objective.loss.temperature).double().softmax(-1)
+        share = _logits(f[0], f[1], f[2], objective.loss.temperature).double().softmax(-1)
         deviations.append((share - 1 / keys).abs().amax((-2, -1)) * keys)
         sizes.append(scale * learner.weight.double().square().sum((-2, -1)))
     return {
@@ -159,7 +159,10 @@ def _orthogonal_rows(experiment: Experiment) -> Mapping[str, Measurement]:
     network = SymmetricReLUNetwork(frame.mT.contiguous())
     x = source.sample(draws, BATCH).x
     f = network(x)
-    anchors, negatives = f[:, : objective.anchors], f[:, objective.anchors : objective.anchors + objective.negatives]
+    anchors, negatives = (
+        f[:, : objective.anchors],
+        f[:, objective.anchors : objective.anchors + objective.negatives],
+    )
     cross = anchors @ negatives.mT
     return {
         "orthogonal_self": Measurement(f.square().sum(-1).mean(-1), (), "1", "mean ||f(x)||², orthogonal unit rows"),
@@ -196,7 +199,9 @@ def gradients(experiment: Experiment) -> Mapping[str, Measurement]:
         pseudo = (anchor @ theta.mT - bias[:, None] * u.sign()) * gate  # gates of w, linear in theta
         pseudo_gradient = loss_gradient(pseudo, theta)
 
-    split = _stage3_split(objective.loss.temperature, weight, bias, dictionary, sample.codes, x, anchor, positive, negatives)
+    split = _stage3_split(
+        objective.loss.temperature, weight, bias, dictionary, sample.codes, x, anchor, positive, negatives
+    )
     projected = -true_gradient @ dictionary
 
     def error(a: Tensor, b: Tensor) -> Tensor:
@@ -225,7 +230,7 @@ def _stage3_split(
     b = bias[:, None]
     u = [v @ weight.mT for v in (anchor, positive, negatives)]
     h = [torch.sign(v) * (v.abs() - b).clamp_min(0) for v in u]
-    share = _logits(*h, temperature).softmax(-1)
+    share = _logits(h[0], h[1], h[2], temperature).softmax(-1)
     push, pull = share[..., 1:], 1 - share[..., :1]
     alpha = weight @ dictionary
     gate = (u[0].abs() >= b).double()
@@ -246,10 +251,13 @@ def _stage3_split(
     kept = anchor / x  # the diagonal of 2D
     crosstalk = ((kept - 1) * signal) @ dictionary
     through_noise = (kept * noise) @ dictionary
-    whole = [h[1][..., None].expand(-1, -1, -1, alpha.shape[-1]), h[2][..., None].expand(-1, -1, -1, alpha.shape[-1])]
+    whole = [
+        h[1][..., None].expand(-1, -1, -1, alpha.shape[-1]),
+        h[2][..., None].expand(-1, -1, -1, alpha.shape[-1]),
+    ]
     return (
         expected(psi(u[1], z), psi(u[2], z_negative), z)
         + expected(phi(u[1], z), phi(u[2], z_negative), z)
-        + expected(*whole, crosstalk)
-        + expected(*whole, through_noise)
+        + expected(whole[0], whole[1], crosstalk)
+        + expected(whole[0], whole[1], through_noise)
     )

@@ -9,7 +9,15 @@ from torch import Tensor
 
 from featscope.data import SparseCodingSource, SparseSample, linear_task
 from featscope.models import SymmetricReLUNetwork, soft_threshold
-from featscope.probes import alignment, cosine_to_noise, coverage, false_firing, firing_rate, owner, singletons
+from featscope.probes import (
+    alignment,
+    cosine_to_noise,
+    coverage,
+    false_firing,
+    firing_rate,
+    owner,
+    singletons,
+)
 from featscope.probes.downstream import classification_accuracy, regression_error
 from featscope.streams import Streams
 from featscope.training import Contrastive, Experiment, Measurement
@@ -65,13 +73,19 @@ def census(experiment: Experiment) -> Mapping[str, Measurement]:
     kept = (of_signal.norm(dim=-1).square() * present).sum(-1) / present.sum(-1)
     return {
         "false_firing": Measurement(
-            false_firing(activation, sample.codes, members), ("neuron",), "1", "Pr(no own feature present | fires)"
+            false_firing(activation, sample.codes, members),
+            ("neuron",),
+            "1",
+            "Pr(no own feature present | fires)",
         ),
         "census_firing": Measurement(firing_rate(activation), ("neuron",), "1", "Pr(h_i(x) != 0)"),
         "members": Measurement(members.sum(-1), ("neuron",), "features", "|N_i|"),
         "amplitude": Measurement(amplitude, ("feature",), "1", "F_j: squared weights on j of neurons that hold it"),
         "noise_moves": Measurement(
-            (moved / kept).sqrt(), (), "1", "root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||, z != 0"
+            (moved / kept).sqrt(),
+            (),
+            "1",
+            "root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||, z != 0",
         ),
     }
 
@@ -87,7 +101,9 @@ def _targets(sample: SparseSample, streams: Streams) -> Float[Tensor, "replica b
 
 
 def _read_out(
-    experiment: Experiment, features: Float[Tensor, "replica sample feature"], y: Float[Tensor, "replica sample"]
+    experiment: Experiment,
+    features: Float[Tensor, "replica sample feature"],
+    y: Float[Tensor, "replica sample"],
 ) -> tuple[Tensor, Tensor]:
     pairs = [(f[:LABELS], t[:LABELS], f[LABELS:], t[LABELS:]) for f, t in zip(features, y, strict=True)]
     errors = [regression_error(*pair) for pair in pairs]

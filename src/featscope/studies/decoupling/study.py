@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from torch import nn
+
 from featscope.claims import Claim
 from featscope.data import SparseCoding
 from featscope.figures import Figure
@@ -25,7 +27,8 @@ from featscope.training import (
     Supervised,
     TorchOptimizer,
 )
-from featscope.views import RandomMask, SameSample
+from featscope.training.experiment import Objective
+from featscope.views import SameSample
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,9 @@ class Decoupling(Study):
             Arm(
                 "stage-one",
                 replace(
-                    self, learner=replace(self.learner, init_norm=2e-4), bias=BiasSchedule(reset=0.0, growth=0.0)
+                    self,
+                    learner=replace(self.learner, init_norm=2e-4),
+                    bias=BiasSchedule(reset=0.0, growth=0.0),
                 ).shortened(250, 25),
                 "a tiny start and b = 0 throughout: Stage I as the theory has it",
                 at_end=(identities.pair_statistics,),
@@ -176,10 +181,12 @@ class Decoupling(Study):
         """Data, learner and rules of the replicas of ``streams``."""
         source = self.data.build(streams.at("dictionary"))
         learner = self.learner.build(self.data.input_dim, streams.at("weights"))
-        objective = self.objective
-        if isinstance(objective, SignLabels):
-            objective = objective.build(self.learner.width, streams)
-        rules = []
+        objective: Objective = (
+            self.objective.build(self.learner.width, streams)
+            if isinstance(self.objective, SignLabels)
+            else self.objective
+        )
+        rules: list[nn.Module] = []
         if self.bias is not None:
             rules.append(self.bias.build(learner.weight, self.data.features, self.optimizer.lr))
             rules.append(FirstTime("all_dead", measures.all_dead, len(streams.replicas), every=20))

@@ -1,0 +1,36 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each sets up .venv first if needed.
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := images
+
+.PHONY: demo test lint bench docs clean
+
+demo: .venv/ready
+	$(BIN)/featscope run decoupling --out runs/demo --overwrite
+
+test: .venv/ready
+	$(BIN)/python -m pytest
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: .venv/ready
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),bench]'
+	$(BIN)/python -m benchmarks
+
+docs: .venv/ready
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'
+	$(BIN)/mkdocs build --strict
+
+.venv/ready: pyproject.toml constraints.txt requirements-dev.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo 'FeatScope needs Python >= 3.11: make PYTHON=python3.12 ...'; exit 1)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv || (echo 'On Debian and Ubuntu: apt install python3-venv'; exit 1)
+	$(BIN)/pip install --quiet -c constraints.txt torch
+	$(BIN)/pip install --quiet -c constraints.txt -r requirements-dev.txt -e '.[$(EXTRAS)]'
+	touch $@
+
+clean:
+	rm -rf .venv site dist build

@@ -1,0 +1,71 @@
+"""The report of a run folder, from what is stored in it."""
+
+from pathlib import Path
+from typing import Any
+
+from featscope.claims import Claim
+from featscope.options import ConfigError
+from featscope.report.folder import write_report
+from featscope.runs.folder import RunFolder
+from featscope.runs.plain import differences, from_plain, to_plain
+from featscope.runs.registry import find
+
+
+def report_run(directory: Path) -> Path:
+    """Draw the figures and the page of a finished run, without training.
+
+    Returns:
+        the page's path.
+
+    Raises:
+        ConfigError: ``directory`` is not the folder of a finished run.
+    """
+    folder = RunFolder(directory)
+    plan, environment = folder.read_json("config.json"), folder.read_json("environment.json")
+    runs = folder.read_trajectory()
+    claims = [Claim.from_json(claim) for claim in folder.read_json("claims.json")["claims"]]
+    try:
+        entry, kind = find(plan["study"])
+        study = from_plain(kind, plan["config"])
+    except (KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite"
+        ) from None
+    arms = study.arms()
+    try:
+        return write_report(
+            directory,
+            title=entry.name,
+            source=entry.source,
+            about=entry.summary,
+            headline=study.headline(runs, claims),
+            claims=claims,
+            figures=list(study.figures(runs, claims)),
+            facts=_facts(plan, environment, to_plain(kind()), {arm.name: arm.about for arm in arms}),
+            controls=frozenset(arm.name for arm in arms if arm.control),
+        )
+    except KeyError as error:
+        raise ConfigError(
+            f"{directory / 'trajectory.nc'} lacks {error}: written by another version? Run again."
+        ) from None
+
+
+def _facts(
+    plan: dict[str, Any], environment: dict[str, Any], defaults: Any, arms: dict[str, str]
+) -> dict[str, str]:
+    changed = differences(defaults, plan["config"], "")
+    facts = {
+        "Command": f"featscope run {plan['study']} --seed {plan['seed']} --replicas {plan['replicas']} "
+        f"--device {plan['device']}",
+        "Options changed from defaults": "; ".join(line.lstrip(".") for line in changed) or "none",
+        "Arms": "; ".join(f"{name}: {about}" for name, about in arms.items()),
+        "Machine": f"{environment['processor']} ({environment['cores']} cores used), {environment['platform']}",
+        "Device": environment["device"],
+        "Versions": ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+        + f", Python {environment['python']}",
+    }
+    if environment["git_revision"]:
+        facts["Revision"] = environment["git_revision"]
+    if environment.get("seconds") is not None:
+        facts["Duration"] = f"{environment['seconds']:.0f} s of training and measuring"
+    return facts
