@@ -148,9 +148,7 @@ def images() -> ImageGrids:
     random = _random()
     smooth = np.linspace(0, 1, 8)[:, None, None] * random.random((64, 1, 8, 3))
     panels = {"first layer, augmented": smooth, "first layer, plain": random.random((64, 8, 8, 3))}
-    return ImageGrids(
-        "filters", "What filters look like", "64 filters, each scaled to its own range.", panels
-    )
+    return ImageGrids("filters", "What filters look like", "64 filters, each scaled to its own range.", panels)
 
 
 def heatmaps() -> Heatmaps:
@@ -220,9 +218,9 @@ def claims() -> list[Claim]:
             arm="augmented",
             why="The tolerance is the error term O(1/√d₁) of the lemma at d₁ = 512.",
         ),
-        Statement(
-            "positive-term", "Equation 2.4", "The positive term equals its closed form.", "identity"
-        ).equals(1.2500001, 1.25, 1e-5, arm="augmented", why="Floating point: float32 sums over 512 terms."),
+        Statement("positive-term", "Equation 2.4", "The positive term equals its closed form.", "identity").equals(
+            1.2500001, 1.25, 1e-5, arm="augmented", why="Floating point: float32 sums over 512 terms."
+        ),
         emerge.at_least(around(0.97, 0.01), 0.9, arm="augmented"),
         Statement(
             "noise-share",
@@ -237,12 +235,12 @@ def claims() -> list[Claim]:
         Statement("probe-gap", "Figure 3", "A linear probe gains from augmentation.", "ordering").at_least(
             around(0.05, 0.05), 0.04, arm="augmented"
         ),
-        Statement(
-            "exponent", "Corollary 3.6", "Noise falls with the dimension as d₁^(−1/2).", "scaling"
-        ).equals(around(-0.58, 0.01), -0.5, 0.05, arm="augmented", why="The tolerance is a choice."),
-        Statement(
-            "dead-neurons", "Section 4", "At most a tenth of the neurons dies.", "bound", expected=False
-        ).at_most(around(0.01, 0.002), 0.1, arm="canonical"),
+        Statement("exponent", "Corollary 3.6", "Noise falls with the dimension as d₁^(−1/2).", "scaling").equals(
+            around(-0.58, 0.01), -0.5, 0.05, arm="augmented", why="The tolerance is a choice."
+        ),
+        Statement("dead-neurons", "Section 4", "At most a tenth of the neurons dies.", "bound", expected=False).at_most(
+            around(0.01, 0.002), 0.1, arm="canonical"
+        ),
         Statement("one-seed", "Section 4", "One replica cannot decide.", "bound").at_most(
             np.array([0.3]), 0.5, arm="plain"
         ),
@@ -253,9 +251,7 @@ def claims() -> list[Claim]:
     for i in range(25 - len(rows)):
         text = f"Moment {i + 1} of a pre-activation equals its closed form at initialisation."
         moment = Statement(f"moment-{i + 1}", f"Lemma A.{i + 1}", text, "identity")
-        rows.append(
-            moment.equals(around(1 + i, 0.01), 1.0 + i, 0.05, arm="augmented", why="Three standard errors.")
-        )
+        rows.append(moment.equals(around(1 + i, 0.01), 1.0 + i, 0.05, arm="augmented", why="Three standard errors."))
     return rows
 
 

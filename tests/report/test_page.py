@@ -20,12 +20,8 @@ from featscope.report.numbers import chosen, exact, interval, number
 from featscope.report.verdicts import rows, tally, unexpected
 
 
-def claim(
-    measured: float, *, low: float, high: float, arm: str = "a", expected: bool = True, n: int = 8
-) -> Claim:
-    return Claim(
-        "id", "source", "statement", "bound", arm, 0.5, ">=", 0.0, measured, (low, high), n, expected
-    )
+def claim(measured: float, *, low: float, high: float, arm: str = "a", expected: bool = True, n: int = 8) -> Claim:
+    return Claim("id", "source", "statement", "bound", arm, 0.5, ">=", 0.0, measured, (low, high), n, expected)
 
 
 HOLDS = {"measured": 0.6, "low": 0.55, "high": 0.65}
@@ -85,6 +81,9 @@ def test_number(value: float, text: str) -> None:
 
 
 def test_other_numbers() -> None:
+    assert number(0.9997) == "1.00"
+    assert number(-2.45e-4, decimals=4) == "−0.0002"
+    assert number(2.45e-5, decimals=7) == "2.45×10⁻⁵"
     assert chosen(0.9) == "0.9"
     assert chosen(1e-5) == "1×10⁻⁵"
     assert chosen(100.0) == "100"

@@ -8,7 +8,8 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number(value: float, decimals: int = 0) -> str:
     """``value`` to three significant digits, or to ``decimals`` decimals where that is more.
 
-    Scientific below 0.001 and from 100 000.
+    Scientific below 0.001 and from 100 000; but a value that is small beside the few ``decimals`` of its interval
+    keeps to them.
     """
     if isnan(value):
         return "none"
@@ -16,13 +17,12 @@ def number(value: float, decimals: int = 0) -> str:
         return "−∞" if value < 0 else "∞"
     if value == 0:
         return "0"
-    power = _power(value)
+    power = _power(float(f"{value:.2e}"))  # 0.9997 is 1.00
+    if power < -3 and 0 < decimals <= 5:
+        return _signed(f"{value:.{decimals}f}")
     if power >= 5 or power < -3:
         digits = max(2, min(5, decimals + power)) if decimals else 2
-        mantissa = f"{value / 10.0**power:.{digits}f}"
-        if abs(float(mantissa)) >= 10:  # 9.999e-5 rounds up
-            mantissa, power = f"{value / 10.0 ** (power + 1):.{digits}f}", power + 1
-        return _signed(f"{mantissa}×10{str(power).translate(_SUPERSCRIPT)}")
+        return _signed(f"{value / 10.0**power:.{digits}f}×10{str(power).translate(_SUPERSCRIPT)}")
     return _signed(f"{value:.{max(decimals, 2 - power, 0)}f}")
 
 
