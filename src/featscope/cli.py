@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
 
 from featscope.options import ConfigError, MissingExtraError
 
@@ -30,16 +32,20 @@ Exit codes: 0 done, 2 wrong usage, 3 training diverged, 130 interrupted (resumab
 
 @dataclass(frozen=True)
 class _ListArgs:
+    """The studies that are installed."""
+
     json: bool = False
     """Print JSON."""
 
 
 @dataclass(frozen=True)
 class _VerifyArgs:
-    studies: Annotated[tuple[str, ...], "positional"] = ()
+    """Run studies at their default size and print the verdicts."""
+
+    studies: tyro.conf.Positional[tuple[str, ...]] = ()
     """Studies to run; all if none is named."""
     out: Path | None = None
-    """Folder that receives one run folder a study."""
+    """Folder that receives one run folder a study; a new one below runs/ if not given."""
     strict: bool = False
     """Exit with 1 if a claim that is expected to hold does not."""
 
@@ -78,16 +84,8 @@ def _fail(message: str) -> None:
     sys.exit(2)
 
 
-def _parse(kind: Any, words: list[str], program: str, description: str | None = None) -> Any:
-    import tyro
-
-    return tyro.cli(
-        kind,
-        prog=f"featscope {program}",
-        description=description,
-        args=words,
-        config=(tyro.conf.FlagConversionOff, tyro.conf.AvoidSubcommands) if False else (tyro.conf.AvoidSubcommands,),
-    )
+def _parse(kind: Any, words: list[str], program: str) -> Any:
+    return tyro.cli(kind, prog=f"featscope {program}", args=words, config=(tyro.conf.AvoidSubcommands,))
 
 
 def _name_and_options(words: list[str], command: str, what: str) -> tuple[str, list[str]]:
@@ -158,8 +156,6 @@ def _print_config(console: Any, plain: dict[str, Any], prefix: str) -> None:
 
 
 def _run(words: list[str]) -> int:
-    import tyro
-
     name, options = _name_and_options(words, "run", "STUDY")
     _prefer_sleeping_threads()
     from featscope.runs.execute import Settings
@@ -179,11 +175,11 @@ def _run(words: list[str]) -> int:
     arguments.__doc__ = f"""{entry.summary} ({entry.source})
 
     Attributes:
-        out: Run folder; a new one below runs/ if not given.
-        resume: Go on with the run in --out.
-        overwrite: Replace the run in --out.
+        out: run folder; a new one below runs/ if not given.
+        resume: go on with the run in --out.
+        overwrite: replace the run in --out.
     """
-    chosen: Any = _parse(arguments, options, f"run {name}", arguments.__doc__.partition("\n")[0])
+    chosen: Any = _parse(arguments, options, f"run {name}")
     out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     code, _ = _execute(name, chosen.study, chosen.settings, out, resume=chosen.resume, overwrite=chosen.overwrite)
     return code
@@ -258,17 +254,7 @@ def _report(words: list[str]) -> int:
 
 
 def _verify(words: list[str]) -> int:
-    import tyro
-
-    kind = make_dataclass(
-        "VerifyArgs",
-        [
-            ("studies", tyro.conf.Positional[tuple[str, ...]], field(default=())),
-            *((f.name, f.type, f) for f in fields(_VerifyArgs)[1:]),
-        ],
-    )
-    kind.__doc__ = "Run studies at their default size and print the verdicts."
-    chosen: Any = _parse(kind, words, "verify")
+    chosen: _VerifyArgs = _parse(_VerifyArgs, words, "verify")
     _prefer_sleeping_threads()
     from featscope.runs.execute import Settings
     from featscope.runs.registry import entries, find
