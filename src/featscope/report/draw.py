@@ -151,9 +151,7 @@ def _bars(figure: Bars) -> Canvas:
         axes.bar(at, values, thickness * 0.92, color=colour(i), zorder=2)
         low, high = interval_or_gap(low, high)
         axes.vlines(at, low, high, color=INK, linewidth=1, zorder=3)
-        axes.scatter(
-            np.tile(at, 2), np.concatenate([low, high]), marker="_", s=14, color=INK, linewidth=1, zorder=3
-        )
+        axes.scatter(np.tile(at, 2), np.concatenate([low, high]), marker="_", s=14, color=INK, linewidth=1, zorder=3)
     references = reference_swatches(figure.references)
     for (value, _), swatch in zip(figure.references, references, strict=True):
         axes.axhline(value, color=INK, linewidth=1, linestyle=_DASHES[swatch.shape], zorder=4)
@@ -177,9 +175,7 @@ def _agreement(figure: Agreement) -> Canvas:
     heights = np.arange(count)
     for y, accepted, label in zip(heights, rows.accepted, figure.labels, strict=True):
         if accepted:
-            axes.fill_betweenx(
-                [y - 0.16, y + 0.16], -1, 1, color=VERDICT_COLOUR["holds"], alpha=0.14, linewidth=0
-            )
+            axes.fill_betweenx([y - 0.16, y + 0.16], -1, 1, color=VERDICT_COLOUR["holds"], alpha=0.14, linewidth=0)
         axes.text(
             0.0,
             y - 0.22,
@@ -254,9 +250,7 @@ def _scatters(figure: Scatters) -> Canvas:
         axes.set_aspect("equal", adjustable="datalim")
         panel_title(axes, label, width / columns)
     handles = [
-        Line2D(
-            [], [], linestyle="", marker=_MARKERS[symbol(k)], markersize=4, color=colour(k), label=plain(name)
-        )
+        Line2D([], [], linestyle="", marker=_MARKERS[symbol(k)], markersize=4, color=colour(k), label=plain(name))
         for k, name in enumerate(figure.class_names)
     ]
     _legend(canvas, handles, columns * 2)

@@ -38,9 +38,7 @@ def band(curve: Curve, log_y: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def x_range(panel: Panel) -> tuple[float, float]:
     """Ends of the x axis: the curves and the marks, with a little air."""
-    values = np.concatenate(
-        [*(np.asarray(c.x, dtype=np.float64) for c in panel.curves), [m[0] for m in panel.marks]]
-    )
+    values = np.concatenate([*(np.asarray(c.x, dtype=np.float64) for c in panel.curves), [m[0] for m in panel.marks]])
     values = values[np.isfinite(values) & ((values > 0) | (not panel.log_x))]
     if not values.size:
         return (0.1, 1.0) if panel.log_x else (0.0, 1.0)
@@ -174,9 +172,7 @@ def deviations(figure: Agreement) -> Deviations:
 
 def value_range(panels: dict[str, np.ndarray]) -> tuple[float, float]:
     """Smallest and largest finite value over all panels; 0 and 1 when there is none."""
-    values = np.concatenate(
-        [np.asarray(p, dtype=np.float64).ravel() for p in panels.values()] or [np.empty(0)]
-    )
+    values = np.concatenate([np.asarray(p, dtype=np.float64).ravel() for p in panels.values()] or [np.empty(0)])
     values = values[np.isfinite(values)]
     return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
 

@@ -197,9 +197,7 @@ def _agreement(figure: Agreement) -> Drawing:
                 hovertemplate=hover,
             ),
         ]
-    layout = layout_of(
-        axis("(measured − predicted) / tolerance"), axis(""), height=height, hovermode="closest"
-    )
+    layout = layout_of(axis("(measured − predicted) / tolerance"), axis(""), height=height, hovermode="closest")
     layout["xaxis"] |= {
         "range": [-rows.reach, rows.reach],
         "tickvals": rows.ticks[0],
@@ -305,8 +303,7 @@ def _bars(figure: Bars) -> Drawing:
         for (value, _), swatch in zip(figure.references, references, strict=True)
     ]
     labelled = [
-        s._replace(label=f"{s.label} ({chosen(v)})")
-        for (v, _), s in zip(figure.references, references, strict=True)
+        s._replace(label=f"{s.label} ({chosen(v)})") for (v, _), s in zip(figure.references, references, strict=True)
     ]
     return Drawing([Plot("", to_json(traces, layout))], legend + labelled)
 

@@ -30,9 +30,7 @@ def movie_drawing(figure: MatrixMovie) -> Drawing:
 def quantised(values: np.ndarray, colours: Scale) -> np.ndarray:
     """``values`` in bytes: 0 to 254 over the colour scale (beyond it, its end), 255 where missing."""
     share = (np.asarray(values, dtype=np.float64) - colours.low) / (colours.high - colours.low)
-    return np.where(np.isnan(share), _NO_VALUE, np.round(np.clip(np.nan_to_num(share), 0, 1) * 254)).astype(
-        np.uint8
-    )
+    return np.where(np.isnan(share), _NO_VALUE, np.round(np.clip(np.nan_to_num(share), 0, 1) * 254)).astype(np.uint8)
 
 
 def heatmaps_drawing(figure: Heatmaps) -> Drawing:

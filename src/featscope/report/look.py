@@ -88,6 +88,4 @@ def curve_swatches(panels: Sequence[Panel]) -> dict[tuple[str, bool], Swatch]:
 def reference_swatches(references: Sequence[tuple[float, str]]) -> list[Swatch]:
     """How horizontal reference lines look."""
     shapes = ("dash", "dot", "dashdot")
-    return [
-        Swatch(label, INK, shapes[i % len(shapes)], toggles=False) for i, (_, label) in enumerate(references)
-    ]
+    return [Swatch(label, INK, shapes[i % len(shapes)], toggles=False) for i, (_, label) in enumerate(references)]

@@ -62,7 +62,7 @@ def rows(claims: Sequence[Claim], controls: Collection[str]) -> list[Row]:
 
 def unexpected(claim: Claim) -> bool:
     """Whether a claim that should hold does not, or one that should not does."""
-    return claim.expected != (claim.verdict == "holds") and (claim.expected or claim.verdict == "holds")
+    return claim.expected != (claim.verdict == "holds")
 
 
 def tally(claims: Sequence[Claim], controls: Collection[str]) -> list[Count]:
@@ -81,9 +81,7 @@ def tally(claims: Sequence[Claim], controls: Collection[str]) -> list[Count]:
     }
     counts = Counter(_kind(claim, claim.arm in controls) for claim in claims)
     return [
-        Count(counts[k], one if counts[k] == 1 else many, tone)
-        for k, (one, many, tone) in kinds.items()
-        if counts[k]
+        Count(counts[k], one if counts[k] == 1 else many, tone) for k, (one, many, tone) in kinds.items() if counts[k]
     ]
 
 
