@@ -51,7 +51,7 @@ def curves() -> Curves:
     """Two panels with bands, predictions and stage boundaries, one of them logarithmic."""
     x = np.array(STEPS)
     rise = 1 / (1 + np.exp(-(x - 320) / 50))
-    marks = [(120, "bias starts to grow"), (300, "stage II"), (330, "first singleton"), (600, "stage III")]
+    marks = [(120.0, "bias starts to grow"), (300.0, "stage II"), (330.0, "first singleton"), (600.0, "stage III")]
     spread = 0.03 + 0.05 * rise * (1 - rise)
     tail = np.exp(-x / 130)
     coverage = Panel(
@@ -94,7 +94,7 @@ def scaling() -> Curves:
         [Curve("measured", x, y * 1.03, low, high), Curve("d₁^(−1/2)", x, y, dashed=True)],
         log_x=True,
         log_y=True,
-        marks=[(64, "d₁ = 2d")],
+        marks=[(64.0, "d₁ = 2d")],
     )
     return Curves("scaling", "Noise falls with the dimension", "Both axes are logarithmic.", [panel])
 
@@ -219,7 +219,7 @@ def claims() -> list[Claim]:
             why="The tolerance is the error term O(1/√d₁) of the lemma at d₁ = 512.",
         ),
         Statement("positive-term", "Equation 2.4", "The positive term equals its closed form.", "identity").equals(
-            1.2500001, 1.25, 1e-5, arm="augmented", why="Floating point: float32 sums over 512 terms."
+            np.array(1.2500001), 1.25, 1e-5, arm="augmented", why="Floating point: float32 sums over 512 terms."
         ),
         emerge.at_least(around(0.97, 0.01), 0.9, arm="augmented"),
         Statement(

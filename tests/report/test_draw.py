@@ -68,8 +68,8 @@ def test_band_leaves_out_what_is_unknown_and_stays_near_the_curve() -> None:
 
 def test_mark_labels_that_would_overlap_are_lifted() -> None:
     panel = Panel("p", "x", "y", [Curve("a", np.array([0.0, 100]), np.zeros(2))])
-    far = mark_labels(replace(panel, marks=[(10, "one"), (90, "two")]), characters=40)
-    near = mark_labels(replace(panel, marks=[(50, "stage one"), (52, "stage two")]), characters=40)
+    far = mark_labels(replace(panel, marks=[(10.0, "one"), (90.0, "two")]), characters=40)
+    near = mark_labels(replace(panel, marks=[(50.0, "stage one"), (52.0, "stage two")]), characters=40)
     assert [mark.level for mark in far] == [0, 0]
     assert [mark.level for mark in near] == [0, 1]
 
@@ -87,6 +87,6 @@ def test_bent_axis_is_odd_and_increasing() -> None:
 
 
 def test_log_ticks() -> None:
-    assert log_ticks(3, 60) == [5, 10, 20, 50]
-    assert log_ticks(1e-6, 1) is None
-    assert log_ticks(3, 4) is None
+    assert log_ticks(3.0, 60.0) == [5, 10, 20, 50]
+    assert log_ticks(1e-6, 1.0) is None
+    assert log_ticks(3.0, 4.0) is None

@@ -67,7 +67,7 @@ def test_tally_counts_each_claim_once() -> None:
     [
         (0.5, "0.500"),
         (-1.25, "−1.25"),
-        (0, "0"),
+        (0.0, "0"),
         (1234.5, "1234"),
         (3.21e-5, "3.21×10⁻⁵"),
         (9.999e-5, "1.00×10⁻⁴"),
@@ -105,16 +105,16 @@ def test_glyph_agrees_with_the_verdict() -> None:
 
 
 def test_quantised_bytes_give_the_values_back() -> None:
-    colours = Scale(-1, 1, ("#fff", "#000"), "v")
+    colours = Scale(-1.0, 1.0, ("#fff", "#000"), "v")
     values = np.random.default_rng(0).uniform(-1, 1, (2, 3, 4))
     assert np.abs(-1 + quantised(values, colours) / 254 * 2 - values).max() <= 1 / 254 + 1e-12
     np.testing.assert_array_equal(quantised(np.array([np.nan, -9, 9]), colours), [255, 0, 254])
 
 
 def test_scales_are_two_sided_only_around_zero() -> None:
-    assert scale(-0.5, 1, "v")[:2] == (-1, 1)
-    assert scale(0, 1, "v")[:2] == (0, 1)
-    assert scale(2, 2, "v")[:2] == (2, 3)
+    assert scale(-0.5, 1.0, "v")[:2] == (-1, 1)
+    assert scale(0.0, 1.0, "v")[:2] == (0, 1)
+    assert scale(2.0, 2.0, "v")[:2] == (2, 3)
 
 
 def test_a_label_has_one_colour_in_all_panels() -> None:

@@ -133,7 +133,7 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
             color=MUTED,
         )
     levels = max((mark.level + 1 for mark in labels), default=0)
-    panel_title(axes, panel.title, width, above=9 * levels)
+    panel_title(axes, panel.title, width, above=9.0 * levels)
     label_axes(axes, panel.x_label, panel.y_label)
 
 
@@ -186,7 +186,7 @@ def _agreement(figure: Agreement) -> Canvas:
             color=INK,
         )
         axes.annotate(
-            f"{chosen(figure.predicted[y])} → {number(figure.measured[y])}",
+            f"{chosen(float(figure.predicted[y]))} → {number(float(figure.measured[y]))}",
             (1, y),
             xytext=(5, 0),
             xycoords=("axes fraction", "data"),

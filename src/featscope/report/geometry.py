@@ -113,7 +113,7 @@ def mark_labels(panel: Panel, characters: int) -> list[MarkLabel]:
 def bent(units: np.ndarray) -> np.ndarray:
     """An axis that is linear in [-1, 1] and logarithmic beyond: large deviations leave small ones visible."""
     size = np.abs(np.asarray(units, dtype=np.float64))
-    return np.sign(units) * np.where(size <= 1, size, 1 + np.log10(np.maximum(size, 1)))
+    return np.asarray(np.sign(units) * np.where(size <= 1, size, 1 + np.log10(np.maximum(size, 1))))
 
 
 @dataclass(frozen=True)

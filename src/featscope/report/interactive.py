@@ -39,7 +39,7 @@ from featscope.report.look import (
     reference_swatches,
     symbol,
 )
-from featscope.report.numbers import chosen, number
+from featscope.report.numbers import chosen, interval, number
 from featscope.report.plots import (
     DASHES,
     Drawing,
@@ -167,8 +167,8 @@ def _agreement(figure: Agreement) -> Drawing:
         tone = VERDICT_COLOUR[verdict]
         hover = [
             f"{escape(figure.labels[i])}"
-            f"<br>predicted {chosen(figure.predicted[i])} ± {chosen(figure.tolerance[i])}"
-            f"<br>measured {number(figure.measured[i])} [{number(figure.low[i])}, {number(figure.high[i])}]"
+            f"<br>predicted {chosen(float(figure.predicted[i]))} ± {chosen(float(figure.tolerance[i]))}"
+            f"<br>measured {number(float(figure.measured[i]))} {interval(float(figure.low[i]), float(figure.high[i]))}"
             f"<br>{verdict}<extra></extra>"
             for i in np.flatnonzero(these).tolist()
         ]
@@ -244,7 +244,7 @@ def _agreement(figure: Agreement) -> Drawing:
             "yshift": 7,
             "showarrow": False,
             "align": "left",
-            "text": f"{escape(label)}: {chosen(predicted)} → {number(measured)}",
+            "text": f"{escape(label)}: {chosen(float(predicted))} → {number(float(measured))}",
             "font": {"size": 12, "color": INK},
         }
         for y, label, predicted, measured in zip(

@@ -50,7 +50,7 @@ def scale(low: float, high: float, label: str) -> Scale:
     if low < 0 < high:
         reach = max(-low, high)
         return Scale(-reach, reach, DIVERGING, label)
-    return Scale(low, high if high > low else low + 1, SEQUENTIAL, label)
+    return Scale(low, high if high > low else low + 1.0, SEQUENTIAL, label)
 
 
 def colour(index: int) -> str:

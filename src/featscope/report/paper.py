@@ -54,7 +54,7 @@ def plain_logarithm(axis: Axis, low: float, high: float) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def panel_title(axes: Axes, title: str, width: float, above: float = 0) -> None:
+def panel_title(axes: Axes, title: str, width: float, above: float = 0.0) -> None:
     """A title that keeps to its panel, ``width`` inches wide, and ``above`` points of labels below it."""
     lines = "\n".join(wrap(plain(title), max(12, int(width * 13))))
     axes.set_title(lines, fontsize=TEXT, color=INK, loc="left", fontweight="bold", pad=5 + above)
