@@ -73,9 +73,7 @@ def test_grayscale_leaves_no_colour(images):
 
 def test_jitter_of_strength_zero_changes_nothing(images):
     view = CropColor(strength=0.0, jitter=1.0, grayscale=0.0)
-    torch.testing.assert_close(
-        view.augment(images, draws()), Crop().augment(images, draws()), atol=1e-4, rtol=0
-    )
+    torch.testing.assert_close(view.augment(images, draws()), Crop().augment(images, draws()), atol=1e-4, rtol=0)
 
 
 def test_colours_change_by_image(images):
@@ -92,7 +90,7 @@ def test_colours_change_by_image(images):
         lambda: Crop(smallest=0.0),
         lambda: Crop(stretch=0.5),
         lambda: CropColor(strength=2.0),
-        lambda: CropColor(jitter=-1),
+        lambda: CropColor(jitter=-1.0),
     ],
 )
 def test_wrong_options_are_named(wrong):

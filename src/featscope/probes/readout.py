@@ -19,10 +19,12 @@ from torch import Tensor
 
 Features = Float[Tensor, "sample feature"]
 Labels = Int[Tensor, " sample"]
+TestFeatures = Float[Tensor, "other feature"]
+TestLabels = Int[Tensor, " other"]
 
 
 def linear_probe(
-    train: Features, train_labels: Labels, test: Features, test_labels: Labels, penalty: float = 1.0
+    train: Features, train_labels: Labels, test: TestFeatures, test_labels: TestLabels, penalty: float = 1.0
 ) -> float:
     """Test accuracy of multinomial logistic regression on frozen features.
 
@@ -41,7 +43,7 @@ def linear_probe(
 
 
 def knn_accuracy(
-    train: Features, train_labels: Labels, test: Features, test_labels: Labels, neighbours: int = 20
+    train: Features, train_labels: Labels, test: TestFeatures, test_labels: TestLabels, neighbours: int = 20
 ) -> float:
     """Test accuracy of the majority among the nearest training samples by cosine of standardised features."""
     fitted, measured = (_on_sphere(features) for features in _standardised(train, test))
@@ -54,16 +56,14 @@ def silhouette(features: Features, labels: Labels) -> float:
 
     1: classes are tight and far apart; 0: they overlap; below 0: samples lie nearer to other classes.
     """
-    return float(
-        silhouette_score(_on_sphere(_standardised(features)[0]), labels.cpu().numpy(), metric="cosine")
-    )
+    return float(silhouette_score(_on_sphere(_standardised(features)[0]), labels.cpu().numpy(), metric="cosine"))
 
 
 def regression_score(
     train: Features,
     train_targets: Float[Tensor, "sample target"],
-    test: Features,
-    test_targets: Float[Tensor, "sample target"],
+    test: TestFeatures,
+    test_targets: Float[Tensor, "other target"],
     penalty: float = 1.0,
 ) -> float:
     """R² on the test set of ridge regression from frozen features to ``targets``, averaged over targets.
@@ -82,7 +82,7 @@ def tsne(features: Features, seed: int = 0) -> Float[Tensor, "sample 2"]:
     return torch.from_numpy(model.fit_transform(scaled))
 
 
-def _standardised(train: Features, *others: Features) -> list[np.ndarray]:
+def _standardised(train: Tensor, *others: Tensor) -> list[np.ndarray]:
     scaler = StandardScaler().fit(train.cpu().numpy())
     return [scaler.transform(features.cpu().numpy()) for features in (train, *others)]
 
