@@ -16,9 +16,7 @@ from featscope.training import Record, probe_steps, train
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
-TINY = DecouplingImages(
-    data="shapes", train=48, test=32, alexnet=AlexNet(width=4), batch=8, steps=3, probe_every=2
-)
+TINY = DecouplingImages(data="shapes", train=48, test=32, alexnet=AlexNet(width=4), batch=8, steps=3, probe_every=2)
 REPLICAS = 3
 
 
@@ -40,9 +38,7 @@ def run_arm(arm, replica: int) -> xr.Dataset:
 @pytest.fixture(scope="module")
 def runs():
     return {
-        arm.name: xr.concat(
-            [run_arm(arm, replica) for replica in range(REPLICAS)], dim="replica", join="outer"
-        )
+        arm.name: xr.concat([run_arm(arm, replica) for replica in range(REPLICAS)], dim="replica", join="outer")
         for arm in TINY.arms()
     }
 
@@ -73,9 +69,7 @@ def test_the_untrained_network_has_not_moved(runs):
 
 
 def test_a_claim_is_arithmetic_on_what_was_measured(runs):
-    claim = next(
-        c for c in TINY.claims(runs) if c.id == "colour-makes-contrastive-sparser" and c.arm == "crop-colour"
-    )
+    claim = next(c for c in TINY.claims(runs) if c.id == "colour-makes-contrastive-sparser" and c.arm == "crop-colour")
     crop, colour = (runs[arm]["density"].values[:, 1:].mean(1) for arm in ("crop", "crop-colour"))
     assert claim.measured == pytest.approx((crop - colour).mean())
     assert claim.relation == ">="
@@ -112,9 +106,7 @@ def test_the_wide_resnet_runs():
     assert np.isfinite(run["density"]).all()
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"data": ""}, {"batch": 1}, {"steps": -1}, {"probe_every": 0}, {"train": -1}]
-)
+@pytest.mark.parametrize("wrong", [{"data": ""}, {"batch": 1}, {"steps": -1}, {"probe_every": 0}, {"train": -1}])
 def test_wrong_options_are_named(wrong):
     with pytest.raises(ConfigError, match=r"DecouplingImages\."):
         DecouplingImages(**wrong)

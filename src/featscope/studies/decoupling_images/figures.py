@@ -30,9 +30,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         f"the last layer. {_ERROR_BARS}",
         groups=["linear probe", "nearest neighbours", "colour"],
         series={
-            _NAMES[arm]: _bars(
-                [run[name].isel(layer=-1) for name in ("linear_probe", "knn", "colour_readout")]
-            )
+            _NAMES[arm]: _bars([run[name].isel(layer=-1) for name in ("linear_probe", "knn", "colour_readout")])
             for arm, run in runs.items()
         },
         y_label="accuracy, or R²",
@@ -51,9 +49,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         "active fraction",
         "Layers 2 to 5 are the paper's Figure 4.",
     )
-    yield _by_layer(
-        runs, "hoyer", "Hoyer sparsity", "Hoyer sparsity", "0: all units alike; 1: a single one is active."
-    )
+    yield _by_layer(runs, "hoyer", "Hoyer sparsity", "Hoyer sparsity", "0: all units alike; 1: a single one is active.")
     yield Heatmaps(
         id="firing-patterns",
         title="Firing patterns",
@@ -81,9 +77,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         "test accuracy",
         "Channels are averaged over the image first.",
     )
-    yield _by_layer(
-        runs, "silhouette", "Silhouette of the classes", "silhouette", "Below 0: classes interleave."
-    )
+    yield _by_layer(runs, "silhouette", "Silhouette of the classes", "silhouette", "Below 0: classes interleave.")
     trained = {arm: run for arm, run in runs.items() if run.sizes["step"] > 1}
     yield Curves(
         id="training",
@@ -97,9 +91,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
                 "Distance of the filters from their start",
                 "||W - W(0)|| / ||W(0)||",
             ),
-            _course(
-                trained, "filter_colourfulness", "Colourfulness of the filters", "chromatic share of energy"
-            ),
+            _course(trained, "filter_colourfulness", "Colourfulness of the filters", "chromatic share of energy"),
         ],
     )
 
@@ -111,9 +103,7 @@ def _by_layer(runs: Runs, name: str, title: str, y_label: str, hint: str) -> Bar
         title=f"{title}, layer by layer",
         caption=f"On test images. {hint} {_ERROR_BARS}",
         groups=[f"layer {number}" for number in range(1, layers + 1)],
-        series={
-            _NAMES[arm]: _bars([run[name].isel(layer=i) for i in range(layers)]) for arm, run in runs.items()
-        },
+        series={_NAMES[arm]: _bars([run[name].isel(layer=i) for i in range(layers)]) for arm, run in runs.items()},
         y_label=y_label,
     )
 

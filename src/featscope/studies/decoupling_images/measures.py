@@ -18,8 +18,8 @@ from featscope.probes.sparsity import density, hoyer, treves_rolls
 from featscope.training import Measurement
 from featscope.training.experiment import Experiment
 
-WATCHED = 256
-"""Test images that firing is watched on during training."""
+WATCHED, FIRED = 256, 1000
+"""Most test images that firing is measured on, during training and after it."""
 READ_OUT = 5000
 """Most training images that read-outs are fitted to, and most test images they are measured on."""
 MAPPED = 500
@@ -34,9 +34,7 @@ def during(experiment: Experiment, initial: Encoder) -> dict[str, Measurement]:
     images = as_float(source.test_set.pixels[:WATCHED])
     layers = activations(encoder, encoder.layers, images).values()
     return {
-        "watched_density": _per_layer(
-            (density(a) for a in layers), "fraction of active units on test images"
-        ),
+        "watched_density": _per_layer((density(a) for a in layers), "fraction of active units on test images"),
         "filter_distance": _single(
             distance_from_init(encoder.filters, initial.filters), "first layer, ||W - W(0)|| / ||W(0)||"
         ),
@@ -50,7 +48,7 @@ def during(experiment: Experiment, initial: Encoder) -> dict[str, Measurement]:
 def firing(experiment: Experiment) -> dict[str, Measurement]:
     """Density and sparsity of each layer on the test images, and a piece of each layer's firing pattern."""
     encoder, source = _parts(experiment)
-    images = as_float(source.test_set.pixels[:1000])
+    images = as_float(source.test_set.pixels[:FIRED])
     layers = list(activations(encoder, encoder.layers, images).values())
     units = [a.flatten(1) for a in layers]
     return {
@@ -58,9 +56,7 @@ def firing(experiment: Experiment) -> dict[str, Measurement]:
         "treves_rolls": _per_layer(
             (treves_rolls(a).nanmean() for a in units), "population sparseness, mean over images"
         ),
-        "hoyer": _per_layer(
-            (hoyer(a).nanmean() for a in units), "Hoyer sparsity of a layer, mean over images"
-        ),
+        "hoyer": _per_layer((hoyer(a).nanmean() for a in units), "Hoyer sparsity of a layer, mean over images"),
         "firing_pattern": Measurement(
             torch.stack([_pattern(a) for a in layers])[None],
             ("layer", "image", "unit"),
