@@ -27,9 +27,7 @@ def png(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def write_copy(
-    folder: Path, count: int = 12, columns: tuple[str, str] = ("img", "label"), size: int = 8
-) -> np.ndarray:
+def write_copy(folder: Path, count: int = 12, columns: tuple[str, str] = ("img", "label"), size: int = 8) -> np.ndarray:
     """A data set as the Hub lays it out; image i is constant with value 10 i, class i mod 3."""
     folder.mkdir(parents=True, exist_ok=True)
     arrays = np.stack([np.full((size, size, 3), 10 * i, dtype=np.uint8) for i in range(count)])
@@ -111,9 +109,7 @@ def test_a_broken_file_is_named(tmp_path):
         Images(str(tmp_path), 1, 1).build(draws())
 
 
-@pytest.mark.parametrize(
-    ("columns", "missing"), [(("picture", "label"), "img or image"), (("img", "kind"), "label")]
-)
+@pytest.mark.parametrize(("columns", "missing"), [(("picture", "label"), "img or image"), (("img", "kind"), "label")])
 def test_missing_columns_are_named(tmp_path, columns, missing):
     write_copy(tmp_path, columns=columns)
     with pytest.raises(ConfigError, match=missing):

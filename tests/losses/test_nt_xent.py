@@ -41,9 +41,7 @@ def test_views_that_look_the_same_cost_the_logarithm_of_their_number():
 @pytest.mark.parametrize("normalize", [True, False])
 def test_gradients_reach_both_sides_and_are_right(normalize):
     generator = torch.Generator().manual_seed(0)
-    views = [
-        torch.randn(4, 3, dtype=torch.float64, generator=generator, requires_grad=True) for _ in range(2)
-    ]
+    views = [torch.randn(4, 3, dtype=torch.float64, generator=generator, requires_grad=True) for _ in range(2)]
     assert torch.autograd.gradcheck(NTXent(0.7, normalize), views)
     NTXent(0.7, normalize)(*views).backward()
     assert all(view.grad.abs().max() > 0 for view in views)

@@ -40,9 +40,7 @@ def test_supervised_classifies_both_views(source):
     loss = ClassifyViews(Crop(), head, batch=8)(Mean(), source, draws())
     again = draws()
     sample = source.sample(again, 8)
-    losses = [
-        nn.functional.cross_entropy(head(Mean()(v[0])), sample.labels[0]) for v in Crop()(sample.x, again)
-    ]
+    losses = [nn.functional.cross_entropy(head(Mean()(v[0])), sample.labels[0]) for v in Crop()(sample.x, again)]
     torch.testing.assert_close(loss, torch.stack(losses).mean()[None])
 
 

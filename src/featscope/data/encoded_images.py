@@ -67,9 +67,7 @@ class EncodedImages:
             if name in table.column_names:
                 return table.column(name)
         found = ", ".join(table.column_names)
-        raise _error(
-            self._source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column."
-        )
+        raise _error(self._source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column.")
 
     def pixels(self, index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen channel height width"]:
         """The images at ``index``.

@@ -64,9 +64,7 @@ def draw_shapes(
     u = draws.uniform(count, 14)[0]
     labels = (u[:, 0] * len(SHAPES)).long()
     colours = (u[:, 1] * len(COLOURS)).long()
-    mask = _masks(
-        labels, centre=0.35 * (2 * u[:, 2:4] - 1), radius=0.5 + 0.25 * u[:, 4], angle=2 * pi * u[:, 5]
-    )
+    mask = _masks(labels, centre=0.35 * (2 * u[:, 2:4] - 1), radius=0.5 + 0.25 * u[:, 4], angle=2 * pi * u[:, 5])
     palette = _PALETTE.to(draws.device)
     foreground = palette[colours] + 0.15 * (2 * u[:, 6:9] - 1)
     first, second = palette[(u[:, 9] * len(COLOURS)).long()], palette[(u[:, 10] * len(COLOURS)).long()]

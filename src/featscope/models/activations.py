@@ -30,9 +30,7 @@ def activations(module: nn.Module, names: Sequence[str], x: Tensor, batch: int =
         latest[name] = output.detach()
 
     hooks = [
-        module.get_submodule(name).register_forward_hook(
-            lambda _module, _inputs, output, name=name: keep(name, output)
-        )
+        module.get_submodule(name).register_forward_hook(lambda _module, _inputs, output, name=name: keep(name, output))
         for name in names
     ]
     try:

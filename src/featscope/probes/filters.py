@@ -16,8 +16,6 @@ def colourfulness(filters: Float[Tensor, "filter channel height width"]) -> Floa
     return chromatic.square().flatten(1).sum(-1) / w.square().flatten(1).sum(-1)
 
 
-def distance_from_init(
-    weight: Float[Tensor, "*shape"], initial: Float[Tensor, "*shape"]
-) -> Float[Tensor, ""]:
+def distance_from_init(weight: Float[Tensor, "*shape"], initial: Float[Tensor, "*shape"]) -> Float[Tensor, ""]:
     """||W - W(0)|| / ||W(0)||, Frobenius norms."""
     return (weight.double() - initial.double()).norm() / initial.double().norm()

@@ -56,9 +56,7 @@ class Crop:
         grid = affine_grid(theta.flatten(0, 1), list(images.shape), align_corners=False)
         # The outermost half pixel of a window at the border has no neighbour: repeat the edge instead of
         # black.
-        return grid_sample(images, grid, padding_mode="border", align_corners=False).unflatten(
-            0, (replicas, batch)
-        )
+        return grid_sample(images, grid, padding_mode="border", align_corners=False).unflatten(0, (replicas, batch))
 
 
 @dataclass(frozen=True)
