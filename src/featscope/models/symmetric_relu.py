@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from featscope.options import require
 from featscope.streams import Draws
@@ -20,8 +22,24 @@ def soft_threshold(
         u: pre-activations.
         threshold: b >= 0, one for each neuron.
     """
-    b = threshold.unsqueeze(-2)
-    return u - torch.clamp(u, -b, b)
+    return _SoftThreshold.apply(u, threshold.unsqueeze(-2))
+
+
+class _SoftThreshold(torch.autograd.Function):
+    """u - clamp(u, -b, b), with a backward pass of one product instead of the five passes that autograd makes."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, b: Tensor) -> Tensor:
+        h = u - torch.clamp(u, -b, b)
+        ctx.save_for_backward(h)
+        return h
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
+        (h,) = ctx.saved_tensors
+        passed = gradient * (h != 0)
+        return passed, -(passed * h.sign()).sum(-2, keepdim=True) if ctx.needs_input_grad[1] else None
 
 
 @dataclass(frozen=True)

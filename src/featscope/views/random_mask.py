@@ -21,6 +21,6 @@ class RandomMask:
         self, x: Float[Tensor, "replica batch input"], draws: Draws
     ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
         """The two views; their sum is 2 x."""
-        mask = draws.coins(*x.shape[1:], dtype=x.dtype).mul_(2)  # the diagonal of 2D
-        anchor = x * mask
-        return anchor, x * mask.neg_().add_(2)
+        doubled = 2 * x
+        anchor = doubled * draws.coins(*x.shape[1:], dtype=x.dtype)
+        return anchor, doubled.sub_(anchor)

@@ -1,0 +1,83 @@
+"""The floor of a training step: what any program on this machine must pay.
+
+Matrix products at the measured rate of sgemm on all cores, plus normals at the rate at which all cores
+together draw them. Activations, softmax, masks and updates are free.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from featscope.studies.decoupling import Decoupling
+
+
+def seconds(compute: Callable[[], object], repeats: int = 7) -> float:
+    """Median duration of ``compute`` after one warm-up."""
+    compute()
+    durations = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        compute()
+        durations.append(time.perf_counter() - began)
+    return median(durations)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the machine does in a second with all cores.
+
+    Attributes:
+        flops: of float32 matrix products (square, 2048).
+        normals: float32 normals drawn.
+    """
+
+    flops: float
+    normals: float
+
+    @classmethod
+    def measure(cls, cores: int) -> "Rates":
+        """Measure both; every core draws from a generator of its own."""
+        torch.set_num_threads(cores)
+        a = torch.randn(2048, 2048)
+        gemm = seconds(lambda: a @ a)
+        torch.set_num_threads(1)
+        buffers = [torch.empty(512, 512) for _ in range(8 * cores)]
+
+        def draw(buffer: torch.Tensor) -> None:
+            buffer.normal_(generator=torch.Generator())
+
+        with ThreadPoolExecutor(cores) as pool:
+            normals = seconds(lambda: list(pool.map(draw, buffers)))
+        return cls(2 * 2048**3 / gemm, len(buffers) * 512 * 512 / normals)
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What one step of one replica of the augmented arm must compute.
+
+    Attributes:
+        flops: of its matrix products: signals, three forward passes, similarities forward and backward, and
+            the gradient of the weights.
+        normals: noise coordinates drawn.
+    """
+
+    flops: float
+    normals: float
+
+    @classmethod
+    def of(cls, study: Decoupling) -> "StepCost":
+        """The cost of a step of ``study``."""
+        d, d1, m = study.data.features, study.data.input_dim, study.learner.width
+        k, n = study.contrast.anchors, study.contrast.negatives
+        signals = 2 * (k + n) * d * d1
+        forward, backward = 2 * (2 * k + n) * d1 * m, 2 * k * d1 * m
+        similarities = 2 * 2 * k * n * m
+        return cls(signals + forward + backward + similarities, (k + n) * d1)
+
+    def floor(self, rates: Rates) -> float:
+        """Seconds."""
+        return self.flops / rates.flops + self.normals / rates.normals

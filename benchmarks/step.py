@@ -1,0 +1,133 @@
+"""Replica-steps per second of FeatScope's engine, of a plain PyTorch loop over seeds, and of JAX."""
+
+import threading
+import time
+from collections.abc import Callable
+from math import ceil, sqrt
+
+import torch
+
+from featscope.streams import Streams
+from featscope.studies.decoupling import Decoupling
+
+
+def engine(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable[[], float]:
+    """Our step as a run does it: shards of replicas, one a core, each stepping on its own."""
+    size = ceil(replicas / cores)
+    shards = [range(first, min(first + size, replicas)) for first in range(0, replicas, size)]
+    experiments = [study.build(Streams(0, shard)) for shard in shards]
+    done = 0
+
+    def work(index: int) -> None:
+        torch.set_num_threads(max(1, cores // len(shards)))
+        for step in range(done, done + steps):
+            experiments[index].advance(step)
+
+    def run() -> float:
+        nonlocal done
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(shards))]
+        began = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        done += steps
+        return (time.perf_counter() - began) / steps
+
+    return run
+
+
+def plain_loop(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable[[], float]:
+    """The script one writes first: a loop over seeds, each an ordinary PyTorch training loop on all cores."""
+    data, contrast = study.data, study.contrast
+    d, d1, m = data.features, data.input_dim, study.learner.width
+    k, n = contrast.anchors, contrast.negatives
+    p, s = data.activity, sqrt(data.noise_variance)
+
+    def train(seed: int) -> None:
+        torch.manual_seed(seed)
+        dictionary = torch.linalg.qr(torch.randn(d1, d))[0]
+        weight = torch.nn.Parameter(torch.randn(m, d1) * study.learner.init_norm / sqrt(d1))
+        bias = torch.zeros(m)
+        optimizer = torch.optim.SGD([weight], lr=study.optimizer.lr, weight_decay=study.optimizer.weight_decay)
+
+        def f(x: torch.Tensor) -> torch.Tensor:
+            u = x @ weight.T
+            return torch.relu(u - bias) - torch.relu(-u - bias)
+
+        for _ in range(steps):
+            sign = torch.randint(0, 2, (k + n, d)) * 2.0 - 1.0
+            z = sign * (torch.rand(k + n, d) < p)
+            x = z @ dictionary.T + s * torch.randn(k + n, d1)
+            mask = torch.randint(0, 2, (k, d1)).float()
+            anchor, positive, negatives = 2 * mask * x[:k], 2 * (1 - mask) * x[:k], x[k:]
+            fa = f(anchor)
+            with torch.no_grad():
+                fp, fn = f(positive), f(negatives)
+            logits = torch.cat([(fa * fp).sum(1, keepdim=True), fa @ fn.T], 1)
+            loss = torch.nn.functional.cross_entropy(logits, torch.zeros(k, dtype=torch.long))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    def run() -> float:
+        torch.set_num_threads(cores)
+        began = time.perf_counter()
+        for seed in range(replicas):
+            train(seed)
+        return (time.perf_counter() - began) / steps
+
+    return run
+
+
+def jax_program(study: Decoupling, replicas: int, steps: int) -> Callable[[], float]:
+    """The same step hand-written in JAX: jit(scan(vmap)), compiled before it is timed."""
+    import jax
+    import jax.numpy as jnp
+
+    data, contrast = study.data, study.contrast
+    d, d1, m = data.features, data.input_dim, study.learner.width
+    k, n = contrast.anchors, contrast.negatives
+    p, s = data.activity, sqrt(data.noise_variance)
+    lr, decay = study.optimizer.lr, study.optimizer.weight_decay
+
+    def f(weight: jax.Array, bias: jax.Array, x: jax.Array) -> jax.Array:
+        u = x @ weight.T
+        return u - jnp.clip(u, -bias, bias)
+
+    def loss(weight: jax.Array, bias: jax.Array, dictionary: jax.Array, key: jax.Array) -> jax.Array:
+        for_codes, for_noise, for_mask = jax.random.split(key, 3)
+        uniform = jax.random.uniform(for_codes, (k + n, d))
+        z = (uniform < p / 2).astype(jnp.float32) - (uniform >= 1 - p / 2).astype(jnp.float32)
+        x = z @ dictionary.T + s * jax.random.normal(for_noise, (k + n, d1))
+        bits = jax.random.bits(for_mask, (k, ceil(d1 / 32)), jnp.uint32)
+        mask = 2.0 * ((bits[..., None] >> jnp.arange(32, dtype=jnp.uint32)) & 1).reshape(k, -1)[:, :d1]
+        fa = f(weight, bias, mask * x[:k])
+        fp, fn = (jax.lax.stop_gradient(f(weight, bias, v)) for v in ((2 - mask) * x[:k], x[k:]))
+        own = (fa * fp).sum(1)
+        others = jax.nn.logsumexp(fa @ fn.T, axis=1)
+        return (jnp.logaddexp(own, others) - own).mean()
+
+    def step(weight: jax.Array, bias: jax.Array, dictionary: jax.Array, key: jax.Array) -> jax.Array:
+        gradient = jax.grad(loss)(weight, bias, dictionary, key)
+        return weight - lr * (gradient + decay * weight)
+
+    @jax.jit
+    def scan(weight: jax.Array, bias: jax.Array, dictionary: jax.Array, key: jax.Array) -> jax.Array:
+        def body(w: jax.Array, step_key: jax.Array) -> tuple[jax.Array, None]:
+            return jax.vmap(step)(w, bias, dictionary, jax.random.split(step_key, replicas)), None
+
+        return jax.lax.scan(body, weight, jax.random.split(key, steps))[0]
+
+    key = jax.random.key(0)
+    weight = jax.random.normal(key, (replicas, m, d1)) * study.learner.init_norm / sqrt(d1)
+    dictionary = jnp.linalg.qr(jax.random.normal(key, (replicas, d1, d)))[0]
+    bias = jnp.zeros((replicas, m))
+    scan(weight, bias, dictionary, key).block_until_ready()
+
+    def run() -> float:
+        began = time.perf_counter()
+        scan(weight, bias, dictionary, key).block_until_ready()
+        return (time.perf_counter() - began) / steps
+
+    return run
