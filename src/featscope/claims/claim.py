@@ -109,7 +109,7 @@ class Statement:
 
     def equals(
         self,
-        measured: ArrayLike,
+        measured: ArrayLike | float,
         predicted: float,
         tolerance: float,
         *,
@@ -121,13 +121,13 @@ class Statement:
         return self._claim("=", measured, predicted, tolerance, arm, why, expected)
 
     def at_least(
-        self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None
+        self, measured: ArrayLike | float, bound: float, *, arm: str, why: str = "", expected: bool | None = None
     ) -> Claim:
         """The claim that ``measured`` is at least ``bound``; ``why`` says where the bound comes from."""
         return self._claim(">=", measured, bound, 0.0, arm, why, expected)
 
     def at_most(
-        self, measured: ArrayLike, bound: float, *, arm: str, why: str = "", expected: bool | None = None
+        self, measured: ArrayLike | float, bound: float, *, arm: str, why: str = "", expected: bool | None = None
     ) -> Claim:
         """The claim that ``measured`` is at most ``bound``; ``why`` says where the bound comes from."""
         return self._claim("<=", measured, bound, 0.0, arm, why, expected)
@@ -135,7 +135,7 @@ class Statement:
     def _claim(
         self,
         relation: Relation,
-        measured: ArrayLike,
+        measured: ArrayLike | float,
         predicted: float,
         tolerance: float,
         arm: str,

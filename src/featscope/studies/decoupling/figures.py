@@ -44,7 +44,7 @@ def _alignment(runs: Runs) -> MatrixMovie:
         "alignment",
         "Which features each neuron holds",
         "Absolute cosine of every neuron's weights with every true feature, replica 0. Neurons are sorted by the "
-        "feature they end on, so one bright block a column is one group of neurons for each feature. Arms shorter "
+        "feature they end on; dark blocks down the diagonal are groups of neurons that hold one feature each. Arms shorter "
         "than the first stay at their last step.",
         steps=steps,
         frames=frames,
