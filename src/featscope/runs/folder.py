@@ -93,14 +93,10 @@ class RunFolder:
 
     def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
         """Write ``trajectory.nc``, one group an arm."""
-        compressed = {
-            f"/{arm}": {name: {"zlib": True, "complevel": 4} for name, v in data.data_vars.items() if v.ndim > 0}
-            for arm, data in runs.items()
-        }
         tree = xr.DataTree.from_dict(dict(runs))
         with tempfile.TemporaryDirectory(dir=self.path, prefix=".trajectory.") as scratch:
             file = Path(scratch) / "trajectory.nc"
-            tree.to_netcdf(file, engine="h5netcdf", encoding=compressed)
+            tree.to_netcdf(file, engine="h5netcdf")  # trained weights do not compress
             file.replace(self.path / "trajectory.nc")
 
     def read_trajectory(self) -> dict[str, xr.Dataset]:

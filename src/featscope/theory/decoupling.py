@@ -114,6 +114,12 @@ class Stage1:
             energy = self._transition() @ energy
         return float("inf")
 
+    def share_of_chance(self, feature_energy: float) -> float:
+        """Share of the feature energy at the end of Stage I that batches added by chance, not growth of the start."""
+        steps = int(min(self.duration(feature_energy), 100_000))
+        start, *_, end = self.energies(max(steps, 1))[:, 0]
+        return float(1 - start * self.factors[0] ** (2 * steps) / end)
+
     def ceiling(self) -> float:
         """The share of feature energy that Stage I tends to: 1 for population gradients."""
         values, vectors = np.linalg.eig(self._transition())

@@ -44,8 +44,8 @@ def _alignment(runs: Runs) -> MatrixMovie:
         "alignment",
         "Which features each neuron holds",
         "Absolute cosine of every neuron's weights with every true feature, replica 0. Neurons are sorted by the "
-        "feature they end on; dark blocks down the diagonal are groups of neurons that hold one feature each. Arms shorter "
-        "than the first stay at their last step.",
+        "feature they end on; dark blocks down the diagonal are groups of neurons that hold one feature each. "
+        "Arms shorter than the first stay at their last step.",
         steps=steps,
         frames=frames,
         row_label="neuron (sorted)",

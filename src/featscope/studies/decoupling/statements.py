@@ -127,6 +127,8 @@ STATEMENTS = (
         "Theorem 3.4",
         "f hardly moves when the noise is taken away: ||f(x) - f(Mz)|| <= Õ(1/√d) while ||f(Mz)|| >= Ω(1).",
         "bound",
+        expected=False,
+        note="Like firing-matches-feature it needs thresholds far above the noise in a neuron.",
     ),
     Statement(
         "downstream-regression",

@@ -76,6 +76,7 @@ class Decoupling(Study):
 
     def __post_init__(self) -> None:
         require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "data", self.data.features >= 6, "data with features >= 6", "One arm halves the features.")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
 
     @property
@@ -147,6 +148,16 @@ class Decoupling(Study):
                 ).shortened(250, 25),
                 "a tiny start and b = 0 throughout: Stage I as the theory has it",
                 at_end=(identities.pair_statistics,),
+            ),
+            Arm(
+                "smaller",
+                replace(
+                    self,
+                    data=replace(self.data, features=self.data.features // 2, input_dim=self.data.input_dim // 2),
+                    learner=replace(self.learner, width=max(self.learner.width // 2, 1)),
+                ).shortened(self.steps, 100),
+                "the augmented arm with half as many features, input dimensions and neurons, for trends in size",
+                at_end=(measures.census, measures.bias_gradient),
             ),
             *(
                 Arm(
