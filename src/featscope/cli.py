@@ -1,5 +1,6 @@
 """The command line: `featscope list | show | run | report | verify`."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(commands[words[0]](words[1:]))
     except (ConfigError, MissingExtraError) as error:
         _fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -181,7 +184,9 @@ def _run(words: list[str]) -> int:
     """
     chosen: Any = _parse(arguments, options, f"run {name}")
     out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    code, _ = _execute(name, chosen.study, chosen.settings, out, resume=chosen.resume, overwrite=chosen.overwrite)
+    again = [word for word in options if word not in ("--resume", "--overwrite")]
+    again += [] if chosen.out else ["--out", str(out)]
+    code, _ = _execute(name, chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
     return code
 
 
@@ -190,32 +195,28 @@ def _execute(
     study: "Study",
     settings: "Settings",
     out: Path,
-    *,
+    again: "Sequence[str]",
     resume: bool = False,
     overwrite: bool = False,
 ) -> "tuple[int, list[Claim]]":
-    """Run, report, print; the exit code and the claims."""
+    """Run, report, print; the exit code and the claims. ``again`` are the options that resume the run."""
     from featscope.report.run_report import report_run
     from featscope.runs.execute import InterruptedRunError, run
     from featscope.training import DivergedError
 
     try:
         outcome = run(name, study, settings, out, resume=resume, overwrite=overwrite)
+        page = report_run(out)
     except DivergedError as error:
         print(
-            f"featscope: training diverged: {error}. The state before it is in {out / 'checkpoint'}.",
+            f"featscope: training diverged: {error}. What was saved before is in {out / 'checkpoint'}.",
             file=sys.stderr,
         )
         return 3, []
-    except InterruptedRunError:
-        again = [word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")]
-        again += [] if "--out" in " ".join(again) else ["--out", str(out)]
-        print(
-            f"interrupted; everything is saved. Go on with:\n  featscope {' '.join(again)} --resume",
-            file=sys.stderr,
-        )
+    except (InterruptedRunError, KeyboardInterrupt):
+        command = shlex.join(["featscope", "run", name, *again, "--resume"])
+        print(f"interrupted; everything is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
-    page = report_run(out)
     _print_verdicts(name, outcome.claims)
     print(f"report: {page}")
     return 0, outcome.claims
@@ -264,7 +265,7 @@ def _verify(words: list[str]) -> int:
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
     missed = []
     for name in names:
-        code, claims = _execute(name, kinds[name](), Settings(), out / name)
+        code, claims = _execute(name, kinds[name](), Settings(), out / name, ["--out", str(out / name)])
         if code:
             return code
         missed += [

@@ -1,5 +1,6 @@
 """Checks of options, and the error that a wrong one raises."""
 
+from math import isfinite
 from typing import Any
 
 
@@ -15,7 +16,7 @@ class MissingExtraError(ImportError):
 
 
 def require(config: Any, field: str, condition: bool, allowed: str, cure: str = "") -> None:
-    """Raise `ConfigError` unless ``condition`` holds for ``config.field``.
+    """Raise `ConfigError` unless ``condition`` holds for ``config.field``; a float must be finite besides.
 
     Args:
         config: the config dataclass being checked.
@@ -24,9 +25,9 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
         allowed: the allowed range, in words or as an interval such as ``"> 0"``.
         cure: what to do about it, where the range alone does not say.
     """
+    value = getattr(config, field)
+    if isinstance(value, float) and not isfinite(value):
+        condition, allowed = False, f"{allowed}, and finite"
     if not condition:
         hint = f" {cure}" if cure else ""
-        raise ConfigError(
-            f"{type(config).__name__}.{field} = {getattr(config, field)!r} is out of range: "
-            f"allowed is {allowed}.{hint}"
-        )
+        raise ConfigError(f"{type(config).__name__}.{field} = {value!r} is out of range: allowed is {allowed}.{hint}")

@@ -92,16 +92,18 @@ def run(
     arms = study.arms()
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study)}
-    if resume:
+    about_machine = environment(settings.device)
+    spent = 0.0
+    if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = folder.read_json("config.json")
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored, plan):
             raise ConfigError(f"--resume needs the options that the run began with; changed: {'; '.join(changed)}")
+        if (out / "environment.json").exists():
+            spent = folder.read_json("environment.json").get("seconds", 0.0)
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
         folder.write_json("config.json", plan | {"shard_size": shard_size})
-    spent = folder.read_json("environment.json").get("seconds", 0.0) if resume else 0.0
-    about_machine = environment(settings.device)
     folder.write_json("environment.json", about_machine)
 
     shards = [

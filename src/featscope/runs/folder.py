@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,21 @@ from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
 from featscope.threads import cores
 
+_FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "report.html")
+_PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
+
+
+def _half_written(path: Path) -> set[Path]:
+    """What a killed run left of the files that it was writing."""
+    found = {f for name in (*_FILES, "trajectory") for f in path.glob(f".{name}.*")}
+    return found | {f for part, files in _PARTS.items() for f in (path / part).glob(f".{files}.*")}
+
+
+def _untouched(path: Path) -> bool:
+    """Whether a folder holds nothing, or no more than a run that was killed before it wrote a file."""
+    ours = _half_written(path) | {path / part for part in _PARTS}
+    return all(found in ours for found in path.rglob("*"))
+
 
 class RunFolder:
     """The files of one run. Everything is written atomically; nothing is pickled."""
@@ -37,16 +53,19 @@ class RunFolder:
         """
         if resume and overwrite:
             raise ConfigError("--resume and --overwrite exclude each other: give one of them")
-        if resume and not (path / "config.json").exists():
-            raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
-        if path.exists() and not path.is_dir():
-            raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
-        if path.is_dir() and any(path.iterdir()) and not (resume or overwrite):
-            raise ConfigError(
-                f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace, or another folder"
-            )
         try:
-            (path / "checkpoint").mkdir(parents=True, exist_ok=True)
+            if path.exists() and not path.is_dir():
+                raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
+            untouched = not path.exists() or _untouched(path)
+            if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
+                raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
+            if not (untouched or resume or overwrite):
+                raise ConfigError(
+                    f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace, "
+                    "or another folder"
+                )
+            for part in _PARTS:
+                (path / part).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=path):
                 pass
         except OSError as error:
@@ -54,19 +73,15 @@ class RunFolder:
                 f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
             ) from None
         folder = cls(path)
+        for left in _half_written(path):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         if overwrite:
             folder._clear()
-        for part in ("weights", "figures"):
-            (path / part).mkdir(exist_ok=True)
         return folder
 
     def _clear(self) -> None:
-        known = ["config.json", "environment.json", "trajectory.nc", "claims.json", "report.html"]
-        parts = ("weights/*.safetensors", "checkpoint/*.safetensors", "figures/*.png")
-        for file in [
-            *(self.path / name for name in known),
-            *(f for part in parts for f in self.path.glob(part)),
-        ]:
+        inside = (f for part, files in _PARTS.items() for f in (self.path / part).glob(files))
+        for file in (*(self.path / name for name in _FILES), *inside):
             file.unlink(missing_ok=True)
 
     def write_json(self, name: str, content: Any) -> None:

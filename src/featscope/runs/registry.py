@@ -15,11 +15,17 @@ def entries() -> dict[str, Entry]:
     """All studies on this machine by name; nothing heavy is imported.
 
     Raises:
-        ConfigError: an installed package registers something that is not an `Entry`.
+        ConfigError: an installed package registers something that is not an `Entry`, or cannot be loaded.
     """
     found = {}
     for point in sorted(entry_points(group="featscope.studies"), key=lambda p: p.name):
-        entry = point.load()
+        try:
+            entry = point.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"entry point {point.name} = {point.value!r} cannot be loaded ({error}): "
+                "repair or remove the package that registers it"
+            ) from None
         if not isinstance(entry, Entry):
             raise ConfigError(
                 f"entry point {point.name} = {point.value!r} is a {type(entry).__name__}: allowed is Entry"

@@ -59,7 +59,8 @@ class Shard:
 
         Raises:
             StoppedError: ``stopped`` said so.
-            DivergedError: see `train`. In both cases the state has been saved.
+            DivergedError: see `train`. In both cases the state has been saved, unless its weights are broken: then
+                the last sound checkpoint is kept.
         """
         experiment, config = self.build(), self.arm.config
         start, record, done = _restore(folder, self.checkpoint, experiment)
@@ -96,7 +97,8 @@ class Shard:
                 after_step=after_step,
             )
         except (StoppedError, DivergedError):
-            _save(folder, self.checkpoint, experiment, reached, record, done=False)
+            if all(bool(p.isfinite().all()) for p in experiment.parameters()):
+                _save(folder, self.checkpoint, experiment, reached, record, done=False)
             raise
         progress(config.steps - last, "measuring")
         with torch.no_grad():

@@ -71,8 +71,8 @@ class Supervised(nn.Module):
         self.samples = samples
 
     def forward(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
-        """Mean logistic loss over the labelled samples of a fresh batch, in nats."""
+        """Mean logistic loss over the labelled samples of a fresh batch, in nats; 0 if none is labelled."""
         sample = source.sample(draws, self.samples)
         y = self.labels(sample)
         margin = y * torch.einsum("rbn,rn->rb", learner(sample.x), self.head)
-        return (softplus(-margin) * y.abs()).sum(-1) / y.abs().sum(-1)
+        return (softplus(-margin) * y.abs()).sum(-1) / y.abs().sum(-1).clamp_min(1)

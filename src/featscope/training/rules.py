@@ -71,6 +71,7 @@ class BiasSchedule:
     def __post_init__(self) -> None:
         require(self, "reset", self.reset >= 0, ">= 0")
         require(self, "growth", self.growth >= 0, ">= 0")
+        require(self, "cap_power", True, "any number")
         require(self, "feature_energy", 0 < self.feature_energy < 1, "between 0 and 1")
         require(self, "norm_growth", self.norm_growth > 1, "> 1")
 
