@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 import xarray as xr
 
 from featscope.claims import interval_of_mean
 from featscope.figures import Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, Panel, Scatters
+from featscope.probes.filters import colourfulness
 from featscope.studies.base import Runs
 
 _NAMES = {
@@ -21,7 +23,19 @@ _ERROR_BARS = "Bars are means over replicas with 99 % intervals."
 
 
 def figures(runs: Runs) -> Iterator[Figure]:
-    """Read-outs first, then Figures 2, 4 and 3 of the paper, then the course of training."""
+    """Figure 2 of the paper, read-outs, Figures 4 and 3, then the course of training."""
+    start = runs["untrained"]["filters"].isel(replica=0)
+    yield ImageGrids(
+        id="filters-learned",
+        title="What training added to the first-layer filters",
+        caption="W - W(0) of replica 0, each filter scaled to its largest weight and sorted from grey to colourful; "
+        "mid-grey is zero (the paper's Figure 2). The random start, which all arms share, is taken away.",
+        panels={
+            _NAMES[arm]: _filter_images(run["filters"].isel(replica=0) - start)
+            for arm, run in runs.items()
+            if arm != "untrained"
+        },
+    )
     yield Bars(
         id="readouts",
         title="What can be read out of the features",
@@ -37,7 +51,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
     )
     yield ImageGrids(
         id="filters",
-        title="First-layer filters",
+        title="First-layer filters as they are",
         caption="Filters of replica 0, each scaled to its own largest weight and sorted from grey to "
         "colourful; mid-grey is zero (the paper's Figure 2).",
         panels={_NAMES[arm]: _filter_images(run["filters"].isel(replica=0)) for arm, run in runs.items()},
@@ -79,21 +93,22 @@ def figures(runs: Runs) -> Iterator[Figure]:
     )
     yield _by_layer(runs, "silhouette", "Silhouette of the classes", "silhouette", "Below 0: classes interleave.")
     trained = {arm: run for arm, run in runs.items() if run.sizes["step"] > 1}
-    yield Curves(
-        id="training",
-        title="The course of training",
-        caption="Means over replicas with 99 % bands.",
-        panels=[
-            _course(trained, "watched_density", "Firing of the top layer", "active fraction"),
-            _course(
-                trained,
-                "filter_distance",
-                "Distance of the filters from their start",
-                "||W - W(0)|| / ||W(0)||",
-            ),
-            _course(trained, "filter_colourfulness", "Colourfulness of the filters", "chromatic share of energy"),
-        ],
-    )
+    if trained:
+        yield Curves(
+            id="training",
+            title="The course of training",
+            caption="Means over replicas with 99 % bands.",
+            panels=[
+                _course(trained, "watched_density", "Firing of the top layer", "active fraction"),
+                _course(
+                    trained,
+                    "filter_distance",
+                    "Distance of the filters from their start",
+                    "||W - W(0)|| / ||W(0)||",
+                ),
+                _course(trained, "filter_colourfulness", "Colourfulness of the filters", "chromatic share of energy"),
+            ],
+        )
 
 
 def _by_layer(runs: Runs, name: str, title: str, y_label: str, hint: str) -> Bars:
@@ -131,11 +146,11 @@ def _course(runs: Runs, name: str, title: str, y_label: str) -> Panel:
 
 
 def _filter_images(filters: xr.DataArray) -> np.ndarray:
-    weights = filters.transpose("filter", "row", "column", "channel").values
-    chromatic = weights - weights.mean(-1, keepdims=True)
-    order = np.argsort((chromatic**2).sum((1, 2, 3)) / (weights**2).sum((1, 2, 3)))
+    weights = filters.transpose("filter", "channel", "row", "column").values
+    order = np.argsort(colourfulness(torch.from_numpy(weights)).numpy())
     largest = np.abs(weights).max((1, 2, 3), keepdims=True)
-    return (0.5 + 0.5 * weights / largest)[order]
+    scaled = 0.5 + 0.5 * weights / np.where(largest > 0, largest, 1)
+    return scaled[order].transpose(0, 2, 3, 1)
 
 
 def _pattern(pattern: xr.DataArray) -> np.ndarray:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 import xarray as xr
 from jaxtyping import Float
 
 from featscope.claims import Claim
+from featscope.probes.filters import colourfulness
 from featscope.studies.base import Runs, last
 from featscope.studies.decoupling_images.statements import STATEMENTS
 
@@ -58,6 +60,9 @@ def claims(runs: Runs) -> Iterator[Claim]:
         arm="crop",
         why=PAIRED,
     )
+    yield THE["crop-learns-colourful-filters"].at_least(
+        _added_colour(runs, "crop") - _added_colour(runs, "crop-colour"), 0.0, arm="crop", why=PAIRED
+    )
     for arm in ("crop-colour", "untrained"):
         expected = None if arm == "crop-colour" else False
         why = PAIRED if arm == "crop-colour" else CONTROL
@@ -92,12 +97,24 @@ def claims(runs: Runs) -> Iterator[Claim]:
         arm="supervised-crop-colour",
         why="Tolerance: one unit in twenty, a stated choice.",
     )
+    yield THE["supervised-learns-more-colour"].at_least(
+        _added_colour(runs, "supervised-crop") - _added_colour(runs, "crop-colour"),
+        0.0,
+        arm="supervised-crop",
+        why=PAIRED,
+    )
     yield THE["supervised-more-colourful"].at_least(
         filters("supervised-crop", "filter_colourfulness") - filters("crop-colour", "filter_colourfulness"),
         0.0,
         arm="supervised-crop",
         why=PAIRED,
     )
+
+
+def _added_colour(runs: Runs, arm: str) -> PerReplica:
+    """Mean chromatic share of what training added to the filters; all arms begin as the untrained one is."""
+    added = (runs[arm]["filters"] - runs["untrained"]["filters"]).transpose("replica", "filter", "channel", ...)
+    return np.array([float(colourfulness(torch.from_numpy(filters)).nanmean()) for filters in added.values])
 
 
 def _by_layer(differences: xr.DataArray) -> str:
@@ -111,11 +128,14 @@ def headline(runs: Runs, claims: Sequence[Claim]) -> str:
     def mean(arm: str, name: str) -> float:
         return float(runs[arm][name].isel(layer=-1).mean())
 
+    def colour(arm: str) -> float:
+        return 100 * float(_added_colour(runs, arm).mean())
+
     expected = [claim.verdict for claim in claims if claim.expected]
     return (
-        f"A linear probe names {100 * mean('crop-colour', 'linear_probe'):.0f} % of the test images from "
-        f"features learned with crops and colour distortion, {100 * mean('crop', 'linear_probe'):.0f} % "
-        f"with crops alone, {100 * mean('none', 'linear_probe'):.0f} % without augmentation and "
-        f"{100 * mean('untrained', 'linear_probe'):.0f} % untrained; {expected.count('holds')} of the "
+        f"What crops alone add to the first-layer filters is {colour('crop'):.0f} % colour, with colour distortion "
+        f"{colour('crop-colour'):.0f} %; a linear probe then names {100 * mean('crop', 'linear_probe'):.0f} % and "
+        f"{100 * mean('crop-colour', 'linear_probe'):.0f} % of the test images, "
+        f"{100 * mean('untrained', 'linear_probe'):.0f} % before training; {expected.count('holds')} of the "
         f"{len(expected)} statements expected to hold at this size do."
     )

@@ -6,6 +6,7 @@ The paper shows pictures and gives no number: every measure below is our reading
 from featscope.claims import Statement
 
 _ONE_METRIC = 'The paper does not define "sparser".'
+_ADDED = "The random start, two thirds chromatic, holds nearly all of the filters' energy after a short training."
 _GROWING = (
     "The difference begins with the other sign and grows while the default run trains, which is short: "
     "four replicas leave it undecided there."
@@ -49,6 +50,14 @@ STATEMENTS = (
         "With crop-resize alone the first-layer filters stay more colourful than with colour distortion: "
         "difference of the mean chromatic share of their energy.",
         "ordering",
+    ),
+    Statement(
+        "crop-learns-colourful-filters",
+        "Message 2, Message 3, Figure 2",
+        "The same of what training added, W - W(0): its mean chromatic share with crop-resize alone minus with colour "
+        "distortion.",
+        "ordering",
+        note=_ADDED,
     ),
     Statement(
         "colour-makes-contrastive-sparser",
@@ -123,6 +132,14 @@ STATEMENTS = (
         "Colour distortion does not change how sparsely supervised networks fire: active fraction above "
         "the first layer without it minus with it.",
         "identity",
+    ),
+    Statement(
+        "supervised-learns-more-colour",
+        "Figure 1",
+        "Supervised training (crop-resize) adds more colour to the first-layer filters than contrastive training (with "
+        "colour distortion) does: difference of the mean chromatic share of W - W(0).",
+        "ordering",
+        note=f"{_ADDED} The paper's figure visualises higher layers.",
     ),
     Statement(
         "supervised-more-colourful",
