@@ -1,5 +1,6 @@
 """The report of a run folder, from what is stored in it."""
 
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,15 @@ from featscope.report.folder import write_report
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, from_plain, to_plain
 from featscope.runs.registry import find
+from featscope.studies.base import Study
 
 
-def report_run(directory: Path) -> Path:
+def report_run(directory: Path, study: Study | None = None) -> Path:
     """Draw the figures and the page of a finished run, without training.
+
+    Args:
+        directory: the run folder.
+        study: what was run; needed only for a study that no package registers.
 
     Returns:
         the page's path.
@@ -24,24 +30,28 @@ def report_run(directory: Path) -> Path:
     plan, environment = folder.read_json("config.json"), folder.read_json("environment.json")
     runs = folder.read_trajectory()
     claims = [Claim.from_json(claim) for claim in folder.read_json("claims.json")["claims"]]
-    try:
-        entry, kind = find(plan["study"])
-        study = from_plain(kind, plan["config"])
-    except (KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite"
-        ) from None
+    if study is None:
+        try:
+            entry, kind = find(plan["study"])
+            study = from_plain(kind, plan["config"])
+        except (KeyError, TypeError) as error:
+            raise ConfigError(
+                f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite"
+            ) from None
+        source, about = entry.source, entry.summary
+    else:
+        source, about = "", cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
     arms = study.arms()
     try:
         return write_report(
             directory,
-            title=entry.name,
-            source=entry.source,
-            about=entry.summary,
+            title=plan["study"],
+            source=source,
+            about=about,
             headline=study.headline(runs, claims),
             claims=claims,
             figures=list(study.figures(runs, claims)),
-            facts=_facts(plan, environment, to_plain(kind()), {arm.name: arm.about for arm in arms}),
+            facts=_facts(plan, environment, to_plain(type(study)()), {arm.name: arm.about for arm in arms}),
             controls=frozenset(arm.name for arm in arms if arm.control),
         )
     except KeyError as error:
@@ -50,9 +60,7 @@ def report_run(directory: Path) -> Path:
         ) from None
 
 
-def _facts(
-    plan: dict[str, Any], environment: dict[str, Any], defaults: Any, arms: dict[str, str]
-) -> dict[str, str]:
+def _facts(plan: dict[str, Any], environment: dict[str, Any], defaults: Any, arms: dict[str, str]) -> dict[str, str]:
     changed = differences(defaults, plan["config"], "")
     facts = {
         "Command": f"featscope run {plan['study']} --seed {plan['seed']} --replicas {plan['replicas']} "

@@ -9,6 +9,7 @@ import xarray as xr
 from featscope.claims import Claim, Statement
 from featscope.figures import Figure
 from featscope.streams import Streams
+from featscope.studies.summaries import over_steps
 from featscope.training import Experiment, Measurement
 
 Assay = Callable[[Experiment], Mapping[str, Measurement]]
@@ -45,7 +46,8 @@ class Study:
     """Base of all studies: a frozen dataclass whose fields are the study's options.
 
     A study says which arms it has, how to build one (`build`), what to measure on the way (`watch`), and what
-    follows from the measurements (`claims`, `figures`, `headline`). It trains nothing itself.
+    follows from the measurements (`claims`; `figures` and `headline` where the defaults do not do). It trains
+    nothing itself.
 
     The field ``steps`` is the most steps that any arm trains, ``probe_every`` the spacing of measurements in steps.
     """
@@ -75,12 +77,16 @@ class Study:
         raise NotImplementedError
 
     def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
-        """The figures, in the order of the story; the first is shown beside the verdicts."""
-        raise NotImplementedError
+        """The figures, in the order of the story; the first is shown beside the verdicts.
+
+        Unless a study says otherwise: all series with one value a replica, over steps.
+        """
+        return [over_steps(runs)]
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence."""
-        raise NotImplementedError
+        """What was found, in one sentence; unless a study says otherwise, how many claims hold."""
+        verdicts = [claim.verdict for claim in claims if claim.expected]
+        return f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do."
 
 
 def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:

@@ -29,7 +29,7 @@ DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",
     summary="Contrastive learning with RandomMask decouples sparse features from dense noise; without, it does not.",
-    minutes=2,
+    minutes=2.0,
     target="featscope.studies.decoupling:Decoupling",
 )
 
@@ -37,6 +37,6 @@ DECOUPLING_IMAGES = Entry(
     name="decoupling-images",
     source="Wen & Li 2021, arXiv 2105.15134, Figures 1-4",
     summary="The same on CIFAR-10: what crops and colour distortion do to filters, firing and features.",
-    minutes=12,
+    minutes=12.0,
     target="featscope.studies.decoupling_images:DecouplingImages",
 )
