@@ -223,24 +223,24 @@ def _execute(
 
 
 def _print_verdicts(name: str, claims: "Sequence[Claim]") -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
-    table = Table("claim", "arm", "predicted", "measured", "interval", "n", "verdict", "expected", title=name)
+    table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
+    for heading in ("claim", "arm", "predicted", "measured", "verdict"):
+        table.add_column(heading, no_wrap=True)
     for claim in claims:
-        low, high = claim.interval
+        against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"
         table.add_row(
             claim.id,
             claim.arm,
-            f"{claim.relation} {claim.predicted:.4g}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
-            f"{claim.measured:.4g}",
-            f"[{low:.4g}, {high:.4g}]".replace("[", r"\["),
-            str(claim.n),
-            f"[{style[claim.verdict]}]{claim.verdict}[/]",
-            "yes" if claim.expected else "no",
+            f"{claim.relation} {claim.predicted:.3g}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
+            f"{claim.measured:.3g}",
+            f"[{style[claim.verdict]}]{claim.verdict}[/]{against}",
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
 def _report(words: list[str]) -> int:
