@@ -13,5 +13,4 @@ def fitted_exponent(
     """
     log_x = np.log(x) - np.log(x).mean()
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_y = np.log(y)
-    return (log_y @ log_x) / (log_x @ log_x)
+        return (np.log(y) @ log_x) / (log_x @ log_x)

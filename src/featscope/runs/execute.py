@@ -88,8 +88,8 @@ def run(
     """
     began = time.monotonic()
     replicas = settings.replicas or study.default_replicas
-    folder = RunFolder.create(out, resume=resume, overwrite=overwrite)
     arms = study.arms()
+    folder = RunFolder.create(out, resume=resume, overwrite=overwrite)
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study)}
     about_machine = environment(settings.device)

@@ -6,7 +6,7 @@ p = Pr(|z_j| = 1), s² the noise variance per coordinate, η step size, λ weigh
 """
 
 from dataclasses import dataclass
-from math import log
+from math import isfinite, log
 
 import numpy as np
 from jaxtyping import Float
@@ -112,11 +112,17 @@ class Stage1:
             if energy[0] >= feature_energy * energy.sum():
                 return float(step)
             energy = self._transition() @ energy
+            energy /= energy.sum()  # only the share matters, and energies outgrow floats
         return float("inf")
 
     def share_of_chance(self, feature_energy: float) -> float:
-        """Share of the feature energy at the end of Stage I that batches added by chance, not growth of the start."""
-        steps = int(min(self.duration(feature_energy), 100_000))
+        """Share of the feature energy at the end of Stage I that batches added by chance, not growth of the start.
+
+        NaN if Stage I never ends.
+        """
+        if not isfinite(duration := self.duration(feature_energy)):
+            return float("nan")
+        steps = int(duration)
         start, *_, end = self.energies(max(steps, 1))[:, 0]
         return float(1 - start * self.factors[0] ** (2 * steps) / end)
 

@@ -157,7 +157,7 @@ def _orthogonal_rows(experiment: Experiment) -> Mapping[str, Measurement]:
     frame = draws.normal(m.shape[-2], width)
     frame = torch.linalg.qr(frame - m @ (m.mT @ frame))[0]
     network = SymmetricReLUNetwork(frame.mT.contiguous())
-    x = source.sample(draws, BATCH).x
+    x = source.sample(draws, max(BATCH, objective.anchors + objective.negatives)).x
     f = network(x)
     anchors, negatives = (
         f[:, : objective.anchors],

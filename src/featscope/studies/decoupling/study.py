@@ -76,7 +76,6 @@ class Decoupling(Study):
 
     def __post_init__(self) -> None:
         require(self, "steps", self.steps >= 1, ">= 1")
-        require(self, "data", self.data.features >= 6, "data with features >= 6", "One arm halves the features.")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
 
     @property
@@ -88,9 +87,14 @@ class Decoupling(Study):
 
     def arms(self) -> Sequence[Arm["Decoupling"]]:
         """Augmented and its twins."""
+        require(self, "data", self.data.features >= 6, "data with features >= 6", "One arm halves the features.")
+        require(self, "data", self.data.input_dim > self.data.features, "data with input_dim > features")
+        require(self, "data", self.data.noise > 0, "data with noise > 0", "What happens to noise is the question.")
+        require(self, "bias", self.bias is not None, "a BiasSchedule", "Only an arm of the study does without.")
         contrast = self.contrast
         no_mask = replace(self, objective=replace(contrast, view=SameSample()), bias=None)
-        frame = self.data.dictionary if self.data.dictionary != "canonical" else "hadamard"
+        frame = self.data.dictionary if self.data.dictionary != "canonical" else "qr"
+        half = self.data.input_dim // 2 if self.data.input_dim // 2 >= self.data.features else self.data.input_dim
         at_size = [
             replace(no_mask, data=replace(self.data, input_dim=d1, dictionary=frame)).shortened(300, 100)
             for d1 in (self.data.input_dim // 4, self.data.input_dim // 2)
@@ -98,7 +102,7 @@ class Decoupling(Study):
         ]
         small = replace(
             self,
-            data=replace(self.data, input_dim=max(self.data.input_dim // 2, self.data.features)),
+            data=replace(self.data, input_dim=half),
             learner=replace(self.learner, width=max(self.learner.width // 2, 1)),
             objective=replace(
                 contrast, anchors=max(contrast.anchors // 2, 1), negatives=max(contrast.negatives // 2, 1)
@@ -144,7 +148,7 @@ class Decoupling(Study):
                 replace(
                     self,
                     learner=replace(self.learner, init_norm=2e-4),
-                    bias=BiasSchedule(reset=0.0, growth=0.0),
+                    bias=replace(self.bias or BiasSchedule(), reset=0.0, growth=0.0),
                 ).shortened(250, 25),
                 "a tiny start and b = 0 throughout: Stage I as the theory has it",
                 at_end=(identities.pair_statistics,),
