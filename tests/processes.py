@@ -1,0 +1,47 @@
+"""`featscope` in a process of its own, on a study so small that it ends in seconds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SMALL = """--data.features 6 --data.input-dim 32 --learner.width 8 --objective.anchors 8 --objective.negatives 8
+    --steps 30 --probe-every 5 --replicas 2""".split()
+
+_PRELUDE = """
+import sys
+from featscope.runs import shard
+from featscope.studies.decoupling import identities, measures
+shard._SECONDS_BETWEEN_CHECKPOINTS = 0.02
+measures.LABELS, identities.SAMPLES, identities.CENSUS_NETWORKS = 300, 1024, 4
+"""
+_NO_REPORT = "from featscope.report import run_report; run_report.report_run = lambda out: out / 'report.html'\n"
+_MAIN = "from featscope.cli import main; main(sys.argv[1:])"
+
+
+def start(*words: str | Path, report: bool = False, prelude: str = "", **options) -> subprocess.Popen:
+    """Begin ``featscope`` with ``words``; checkpoints follow each other fast, measurements take few samples."""
+    program = _PRELUDE + ("" if report else _NO_REPORT) + prelude + "\n" + _MAIN
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def featscope(*words: str | Path, path: Path | None = None, cwd: Path | None = None) -> tuple[int, str, str]:
+    """Run the plain command to its end; ``path`` is prepended to what Python searches."""
+    environment = dict(os.environ)
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    command = [sys.executable, "-c", "from featscope.cli import main; main()", *map(str, words)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=cwd)
+    return run.returncode, run.stdout, run.stderr

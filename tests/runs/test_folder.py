@@ -1,0 +1,154 @@
+"""Run folders: what may be taken over, and how files are written."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from featscope.claims import Statement
+from featscope.options import ConfigError
+from featscope.runs.files import atomic_write
+from featscope.runs.folder import RunFolder
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path):
+    RunFolder.create(tmp_path / "a" / "b")
+    assert {f.name for f in (tmp_path / "a" / "b").iterdir()} == {"checkpoint", "weights", "figures"}
+
+
+def test_a_folder_with_files_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match=r"--out = .* is not empty: pass --resume .* --overwrite"):
+        RunFolder.create(tmp_path)
+    assert [f.name for f in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("inside", ["sub", ".git", "checkpoint/deep"])
+def test_a_folder_with_folders_of_others_is_refused(tmp_path, inside):
+    (tmp_path / inside).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="not empty"):
+        RunFolder.create(tmp_path)
+
+
+def test_what_a_run_leaves_that_was_killed_before_its_first_file_counts_as_empty(tmp_path):
+    RunFolder.create(tmp_path)
+    (tmp_path / ".config.json.abcd1234").write_text('{"half')
+    RunFolder.create(tmp_path)
+    RunFolder.create(tmp_path, resume=True)
+    assert not (tmp_path / ".config.json.abcd1234").exists()
+
+
+def test_what_was_half_written_is_swept_and_nothing_else(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    folder.write_json("config.json", {})
+    strays = [tmp_path / ".claims.json.x", tmp_path / "checkpoint/.a.0.safetensors.x", tmp_path / "figures/.a.png.x"]
+    (tmp_path / ".trajectory.x").mkdir()
+    for file in [*strays, tmp_path / ".trajectory.x/trajectory.nc", tmp_path / ".gitignore", tmp_path / "notes.txt"]:
+        file.write_text("x")
+    RunFolder.create(tmp_path, resume=True)
+    parts = {"checkpoint", "weights", "figures"}
+    assert {f.name for f in tmp_path.rglob("*")} == {*parts, "config.json", ".gitignore", "notes.txt"}
+
+
+def test_overwrite_clears_the_run_and_keeps_other_files(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    for name in ("config.json", "claims.json", "environment.json"):
+        folder.write_json(name, {})
+    folder.write_tensors("checkpoint/augmented.0.safetensors", {"a": torch.zeros(1)}, {})
+    folder.write_tensors("weights/augmented.safetensors", {"a": torch.zeros(1)}, {})
+    (tmp_path / "notes.txt").write_text("mine")
+    RunFolder.create(tmp_path, overwrite=True)
+    assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["notes.txt"]
+
+
+def test_resume_and_overwrite_exclude_each_other(tmp_path):
+    with pytest.raises(ConfigError, match="exclude each other"):
+        RunFolder.create(tmp_path, resume=True, overwrite=True)
+
+
+@pytest.mark.parametrize("make", [lambda p: None, lambda p: p.mkdir() or (p / "x").write_text("")])
+def test_resuming_where_no_run_is_is_refused(tmp_path, make):
+    make(tmp_path / "run")
+    with pytest.raises(ConfigError, match="holds no run to resume"):
+        RunFolder.create(tmp_path / "run", resume=True)
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(ConfigError, match="is a file: allowed is a folder"):
+        RunFolder.create(tmp_path / "run")
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot be written \(.+\): choose another"):
+        RunFolder.create(tmp_path / "file" / "run")
+
+
+def test_an_atomic_write_that_fails_leaves_the_old_version(tmp_path, monkeypatch):
+    file = tmp_path / "a.json"
+    atomic_write(file, b"old")
+    monkeypatch.setattr("featscope.runs.files.os.fsync", lambda handle: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        atomic_write(file, b"new")
+    assert file.read_bytes() == b"old"
+    assert [f.name for f in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_an_atomic_write_keeps_to_the_umask(tmp_path):
+    atomic_write(tmp_path / "a", b"")
+    (tmp_path / "b").write_bytes(b"")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_trajectories_come_back_with_names_units_and_gaps(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    values = np.array([[1.0, np.nan], [3.0, 4.0]])
+    loss = xr.Variable(("replica", "step"), values, {"units": "nats", "long_name": "loss"})
+    data = xr.Dataset({"loss": loss}, coords={"replica": [0, 1], "step": [0, 5]}).assign_attrs(about="x", control=1)
+    folder.write_trajectory({"one": data, "tau-0.5": data})
+    back = folder.read_trajectory()
+    assert set(back) == {"one", "tau-0.5"}
+    xr.testing.assert_identical(back["tau-0.5"], data)
+    assert back["one"]["loss"].attrs == {"units": "nats", "long_name": "loss"}
+
+
+def test_tensors_come_back_with_their_description(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    tensors = {"a": torch.randn(3, 2, generator=torch.Generator().manual_seed(0)).T, "n": torch.tensor([1, -1])}
+    folder.write_tensors("weights/x.safetensors", tensors, {"step": 3, "labels": {"a": ["b", 1.5]}})
+    back, about = folder.read_tensors("weights/x.safetensors")
+    assert about == {"step": 3, "labels": {"a": ["b", 1.5]}}
+    assert all(torch.equal(back[name], tensors[name]) for name in tensors)
+    assert folder.read_tensors("weights/y.safetensors") is None
+
+
+def test_claims_file_has_the_contract_s_fields(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    claim = Statement("id", "Lemma 1", "text", "bound").at_least(np.array([1.0, 2.0, 3.0]), 0.0, arm="a", why="because")
+    folder.write_claims("study", 4, 3, {"type": "S"}, [claim])
+    stored = json.loads((tmp_path / "claims.json").read_text())
+    assert list(stored) == ["study", "seed", "replicas", "config", "level", "claims"]
+    assert stored["level"] == 0.99
+    names = "id source statement kind arm predicted relation tolerance measured interval n expected note verdict"
+    assert set(stored["claims"][0]) == set(names.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "is missing: is .* the folder of a finished run"), ("{", "is not JSON")]
+)
+def test_unreadable_json_is_an_error_of_use(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        RunFolder(tmp_path).read_json("config.json")
+
+
+def test_unreadable_trajectories_are_errors_of_use(tmp_path):
+    with pytest.raises(ConfigError, match="is missing: finish the run first"):
+        RunFolder(tmp_path).read_trajectory()
+    (tmp_path / "trajectory.nc").write_bytes(b"not HDF5")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        RunFolder(tmp_path).read_trajectory()

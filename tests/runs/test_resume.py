@@ -1,0 +1,120 @@
+"""A run killed at any moment and resumed ends as one that was never touched."""
+
+import json
+import random
+import shlex
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import xarray as xr
+from processes import SMALL, finish, start
+from safetensors.torch import load_file
+
+from featscope.runs.folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory) -> Path:
+    """A run that nothing interrupts."""
+    out = tmp_path_factory.mktemp("untouched") / "run"
+    code, _, err = finish(start("run", "decoupling", "--out", out, *SMALL))
+    assert code == 0, err
+    return out
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    runs, others = RunFolder(one).read_trajectory(), RunFolder(other).read_trajectory()
+    assert runs.keys() == others.keys()
+    for arm in runs:
+        xr.testing.assert_identical(runs[arm], others[arm])
+        weights, other_weights = (load_file(folder / f"weights/{arm}.safetensors") for folder in (one, other))
+        assert all(torch.equal(weights[name], other_weights[name]) for name in weights.keys() | other_weights.keys())
+    assert (one / "claims.json").read_text() == (other / "claims.json").read_text()
+
+
+def checkpoints(out: Path) -> frozenset[tuple[str, int]]:
+    return frozenset((f.name, f.stat().st_mtime_ns) for f in (out / "checkpoint").glob("*.safetensors"))
+
+
+def wait_for_checkpoints(out: Path, count: int, process) -> None:
+    """Return once ``count`` checkpoints have been written, or the process has ended."""
+    seen = before = checkpoints(out)
+    while len(seen - before) < count and process.poll() is None:
+        time.sleep(0.002)
+        seen |= checkpoints(out)
+
+
+def test_killed_again_and_again_it_ends_the_same(untouched, tmp_path):
+    out, moments = tmp_path / "run", random.Random(20211)
+    killed, words = 0, ["run", "decoupling", "--out", out, *SMALL]
+    for _ in range(3):
+        process = start(*words)
+        wait_for_checkpoints(out, moments.randint(1, 25), process)
+        time.sleep(moments.uniform(0, 0.05))
+        process.kill()
+        killed += finish(process)[0] == -signal.SIGKILL
+        words = ["run", "decoupling", "--out", out, *SMALL, "--resume"]
+    assert killed >= 2  # a busy machine may let a process finish before its moment comes
+    code, _, err = finish(start(*words))
+    assert code == 0, err
+    assert_same_run(untouched, out)
+    assert not [f for f in out.rglob(".*")]  # nothing half written is left behind
+
+
+def test_ctrl_c_saves_and_prints_the_command_that_goes_on(untouched, tmp_path):
+    out = tmp_path / "a run"  # the blank must survive in the command
+    process = start("run", "decoupling", "--out", out, "--overwrite", *SMALL)
+    wait_for_checkpoints(out, 5, process)
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 130
+    program, *again = shlex.split(err.strip().splitlines()[-1])
+    assert program == "featscope"
+    assert again[-1] == "--resume"
+    assert "--overwrite" not in again
+    assert "Traceback" not in err
+    assert not (out / "claims.json").exists()
+    code, stdout, err = finish(start(*again, report=True))
+    assert code == 0, err
+    assert (out / "report.html").stat().st_size > 10_000
+    assert str(out / "report.html") in stdout.replace("\n", "")
+    assert_same_run(untouched, out)
+
+
+def test_a_finished_run_resumes_to_itself_without_training(untouched):
+    before = checkpoints(untouched)
+    claims = (untouched / "claims.json").read_text()
+    no_training = "from featscope.training import experiment\nexperiment.Experiment.advance = None"
+    code, _, err = finish(start("run", "decoupling", "--out", untouched, *SMALL, "--resume", prelude=no_training))
+    assert code == 0, err
+    assert checkpoints(untouched) == before
+    assert (untouched / "claims.json").read_text() == claims
+
+
+def test_resuming_with_other_options_is_refused_and_names_them(untouched):
+    words = ["run", "decoupling", "--out", untouched, *SMALL, "--resume", "--optimizer.lr", "0.5", "--seed", "3"]
+    environment = (untouched / "environment.json").read_text()
+    code, _, err = finish(start(*words))
+    assert code == 2
+    assert "config.seed: 0 -> 3" in err
+    assert "config.config.optimizer.lr: 0.25 -> 0.5" in err
+    assert (untouched / "environment.json").read_text() == environment
+
+
+def test_the_folder_tells_what_was_run(untouched):
+    plan = json.loads((untouched / "config.json").read_text())
+    assert (plan["study"], plan["seed"], plan["replicas"], plan["device"]) == ("decoupling", 0, 2, "cpu")
+    assert plan["config"]["data"] == {
+        "type": "SparseCoding",
+        "features": 6,
+        "input_dim": 32,
+        "dictionary": "hadamard",
+        "sparsity": 2.0,
+        "noise": 1.0,
+    }
+    environment = json.loads((untouched / "environment.json").read_text())
+    assert environment["packages"]["torch"] == torch.__version__
+    assert 0 < environment["seconds"] < 600
