@@ -1,0 +1,33 @@
+"""Print the claims of a run as the Markdown table that the pages below `studies/` show.
+
+    python docs/verdict_table.py RUN_DIR
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from featscope.claims import Claim
+from featscope.report.verdicts import rows
+
+
+def table(run_folder: Path) -> str:
+    """One line a claim, with the numbers as the report prints them."""
+    stored = json.loads((run_folder / "claims.json").read_text())
+    claims = [Claim.from_json(claim) for claim in stored["claims"]]
+    lines = [
+        f"Seed {stored['seed']}, {stored['replicas']} replicas, intervals at {100 * stored['level']:g} %.",
+        "",
+        "| claim | source | arm | predicted | measured | interval | verdict | expected |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows(claims, controls=()):
+        claim = row.claim
+        cells = [f"`{claim.id}`", claim.source, claim.arm, row.predicted, row.measured, row.interval]
+        cells += [f"**{claim.verdict}**", "yes" if claim.expected else "no"]
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(Path(sys.argv[1])))
