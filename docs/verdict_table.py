@@ -1,6 +1,6 @@
 """Print the claims of a run as the Markdown table that the pages below `studies/` show.
 
-    python docs/verdict_table.py RUN_DIR
+python docs/verdict_table.py RUN_DIR
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from featscope.claims import Claim
-from featscope.report.verdicts import rows
+from featscope.report.verdicts import rows, unexpected
 
 
 def table(run_folder: Path) -> str:
@@ -16,15 +16,19 @@ def table(run_folder: Path) -> str:
     stored = json.loads((run_folder / "claims.json").read_text())
     claims = [Claim.from_json(claim) for claim in stored["claims"]]
     lines = [
-        f"Seed {stored['seed']}, {stored['replicas']} replicas, intervals at {100 * stored['level']:g} %.",
+        f"Seed {stored['seed']}, {stored['replicas']} replicas, intervals at {100 * stored['level']:g} %. "
+        "Bold: against expectation.",
         "",
-        "| claim | source | arm | predicted | measured | interval | verdict | expected |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| claim | arm | predicted | measured, interval | verdict |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for row in rows(claims, controls=()):
         claim = row.claim
-        cells = [f"`{claim.id}`", claim.source, claim.arm, row.predicted, row.measured, row.interval]
-        cells += [f"**{claim.verdict}**", "yes" if claim.expected else "no"]
+        verdict = claim.verdict if claim.expected else f"{claim.verdict} (not expected to hold)"
+        if unexpected(claim):
+            verdict = f"**{verdict}**"
+        name = f"{claim.id}<br>{claim.source}"
+        cells = [name, claim.arm, row.predicted, f"{row.measured}<br>{row.interval}", verdict]
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)
 
