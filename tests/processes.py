@@ -5,8 +5,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-SMALL = """--data.features 6 --data.input-dim 32 --learner.width 8 --objective.anchors 8 --objective.negatives 8
-    --steps 30 --probe-every 5 --replicas 2""".split()
+SMALL = [
+    "--data.features",
+    "6",
+    "--data.input-dim",
+    "32",
+    "--learner.width",
+    "8",
+    "--objective.anchors",
+    "8",
+    "--objective.negatives",
+    "8",
+    "--steps",
+    "30",
+    "--probe-every",
+    "5",
+    "--replicas",
+    "2",
+]
 
 _PRELUDE = """
 import sys

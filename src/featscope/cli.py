@@ -93,7 +93,7 @@ def _parse(kind: Any, words: list[str], program: str) -> Any:
 
 def _name_and_options(words: list[str], command: str, what: str) -> tuple[str, list[str]]:
     if not words or words[0].startswith("-"):
-        from featscope.runs.registry import entries
+        from featscope.registry import entries
 
         known = f": one of {', '.join(entries())}" if what == "STUDY" else ""
         message = f"usage: featscope {command} {what} [options], with {what}{known}"
@@ -108,7 +108,7 @@ def _list(words: list[str]) -> int:
     import json
     from dataclasses import asdict
 
-    from featscope.runs.registry import entries
+    from featscope.registry import entries
 
     wanted = _parse(_ListArgs, words, "list")
     if wanted.json:
@@ -127,8 +127,8 @@ def _list(words: list[str]) -> int:
 def _show(words: list[str]) -> int:
     from rich.console import Console
 
+    from featscope.registry import find
     from featscope.runs.plain import to_plain
-    from featscope.runs.registry import find
 
     name, rest = _name_and_options(words, "show", "STUDY")
     if rest:
@@ -152,7 +152,7 @@ def _print_config(console: Any, plain: dict[str, Any], prefix: str) -> None:
     for key, value in plain.items():
         option = prefix + key.replace("_", "-")
         if isinstance(value, dict):
-            console.print(f"  {option}: {value['type']}", markup=False)
+            console.print(f"  {option}: {value['type'].rpartition(':')[2]}", markup=False)
             _print_config(console, value, f"{option}.")
         elif key != "type":
             console.print(f"  {option} = {value}", markup=False)
@@ -161,8 +161,8 @@ def _print_config(console: Any, plain: dict[str, Any], prefix: str) -> None:
 def _run(words: list[str]) -> int:
     name, options = _name_and_options(words, "run", "STUDY")
     _prefer_sleeping_threads()
+    from featscope.registry import find
     from featscope.runs.execute import Settings
-    from featscope.runs.registry import find
 
     entry, kind = find(name)
     arguments = make_dataclass(
@@ -186,12 +186,11 @@ def _run(words: list[str]) -> int:
     out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     again = [word for word in options if word not in ("--resume", "--overwrite")]
     again += [] if chosen.out else ["--out", str(out)]
-    code, _ = _execute(name, chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
+    code, _ = _execute(chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
     return code
 
 
 def _execute(
-    name: str,
     study: "Study",
     settings: "Settings",
     out: Path,
@@ -205,7 +204,7 @@ def _execute(
     from featscope.training import DivergedError
 
     try:
-        outcome = run(name, study, settings, out, resume=resume, overwrite=overwrite)
+        outcome = run(study, settings, out, resume=resume, overwrite=overwrite)
         page = report_run(out)
     except DivergedError as error:
         print(
@@ -214,10 +213,10 @@ def _execute(
         )
         return 3, []
     except (InterruptedRunError, KeyboardInterrupt):
-        command = shlex.join(["featscope", "run", name, *again, "--resume"])
+        command = shlex.join(["featscope", "run", study.name, *again, "--resume"])
         print(f"interrupted; everything is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
-    _print_verdicts(name, outcome.claims)
+    _print_verdicts(study.name, outcome.claims)
     print(f"report: {page}")
     return 0, outcome.claims
 
@@ -257,15 +256,15 @@ def _report(words: list[str]) -> int:
 def _verify(words: list[str]) -> int:
     chosen: _VerifyArgs = _parse(_VerifyArgs, words, "verify")
     _prefer_sleeping_threads()
+    from featscope.registry import entries, find
     from featscope.runs.execute import Settings
-    from featscope.runs.registry import entries, find
 
     names = chosen.studies or tuple(entries())
     kinds = {name: find(name)[1] for name in names}  # all names are checked before anything runs
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
     missed = []
     for name in names:
-        code, claims = _execute(name, kinds[name](), Settings(), out / name, ["--out", str(out / name)])
+        code, claims = _execute(kinds[name](), Settings(), out / name, ["--out", str(out / name)])
         if code:
             return code
         missed += [

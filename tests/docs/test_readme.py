@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from featscope.runs.registry import entries
+from featscope.registry import entries
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

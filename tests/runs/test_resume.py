@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 import xarray as xr
-from processes import SMALL, finish, start
 from safetensors.torch import load_file
 
 from featscope.runs.folder import RunFolder
+from processes import SMALL, finish, start
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_killed_again_and_again_it_ends_the_same(untouched, tmp_path):
     code, _, err = finish(start(*words))
     assert code == 0, err
     assert_same_run(untouched, out)
-    assert not [f for f in out.rglob(".*")]  # nothing half written is left behind
+    assert not list(out.rglob(".*"))  # nothing half written is left behind
 
 
 def test_ctrl_c_saves_and_prints_the_command_that_goes_on(untouched, tmp_path):
@@ -108,7 +108,7 @@ def test_the_folder_tells_what_was_run(untouched):
     plan = json.loads((untouched / "config.json").read_text())
     assert (plan["study"], plan["seed"], plan["replicas"], plan["device"]) == ("decoupling", 0, 2, "cpu")
     assert plan["config"]["data"] == {
-        "type": "SparseCoding",
+        "type": "featscope.data.sparse_coding:SparseCoding",
         "features": 6,
         "input_dim": 32,
         "dictionary": "hadamard",

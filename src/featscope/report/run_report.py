@@ -6,10 +6,10 @@ from typing import Any
 
 from featscope.claims import Claim
 from featscope.options import ConfigError
+from featscope.registry import find
 from featscope.report.folder import write_report
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, from_plain, to_plain
-from featscope.runs.registry import find
 from featscope.studies.base import Study
 
 
@@ -32,8 +32,8 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
     claims = [Claim.from_json(claim) for claim in folder.read_json("claims.json")["claims"]]
     if study is None:
         try:
-            entry, kind = find(plan["study"])
-            study = from_plain(kind, plan["config"])
+            entry, _ = find(plan["study"])  # loads the study, and so the classes of its config
+            study = from_plain(plan["config"])
         except (KeyError, TypeError) as error:
             raise ConfigError(
                 f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite"
@@ -41,7 +41,7 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         source, about = entry.source, entry.summary
     else:
         source, about = "", cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
-    arms = study.arms()
+    arms = tuple(study.arms())
     try:
         return write_report(
             directory,

@@ -58,8 +58,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run: what was measured, and the verdicts."""
+    """A finished run: its folder, what was measured, and the verdicts."""
 
+    folder: Path
     runs: dict[str, xr.Dataset]
     claims: list[Claim]
 
@@ -68,13 +69,10 @@ class InterruptedRunError(Exception):
     """The run was interrupted; its state is saved (exit code 130)."""
 
 
-def run(
-    name: str, study: Study, settings: Settings, out: Path, *, resume: bool = False, overwrite: bool = False
-) -> Outcome:
+def run(study: Study, settings: Settings, out: Path, *, resume: bool = False, overwrite: bool = False) -> Outcome:
     """Run ``study`` and fill the folder ``out`` (all but the report).
 
     Args:
-        name: the study's name.
         study: its config.
         settings: seed, replicas, device and limits.
         out: the run folder.
@@ -88,7 +86,7 @@ def run(
     """
     began = time.monotonic()
     replicas = settings.replicas or study.default_replicas
-    arms = study.arms()
+    name, arms = study.name or type(study).__name__, tuple(study.arms())
     folder = RunFolder.create(out, resume=resume, overwrite=overwrite)
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study)}
@@ -115,7 +113,7 @@ def run(
     runs = {arm.name: _join([r for s, r in results if s.arm is arm], arm) for arm in arms}
     folder.write_trajectory(runs)
     for arm in arms:
-        stack = torch.stack if study.max_shard == 1 else torch.cat
+        stack = torch.cat if study.replica_axis else torch.stack
         parts = [r.weights for s, r in results if s.arm is arm]
         folder.write_tensors(
             f"weights/{arm.name}.safetensors",
@@ -125,7 +123,7 @@ def run(
     claims = list(study.claims(runs))
     folder.write_claims(name, settings.seed, replicas, plan["config"], claims)
     folder.write_json("environment.json", about_machine | {"seconds": spent + time.monotonic() - began})
-    return Outcome(runs, claims)
+    return Outcome(out, runs, claims)
 
 
 def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
@@ -147,9 +145,7 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         limit = psutil.virtual_memory().available / 2
     else:
         limit = torch.cuda.mem_get_info(settings.device)[0] / 2
-    size = min(math.ceil(replicas / workers), study.max_shard or replicas)
-    if size == 1:
-        return 1
+    size = math.ceil(replicas / workers) if study.replica_axis else 1
 
     def first_step(arm: Arm) -> None:
         experiment = Shard(arm, range(1), settings.seed, settings.device).build()

@@ -1,11 +1,12 @@
 """Configs to JSON and back, without pickle.
 
 A config is a frozen dataclass whose fields are numbers, strings, booleans, None, tuples of these, or configs.
-Each config is stored as its fields plus ``"type"``, the name of its class.
+Each config is stored as its fields plus ``"type"``, the "module:Class" that it is of.
 """
 
+import sys
 from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from featscope.options import ConfigError
 
@@ -13,27 +14,40 @@ from featscope.options import ConfigError
 def to_plain(value: Any) -> Any:
     """The JSON form of a config."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+        return {"type": _tag(type(value))} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
     return value
 
 
-def from_plain(kind: Any, plain: Any) -> Any:
-    """The config of type ``kind`` (a dataclass, or a union that contains one) that `to_plain` wrote."""
+def _tag(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _known(tag: Any) -> type | None:
+    """The dataclass that a tag names, among the modules that are loaded; nothing is imported on a file's word."""
+    module, _, name = str(tag).partition(":")
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind if isinstance(kind, type) and is_dataclass(kind) else None
+
+
+def from_plain(plain: Any) -> Any:
+    """The config that `to_plain` wrote.
+
+    Raises:
+        ConfigError: it names a class or a field that is not there.
+    """
     if isinstance(plain, dict):
-        candidates = {c.__name__: c for c in (kind, *get_args(kind)) if is_dataclass(c) and isinstance(c, type)}
-        name = plain.get("type")
-        if name not in candidates:
-            raise ConfigError(f"config.json: type = {name!r} is unknown here: allowed is one of {sorted(candidates)}")
-        hints = get_type_hints(candidates[name])
+        kind = _known(plain.get("type"))
+        if kind is None:
+            raise ConfigError(f"config.json: type = {plain.get('type')!r} is unknown here: allowed is a loaded config")
         given = {key: value for key, value in plain.items() if key != "type"}
-        unknown = sorted(set(given) - set(hints))
+        unknown = sorted(set(given) - {f.name for f in fields(kind)})
         if unknown:
-            raise ConfigError(f"config.json: {name} has no field {unknown[0]!r}: written by another version?")
-        return candidates[name](**{key: from_plain(hints[key], value) for key, value in given.items()})
+            raise ConfigError(f"config.json: {kind.__name__} has no field {unknown[0]!r}: written by another version?")
+        return kind(**{key: from_plain(value) for key, value in given.items()})
     if isinstance(plain, list):
-        return tuple(from_plain(None, item) for item in plain)
+        return tuple(from_plain(item) for item in plain)
     return plain
 
 

@@ -52,15 +52,17 @@ class Study:
     The field ``steps`` is the most steps that any arm trains, ``probe_every`` the spacing of measurements in steps.
     """
 
+    name: ClassVar[str] = ""
+    """The name that `featscope run` knows it by; the class's name if empty."""
     statements: ClassVar[Sequence[Statement]] = ()
     """What the study puts to the test; each appears in `claims` at least once."""
     steps: int
     probe_every: int
     default_replicas: ClassVar[int] = 8
-    max_shard: ClassVar[int | None] = None
-    """Most replicas that one experiment may hold; None for no limit."""
+    replica_axis: ClassVar[bool] = True
+    """Whether learners carry a leading replica axis. If not, an experiment holds one replica, an ordinary module."""
 
-    def arms(self) -> Sequence[Arm]:
+    def arms(self) -> Iterable[Arm]:
         """The arms, in the order of the story."""
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
 """What one arm trains: a source of data, a learner, an objective, an optimizer and rules between steps."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -15,6 +15,14 @@ class Rule(Protocol):
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """First step of each event that the rule watches for; -1 where it has not happened."""
+
+
+@runtime_checkable
+class RuleConfig(Protocol):
+    """The options of a rule. ``build`` is called once data, learner and optimizer stand."""
+
+    def build(self, experiment: Any, /) -> nn.Module:
+        """The rule for ``experiment``."""
 
 
 Objective = Callable[[nn.Module, Any, Draws], Float[Tensor, "replica"]]
@@ -38,7 +46,7 @@ class Experiment(nn.Module):
         objective: the loss of a fresh batch, one value a replica. If it is a module (a head, say) its
             parameters are trained too.
         optimizer: builds a `torch.optim.Optimizer` from parameters.
-        rules: modules called as ``rule(experiment, step)`` after each step, in order.
+        rules: what happens between steps, in order.
         streams: the replicas' random streams.
     """
 
@@ -48,17 +56,17 @@ class Experiment(nn.Module):
         learner: nn.Module,
         objective: Objective,
         optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
-        rules: Sequence[nn.Module],
+        rules: Sequence[RuleConfig],
         streams: Streams,
     ) -> None:
         super().__init__()
         self.source = source
         self.learner = learner
         self.objective = objective
-        self.rules = nn.ModuleList(rules)
         self.streams = streams
         self.to(streams.device)
         self.optimizer = optimizer([p for p in self.parameters() if p.requires_grad])
+        self.rules = nn.ModuleList([rule.build(self) for rule in rules]).to(streams.device)
 
     def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
         """Each replica's loss on a batch from ``draws``."""

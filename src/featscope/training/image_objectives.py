@@ -1,7 +1,5 @@
 """How the loss of one step comes about for images: draw a batch, make two views, compare or classify."""
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -10,8 +8,7 @@ from torch.nn.functional import cross_entropy
 from featscope.data import ImageSource
 from featscope.losses import NTXent
 from featscope.streams import Draws
-
-View = Callable[[Tensor, Draws], tuple[Tensor, Tensor]]
+from featscope.views import View
 
 
 class InBatchContrastive(nn.Module):

@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 from featscope.losses import InfoNCE
 from featscope.options import require
 from featscope.streams import Draws
-from featscope.views import RandomMask, SameSample
+from featscope.views import RandomMask, View
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Contrastive:
         negatives: negatives in a batch, |N|.
     """
 
-    view: RandomMask | SameSample = field(default_factory=RandomMask)
+    view: View = field(default_factory=RandomMask)
     loss: InfoNCE = field(default_factory=InfoNCE)
     anchors: int = 256
     negatives: int = 256

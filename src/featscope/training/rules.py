@@ -12,32 +12,44 @@ from torch import Tensor, nn
 from featscope.options import require
 
 
-class FirstTime(nn.Module):
-    """Remembers the first step at which a condition holds, for each replica.
+@dataclass(frozen=True)
+class FirstTime:
+    """Remember the first step at which a condition holds, for each replica.
 
-    Args:
+    Attributes:
         name: name of the event.
         condition: maps the experiment to one truth value a replica.
-        replicas: number of replicas.
         every: steps between looks.
     """
 
+    name: str
+    condition: Callable[[Any], Bool[Tensor, "replica"]]
+    every: int = 10
+
+    def build(self, experiment: Any) -> "FirstTimeRule":
+        """The rule for ``experiment``."""
+        return FirstTimeRule(self, len(experiment.streams.replicas))
+
+
+class FirstTimeRule(nn.Module):
+    """`FirstTime` at work."""
+
     step: Int[Tensor, "replica"]
 
-    def __init__(self, name: str, condition: Callable[[Any], Bool[Tensor, "replica"]], replicas: int, every: int = 10):
+    def __init__(self, config: FirstTime, replicas: int) -> None:
         super().__init__()
-        self.name, self.condition, self.every = name, condition, every
+        self.config = config
         self.register_buffer("step", torch.full((replicas,), -1, dtype=torch.int64))
 
     def forward(self, experiment: Any, step: int) -> None:
         """Look, if it is time."""
-        if step % self.every == 0:
-            new = self.condition(experiment) & (self.step < 0)
+        if step % self.config.every == 0:
+            new = self.config.condition(experiment) & (self.step < 0)
             self.step.masked_fill_(new, step)
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """The step of the event; -1 where it has not happened."""
-        return {self.name: self.step}
+        return {self.config.name: self.step}
 
 
 @dataclass(frozen=True)
@@ -75,9 +87,10 @@ class BiasSchedule:
         require(self, "feature_energy", 0 < self.feature_energy < 1, "between 0 and 1")
         require(self, "norm_growth", self.norm_growth > 1, "> 1")
 
-    def build(self, weight: Float[Tensor, "replica neuron input"], features: int, lr: float) -> "BiasScheduleRule":
-        """The rule for a learner with initial weights ``weight``, d = ``features`` and step size η = ``lr``."""
-        return BiasScheduleRule(self, weight, features, lr)
+    def build(self, experiment: Any) -> "BiasScheduleRule":
+        """The rule for ``experiment``: d from its dictionary, η from its optimizer."""
+        features = experiment.source.dictionary.shape[-1]
+        return BiasScheduleRule(self, experiment.learner.weight, features, experiment.optimizer.param_groups[0]["lr"])
 
 
 class BiasScheduleRule(nn.Module):

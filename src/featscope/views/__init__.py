@@ -3,5 +3,6 @@
 from featscope.views.image_augmentation import Crop, CropColor
 from featscope.views.random_mask import RandomMask
 from featscope.views.same_sample import SameSample
+from featscope.views.view import View
 
-__all__ = ["Crop", "CropColor", "RandomMask", "SameSample"]
+__all__ = ["Crop", "CropColor", "RandomMask", "SameSample", "View"]

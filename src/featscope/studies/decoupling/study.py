@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from torch import nn
-
 from featscope.claims import Claim
 from featscope.data import SparseCoding
 from featscope.figures import Figure
@@ -27,7 +25,7 @@ from featscope.training import (
     Supervised,
     TorchOptimizer,
 )
-from featscope.training.experiment import Objective
+from featscope.training.experiment import Objective, RuleConfig
 from featscope.views import SameSample
 
 
@@ -64,6 +62,7 @@ class Decoupling(Study):
         probe_every: steps between measurements (log-spaced ones are added).
     """
 
+    name = "decoupling"
     statements = STATEMENTS
 
     data: SparseCoding = field(default_factory=SparseCoding)
@@ -201,10 +200,9 @@ class Decoupling(Study):
             if isinstance(self.objective, SignLabels)
             else self.objective
         )
-        rules: list[nn.Module] = []
+        rules: list[RuleConfig] = []
         if self.bias is not None:
-            rules.append(self.bias.build(learner.weight, self.data.features, self.optimizer.lr))
-            rules.append(FirstTime("all_dead", measures.all_dead, len(streams.replicas), every=20))
+            rules = [self.bias, FirstTime("all_dead", measures.all_dead, every=20)]
         return Experiment(source, learner, objective, self.optimizer, rules, streams)
 
     def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:

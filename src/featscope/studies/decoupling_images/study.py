@@ -19,8 +19,8 @@ from featscope.studies.base import Arm, Runs, Study
 from featscope.studies.decoupling_images import figures, judge, measures
 from featscope.studies.decoupling_images.statements import STATEMENTS
 from featscope.training import Experiment, Measurement, TorchOptimizer
-from featscope.training.image_objectives import ClassifyViews, InBatchContrastive, View
-from featscope.views import CropColor
+from featscope.training.image_objectives import ClassifyViews, InBatchContrastive
+from featscope.views import CropColor, View
 
 ViewName = Literal["none", "crop", "crop-colour"]
 
@@ -67,9 +67,10 @@ class DecouplingImages(Study):
     view: Annotated[ViewName, Suppress] = "crop-colour"
     supervised: Annotated[bool, Suppress] = False
 
+    name: ClassVar[str] = "decoupling-images"
     statements: ClassVar[Sequence[Statement]] = STATEMENTS
     default_replicas: ClassVar[int] = 4
-    max_shard: ClassVar[int | None] = 1
+    replica_axis: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require(self, "data", self.data != "", "'shapes', a folder, or a data set of the Hub such as 'cifar10'")

@@ -4,8 +4,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
+from featscope.catalogue import Entry
 from featscope.options import ConfigError
-from featscope.studies.catalogue import Entry
 
 if TYPE_CHECKING:
     from featscope.studies.base import Study
