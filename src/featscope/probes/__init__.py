@@ -8,7 +8,7 @@ from featscope.probes.alignment import (
     rank_correlation,
     singletons,
 )
-from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate
+from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing
 
 __all__ = [
     "alignment",
@@ -17,6 +17,7 @@ __all__ = [
     "false_firing",
     "feature_energy",
     "firing_rate",
+    "missed_firing",
     "owner",
     "rank_correlation",
     "singletons",

@@ -22,8 +22,24 @@ def false_firing(
         members: which features belong to which neuron.
     """
     fires = (activation != 0).float()
-    absent = ((codes != 0).float() @ members.float().mT == 0).float()
-    return (fires * absent).sum(-2) / fires.sum(-2)
+    return (fires * ~_present(codes, members)).sum(-2) / fires.sum(-2)
+
+
+def missed_firing(
+    activation: Float[Tensor, "*replica batch neuron"],
+    codes: Float[Tensor, "*replica batch feature"],
+    members: Bool[Tensor, "*replica neuron feature"],
+) -> Float[Tensor, "*replica neuron"]:
+    """Pr(a neuron is silent | one of its features is present); arguments as of `false_firing`."""
+    present = _present(codes, members).float()
+    return (present * (activation == 0)).sum(-2) / present.sum(-2)
+
+
+def _present(
+    codes: Float[Tensor, "*replica batch feature"], members: Bool[Tensor, "*replica neuron feature"]
+) -> Bool[Tensor, "*replica batch neuron"]:
+    """Whether some feature of the neuron is in the input."""
+    return (codes != 0).float() @ members.float().mT > 0
 
 
 def cosine_to_noise(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from featscope.claims import Claim, interval_of_mean
+from featscope.claims import Claim
 from featscope.figures import Agreement, Bars, Curve, Curves, Figure, MatrixMovie, Panel
 from featscope.studies.base import Runs
 from featscope.studies.decoupling.judge import along_features, energy
+from featscope.studies.summaries import band, over_replicas
 
 if TYPE_CHECKING:
     from featscope.studies.decoupling.study import Decoupling
@@ -54,22 +55,6 @@ def _alignment(runs: Runs) -> MatrixMovie:
     )
 
 
-def _band(label: str, series: xr.DataArray, *, dashed: bool = False) -> Curve:
-    """Mean over replicas of ``[replica, step]`` with its interval."""
-    values = series.transpose("step", "replica").values
-    seen = np.isfinite(values).all(1)
-    ends = np.array([interval_of_mean(v) for v in values[seen]])
-    one = values.shape[1] < 2
-    return Curve(
-        label,
-        series["step"].values[seen],
-        values[seen].mean(1),
-        None if one else ends[:, 0],
-        None if one else ends[:, 1],
-        dashed,
-    )
-
-
 def _stages(runs: Runs) -> list[tuple[float, str]]:
     names = {"stage1_end": "T1", "stage2_end": "T2"}
     reached = {label: runs["augmented"][name] for name, label in names.items()}
@@ -89,11 +74,11 @@ def _over_time(runs: Runs) -> Curves:
                 series = run[measure].mean("neuron", skipna=False)
             else:
                 series = run[measure]
-            curves.append(_band(label, series))
+            curves.append(band(label, series))
         return Panel(title, "training step", y_label, curves, marks, log_y=log_y)
 
     relative = [
-        _band(label, (runs[arm]["bias"] / runs[arm]["norm"]).mean("neuron", skipna=False))
+        band(label, (runs[arm]["bias"] / runs[arm]["norm"]).mean("neuron", skipna=False))
         for arm, label in STORY.items()
     ]
     return Curves(
@@ -137,7 +122,7 @@ def _stage_one(study: "Decoupling", runs: Runs) -> Curves:
     start = total.isel(step=0)
     panels = []
     for name, part, series in (("along the features", 0, inside), ("orthogonal to them", 1, total - inside)):
-        curves = [_band("measured", series / start)]
+        curves = [band("measured", series / start)]
         for label, anchors in (
             ("closed form with batch noise", study.contrast.anchors),
             ("population gradients", np.inf),
@@ -157,13 +142,11 @@ def _stage_one(study: "Decoupling", runs: Runs) -> Curves:
 def _amplitudes(runs: Runs) -> Curves:
     taus = sorted((float(name.removeprefix("tau-")), name) for name in runs if name.startswith("tau-"))
     x = np.array([tau for tau, _ in taus])
-    f = np.stack([runs[name]["amplitude"].mean("feature").values for _, name in taus])
-    ends = np.array([interval_of_mean(v) for v in f])
-    one = f.shape[1] < 2
-    middle = f.mean(1)[len(x) // 2]
+    mean, low, high = over_replicas(xr.concat([runs[name]["amplitude"].mean("feature") for _, name in taus], "tau"))
+    middle = len(x) // 2
     curves = [
-        Curve("measured", x, f.mean(1), None if one else ends[:, 0], None if one else ends[:, 1]),
-        Curve("slope 1", x, middle * x / x[len(x) // 2], dashed=True),
+        Curve("measured", x, mean, low, high),
+        Curve("slope 1", x, mean[middle] * x / x[middle], dashed=True),
     ]
     return Curves(
         "amplitude",
@@ -195,9 +178,8 @@ def _readouts(runs: Runs) -> Bars:
     ]
 
     def bars(samples: list[xr.DataArray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        ends = np.array([interval_of_mean(s.values) for s in samples])
-        ends[~np.isfinite(ends)] = np.nan
-        return np.array([float(s.mean()) for s in samples]), ends[:, 0], ends[:, 1]
+        mean, low, high = over_replicas(xr.concat([sample.drop_attrs() for sample in samples], "group"))
+        return mean, low, high
 
     return Bars(
         "downstream",
@@ -217,14 +199,14 @@ def _literal_bias(runs: Runs) -> Curves:
             "Firing",
             "training step",
             "mean Pr(h_i(x) ≠ 0)",
-            [_band(label, runs[arm]["firing_rate"].mean("neuron", skipna=False)) for arm, label in arms.items()],
+            [band(label, runs[arm]["firing_rate"].mean("neuron", skipna=False)) for arm, label in arms.items()],
         ),
         Panel(
             "Threshold over norm",
             "training step",
             "mean b_i / ||w_i||",
             [
-                _band(label, (runs[arm]["bias"] / runs[arm]["norm"]).mean("neuron", skipna=False))
+                band(label, (runs[arm]["bias"] / runs[arm]["norm"]).mean("neuron", skipna=False))
                 for arm, label in arms.items()
             ],
         ),
@@ -242,7 +224,7 @@ def _dimension(study: "Decoupling", runs: Runs) -> Curves:
     names = {study.data.input_dim: "plain"}
     names |= {int(name.removeprefix("plain-")): name for name in runs if name.startswith("plain-")}
     sizes = sorted(names)
-    curves = [_band(f"d1/d = {d1 / study.data.features:g}", 1 - energy(runs[names[d1]])) for d1 in sizes]
+    curves = [band(f"d1/d = {d1 / study.data.features:g}", 1 - energy(runs[names[d1]])) for d1 in sizes]
     return Curves(
         "dimension",
         "Without augmentation: how much of the weights is noise",

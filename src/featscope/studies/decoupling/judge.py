@@ -103,7 +103,7 @@ def _stage_one(study: "Decoupling", runs: Runs) -> Iterator[Claim]:
     for arm in ("stage-one", "augmented"):
         reached = runs[arm]["stage1_end"].where(runs[arm]["stage1_end"] >= 0)
         small = "Tolerance: as for stage1-trajectory."
-        large = "Here weights are not small in Stage I: logits leave uniformity."
+        large = "Here weights are less small than the closed form assumes."
         yield THE["stage1-duration"].equals(
             reached / duration,
             1.0,
@@ -179,7 +179,9 @@ def _features(runs: Runs) -> Iterator[Claim]:
             runs[arm]["false_firing"].mean("neuron"),
             0.05,
             arm=arm,
-            why="Bound: one firing in twenty, a stated choice." if arm == "augmented" else TREND,
+            why=("Bound: one firing in twenty, a stated choice. " if arm == "augmented" else f"{TREND} ")
+            + f"A neuron stays silent on {100 * float(runs[arm]['missed_firing'].mean()):.0f} % of the inputs that "
+            "hold one of its features.",
         )
     taus = sorted((float(name.removeprefix("tau-")), name) for name in runs if name.startswith("tau-"))
     amplitude = np.stack([runs[name]["amplitude"].mean("feature").values for _, name in taus], -1)

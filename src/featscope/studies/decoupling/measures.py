@@ -15,6 +15,7 @@ from featscope.probes import (
     coverage,
     false_firing,
     firing_rate,
+    missed_firing,
     owner,
     singletons,
 )
@@ -77,6 +78,9 @@ def census(experiment: Experiment) -> Mapping[str, Measurement]:
             ("neuron",),
             "1",
             "Pr(no own feature present | fires)",
+        ),
+        "missed_firing": Measurement(
+            missed_firing(activation, sample.codes, members), ("neuron",), "1", "Pr(silent | an own feature is present)"
         ),
         "census_firing": Measurement(firing_rate(activation), ("neuron",), "1", "Pr(h_i(x) != 0)"),
         "members": Measurement(members.sum(-1), ("neuron",), "features", "|N_i|"),

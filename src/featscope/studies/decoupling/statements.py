@@ -114,7 +114,8 @@ STATEMENTS = (
         "A neuron fires only if one of its features is present: Pr(none is present | it fires), mean over neurons.",
         "bound",
         expected=False,
-        note="Needs thresholds far above the noise in a neuron, a polylogarithm of d; at this size they end near it.",
+        note="Needs thresholds far above the noise in a neuron, a polylogarithm of d; at this size they end near it. "
+        "Marked as not expected after the first run.",
     ),
     Statement(
         "amplitude-saturation",
@@ -205,6 +206,6 @@ STATEMENTS = (
         "Supervised training of the same network learns the same features: share of features held by a singleton.",
         "bound",
         expected=False,
-        note="The paper says so of images, qualitatively; on these data it is our question.",
+        note="Shown in the paper on images, and said of this data model in its introduction, without a theorem.",
     ),
 )
