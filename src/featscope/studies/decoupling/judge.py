@@ -53,6 +53,13 @@ def _at_initialisation(study: "Decoupling", runs: Runs) -> Iterator[Claim]:
         runs["plain"]["rate_ratio"], ratio, 0.02 * ratio, arm="plain", why="Tolerance: 2 %, a stated choice."
     )
     yield THE["dense-decoupling"].equals(start["dense_decoupling"], 0.0, 0.02, arm="augmented", why=SAMPLED)
+    yield THE["initial-norms"].equals(
+        (start["norm"].isel(step=0) ** 2).mean("neuron") / study.learner.init_norm**2,
+        1.0,
+        0.02,
+        arm="augmented",
+        why="Tolerance: 2 %, a stated choice.",
+    )
     expected = study.learner.width * theory.lucky_probability(data.features, theory.lucky_constant())
     yield THE["lucky-set-size"].equals(
         start["lucky_set_size"] / expected, 1.0, 0.02, arm="augmented", why="Tolerance: 2 %, a stated choice."

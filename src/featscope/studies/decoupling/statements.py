@@ -57,6 +57,12 @@ STATEMENTS = (
         "identity",
     ),
     Statement(
+        "initial-norms",
+        "Lemma B.2(a)",
+        "At initialisation E||w_i||² = σ0² d1. Measured: mean ||w_i||² over its prediction.",
+        "identity",
+    ),
+    Statement(
         "lucky-set-size",
         "Lemma B.2(c)",
         "At initialisation E|Set_j| = m Pr(Beta(1/2, (d-1)/2) >= c2 log d/d). Measured: its ratio to that.",
