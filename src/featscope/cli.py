@@ -200,7 +200,8 @@ def _execute(
 ) -> "tuple[int, list[Claim]]":
     """Run, report, print; the exit code and the claims. ``again`` are the options that resume the run."""
     from featscope.report.run_report import report_run
-    from featscope.runs.execute import InterruptedRunError, run
+    from featscope.runs.execute import run
+    from featscope.runs.workers import InterruptedRunError
     from featscope.training import DivergedError
 
     try:
@@ -212,9 +213,10 @@ def _execute(
             file=sys.stderr,
         )
         return 3, []
-    except (InterruptedRunError, KeyboardInterrupt):
+    except (InterruptedRunError, KeyboardInterrupt) as stopped:
         command = shlex.join(["featscope", "run", study.name, *again, "--resume"])
-        print(f"interrupted; everything is saved. Go on with:\n  {command}", file=sys.stderr)
+        why = f" ({stopped})" if str(stopped) else ""
+        print(f"interrupted{why}; everything is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
     _print_verdicts(study.name, outcome.claims)
     print(f"report: {page}")

@@ -12,7 +12,11 @@ class MissingExtraError(ImportError):
     """A part was used whose optional dependencies are not installed."""
 
     def __init__(self, part: str, extra: str) -> None:
-        super().__init__(f"{part} needs the extra '{extra}': pip install 'featscope[{extra}]'")
+        super().__init__(part, extra)  # as given, so that it can pass between processes
+        self.part, self.extra = part, extra
+
+    def __str__(self) -> str:
+        return f"{self.part} needs the extra '{self.extra}': pip install 'featscope[{self.extra}]'"
 
 
 def require(config: Any, field: str, condition: bool, allowed: str, cure: str = "") -> None:

@@ -1,8 +1,8 @@
-"""How many threads torch uses, and how they wait.
+"""How many cores there are, and how threads wait.
 
-Replicas are independent, so FeatScope trains shards of them in parallel worker threads, each of which
-computes with one core. That needs no barrier inside a step; OpenMP threads that spin at barriers cost a
-factor of 10 and more when cores are shared with other work.
+Replicas are independent, so FeatScope trains shards of them side by side, each with one core. That needs no
+barrier inside a step; OpenMP threads that spin at barriers cost a factor of 10 and more when cores are shared
+with other work.
 """
 
 import os

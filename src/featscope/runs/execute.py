@@ -1,17 +1,13 @@
 """Running a study: plan shards, train them in parallel, judge, store."""
 
 import math
-import signal
-import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 import xarray as xr
@@ -20,10 +16,9 @@ from featscope.claims import Claim
 from featscope.options import ConfigError, require
 from featscope.runs.folder import RunFolder, environment
 from featscope.runs.plain import differences, to_plain
-from featscope.runs.progress import Monitor
-from featscope.runs.shard import Shard, ShardResult, StoppedError
+from featscope.runs.shard import Shard, ShardResult
+from featscope.runs.workers import in_worker, train_all, worker_count
 from featscope.studies.base import Arm, Study
-from featscope.threads import cores
 from featscope.training.memory import peak_bytes
 
 
@@ -63,10 +58,6 @@ class Outcome:
     folder: Path
     runs: dict[str, xr.Dataset]
     claims: list[Claim]
-
-
-class InterruptedRunError(Exception):
-    """The run was interrupted; its state is saved (exit code 130)."""
 
 
 def run(study: Study, settings: Settings, out: Path, *, resume: bool = False, overwrite: bool = False) -> Outcome:
@@ -109,15 +100,15 @@ def run(study: Study, settings: Settings, out: Path, *, resume: bool = False, ov
         for arm in arms
         for first in range(0, replicas, shard_size)
     ]
-    results = _train(folder, shards, settings.device)
+    results = list(zip(shards, train_all(folder, shards, settings.device), strict=True))
     runs = {arm.name: _join([r for s, r in results if s.arm is arm], arm) for arm in arms}
     folder.write_trajectory(runs)
     for arm in arms:
-        stack = torch.cat if study.replica_axis else torch.stack
+        stack = np.concatenate if study.replica_axis else np.stack
         parts = [r.weights for s, r in results if s.arm is arm]
         folder.write_tensors(
             f"weights/{arm.name}.safetensors",
-            {k: stack([p[k] for p in parts]) for k in parts[0]},
+            {k: torch.from_numpy(stack([p[k] for p in parts])) for k in parts[0]},
             {"arm": arm.name},
         )
     claims = list(study.claims(runs))
@@ -132,13 +123,9 @@ def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
     return data.assign_attrs(about=arm.about, control=int(arm.control))
 
 
-def _workers(device: str) -> int:
-    return cores() if device == "cpu" else 1
-
-
 def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Settings) -> int:
     """Replicas in a shard: an even share for each worker, fewer if memory or the study asks for it."""
-    workers = _workers(settings.device)
+    workers = worker_count(settings.device)
     if settings.memory_limit is not None:
         limit = settings.memory_limit * 2**30
     elif settings.device == "cpu":
@@ -153,7 +140,10 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         with torch.no_grad():
             arm.config.watch(experiment)
 
-    need = max(peak_bytes(lambda arm=arm: first_step(arm)) for arm in arms)  # type: ignore[misc]
+    def most() -> int:
+        return max(peak_bytes(lambda arm=arm: first_step(arm)) for arm in arms)  # type: ignore[misc]
+
+    need = in_worker(most) if settings.device == "cpu" else most()
     fitting = int(limit / workers / need)
     if fitting < 1:
         raise ConfigError(
@@ -161,59 +151,3 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
             f"workers needs {workers * need / 2**30:.2f} GiB. Raise --memory-limit, or shrink the study."
         )
     return min(size, fitting)
-
-
-def _train(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[tuple[Shard, ShardResult]]:
-    """Train all shards, as many at a time as there are cores (one at a time on a GPU)."""
-    workers = min(_workers(device), len(shards))
-    stop = threading.Event()
-    totals: dict[str, int] = {}
-    for shard in shards:
-        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
-
-    def work(shard: Shard) -> ShardResult:
-        if stop.is_set():
-            raise StoppedError
-        try:
-            return shard.run(folder, stop.is_set, lambda steps, status: monitor.advance(shard.arm.name, steps, status))
-        except BaseException:
-            stop.set()
-            raise
-
-    threads_each = max(1, cores() // workers)
-    with (
-        Monitor(totals) as monitor,
-        _stop_on_signals(stop, monitor),
-        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads_each,)) as pool,
-    ):
-        futures = [pool.submit(work, shard) for shard in shards]
-        wait(futures, return_when=FIRST_EXCEPTION)
-        wait(futures)
-    errors = [e for f in futures if (e := f.exception()) is not None]
-    for error in errors:
-        if not isinstance(error, StoppedError):
-            raise error
-    if errors:
-        raise InterruptedRunError
-    return [(shard, future.result()) for shard, future in zip(shards, futures, strict=True)]
-
-
-@contextmanager
-def _stop_on_signals(stop: threading.Event, monitor: Monitor) -> Iterator[None]:
-    """Let Ctrl-C and termination end training between two steps; a second Ctrl-C ends it at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: object) -> None:
-        if stop.is_set():
-            sys.exit(130)
-        stop.set()
-        monitor.say("stopping after this step, saving ...")
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

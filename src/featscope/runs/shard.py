@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -116,16 +117,17 @@ class ShardResult:
 
     Attributes:
         data: the measurements.
-        weights: learner and source tensors.
+        weights: learner and source arrays.
     """
 
     data: xr.Dataset
-    weights: Mapping[str, Tensor]
+    weights: Mapping[str, np.ndarray]
 
     @classmethod
     def of(cls, shard: Shard, experiment: Experiment, record: Record) -> "ShardResult":
         """The result of ``shard``, off the device."""
-        kept = {k: v.cpu() for k, v in experiment.state_dict().items() if k.startswith(("learner.", "source."))}
+        state = experiment.state_dict()
+        kept = {k: v.cpu().numpy() for k, v in state.items() if k.startswith(("learner.", "source."))}
         return cls(record.to_dataset(shard.replicas), kept)
 
 

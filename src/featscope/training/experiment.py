@@ -33,8 +33,11 @@ class DivergedError(ArithmeticError):
     """Training produced a value that is not finite (exit code 3)."""
 
     def __init__(self, quantity: str, step: int, replica: int) -> None:
-        super().__init__(f"{quantity} of replica {replica} is not finite at step {step}")
+        super().__init__(quantity, step, replica)  # as given, so that it can pass between processes
         self.quantity, self.step, self.replica = quantity, step, replica
+
+    def __str__(self) -> str:
+        return f"{self.quantity} of replica {self.replica} is not finite at step {self.step}"
 
 
 class Experiment(nn.Module):
@@ -101,7 +104,10 @@ class Experiment(nn.Module):
             self._require_finite(name, parameter.detach(), step)
 
     def _require_finite(self, quantity: str, values: Tensor, step: int) -> None:
-        if not bool(torch.isfinite(values.sum())):
-            bad = ~torch.isfinite(values).flatten(1).all(1) if values.ndim > 1 else ~torch.isfinite(values)
-            if bad.any():
-                raise DivergedError(quantity, step, self.streams.replicas[int(bad.nonzero()[0, 0])])
+        if bool(torch.isfinite(values.sum())):
+            return
+        sound = torch.isfinite(values)
+        if not sound.all():  # a sum of sound values may overflow
+            alone = len(self.streams.replicas) == 1  # then the first axis need not be the replica
+            bad = 0 if alone else int((~sound.flatten(1).all(1) if values.ndim > 1 else ~sound).nonzero()[0])
+            raise DivergedError(quantity, step, self.streams.replicas[bad])

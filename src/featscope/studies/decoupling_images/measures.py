@@ -6,7 +6,7 @@ A replica is one experiment; every measurement has a leading replica axis of 1.
 from collections.abc import Iterable
 
 import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from featscope.data import ImageSet, ImageSource

@@ -1,0 +1,190 @@
+"""Worker processes, one a core, that train shards side by side.
+
+Threads would do, were it not for the interpreter's lock: two threads hand it to each other at every tensor
+operation, which costs small networks up to half of their speed. Workers are forked, so that they share what
+is loaded and nothing needs to be imported or sent; results come back through a pipe. Where there is no safe
+fork, and on a GPU, shards are trained one after the other in this process.
+"""
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from featscope.runs.folder import RunFolder
+from featscope.runs.progress import Monitor
+from featscope.runs.shard import Shard, ShardResult, StoppedError
+from featscope.threads import cores
+
+_SECONDS_BETWEEN_REPORTS = 0.2
+_PR_SET_PDEATHSIG = 1
+
+T = TypeVar("T")
+
+
+class InterruptedRunError(Exception):
+    """The run was interrupted; its state is saved (exit code 130)."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What forked workers find in memory."""
+
+    compute: Callable[[int, Callable[[], bool], Callable[[int, str], None]], Any]
+    stop: Any
+    reports: Any
+
+
+_work: _Work | None = None
+
+
+def worker_count(device: str) -> int:
+    """Shards that are trained at a time."""
+    return cores() if device == "cpu" and sys.platform == "linux" else 1
+
+
+def train_all(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
+    """The results of ``shards``, in order.
+
+    Raises:
+        InterruptedRunError: Ctrl-C, a termination signal, or a worker that was killed.
+        DivergedError, ConfigError: what a shard raised; the others have stopped and saved their state.
+    """
+    totals: dict[str, int] = {}
+    for shard in shards:
+        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
+    names = [shard.arm.name for shard in shards]
+
+    def compute(index: int, stopped: Callable[[], bool], progress: Callable[[int, str], None]) -> ShardResult:
+        return shards[index].run(folder, stopped, progress)
+
+    workers = min(worker_count(device), len(shards))
+    if workers == 1:
+        stop = threading.Event()
+        torch.set_num_threads(cores())
+        with Monitor(totals) as monitor, _stop_on_signals(stop, monitor):
+            try:
+                return [
+                    compute(i, stop.is_set, lambda steps, status, i=i: monitor.advance(names[i], steps, status))  # type: ignore[misc]
+                    for i in range(len(shards))
+                ]
+            except StoppedError:
+                raise InterruptedRunError from None
+    monitor = Monitor(totals)
+    return _in_workers(compute, len(shards), workers, monitor, names)
+
+
+def in_worker(compute: Callable[[], T]) -> T:
+    """The result of ``compute`` in a worker of its own, so that this process stays fit for forking."""
+    if worker_count("cpu") == 1:
+        return compute()
+    return _in_workers(lambda index, stopped, progress: compute(), 1, 1, Monitor({}), [""])[0]
+
+
+def _in_workers(
+    compute: Callable[[int, Callable[[], bool], Callable[[int, str], None]], T],
+    count: int,
+    workers: int,
+    monitor: Monitor,
+    names: Sequence[str],
+) -> list[T]:
+    global _work
+    fork = multiprocessing.get_context("fork")
+    stop, reports = fork.Event(), fork.SimpleQueue()
+    _work = _Work(compute, stop, reports)
+
+    def show() -> None:
+        while not reports.empty():
+            index, steps, status = reports.get()
+            monitor.advance(names[index], steps, status)
+
+    try:
+        with (
+            _stop_on_signals(stop, monitor),
+            ProcessPoolExecutor(workers, mp_context=fork, initializer=_begin, initargs=(os.getpid(),)) as pool,
+        ):
+            futures = [pool.submit(_compute, index) for index in range(count)]  # forks, before any thread is begun
+            with monitor:
+                while wait(futures, timeout=_SECONDS_BETWEEN_REPORTS).not_done:
+                    show()
+                show()
+    finally:
+        _work = None
+    return _results(futures)
+
+
+def _results(futures: Sequence["Future[T]"]) -> list[T]:
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    for error in errors:
+        if isinstance(error, BrokenProcessPool):
+            raise InterruptedRunError("a worker process was killed, perhaps for want of memory") from None
+        if not isinstance(error, StoppedError):
+            raise error
+    if errors:
+        raise InterruptedRunError
+    return [future.result() for future in futures]
+
+
+def _begin(parent: int) -> None:
+    """In each worker, first: leave Ctrl-C to the parent, end with it, and compute with one core."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was gone before the call
+        os._exit(1)
+    torch.set_num_threads(1)
+    threadpool_limits(1)
+
+
+def _compute(index: int) -> Any:
+    assert _work is not None
+    stop, reports = _work.stop, _work.reports
+    waiting, told = 0, 0.0
+    if stop.is_set():
+        raise StoppedError
+
+    def progress(steps: int, status: str) -> None:
+        nonlocal waiting, told
+        waiting += steps
+        if time.monotonic() - told > _SECONDS_BETWEEN_REPORTS or status == "measuring":
+            reports.put((index, waiting, status))
+            waiting, told = 0, time.monotonic()
+
+    try:
+        return _work.compute(index, stop.is_set, progress)
+    except BaseException:
+        stop.set()
+        raise
+
+
+@contextmanager
+def _stop_on_signals(stop: Any, monitor: Monitor) -> Iterator[None]:
+    """Let Ctrl-C and termination end training between two steps; a second Ctrl-C ends it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            sys.exit(130)
+        stop.set()
+        monitor.say("stopping after this step, saving ...")
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
