@@ -6,7 +6,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
 
 from jaxtyping import install_import_hook
 
-install_import_hook("featscope", "beartype.beartype")  # before featscope is imported
+install_import_hook("featscope", "types_at_run_time.check")  # before featscope is imported
 
 import pytest
 import torch

@@ -1,0 +1,60 @@
+"""A study of decoupling that takes seconds, run once for all tests."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+import xarray as xr
+
+from featscope.claims import Claim
+from featscope.data import SparseCoding
+from featscope.models import SymmetricReLU
+from featscope.runs.execute import Outcome, Settings, run
+from featscope.runs.folder import RunFolder
+from featscope.runs.shard import Shard
+from featscope.studies.decoupling import Decoupling, identities, measures
+from featscope.training import SGD, BiasSchedule, Contrastive
+
+REPLICAS = 8
+STUDY = Decoupling(
+    data=SparseCoding(features=12, input_dim=128),
+    learner=SymmetricReLU(width=96),
+    objective=Contrastive(anchors=256, negatives=128),
+    optimizer=SGD(weight_decay=0.01),
+    bias=BiasSchedule(growth=0.2),
+    steps=500,
+)
+
+
+@pytest.fixture(scope="session")
+def measurements() -> Iterator[None]:
+    """Many small networks for the lucky sets, few labels for the read-outs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identities, "CENSUS_NETWORKS", 256)
+        patch.setattr(measures, "LABELS", 1000)
+        yield
+
+
+@pytest.fixture(scope="session")
+def small(measurements, tmp_path_factory) -> Outcome:
+    """The small study, seed 0."""
+    return run(STUDY, Settings(replicas=REPLICAS), tmp_path_factory.mktemp("small") / "run")
+
+
+Retrain = Callable[..., Mapping[tuple[str, str], Claim]]
+
+
+@pytest.fixture
+def retrain(small, tmp_path) -> Retrain:
+    """Train some arms again, for at most ``steps``, and judge the study anew: (id, arm) -> claim."""
+
+    def again(*arms: str, steps: int = STUDY.steps) -> Mapping[tuple[str, str], Claim]:
+        runs: dict[str, xr.Dataset] = dict(small.runs)
+        folder = RunFolder.create(tmp_path / "retrained")
+        for arm in STUDY.arms():
+            if arm.name in arms:
+                shard = Shard(replace(arm, config=arm.config.shortened(steps)), range(REPLICAS), 0, "cpu")
+                runs[arm.name] = shard.run(folder, lambda: False, lambda steps, status: None).data
+        return {(claim.id, claim.arm): claim for claim in STUDY.claims(runs)}
+
+    return again
