@@ -1,36 +1,30 @@
-"""`make bench`: ratios measured in one run, as a table and as JSON.
+"""`make bench`: ratios measured in one run, as a table and as JSON."""
 
-Programs that are compared take turns, and medians are taken, so that other work on the machine meets both.
-"""
-
-from featscope.threads import cores, wait_without_spinning
+from featscope.threads import wait_without_spinning
 
 wait_without_spinning()
 
 import json  # noqa: E402
-import platform  # noqa: E402
-import resource  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
-from collections.abc import Callable  # noqa: E402
+from concurrent.futures import ProcessPoolExecutor  # noqa: E402
+from contextlib import suppress  # noqa: E402
+from multiprocessing import get_context  # noqa: E402
 from pathlib import Path  # noqa: E402
-from statistics import median  # noqa: E402
 
-import torch  # noqa: E402
+import psutil  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks.floor import Rates, StepCost  # noqa: E402
-from benchmarks.step import engine, jax_program, plain_loop  # noqa: E402
+from benchmarks.compare import compare  # noqa: E402
 from featscope.data import SparseCoding  # noqa: E402
 from featscope.models import SymmetricReLU  # noqa: E402
 from featscope.runs.folder import environment  # noqa: E402
 from featscope.studies.decoupling import Decoupling  # noqa: E402
 from featscope.training import Contrastive  # noqa: E402
 
-ROUNDS = 5
 DEFAULT = Decoupling(bias=None)
 SMALL = Decoupling(
     data=SparseCoding(features=9, input_dim=50, dictionary="qr"),
@@ -40,48 +34,28 @@ SMALL = Decoupling(
 )
 
 
-def turns(programs: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """Median seconds a step of each program, run in turns."""
-    found: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(ROUNDS):
-        for name, program in programs.items():
-            found[name].append(program())
-    return {name: median(times) for name, times in found.items()}
-
-
-def compare(study: Decoupling, replicas: int, steps: int, peers: bool, loop: bool) -> dict[str, float]:
-    """One line of the table."""
-    rates: list[Rates] = []
-
-    def floor() -> float:
-        rates.append(Rates.measure(cores()))
-        return replicas * StepCost.of(study).floor(rates[-1])
-
-    programs: dict[str, Callable[[], float]] = {
-        "floor": floor,
-        "featscope": engine(study, replicas, cores(), steps),
-    }
-    programs["featscope"]()  # warm up
-    if peers:
-        programs["jax"] = jax_program(study, replicas, steps)
-    if loop:
-        programs["loop"] = plain_loop(study, replicas, cores(), max(2, steps // 10))
-    return turns(programs)
-
-
 def commands() -> dict[str, float]:
-    """Wall seconds of commands, and the peak memory of a default run in GiB."""
+    """Wall seconds of commands, and the peak memory of a default run with its workers in GiB."""
+    command = str(Path(sys.executable).with_name("featscope"))
     found = {}
     for name in ("--help", "list"):
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "featscope.cli", name], capture_output=True, check=True)
+        subprocess.run([command, name], capture_output=True, check=True)
         found[f"featscope {name} (s)"] = time.perf_counter() - began
     with tempfile.TemporaryDirectory() as scratch:
-        began = time.perf_counter()
-        run = [sys.executable, "-m", "featscope.cli", "run", "decoupling", "--out", str(Path(scratch) / "run")]
-        subprocess.run(run, capture_output=True, check=True)
+        began, peak = time.perf_counter(), 0
+        out = str(Path(scratch) / "run")
+        run = psutil.Popen(
+            [command, "run", "decoupling", "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while run.poll() is None:
+            with suppress(psutil.Error):
+                peak = max(peak, sum(p.memory_full_info().pss for p in (run, *run.children(recursive=True))))
+            time.sleep(0.5)
+        if run.returncode:
+            raise RuntimeError(f"featscope run decoupling ended with {run.returncode}")
         found["featscope run decoupling (s)"] = time.perf_counter() - began
-    found["its peak memory (GiB)"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    found["its peak memory (GiB)"] = peak / 2**30
     return found
 
 
@@ -99,7 +73,9 @@ def main() -> None:
         ("small nets", SMALL, 64, 60, True),
         ("small nets", SMALL, 128, 40, False),
     ):
-        rows.append({"size": name, "replicas": replicas} | compare(study, replicas, steps, True, loop))
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:  # JAX leaves threads behind
+            row = fresh.submit(compare, study, replicas, steps, loop).result()
+        rows.append({"size": name, "replicas": replicas} | row)
         print(rows[-1], file=sys.stderr, flush=True)
     ends = commands()
 
@@ -116,7 +92,7 @@ def main() -> None:
     Console().print(table)
     for name, value in ends.items():
         print(f"{name}: {value:.2f}")
-    about = environment("cpu") | {"torch_threads": torch.get_num_threads(), "machine": platform.machine()}
+    about = environment("cpu")
     results = {"environment": about, "seconds_a_step": rows, "commands": ends}
     Path("benchmarks/results.json").write_text(json.dumps(results, indent=2) + "\n")
 

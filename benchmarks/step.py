@@ -1,9 +1,10 @@
 """Replica-steps per second of FeatScope's engine, of a plain PyTorch loop over seeds, and of JAX."""
 
-import threading
+import multiprocessing
 import time
 from collections.abc import Callable
 from math import ceil, sqrt
+from multiprocessing.connection import Connection
 
 import torch
 
@@ -12,26 +13,33 @@ from featscope.studies.decoupling import Decoupling
 
 
 def engine(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable[[], float]:
-    """Our step as a run does it: shards of replicas, one a core, each stepping on its own."""
+    """Our step as a run does it: shards of replicas, one a core, each stepping on its own in a forked worker."""
     size = ceil(replicas / cores)
     shards = [range(first, min(first + size, replicas)) for first in range(0, replicas, size)]
-    experiments = [study.build(Streams(0, shard)) for shard in shards]
-    done = 0
+    fork = multiprocessing.get_context("fork")
+    lines = []
 
-    def work(index: int) -> None:
-        torch.set_num_threads(max(1, cores // len(shards)))
-        for step in range(done, done + steps):
-            experiments[index].advance(step)
+    def work(shard: range, line: Connection) -> None:
+        torch.set_num_threads(max(1, cores // len(shards)))  # a lone shard has all cores, as in a run
+        experiment = study.build(Streams(0, shard))
+        done = 0
+        while line.recv():
+            for step in range(done, done + steps):
+                experiment.advance(step)
+            done += steps
+            line.send(True)
+
+    for shard in shards:
+        ours, theirs = fork.Pipe()
+        fork.Process(target=work, args=(shard, theirs), daemon=True).start()
+        lines.append(ours)
 
     def run() -> float:
-        nonlocal done
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(shards))]
         began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        done += steps
+        for line in lines:
+            line.send(True)
+        for line in lines:
+            line.recv()
         return (time.perf_counter() - began) / steps
 
     return run
