@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import tyro
 
@@ -144,7 +144,11 @@ def _show(words: list[str]) -> int:
         if statement.note:
             console.print(f"  Note: {statement.note}", markup=False, style="dim")
     console.print("\n[bold]options[/bold]")
-    _print_config(console, to_plain(kind()), "--")
+    options = to_plain(kind())
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if tyro.conf.Suppress in getattr(hint, "__metadata__", ()):  # set by the study's own arms
+            del options[name]
+    _print_config(console, options, "--")
     return 0
 
 

@@ -13,7 +13,7 @@ class SameSample:
     """The identity pair x⁺ = x⁺⁺ = x (Wen & Li 2021, learning without augmentation)."""
 
     def __call__(
-        self, x: Float[Tensor, "replica batch input"], draws: Draws
-    ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
+        self, x: Float[Tensor, "replica batch *input"], draws: Draws
+    ) -> tuple[Float[Tensor, "replica batch *input"], Float[Tensor, "replica batch *input"]]:
         """The sample, twice."""
         return x, x

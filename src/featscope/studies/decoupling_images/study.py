@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
-from torch import Tensor, nn
+from torch import nn
 from tyro.conf import Suppress
 
 from featscope.claims import Claim, Statement
@@ -14,13 +14,13 @@ from featscope.losses import NTXent
 from featscope.models import AlexNet, Encoder, ProjectionHead, WideResNet
 from featscope.models.encoders import initialise
 from featscope.options import require
-from featscope.streams import Draws, Streams
+from featscope.streams import Streams
 from featscope.studies.base import Arm, Runs, Study
 from featscope.studies.decoupling_images import figures, judge, measures
 from featscope.studies.decoupling_images.statements import STATEMENTS
 from featscope.training import Experiment, Measurement, TorchOptimizer
 from featscope.training.image_objectives import ClassifyViews, InBatchContrastive
-from featscope.views import CropColor, View
+from featscope.views import CropColor, SameSample, View
 
 ViewName = Literal["none", "crop", "crop-colour"]
 
@@ -113,7 +113,7 @@ class DecouplingImages(Study):
         source = Images(self.data, train, test).build(streams.at("data"))
         learner = self.initial_encoder(streams)
         views: dict[str, View] = {
-            "none": _same_image,
+            "none": SameSample(),
             "crop": self.augmentation.crop,
             "crop-colour": self.augmentation,
         }
@@ -149,8 +149,3 @@ class DecouplingImages(Study):
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """How many claims hold, and the two numbers that matter most."""
         return judge.headline(runs, claims)
-
-
-def _same_image(x: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-    """No augmentation: `SameSample`, which is declared for vectors, on images."""
-    return x, x
