@@ -1,0 +1,64 @@
+"""Objectives: how batches are made, and the supervised loss."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import logsigmoid
+
+from featscope.data import SparseCoding
+from featscope.losses import InfoNCE
+from featscope.models import SymmetricReLU
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.training import Contrastive, Supervised
+from featscope.views import SameSample
+
+
+def test_a_contrastive_batch_has_views_of_the_first_samples_and_the_rest_as_they_are():
+    streams = Streams(0, range(2))
+    source = SparseCoding(4, 16).build(streams.at("dictionary"))
+    x = source.sample(streams.at("batch"), 5 + 3).x
+    anchor, positive, negatives = Contrastive(anchors=5, negatives=3).batch(source, streams.at("batch"))
+    assert torch.equal(anchor + positive, 2 * x[:, :5])
+    assert torch.equal(negatives, x[:, 5:])
+    anchor, positive, _ = Contrastive(SameSample(), anchors=5, negatives=3).batch(source, streams.at("batch"))
+    assert torch.equal(anchor, x[:, :5])
+    assert torch.equal(positive, x[:, :5])
+
+
+def test_the_contrastive_loss_compares_representations():
+    streams = Streams(0, range(2))
+    source = SparseCoding(4, 16).build(streams.at("dictionary"))
+    learner = SymmetricReLU(6, 1.0).build(16, streams.at("weights"))
+    objective = Contrastive(loss=InfoNCE(2.0), anchors=5, negatives=3)
+    views = objective.batch(source, streams.at("batch"))
+    expected = InfoNCE(2.0)(*(view @ learner.weight.mT for view in views))
+    assert torch.allclose(objective(learner, source, streams.at("batch")), expected)
+
+
+@pytest.mark.parametrize("options", [{"anchors": 0}, {"negatives": 0}])
+def test_wrong_batches_are_refused(options):
+    (field,) = options
+    with pytest.raises(ConfigError, match=f"Contrastive.{field} = 0 .* >= 1"):
+        Contrastive(**options)
+
+
+def supervised(labels: torch.Tensor) -> torch.Tensor:
+    x = torch.tensor([[[1.0, 2.0], [-1.0, 0.5], [3.0, 1.0]]])
+    source = SimpleNamespace(sample=lambda draws, count: SimpleNamespace(x=x[:, :count]))
+    head = torch.tensor([[1.0, -1.0]])
+    objective = Supervised(head, lambda sample: labels, 3)
+    assert [name for name, _ in objective.named_parameters()] == ["head"]
+    return objective(nn.Identity(), source, Streams(0, [0]).at("batch"))
+
+
+def test_the_supervised_loss_is_logistic_and_leaves_out_samples_without_a_label():
+    margins = torch.tensor([-1.0, 1.5])  # y <head, x> of the labelled ones
+    expected = -logsigmoid(margins).mean()
+    assert supervised(torch.tensor([[1.0, -1.0, 0.0]])).tolist() == pytest.approx([float(expected)])
+
+
+def test_a_batch_without_any_label_costs_nothing_and_is_no_divergence():
+    assert supervised(torch.zeros(1, 3)).tolist() == [0.0]

@@ -1,0 +1,45 @@
+"""The record: series and single values with labels, there and back."""
+
+import json
+
+import numpy as np
+import torch
+import xarray as xr
+
+from featscope.training import Measurement, Record
+
+
+def filled() -> Record:
+    record = Record()
+    record.put({"start": Measurement(torch.tensor([True, False]), (), "1", "a truth")})
+    for step in (0, 5):
+        values = torch.arange(6.0).reshape(2, 3) + step
+        record.append(step, {"size": Measurement(values, ("neuron",), "m", "length")})
+    return record
+
+
+def test_a_dataset_has_named_axes_units_and_the_replicas_own_numbers():
+    data = filled().to_dataset(range(4, 6))
+    assert data["size"].dims == ("replica", "step", "neuron")
+    assert data["size"].attrs == {"units": "m", "long_name": "length"}
+    assert data["replica"].values.tolist() == [4, 5]
+    assert data["size"].sel(replica=5, step=5).values.tolist() == [8, 9, 10]
+    assert data["start"].dims == ("replica",)
+    assert data["start"].values.tolist() == [True, False]
+
+
+def test_what_is_recorded_does_not_change_when_training_goes_on():
+    record, weight = Record(), torch.zeros(2)
+    record.append(0, {"w": Measurement(weight)})
+    weight += 1
+    assert record.to_dataset(range(2))["w"].values.tolist() == [[0], [0]]
+
+
+def test_a_restored_record_goes_on_as_if_nothing_had_been():
+    record = filled()
+    labels = json.loads(json.dumps(record.labels()))
+    restored = Record.restore({k: v.clone() for k, v in record.tensors().items()}, labels)
+    for r in (record, restored):
+        r.append(9, {"size": Measurement(torch.ones(2, 3), ("neuron",), "m", "length")})
+    xr.testing.assert_identical(restored.to_dataset(range(2)), record.to_dataset(range(2)))
+    assert restored.to_dataset(range(2))["start"].dtype == np.bool_

@@ -1,0 +1,150 @@
+"""Rules between steps: the bias schedule and first times."""
+
+from math import log, sqrt
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from featscope.models import SymmetricReLUNetwork
+from featscope.options import ConfigError
+from featscope.training import BiasSchedule, FirstTime
+
+D, D1, LR = 8, 16, 0.5
+RESET = 0.6 * sqrt(2 * log(D) / D)
+
+
+def stage(weight: torch.Tensor, **options):
+    """A learner with ``weight`` in a place where the first D coordinates are the features, and the rule."""
+    source = nn.Module()
+    source.dictionary = torch.eye(D1, D).expand(len(weight), -1, -1)
+    learner = SymmetricReLUNetwork(weight)
+    optimizer = torch.optim.SGD([learner.weight], lr=LR)
+    e = SimpleNamespace(learner=learner, source=source, optimizer=optimizer)
+    return e, BiasSchedule(**options).build(e)
+
+
+def weights(energy: float, size: float = 1.0, replicas: int = 2, neurons: int = 3) -> torch.Tensor:
+    """Neurons of norm ``size`` with a share ``energy`` of their squared norm in the features' span."""
+    w = torch.zeros(replicas, neurons, D1)
+    w[..., 0], w[..., -1] = size * sqrt(energy), size * sqrt(1 - energy)
+    return w
+
+
+@torch.no_grad()
+def move(e, rule, weight: torch.Tensor, step: int) -> None:
+    e.learner.weight.copy_(weight)
+    rule(e, step)
+
+
+def test_in_stage_1_biases_are_zero_and_at_its_end_they_are_set_to_their_share_of_the_norm():
+    e, rule = stage(weights(0.1))
+    move(e, rule, weights(0.79, 2.0), 1)
+    assert (e.learner.bias == 0).all()
+    assert rule.stage.tolist() == [1, 1]
+    move(e, rule, weights(0.81, 3.0), 2)
+    assert torch.allclose(e.learner.bias, torch.full((2, 3), RESET * 3))
+    assert rule.events()["stage1_end"].tolist() == [2, 2]
+    assert rule.stage.tolist() == [2, 2]
+
+
+def test_replicas_pass_their_stages_alone():
+    e, rule = stage(weights(0.1))
+    move(e, rule, torch.cat([weights(0.9, replicas=1), weights(0.5, replicas=1)]), 1)
+    assert rule.stage.tolist() == [2, 1]
+    assert (e.learner.bias[1] == 0).all()
+    assert (e.learner.bias[0] > 0).all()
+    move(e, rule, weights(0.9), 5)
+    assert rule.events()["stage1_end"].tolist() == [1, 5]
+
+
+def test_the_median_neuron_ends_stage_1():
+    w = torch.cat([weights(0.9, neurons=2), weights(0.1, neurons=1)], 1)
+    e, rule = stage(weights(0.1))
+    move(e, rule, w, 1)
+    assert rule.stage.tolist() == [2, 2]
+
+
+def test_biases_follow_the_norm_and_grow_by_the_minimum_where_it_does_not():
+    e, rule = stage(weights(0.9))
+    move(e, rule, weights(0.9), 1)
+    sizes = torch.tensor([[1.1, 1.0, 0.8]]).expand(2, 3)[..., None]
+    move(e, rule, weights(0.9) * sizes, 2)
+    minimum = 1 + 0.3 * LR / D
+    assert torch.allclose(e.learner.bias, RESET * torch.tensor([1.1, minimum, minimum]).expand(2, 3))
+    move(e, rule, weights(0.9) * sizes, 3)
+    assert torch.allclose(e.learner.bias[0, 0], torch.tensor(RESET * 1.1 * minimum))
+
+
+def test_biases_stop_growing_above_their_cap():
+    cap = log(D) ** 2 / sqrt(D)
+    e, rule = stage(weights(0.9, size=0.99 * cap / RESET))
+    move(e, rule, weights(0.9, size=0.99 * cap / RESET), 1)
+    move(e, rule, weights(0.9, size=1.2 * cap / RESET), 2)
+    above = e.learner.bias.clone()
+    assert (above > cap).all()
+    move(e, rule, weights(0.9, size=9 * cap / RESET), 3)
+    assert torch.equal(e.learner.bias, above)
+
+
+def test_stage_3_begins_when_one_squared_norm_has_grown_d_fold_since_stage_1():
+    e, rule = stage(weights(0.1))
+    move(e, rule, weights(0.9, size=2.0), 1)
+    move(e, rule, weights(0.9, size=2 * sqrt(D) * 0.99), 2)
+    assert rule.stage.tolist() == [2, 2]
+    w = weights(0.9, size=2.0)
+    w[1, 2] *= sqrt(D) * 1.01
+    move(e, rule, w, 3)
+    assert rule.events()["stage2_end"].tolist() == [-1, 3]
+
+
+def test_by_norm_every_neuron_must_have_grown():
+    e, rule = stage(weights(0.9), stage1_ends="norm", norm_growth=2.0)
+    one_short = weights(0.9, size=1.5)
+    one_short[:, 0] *= 0.9  # squared: 1.82 of the start
+    move(e, rule, one_short, 1)
+    assert rule.stage.tolist() == [1, 1]
+    move(e, rule, weights(0.1, size=1.5), 2)
+    assert rule.stage.tolist() == [2, 2]
+
+
+def test_with_factors_zero_biases_stay_zero():
+    e, rule = stage(weights(0.1), reset=0.0, growth=0.0)
+    for step in (1, 2):
+        move(e, rule, weights(0.9, size=float(step)), step)
+    assert (e.learner.bias == 0).all()
+    assert rule.events()["stage1_end"].tolist() == [1, 1]
+
+
+def test_what_it_remembers_is_in_its_state():
+    e, rule = stage(weights(0.1))
+    move(e, rule, weights(0.9), 1)
+    other, again = stage(weights(0.1))
+    again.load_state_dict(rule.state_dict())
+    other.learner.load_state_dict(e.learner.state_dict())
+    for run, copy in ((e, rule), (other, again)):
+        move(run, copy, weights(0.9, size=1.3), 2)
+    assert torch.equal(e.learner.bias, other.learner.bias)
+    assert again.events()["stage1_end"].tolist() == [1, 1]
+
+
+def test_first_times_are_remembered_for_each_replica_and_only_looked_for_now_and_then():
+    truth = torch.tensor([False, False])
+    e = SimpleNamespace(streams=SimpleNamespace(replicas=(0, 1)))
+    rule = FirstTime("event", lambda experiment: truth.clone(), every=5).build(e)
+    for step in range(1, 21):
+        truth[0] = step >= 7
+        truth[1] = step in (11, 12)  # between two looks
+        rule(e, step)
+    assert rule.events()["event"].tolist() == [10, -1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"reset": -0.1}, {"growth": -1.0}, {"feature_energy": 1.0}, {"norm_growth": 1.0}, {"cap_power": float("inf")}],
+)
+def test_wrong_options_are_refused(options):
+    (field,) = options
+    with pytest.raises(ConfigError, match=f"BiasSchedule.{field} = .* is out of range"):
+        BiasSchedule(**options)
