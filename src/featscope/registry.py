@@ -35,9 +35,18 @@ def entries() -> dict[str, Entry]:
 
 
 def find(name: str) -> tuple[Entry, "type[Study]"]:
-    """The entry and class of the study called ``name``."""
+    """The entry and class of the study called ``name``.
+
+    Raises:
+        ConfigError: there is no such study, or its entry does not name its class.
+    """
     known = entries()
     if name not in known:
         raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
     module, _, attribute = known[name].target.partition(":")
-    return known[name], getattr(import_module(module), attribute)
+    kind = getattr(import_module(module), attribute, None)
+    if getattr(kind, "name", None) != name:
+        raise ConfigError(
+            f"study {name!r} is registered as {known[name].target!r}: allowed is a Study whose `name` is {name!r}"
+        )
+    return known[name], kind

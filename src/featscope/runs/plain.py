@@ -12,12 +12,21 @@ from featscope.options import ConfigError
 
 
 def to_plain(value: Any) -> Any:
-    """The JSON form of a config."""
+    """The JSON form of a config.
+
+    Raises:
+        ConfigError: a field holds something else than a config may.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {"type": _tag(type(value))} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
-    return value
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ConfigError(
+        f"a config holds {value!r}: allowed are numbers, strings, booleans, None, tuples of these, "
+        "and frozen dataclasses"
+    )
 
 
 def _tag(kind: type) -> str:

@@ -1,0 +1,40 @@
+"""Which features weights hold."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from featscope.probes import alignment, coverage, feature_energy, owner, rank_correlation, singletons
+
+FEATURES = torch.eye(4, 3)[None]
+WEIGHT = torch.tensor([[[2.0, 0, 0, 0], [3.0, 4.0, 0, 0], [0, 0, 0, 1.0], [-0.1, 0, -0.8, 0.3], [0, 0, 0, 0]]])
+
+
+def test_alignments_are_cosines_and_0_for_a_neuron_without_weights():
+    expected = torch.tensor([[1.0, 0, 0], [0.6, 0.8, 0], [0, 0, 0], [-0.1 / 0.74**0.5, 0, -0.8 / 0.74**0.5], [0, 0, 0]])
+    assert torch.allclose(alignment(WEIGHT, FEATURES)[0], expected)
+
+
+def test_energy_singletons_coverage_and_owner():
+    cosines = alignment(WEIGHT, FEATURES)
+    assert feature_energy(cosines)[0].tolist() == pytest.approx([1, 1, 0, 0.65 / 0.74, 0])
+    assert singletons(cosines)[0].tolist() == [True, True, False, True, False]
+    assert coverage(cosines).tolist() == [1.0]
+    assert coverage(cosines[:, :2]).tolist() == pytest.approx([2 / 3])
+    assert coverage(cosines[:, 2:3]).tolist() == [0.0]
+    assert owner(cosines)[0, [0, 1, 3]].tolist() == [0, 1, 2]
+
+
+def test_two_features_held_equally_make_no_singleton():
+    cosines = alignment(torch.tensor([[[1.0, 1.0, 0, 0]]]), FEATURES)
+    assert not singletons(cosines * 0.9999).any()
+
+
+def test_rank_correlation_is_spearman_s_of_absolute_values():
+    before, after = torch.randn(2, 3, 7, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = rank_correlation(before, after)
+    for replica in range(3):
+        for neuron in range(7):
+            pair = (np.abs(c[replica, neuron].numpy()) for c in (before, after))
+            assert float(found[replica, neuron]) == pytest.approx(stats.spearmanr(*pair).statistic)

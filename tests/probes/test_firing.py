@@ -1,0 +1,32 @@
+"""When neurons fire."""
+
+import pytest
+import torch
+
+from featscope.probes import cosine_to_noise, false_firing, firing_rate, missed_firing
+
+ACTIVATION = torch.tensor([[[1.0, 0, 0], [0, -2.0, 0], [3.0, 1.0, 0], [0, 0, 0]]])
+CODES = torch.tensor([[[1.0, 0], [0, 0], [0, -1.0], [-1.0, 1.0]]])
+MEMBERS = torch.tensor([[[True, False], [True, True], [False, True]]])
+
+
+def test_rates_count_whatever_is_not_zero():
+    assert firing_rate(ACTIVATION)[0].tolist() == [0.5, 0.5, 0]
+
+
+def test_false_firing_is_the_share_of_firings_without_an_own_feature():
+    found = false_firing(ACTIVATION, CODES, MEMBERS)[0]
+    assert found[:2].tolist() == [0.5, 0.5]
+    assert found[2].isnan()
+
+
+def test_missed_firing_is_the_share_of_own_features_that_meet_silence():
+    assert missed_firing(ACTIVATION, CODES, MEMBERS)[0].tolist() == pytest.approx([1 / 2, 2 / 3, 1])
+
+
+def test_the_cosine_to_noise_is_a_mean_over_inputs_where_neither_vanishes():
+    of_input = torch.tensor([[[1.0, 0], [1.0, 1.0], [0, 0], [1.0, 0]], [[0.0, 0]] * 4])
+    of_noise = torch.tensor([[[2.0, 0], [1.0, 0], [1.0, 0], [0, 0]], [[1.0, 0]] * 4])
+    found = cosine_to_noise(of_input, of_noise)
+    assert float(found[0]) == pytest.approx((1 + 0.5**0.5) / 2)
+    assert found[1].isnan()

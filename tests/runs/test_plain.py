@@ -1,0 +1,92 @@
+"""Configs to JSON and back."""
+
+import json
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from featscope.data import SparseCoding
+from featscope.options import ConfigError
+from featscope.runs.plain import differences, from_plain, to_plain
+from featscope.studies.decoupling import Decoupling
+from featscope.training import SGD, BiasSchedule, Contrastive, TorchOptimizer
+from featscope.views import RandomMask, SameSample
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: float = 1.0
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    numbers: tuple[int, ...] = ()
+    text: str = ""
+    flag: bool = False
+    nothing: None = None
+
+
+studies = st.builds(
+    Decoupling,
+    data=st.builds(SparseCoding, dictionary=st.sampled_from(["hadamard", "qr", "canonical"]), noise=st.floats(0, 9)),
+    objective=st.builds(Contrastive, view=st.sampled_from([RandomMask(), SameSample()])),
+    optimizer=st.sampled_from([SGD(), TorchOptimizer("Adam", 0.1)]),
+    bias=st.one_of(st.none(), st.builds(BiasSchedule, reset=st.floats(0, 2))),
+    steps=st.integers(1, 10**6),
+)
+outers = st.builds(
+    Outer, st.builds(Inner, st.floats(-9, 9)), st.lists(st.integers()).map(tuple), st.text(), st.booleans()
+)
+
+
+@given(st.one_of(studies, outers))
+def test_there_and_back_through_json(config):
+    back = from_plain(json.loads(json.dumps(to_plain(config))))
+    assert back == config
+    assert type(back) is type(config)
+
+
+def test_every_arm_of_the_study_can_be_stored():
+    for arm in Decoupling().arms():
+        stored = to_plain(arm.config)
+        assert json.loads(json.dumps(stored)) == stored
+
+
+def test_what_cannot_be_stored_is_refused_before_any_work():
+    with pytest.raises(ConfigError, match=r"a config holds .*lambda.*: allowed are numbers"):
+        to_plain(replace(Contrastive(), view=lambda x, draws: (x, x)))
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"type": "featscope.data.sparse_coding:Nothing"}, "type = .*Nothing.* is unknown here"),
+        ({"type": "builtins:print"}, "type = 'builtins:print' is unknown here"),
+        ({"type": "no.such.module:Config"}, "is unknown here"),
+        ({}, "type = None is unknown here"),
+        ({"type": "featscope.training.optimizers:SGD", "speed": 1.0}, "SGD has no field 'speed'"),
+        ({"type": "featscope.training.optimizers:SGD", "lr": -1.0}, "SGD.lr = -1.0 is out of range"),
+    ],
+)
+def test_unknown_classes_fields_and_values_are_errors_of_use(plain, message):
+    with pytest.raises(ConfigError, match=message):
+        from_plain(plain)
+
+
+def test_nothing_is_imported_on_a_file_s_word():
+    import sys
+
+    assert "this" not in sys.modules
+    with pytest.raises(ConfigError):
+        from_plain({"type": "this:s"})
+    assert "this" not in sys.modules
+
+
+def test_differences_name_the_field_and_both_values():
+    old, new = to_plain(Outer()), to_plain(Outer(inner=Inner(2.0), text="a"))
+    assert differences(old, old) == []
+    assert differences(old, new) == ["config.inner.size: 1.0 -> 2.0", "config.text: '' -> 'a'"]
+    assert differences({"a": 1}, {"b": 1}) == ["config.a: 1 -> None", "config.b: None -> 1"]

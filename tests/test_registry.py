@@ -1,0 +1,170 @@
+"""Studies are found by entry points, those of other packages too."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from featscope import registry
+from featscope.catalogue import Entry
+from featscope.options import ConfigError
+from processes import featscope
+
+THEIRS = '''
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+
+from featscope.catalogue import Entry
+from featscope.claims import Statement
+from featscope.options import require
+from featscope.studies import Arm, Study, last
+from featscope.training import SGD, Experiment, Measurement
+
+ENTRY = Entry("means", "Gauss 1809", "Least squares finds the mean.", 0.01, "theirs:Means")
+FOUND = Statement("mean-found", "Article 177", "The estimate ends within 0.1 of the mean.", "bound")
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Normal numbers around a mean.
+
+    Attributes:
+        mean: where they are.
+    """
+
+    mean: float = 3.0
+
+    def __post_init__(self):
+        require(self, "mean", self.mean >= 0, ">= 0")
+
+
+class Source(nn.Module):
+    def __init__(self, mean):
+        super().__init__()
+        self.mean = mean
+
+    def sample(self, draws, count):
+        return SimpleNamespace(x=self.mean + draws.normal(count))
+
+
+class Estimate(nn.Module):
+    def __init__(self, replicas):
+        super().__init__()
+        self.value = nn.Parameter(torch.zeros(replicas, 1))
+
+
+@dataclass(frozen=True)
+class Means(Study):
+    """Least squares finds the mean.
+
+    Attributes:
+        data: the numbers.
+        steps: training steps.
+        probe_every: steps between looks.
+    """
+
+    name = "means"
+    statements = (FOUND,)
+    data: Shifted = field(default_factory=Shifted)
+    steps: int = 60
+    probe_every: int = 20
+
+    def arms(self):
+        yield Arm("only", self, "all there is")
+
+    def build(self, streams):
+        learner = Estimate(len(streams.replicas))
+        loss = lambda learner, source, draws: (source.sample(draws, 64).x - learner.value).square().mean(-1)
+        return Experiment(Source(self.data.mean), learner, loss, SGD(0.05, 0.0), [], streams)
+
+    def watch(self, experiment):
+        return {"estimate": Measurement(experiment.learner.value[:, 0], (), "1", "the estimate")}
+
+    def claims(self, runs):
+        end = last(runs["only"], runs["only"]["estimate"])
+        yield FOUND.at_most(abs(end - self.data.mean), 0.1, arm="only", why="A stated choice.")
+'''
+
+
+@pytest.fixture
+def site(tmp_path) -> Path:
+    """A folder as `pip install` would leave it."""
+    info = tmp_path / "site" / "theirs-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[featscope.studies]\nmeans = theirs:ENTRY\n")
+    (tmp_path / "site" / "theirs.py").write_text(THEIRS)
+    return tmp_path / "site"
+
+
+def test_a_study_of_another_package_is_listed_run_and_reported(site, tmp_path):
+    """Estimates end near the mean with spread 0.02; seed 0 is fixed."""
+    code, out, err = featscope("list", "--json", path=site)
+    assert code == 0, err
+    assert {"means", "decoupling"} <= {entry["name"] for entry in json.loads(out)}
+    run = tmp_path / "run"
+    code, out, err = featscope("run", "means", "--out", run, "--data.mean", "2", "--replicas", "4", path=site)
+    assert code == 0, err
+    stored = json.loads((run / "claims.json").read_text())
+    assert (stored["study"], stored["replicas"], stored["config"]["data"]["mean"]) == ("means", 4, 2.0)
+    (claim,) = stored["claims"]
+    assert (claim["id"], claim["source"], claim["verdict"], claim["n"]) == ("mean-found", "Article 177", "holds", 4)
+    assert "mean-found" in (run / "report.html").read_text()
+    assert "Gauss 1809" in (run / "report.html").read_text()
+    code, _, err = featscope("run", "means", "--out", tmp_path / "other", "--data.mean", "-1", path=site)
+    assert code == 2
+    assert "Shifted.mean = -1.0 is out of range" in " ".join(err.replace("│", " ").split())
+
+
+class Point:
+    """An entry point that loads what it is given."""
+
+    name, value = "x", "x:Y"
+
+    def __init__(self, what) -> None:
+        self.what = what
+
+    def load(self):
+        if isinstance(self.what, Exception):
+            raise self.what
+        return self.what
+
+
+def register(monkeypatch, what) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Point(what)] if group == "featscope.studies" else [])
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (ImportError("no module named x"), r"entry point x = 'x:Y' cannot be loaded \(no module named x\)"),
+        (AttributeError("Y"), r"entry point x = 'x:Y' cannot be loaded \(Y\)"),
+        (int, "entry point x = 'x:Y' is a type: allowed is Entry"),
+    ],
+)
+def test_entry_points_that_lead_nowhere_are_named(monkeypatch, what, message):
+    register(monkeypatch, what)
+    with pytest.raises(ConfigError, match=message):
+        registry.entries()
+
+
+@pytest.mark.parametrize("target", ["featscope.studies.decoupling:Nothing", "featscope.studies.decoupling:Decoupling"])
+def test_an_entry_must_lead_to_the_study_of_its_name(monkeypatch, target):
+    register(monkeypatch, Entry("other", "", "", 0.0, target))
+    with pytest.raises(ConfigError, match="allowed is a Study whose `name` is 'other'"):
+        registry.find("other")
+
+
+def test_our_own_studies_are_found_under_their_names():
+    for name in registry.entries():
+        entry, kind = registry.find(name)
+        assert entry.name == kind.name == name
+        assert kind.statements
+
+
+def test_unknown_studies_are_refused_with_those_there_are():
+    with pytest.raises(ConfigError, match="STUDY = 'nothing' is unknown: allowed is one of decoupling, "):
+        registry.find("nothing")
