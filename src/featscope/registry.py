@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from featscope.catalogue import Entry
 from featscope.options import ConfigError
@@ -44,7 +44,7 @@ def find(name: str) -> tuple[Entry, "type[Study]"]:
     if name not in known:
         raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
     module, _, attribute = known[name].target.partition(":")
-    kind = getattr(import_module(module), attribute, None)
+    kind: Any = getattr(import_module(module), attribute, None)
     if getattr(kind, "name", None) != name:
         raise ConfigError(
             f"study {name!r} is registered as {known[name].target!r}: allowed is a Study whose `name` is {name!r}"
