@@ -16,7 +16,7 @@ from featscope.training import Contrastive, Experiment, Measurement
 
 SAMPLES = 8192
 BATCH = 1024
-CENSUS_NETWORKS = 64
+CENSUS_NETWORKS = 256
 LOGIT_SCALES = (0.01, 0.1, 1.0)  # of the initial Σ||w_i||²
 
 

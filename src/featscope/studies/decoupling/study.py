@@ -124,7 +124,7 @@ class Decoupling(Study):
             ),
             Arm(
                 "canonical",
-                replace(self, data=replace(self.data, dictionary="canonical")).shortened(200),
+                replace(self, data=replace(self.data, dictionary="canonical")).shortened(150),
                 "features on single coordinates, which RandomMask destroys: nothing may be learned",
                 control=True,
                 at_end=(measures.census, measures.readouts),
@@ -138,7 +138,7 @@ class Decoupling(Study):
             ),
             Arm(
                 "supervised",
-                replace(self, objective=SignLabels(contrast.anchors + contrast.negatives)).shortened(300, 50),
+                replace(self, objective=SignLabels(contrast.anchors + contrast.negatives)).shortened(200, 50),
                 "the same network with a linear head on sign labels",
                 at_end=(measures.census, measures.readouts),
             ),
