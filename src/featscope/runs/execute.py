@@ -18,8 +18,10 @@ from featscope.runs.folder import RunFolder, environment
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.workers import in_worker, train_all, worker_count
-from featscope.studies.base import Arm, Study
+from featscope.studies.base import Arm, Assay, Study
 from featscope.training.memory import peak_bytes
+
+_ASSAYS_MAY_TAKE = 32  # times the memory of a step; far more samples than a batch
 
 
 @dataclass(frozen=True)
@@ -134,16 +136,22 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         limit = torch.cuda.mem_get_info(settings.device)[0] / 2
     size = math.ceil(replicas / workers) if study.replica_axis else 1
 
-    def first_step(arm: Arm) -> None:
+    def first_step(arm: Arm, then: Sequence[Assay]) -> None:
         experiment = Shard(arm, range(1), settings.seed, settings.device).build()
         experiment.advance(0)
         with torch.no_grad():
-            arm.config.watch(experiment)
+            for assay in (arm.config.watch, *then):
+                assay(experiment)
 
-    def most() -> int:
-        return max(peak_bytes(lambda arm=arm: first_step(arm)) for arm in arms)  # type: ignore[misc]
+    def most(*, with_assays: bool) -> int:
+        """Bytes that one replica needs at most, in any arm."""
+        assays = {arm.name: (*arm.at_start, *arm.at_end) if with_assays else () for arm in arms}
+        return max(peak_bytes(lambda arm=arm: first_step(arm, assays[arm.name])) for arm in arms)  # type: ignore[misc]
 
-    need = in_worker(most) if settings.device == "cpu" else most()
+    find = in_worker if settings.device == "cpu" else lambda compute: compute()
+    need = find(lambda: most(with_assays=False))
+    if size > 1 and workers * size * need * _ASSAYS_MAY_TAKE > limit:  # slow to find out, so only where it may matter
+        need = find(lambda: most(with_assays=True))
     fitting = int(limit / workers / need)
     if fitting < 1:
         raise ConfigError(

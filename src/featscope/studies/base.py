@@ -94,6 +94,6 @@ class Study:
 def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
     """The value of ``series`` at each replica's last step: ``[replica, ...]``.
 
-    Shards of an arm may stop early at different steps; the missing tail is NaN in ``run["loss"]``.
+    Shards of an arm may stop early at different steps; where one did not look, its ``run["loss"]`` is NaN.
     """
-    return series.isel(step=run["loss"].notnull().sum("step") - 1)
+    return series.isel(step=run["loss"].notnull().cumsum("step").argmax("step"))

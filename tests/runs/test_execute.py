@@ -1,0 +1,198 @@
+"""Running a study: shards, memory, stopping early, and what goes wrong."""
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from featscope.claims import Statement
+from featscope.options import ConfigError
+from featscope.runs import Settings, execute, run
+from featscope.runs.folder import RunFolder
+from featscope.runs.workers import InterruptedRunError
+from featscope.studies import Arm, Study, last
+from featscope.training import SGD, DivergedError, Experiment, FirstTime, Measurement
+
+MIB = 2**20
+NEAR = Statement("near", "", "Estimates end near the mean.", "bound")
+
+
+class Source(nn.Module):
+    def sample(self, draws, count: int):
+        return SimpleNamespace(x=3 + draws.normal(count))
+
+
+class Learner(nn.Module):
+    def __init__(self, replicas: int, width: int) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.zeros(replicas, width))
+
+
+def squares(learner, source, draws):
+    return (source.sample(draws, 16).x[..., None] - learner.value[:, None]).square().mean((1, 2))
+
+
+def replica_2_breaks(learner, source, draws):
+    loss = squares(learner, source, draws)
+    broken = (learner.value[:, 0].detach() > 1) & (learner.replicas == 2)
+    return loss + torch.where(broken, torch.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class Toy(Study):
+    """Estimates a mean."""
+
+    name = "toy"
+    default_replicas = 4
+    width: int = 1
+    steps: int = 40
+    probe_every: int = 10
+    breaks: bool = False
+    assay_mib: int = 0
+
+    def arms(self) -> Sequence[Arm]:
+        whole = Arm("whole", self, "to the end", at_end=(self.assay,))
+        return [whole, Arm("short", self, "until it is near", stop_at="near", control=True)]
+
+    def assay(self, experiment):
+        replicas = len(experiment.streams.replicas)
+        taken = torch.zeros(replicas, self.assay_mib * MIB // 4 + 1)
+        return {"assay": Measurement(taken[:, 0])}
+
+    def build(self, streams):
+        replicas = len(streams.replicas)
+        learner = Learner(replicas, self.width)
+        learner.replicas = torch.tensor(streams.replicas)
+        near = FirstTime("near", lambda e: e.learner.value.mean(-1) > 2.5, every=1)
+        loss = replica_2_breaks if self.breaks else squares
+        return Experiment(Source(), learner, loss, SGD(0.05 * self.width, 0.0), [near], streams)
+
+    def watch(self, experiment):
+        return {"estimate": Measurement(experiment.learner.value.mean(-1))}
+
+    def claims(self, runs):
+        for arm in ("whole", "short"):
+            yield NEAR.at_most(abs(last(runs[arm], runs[arm]["estimate"]) - 3), 0.7, arm=arm)
+
+
+def test_a_run_fills_its_folder(tmp_path):
+    outcome = run(Toy(), Settings(seed=5), tmp_path / "run")
+    assert [claim.verdict for claim in outcome.claims] == ["holds", "holds"]
+    folder = RunFolder(outcome.folder)
+    stored = folder.read_trajectory()
+    assert stored["whole"].identical(outcome.runs["whole"])
+    assert stored["whole"]["step"].values[-1] == 40
+    assert stored["whole"]["replica"].values.tolist() == [0, 1, 2, 3]
+    assert (stored["short"].attrs["about"], stored["short"].attrs["control"]) == ("until it is near", 1)
+    weights = load_file(tmp_path / "run" / "weights" / "whole.safetensors")
+    assert weights["learner.value"].shape == (4, 1)
+    ends = outcome.runs["whole"]["estimate"].isel(step=-1).values
+    assert weights["learner.value"][:, 0].tolist() == ends.tolist()
+    plan = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (plan["study"], plan["seed"], plan["replicas"]) == ("toy", 5, 4)
+
+
+def test_an_arm_stops_when_its_event_has_happened_and_the_rest_is_missing(tmp_path):
+    runs = run(Toy(), Settings(), tmp_path / "run").runs
+    assert runs["short"]["step"].values[-1] < 40
+    assert (runs["short"]["near"].values > 0).all()
+    assert runs["short"]["loss"].isnull().any()  # two shards, which end at different steps
+    assert (last(runs["short"], runs["short"]["estimate"]).values > 2).all()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_neither_shards_nor_workers_change_what_a_replica_does(tmp_path, monkeypatch, workers):
+    """A replica's numbers may differ in the last bits where sums run over another number of replicas."""
+    expected = run(Toy(width=8), Settings(replicas=1), tmp_path / "alone").runs["whole"]
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: workers)
+    together = run(Toy(width=8), Settings(replicas=5), tmp_path / "together").runs["whole"]
+    np.testing.assert_allclose(together["estimate"].values[:1], expected["estimate"].values, rtol=1e-5)
+    assert json.loads((tmp_path / "together" / "config.json").read_text())["shard_size"] == -(-5 // workers)
+
+
+def shard_size(study: Toy, gib: float, replicas: int = 64) -> int:
+    return execute._shard_size(study, study.arms(), replicas, Settings(memory_limit=gib))
+
+
+def test_shards_get_smaller_until_they_fit_into_the_memory_limit(monkeypatch):
+    """A replica of width 2^16 needs some 16 batches of 16 · 2^16 · 4 bytes = 4 MiB."""
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 2)
+    study = Toy(width=2**16)
+    sizes = [shard_size(study, gib) for gib in (0.05, 0.1, 0.2, 0.4, 100)]
+    assert sizes[-1] == 32
+    assert 1 <= sizes[0] < 8
+    assert sizes[0] < sizes[1] < sizes[2] < sizes[3] < 32
+    with pytest.raises(ConfigError, match=r"memory_limit = 0.01 GiB .* one replica for each of 2 workers needs 0\.0"):
+        shard_size(study, 0.01)
+
+
+def test_the_memory_of_measurements_counts_too(monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 2)
+    assert (
+        shard_size(Toy(width=2**12, assay_mib=16), 0.25) == 7
+    )  # 256 MiB for two workers; 16 MiB a replica, and a little
+    assert shard_size(Toy(width=2**12), 0.25) == 32
+
+
+def test_a_resumed_run_keeps_its_shards_whatever_memory_is_free_now(tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    run(Toy(), Settings(), out)
+    before = (out / "config.json").read_text()
+    monkeypatch.setattr(execute, "_shard_size", None)
+    run(Toy(), Settings(memory_limit=1e-9), out, resume=True)
+    assert (out / "config.json").read_text() == before
+
+
+def test_a_run_killed_before_it_wrote_its_plan_resumes_as_a_new_one(tmp_path):
+    RunFolder.create(tmp_path / "run")
+    resumed = run(Toy(), Settings(), tmp_path / "run", resume=True)
+    assert resumed.runs["whole"].identical(run(Toy(), Settings(), tmp_path / "other").runs["whole"])
+
+
+def test_divergence_names_the_replica_by_its_own_number_and_keeps_sound_checkpoints(tmp_path):
+    with pytest.raises(DivergedError) as raised:
+        run(Toy(breaks=True), Settings(replicas=4), tmp_path / "run")
+    assert (raised.value.quantity, raised.value.replica) == ("the loss", 2)
+    assert raised.value.step > 0
+    for file in (tmp_path / "run" / "checkpoint").glob("*.safetensors"):
+        assert all(tensor.isfinite().all() for name, tensor in load_file(file).items() if name.startswith("experiment"))
+    assert not (tmp_path / "run" / "trajectory.nc").exists()
+
+
+def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, monkeypatch):
+    whole = run(Toy(), Settings(), tmp_path / "whole")
+    parent, build = os.getpid(), Toy.build
+    monkeypatch.setattr(Toy, "build", lambda self, s: os.kill(parent, signal.SIGTERM) or build(self, s))
+    monkeypatch.setattr(execute, "_shard_size", lambda *a: 2)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(InterruptedRunError):
+        run(Toy(), Settings(), tmp_path / "run")
+    assert signal.getsignal(signal.SIGTERM) == before
+    monkeypatch.setattr(Toy, "build", build)
+    resumed = run(Toy(), Settings(), tmp_path / "run", resume=True)
+    assert resumed.runs["whole"].identical(whole.runs["whole"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"replicas": 0}, "Settings.replicas = 0 .* >= 1"),
+        ({"seed": 2**63}, "Settings.seed"),
+        ({"seed": -(2**63)}, "Settings.seed"),
+        ({"memory_limit": float("inf")}, "Settings.memory_limit = inf .* finite"),
+        ({"device": "no such"}, "Settings.device = 'no such' is unknown: allowed is cpu, cuda or cuda:N"),
+        ({"device": "meta"}, "Settings.device = 'meta' .* cpu, cuda or cuda:N"),
+        ({"device": "cuda:77"}, "Settings.device = 'cuda:77' .* a device that torch sees"),
+    ],
+)
+def test_wrong_settings_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Settings(**options)
