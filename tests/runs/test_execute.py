@@ -136,9 +136,7 @@ def test_shards_get_smaller_until_they_fit_into_the_memory_limit(monkeypatch):
 
 def test_the_memory_of_measurements_counts_too(monkeypatch):
     monkeypatch.setattr("featscope.runs.workers.cores", lambda: 2)
-    assert (
-        shard_size(Toy(width=2**12, assay_mib=16), 0.25) == 7
-    )  # 256 MiB for two workers; 16 MiB a replica, and a little
+    assert shard_size(Toy(width=2**12, assay_mib=16), 0.25) == 7  # 16 MiB a replica and a little, 2 workers
     assert shard_size(Toy(width=2**12), 0.25) == 32
 
 

@@ -5,26 +5,14 @@ from dataclasses import replace
 
 import pytest
 import xarray as xr
+from small_study import REPLICAS, STUDY
 
 from featscope.claims import Claim
-from featscope.data import SparseCoding
-from featscope.models import SymmetricReLU
 from featscope.runs.execute import Outcome, Settings, run
 from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
 from featscope.studies.base import Assay
-from featscope.studies.decoupling import Decoupling, identities, measures
-from featscope.training import SGD, BiasSchedule, Contrastive
-
-REPLICAS = 8
-STUDY = Decoupling(
-    data=SparseCoding(features=12, input_dim=128),
-    learner=SymmetricReLU(width=96),
-    objective=Contrastive(anchors=256, negatives=128),
-    optimizer=SGD(weight_decay=0.01),
-    bias=BiasSchedule(growth=0.2),
-    steps=500,
-)
+from featscope.studies.decoupling import identities, measures
 
 
 @pytest.fixture(scope="session")
