@@ -10,9 +10,8 @@ import pytest
 import torch
 import xarray as xr
 from small_study import STUDY
-from torch import nn
 
-from featscope.data import SparseCoding, SparseSample
+from featscope.data import SparseCoding, SparseCodingSource, SparseSample
 from featscope.models import SymmetricReLUNetwork
 from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
@@ -178,15 +177,15 @@ def test_rank_correlation_compares_the_start_with_the_last_look_before_stage_1_e
     assert np.isnan(kept[1])
 
 
-class Fixed(nn.Module):
-    """Stands for a source whose samples are given."""
+class Fixed(SparseCodingSource):
+    """A source whose samples are given."""
 
-    def __init__(self, sample, dictionary, config) -> None:
-        super().__init__()
-        self.dictionary, self.config, self._sample = dictionary, config, sample
+    def __init__(self, config: SparseCoding, given: SparseSample) -> None:
+        super().__init__(config, given.dictionary)
+        self.given = given
 
     def sample(self, draws, count, dtype=torch.float32):
-        return self._sample
+        return self.given
 
 
 def test_the_census_counts_what_it_says():
@@ -196,7 +195,7 @@ def test_the_census_counts_what_it_says():
     codes = torch.tensor([[[1.0, 0, 0], [0, 1, 0], [0, 0, 0]]])
     x = codes @ dictionary.mT + torch.tensor([0, 0, 0, 1.0])
     learner = SymmetricReLUNetwork(torch.tensor([[[2.0, 0, 0, 0], [1.0, 1.0, 0, 1.0]]]))
-    source = Fixed(SparseSample(x, codes, dictionary), dictionary, config)
+    source = Fixed(config, SparseSample(x, codes, dictionary))
     experiment = Experiment(source, learner, Contrastive(), SGD(), [], Streams(0, [0]))
     with torch.no_grad():
         found = {name: measured.values[0] for name, measured in measures.census(experiment).items()}
