@@ -22,6 +22,8 @@ SMALL = [
     "5",
     "--replicas",
     "2",
+    "--bias.feature-energy",
+    "0.2",
 ]
 
 _PRELUDE = """

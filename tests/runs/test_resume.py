@@ -22,6 +22,8 @@ def untouched(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("untouched") / "run"
     code, _, err = finish(start("run", "decoupling", "--out", out, *SMALL))
     assert code == 0, err
+    run = RunFolder(out).read_trajectory()["augmented"]
+    assert (run["stage1_end"] > 0).all()  # so that biases and stages are at stake too
     return out
 
 

@@ -75,8 +75,8 @@ def in_stage_one(where: Any, name: str, line: Any, claim: str = "stage1-trajecto
 
 def over_temperatures(line: Any) -> Fault:
     """One in the loss that shows in how amplitudes depend on τ."""
-    taus = ("tau-0.5", "tau-1", "tau-2")
-    return Fault(InfoNCE, "__call__", line, "amplitude-saturation", "tau-0.5", taus)
+    others = ("tau-0.5", "tau-2")  # at τ = 1 there is no fault
+    return Fault(InfoNCE, "__call__", line, "amplitude-saturation", "tau-0.5", others)
 
 
 FAULTS = {
