@@ -167,8 +167,17 @@ def test_divergence_names_the_replica_by_its_own_number_and_keeps_sound_checkpoi
 
 def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, monkeypatch):
     whole = run(Toy(), Settings(), tmp_path / "whole")
-    parent, build = os.getpid(), Toy.build
-    monkeypatch.setattr(Toy, "build", lambda self, s: os.kill(parent, signal.SIGTERM) or build(self, s))
+    parent, build, sent = os.getpid(), Toy.build, tmp_path / "sent"
+
+    def build_and_signal(self, streams):
+        try:
+            sent.touch(exist_ok=False)  # by one worker only: a second signal ends the run at once
+            os.kill(parent, signal.SIGTERM)
+        except FileExistsError:
+            pass
+        return build(self, streams)
+
+    monkeypatch.setattr(Toy, "build", build_and_signal)
     monkeypatch.setattr(execute, "_shard_size", lambda *a: 2)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(InterruptedRunError):
