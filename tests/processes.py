@@ -37,9 +37,9 @@ _NO_REPORT = "from featscope.report import run_report; run_report.report_run = l
 _MAIN = "from featscope.cli import main; main(sys.argv[1:])"
 
 
-def start(*words: str | Path, report: bool = False, prelude: str = "", **options) -> subprocess.Popen:
+def start(*words: str | Path, report: bool = False, **options) -> subprocess.Popen:
     """Begin ``featscope`` with ``words``; checkpoints follow each other fast, measurements take few samples."""
-    program = _PRELUDE + ("" if report else _NO_REPORT) + prelude + "\n" + _MAIN
+    program = _PRELUDE + ("" if report else _NO_REPORT) + _MAIN
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, words)],
         stdout=subprocess.PIPE,

@@ -12,7 +12,9 @@ import torch
 import xarray as xr
 from safetensors.torch import load_file
 
+from featscope.cli import main
 from featscope.runs.folder import RunFolder
+from featscope.training import Experiment
 from processes import SMALL, finish, start
 
 
@@ -86,21 +88,24 @@ def test_ctrl_c_saves_and_prints_the_command_that_goes_on(untouched, tmp_path):
     assert_same_run(untouched, out)
 
 
-def test_a_finished_run_resumes_to_itself_without_training(untouched):
+def test_a_finished_run_resumes_to_itself_without_training(untouched, monkeypatch):
     before = checkpoints(untouched)
     claims = (untouched / "claims.json").read_text()
-    no_training = "from featscope.training import experiment\nexperiment.Experiment.advance = None"
-    code, _, err = finish(start("run", "decoupling", "--out", untouched, *SMALL, "--resume", prelude=no_training))
-    assert code == 0, err
+    monkeypatch.setattr(Experiment, "advance", None)
+    monkeypatch.setattr("featscope.report.run_report.report_run", lambda out: out)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "decoupling", "--out", str(untouched), *SMALL, "--resume"])
+    assert ended.value.code == 0
     assert checkpoints(untouched) == before
     assert (untouched / "claims.json").read_text() == claims
 
 
-def test_resuming_with_other_options_is_refused_and_names_them(untouched):
-    words = ["run", "decoupling", "--out", untouched, *SMALL, "--resume", "--optimizer.lr", "0.5", "--seed", "3"]
+def test_resuming_with_other_options_is_refused_and_names_them(untouched, capfd):
     environment = (untouched / "environment.json").read_text()
-    code, _, err = finish(start(*words))
-    assert code == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "decoupling", "--out", str(untouched), *SMALL, "--resume", "--optimizer.lr", "0.5", "--seed", "3"])
+    assert ended.value.code == 2
+    err = capfd.readouterr().err
     assert "config.seed: 0 -> 3" in err
     assert "config.config.optimizer.lr: 0.25 -> 0.5" in err
     assert (untouched / "environment.json").read_text() == environment
