@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
+from featscope.allocator import keep_freed_memory
 from featscope.streams import Streams
 from featscope.studies.decoupling import Decoupling
 
@@ -21,6 +22,7 @@ def engine(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable
 
     def work(shard: range, line: Connection) -> None:
         torch.set_num_threads(max(1, cores // len(shards)))  # a lone shard has all cores, as in a run
+        keep_freed_memory()
         experiment = study.build(Streams(0, shard))
         done = 0
         while line.recv():

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import torch
 from threadpoolctl import threadpool_limits
 
+from featscope.allocator import keep_freed_memory
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor
 from featscope.runs.shard import Shard, ShardResult, StoppedError
@@ -146,6 +147,7 @@ def _begin(parent: int) -> None:
         os._exit(1)
     torch.set_num_threads(1)
     threadpool_limits(1)
+    keep_freed_memory()
 
 
 def _compute(index: int) -> Any:

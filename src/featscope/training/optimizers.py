@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from featscope.options import require
 
@@ -27,8 +28,43 @@ class SGD:
 
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer of ``parameters``."""
-        # Without momentum, adding λ w to the gradient is the same update as decoupled decay.
-        return torch.optim.SGD(parameters, lr=self.lr, weight_decay=self.weight_decay)
+        return GradientDescent(parameters, self.lr, self.weight_decay)
+
+
+class GradientDescent(torch.optim.Optimizer):
+    """w <- (1 - η λ) w - η ∇L. Unlike `torch.optim.SGD`, η and λ may differ between replicas.
+
+    Args:
+        parameters: what to optimise.
+        lr: step size η, a number or one for each replica ``[replica]``, the first axis of the parameters.
+        weight_decay: λ, likewise.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float | Float[Tensor, "replica"],
+        weight_decay: float | Float[Tensor, "replica"],
+    ) -> None:
+        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One update of every parameter that has a gradient."""
+        for group in self.param_groups:
+            lr, decay = group["lr"], group["weight_decay"]
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                if isinstance(lr, Tensor) or isinstance(decay, Tensor):
+                    parameter.mul_(_over_replicas(1 - lr * decay, parameter))
+                    parameter.addcmul_(_over_replicas(lr, parameter), parameter.grad, value=-1)
+                else:
+                    parameter.mul_(1 - lr * decay).add_(parameter.grad, alpha=-lr)
+
+
+def _over_replicas(number: float | Tensor, parameter: Tensor) -> float | Tensor:
+    return number.view(-1, *[1] * (parameter.ndim - 1)) if isinstance(number, Tensor) else number
 
 
 @dataclass(frozen=True)

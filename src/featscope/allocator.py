@@ -1,0 +1,17 @@
+"""How freed memory is kept."""
+
+import ctypes
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def keep_freed_memory() -> None:
+    """Ask the C library to keep what is freed for the next allocation instead of handing it back to the system.
+
+    Every training step allocates the same few large arrays. Handed back, each of their pages is cleared and mapped
+    anew at every step: up to a third of the time of small networks. Does nothing where the C library is not glibc.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_TRIM_THRESHOLD, 1 << 30)
+        mallopt(_M_MMAP_THRESHOLD, 1 << 30)
