@@ -62,4 +62,4 @@ class _LogSumExp(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (share,) = ctx.saved_tensors
-        return share.mul_(gradient[..., None])  # the last use of the largest tensor; a second one raises
+        return share * gradient[..., None]
