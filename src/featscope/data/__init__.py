@@ -3,6 +3,7 @@
 from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
 from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
+from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, TokenPairs
 from featscope.data.tasks import linear_task
 
 __all__ = [
@@ -13,6 +14,9 @@ __all__ = [
     "SparseCoding",
     "SparseCodingSource",
     "SparseSample",
+    "SparseTokens",
+    "SparseTokensSource",
+    "TokenPairs",
     "draw_shapes",
     "linear_task",
 ]

@@ -4,6 +4,7 @@ from featscope.models.activations import activations
 from featscope.models.encoders import AlexNet, Encoder, WideResNet
 from featscope.models.heads import ProjectionHead
 from featscope.models.symmetric_relu import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
+from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
 
 __all__ = [
     "AlexNet",
@@ -11,6 +12,8 @@ __all__ = [
     "ProjectionHead",
     "SymmetricReLU",
     "SymmetricReLUNetwork",
+    "TokenMLP",
+    "TokenMLPNetwork",
     "WideResNet",
     "activations",
     "soft_threshold",

@@ -2,7 +2,7 @@
 
 from featscope.training.experiment import DivergedError, Experiment
 from featscope.training.loop import probe_steps, train
-from featscope.training.objectives import Contrastive, Supervised
+from featscope.training.objectives import Contrastive, ContrastivePairs, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.record import Measurement, Record
 from featscope.training.rules import BiasSchedule, FirstTime
@@ -11,6 +11,7 @@ __all__ = [
     "SGD",
     "BiasSchedule",
     "Contrastive",
+    "ContrastivePairs",
     "DivergedError",
     "Experiment",
     "FirstTime",

@@ -50,6 +50,29 @@ class Contrastive:
         return self.loss(learner(anchor), learner(positive), learner(negatives))
 
 
+@dataclass(frozen=True)
+class ContrastivePairs:
+    """Contrast the members of pairs that the source draws; in-batch negatives, no augmentation.
+
+    The independent noise of a pair's members plays the part of augmentation (P, Section 2; V, Section 2).
+
+    Attributes:
+        loss: compares them.
+        pairs: pairs in a batch, K; each anchor has K - 1 negatives.
+    """
+
+    loss: InfoNCE = field(default_factory=InfoNCE)
+    pairs: int = 256
+
+    def __post_init__(self) -> None:
+        require(self, "pairs", self.pairs >= 2, ">= 2", "One pair has no negatives.")
+
+    def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
+        """The loss of each replica on a fresh batch."""
+        batch = source.pairs(draws, self.pairs)
+        return self.loss.in_batch(learner(batch.x), learner(batch.y))
+
+
 class Supervised(nn.Module):
     """Logistic loss of a linear head on sign labels: supervised training of the same learner.
 

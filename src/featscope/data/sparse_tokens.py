@@ -1,0 +1,134 @@
+"""Pairs of token sequences that share sparse features, some of which are rare.
+
+    X = [M z^(l) + ξ^(l)],  Y = [M z⁺^(l) + ξ⁺^(l)],  l = 1..L,   ξ ~ N(0, σ² I) in every token of X and of Y
+
+Feature j is active in a pair with probability p_j = p0 ε_j: ε_j = 1 for majority features, ε_j = ε_min for
+minority ones. An active feature has one sign throughout the pair. "P": the pruning paper, Section 3.1 and
+Definition 3.1; "V": its earlier version, Appendix B.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featscope.options import require
+from featscope.streams import Draws
+
+
+class TokenPairs(NamedTuple):
+    """A batch of positive pairs.
+
+    Attributes:
+        x: first members; their mean tokens if the source gives means.
+        y: second members, likewise.
+        codes_x: mean over tokens of the hidden signals of x, between -1 and 1.
+        codes_y: that of y.
+    """
+
+    x: Float[Tensor, "replica batch *token input"]
+    y: Float[Tensor, "replica batch *token input"]
+    codes_x: Float[Tensor, "replica batch feature"]
+    codes_y: Float[Tensor, "replica batch feature"]
+
+
+@dataclass(frozen=True)
+class SparseTokens:
+    """Sequences of tokens with random orthonormal features, one frame for each replica (P, Assumptions 3.1-3.4).
+
+    Attributes:
+        features: number of true features, d. The last ``minority`` of them are the minority.
+        input_dim: dimension of a token, d1.
+        minority: number of minority features.
+        eps_min: ε_min, frequency of a minority feature relative to a majority one.
+        activity: p0, the probability that a majority feature is active in a pair.
+        tokens: tokens in a sequence, L.
+        token_activity: q, the probability that a token shows an active feature; at least one token does, and
+            the tokens of X and of Y are chosen apart. At 1 every token shows it.
+        noise_std: σ, standard deviation of each noise coordinate of a token.
+    """
+
+    features: int = 20
+    input_dim: int = 500
+    minority: int = 1
+    eps_min: float = 0.3
+    activity: float = 0.1
+    tokens: int = 4
+    token_activity: float = 1.0
+    noise_std: float = 0.03
+
+    def __post_init__(self) -> None:
+        require(self, "features", self.features >= 3, ">= 3", "log log d must be positive.")
+        require(self, "input_dim", self.input_dim >= self.features, f">= features = {self.features}")
+        require(self, "minority", 0 <= self.minority <= self.features, f"between 0 and features = {self.features}")
+        require(self, "eps_min", 0 <= self.eps_min <= 1, "between 0 and 1")
+        require(self, "activity", 0 < self.activity <= 1, "> 0 and <= 1")
+        require(self, "tokens", self.tokens >= 1, ">= 1")
+        require(self, "token_activity", 0 < self.token_activity <= 1, "> 0 and <= 1")
+        require(self, "noise_std", self.noise_std >= 0, ">= 0")
+
+    def build(self, draws: Draws, *, means: bool) -> "SparseTokensSource":
+        """A source with one orthonormal frame a replica, taken from ``draws``.
+
+        Args:
+            draws: random numbers.
+            means: whether to draw mean tokens instead of tokens, which is the same in law and L times cheaper.
+        """
+        frame = torch.linalg.qr(draws.normal(self.input_dim, self.features, dtype=torch.float64))[0].float()
+        return SparseTokensSource(self, frame.contiguous(), means=means)
+
+
+class SparseTokensSource(nn.Module):
+    """Samples pairs; holds the dictionaries and frequencies, the truth that probes compare with."""
+
+    dictionary: Float[Tensor, "replica input feature"]
+    activity: Float[Tensor, "replica feature"]
+    noise_std: Float[Tensor, "replica"]
+
+    def __init__(
+        self, config: SparseTokens, dictionary: Float[Tensor, "replica input feature"], *, means: bool
+    ) -> None:
+        super().__init__()
+        self.tokens, self.token_activity, self.minority = config.tokens, config.token_activity, config.minority
+        self.means = means
+        frequency = torch.ones(config.features)
+        frequency[config.features - config.minority :] = config.eps_min
+        replicas = dictionary.shape[0]
+        self.register_buffer("dictionary", dictionary)
+        self.register_buffer("activity", (config.activity * frequency).repeat(replicas, 1).to(dictionary.device))
+        self.register_buffer("noise_std", torch.full((replicas,), config.noise_std, device=dictionary.device))
+
+    def pairs(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> TokenPairs:
+        """``count`` fresh positive pairs for each replica."""
+        half = self.activity.to(dtype)[:, None] / 2
+        uniform = draws.uniform(count, self.activity.shape[-1], dtype=dtype)
+        active = (uniform < half).to(dtype) - (uniform >= 1 - half).to(dtype)
+        shown_x, shown_y = self._shown(draws, active), self._shown(draws, active)
+        codes_x, codes_y = shown_x.mean(-2), shown_y.mean(-2)
+        if self.means:
+            noise = draws.normal(2 * count, self.dictionary.shape[1], dtype=dtype)
+            codes, scale = torch.cat([codes_x, codes_y], 1), 1 / sqrt(self.tokens)
+        else:
+            noise = draws.normal(2 * count * self.tokens, self.dictionary.shape[1], dtype=dtype)
+            each = [shown.expand(-1, -1, self.tokens, -1) for shown in (shown_x, shown_y)]
+            codes, scale = torch.cat(each, 1).flatten(1, 2), 1.0
+        inputs = noise.mul_(scale * self.noise_std.to(dtype)[:, None, None])
+        inputs.baddbmm_(codes, self.dictionary.to(dtype).mT)
+        if not self.means:
+            inputs = inputs.unflatten(1, (2 * count, self.tokens))
+        return TokenPairs(inputs[:, :count], inputs[:, count:], codes_x, codes_y)
+
+    def _shown(self, draws: Draws, active: Float[Tensor, "replica batch feature"]) -> Tensor:
+        """Which tokens show the active features: ``[replica, batch, token, feature]``, or one token for all."""
+        if self.token_activity == 1.0:
+            return active.unsqueeze(-2)
+        q, count, features = self.token_activity, *active.shape[1:]
+        # The first token that shows a feature has a truncated geometric law; later ones show it independently.
+        first = draws.uniform(count, 1, features, dtype=active.dtype).mul_(1 - (1 - q) ** self.tokens)
+        first = torch.floor(torch.log1p(-first) / torch.log1p(torch.tensor(-q, dtype=active.dtype)))
+        place = torch.arange(self.tokens, device=active.device)[:, None]
+        later = draws.uniform(count, self.tokens, features, dtype=active.dtype) < q
+        return active.unsqueeze(-2) * ((place == first) | (place > first) & later)
