@@ -53,7 +53,7 @@ def test_show_has_every_statement_with_its_source_and_every_option_with_its_defa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["walk"], "'walk' is no command: allowed is list, show, run, report, verify"),
+        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify"),
         (["show", "nothing"], "STUDY = 'nothing' is unknown: allowed is one of decoupling,"),
         (["show", "decoupling", "more"], "'more' is too much"),
         (["run"], "usage: featscope run STUDY [options], with STUDY: one of decoupling,"),

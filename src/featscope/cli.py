@@ -1,4 +1,4 @@
-"""The command line: `featscope list | show | run | report | verify`."""
+"""The command line: `featscope list | show | run | sweep | report | verify`."""
 
 import shlex
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import tyro
 
@@ -15,6 +15,7 @@ from featscope.options import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     from featscope.claims import Claim
     from featscope.runs.execute import Settings
+    from featscope.runs.workers import Trainer
     from featscope.studies.base import Study
 
 USAGE = """\
@@ -23,6 +24,7 @@ FeatScope, a microscope for feature learning.
   featscope list [--json]          the studies: name, source, one line, minutes on 2 cores
   featscope show STUDY             what it claims, with sources, and its options with defaults
   featscope run STUDY [options]    run it; the report is DIR/report.html  (options: featscope run STUDY --help)
+  featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03
   featscope report DIR             rebuild the report from what is stored, without training
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
 
@@ -58,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "list": _list,
         "show": _show,
         "run": _run,
+        "sweep": _sweep,
         "report": _report,
         "verify": _verify,
     }
@@ -162,23 +165,81 @@ def _print_config(console: Any, plain: dict[str, Any], prefix: str) -> None:
             console.print(f"  {option} = {value}", markup=False)
 
 
+@dataclass(frozen=True)
+class _SweepArgs:
+    axis: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=SPEC, once for each option that varies. SPEC is first:last:count or values with commas between."""
+    engine: Literal["local", "ray"] = "local"
+    """Train on this machine, or on a Ray cluster (extra 'cluster')."""
+    address: str | None = None
+    """The Ray cluster to use; a new one on this machine if not given."""
+
+
 def _run(words: list[str]) -> int:
     name, options = _name_and_options(words, "run", "STUDY")
+    chosen, out, again = _study_options("run", name, options)
+    code, _ = _execute(chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
+    return code
+
+
+def _sweep(words: list[str]) -> int:
+    name, options = _name_and_options(words, "sweep", "STUDY")
+    chosen, out, again = _study_options("sweep", name, options, ("sweep", _SweepArgs))
+    from featscope.studies.axes import Axis, find_option
+    from featscope.studies.sweep import Sweep
+
+    axes = []
+    for axis in chosen.sweep.axis:
+        option, _, spec = axis.partition("=")
+        axes.append(Axis(find_option(chosen.study, option), _axis_values(axis, spec)))
+    cluster = chosen.sweep.engine == "ray"
+    if chosen.sweep.address is not None and not cluster:
+        raise ConfigError(f"--address = {chosen.sweep.address!r} needs --engine ray")
+    study = Sweep(chosen.study, tuple(axes))
+    train: Trainer | None = None
+    if cluster:
+        from featscope.runs.cluster import on_cluster
+
+        train = on_cluster(chosen.sweep.address)
+    code, _ = _execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train)
+    return code
+
+
+def _axis_values(axis: str, spec: str) -> tuple[float, ...]:
+    """The values that ``spec`` stands for, rounded to 12 digits."""
+    try:
+        if ":" not in spec:
+            return tuple(float(word) for word in spec.split(","))
+        first, last, count = spec.split(":")
+        ends, n = (float(first), float(last)), int(count)
+        if n < 2:
+            raise ValueError(spec)
+        return tuple(float(f"{ends[0] + (ends[1] - ends[0]) * i / (n - 1):.12g}") for i in range(n))
+    except ValueError:
+        raise ConfigError(
+            f"--axis {axis!r} cannot be read: allowed is NAME=first:last:count with count >= 2, or NAME=value,value,..."
+        ) from None
+
+
+def _study_options(
+    command: str, name: str, options: list[str], *more: tuple[str, type]
+) -> "tuple[Any, Path, list[str]]":
+    """What the options of a run or sweep say, its folder, and the words that resume it."""
     _prefer_sleeping_threads()
     from featscope.registry import find
     from featscope.runs.execute import Settings
 
     entry, kind = find(name)
-    arguments = make_dataclass(
-        "RunArgs",
-        [
-            ("out", Path | None, field(default=None)),
-            ("resume", bool, field(default=False)),
-            ("overwrite", bool, field(default=False)),
-            ("settings", Annotated[Settings, tyro.conf.arg(name="")], field(default_factory=Settings)),
-            ("study", Annotated[kind, tyro.conf.arg(name="")], field(default_factory=kind)),
-        ],
-    )
+    unnamed = tyro.conf.arg(name="")
+    fields: list[Any] = [
+        ("out", Path | None, field(default=None)),
+        ("resume", bool, field(default=False)),
+        ("overwrite", bool, field(default=False)),
+        ("settings", Annotated[Settings, unnamed], field(default_factory=Settings)),
+        *((part, Annotated[its_kind, unnamed], field(default_factory=its_kind)) for part, its_kind in more),
+        ("study", Annotated[kind, unnamed], field(default_factory=kind)),
+    ]
+    arguments = make_dataclass("Args", fields)
     arguments.__doc__ = f"""{entry.summary} ({entry.source})
 
     Attributes:
@@ -186,12 +247,10 @@ def _run(words: list[str]) -> int:
         resume: go on with the run in --out.
         overwrite: replace the run in --out.
     """
-    chosen: Any = _parse(arguments, options, f"run {name}")
+    chosen: Any = _parse(arguments, options, f"{command} {name}")
     out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    again = [word for word in options if word not in ("--resume", "--overwrite")]
-    again += [] if chosen.out else ["--out", str(out)]
-    code, _ = _execute(chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
-    return code
+    again = [command, name, *(word for word in options if word not in ("--resume", "--overwrite"))]
+    return chosen, out, again + ([] if chosen.out else ["--out", str(out)])
 
 
 def _execute(
@@ -201,15 +260,16 @@ def _execute(
     again: "Sequence[str]",
     resume: bool = False,
     overwrite: bool = False,
+    train: "Trainer | None" = None,
 ) -> "tuple[int, list[Claim]]":
-    """Run, report, print; the exit code and the claims. ``again`` are the options that resume the run."""
+    """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run."""
     from featscope.report.run_report import report_run
     from featscope.runs.execute import run
-    from featscope.runs.workers import InterruptedRunError
+    from featscope.runs.workers import InterruptedRunError, train_all
     from featscope.training import DivergedError
 
     try:
-        outcome = run(study, settings, out, resume=resume, overwrite=overwrite)
+        outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=train or train_all)
         page = report_run(out)
     except DivergedError as error:
         print(
@@ -218,11 +278,14 @@ def _execute(
         )
         return 3, []
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
-        command = shlex.join(["featscope", "run", study.name, *again, "--resume"])
+        command = shlex.join(["featscope", *again, "--resume"])
         why = f" ({stopped})" if str(stopped) else ""
         print(f"interrupted{why}; everything is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
-    _print_verdicts(study.name, outcome.claims)
+    if outcome.claims:
+        _print_verdicts(study.name, outcome.claims)
+    else:
+        print(study.headline(outcome.runs, []))
     print(f"report: {page}")
     return 0, outcome.claims
 
@@ -270,7 +333,7 @@ def _verify(words: list[str]) -> int:
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
     missed = []
     for name in names:
-        code, claims = _execute(kinds[name](), Settings(), out / name, ["--out", str(out / name)])
+        code, claims = _execute(kinds[name](), Settings(), out / name, ["run", name, "--out", str(out / name)])
         if code:
             return code
         missed += [

@@ -25,13 +25,20 @@ def _key(seed: int, replica: int, purpose: bytes, step: int) -> int:
 
 
 class Draws:
-    """The draws at one address: one generator a replica; successive calls go on along the same stream."""
+    """The draws at one address: one generator a replica; successive calls go on along the same stream.
+
+    Replicas of the same number (in a stack of experiments) share an address, and its numbers are made once.
+    """
 
     def __init__(self, keys: Sequence[int], device: torch.device) -> None:
         self.device = device
         self.replicas = len(keys)
+        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        self._places: Tensor | None = None
+        if len(places) < len(keys):
+            self._places = torch.tensor([places[key] for key in keys], device=device)
         self._generators = []
-        for key in keys:
+        for key in places:
             generator = torch.Generator(device)
             generator.manual_seed(key if device.type != "cpu" else key & 0xFFFFFFFF)
             self._generators.append(generator)
@@ -39,10 +46,13 @@ class Draws:
     def _fill(self, out: Tensor, fill: Callable[[Tensor, torch.Generator], object]) -> Tensor:
         for replica, generator in zip(out, self._generators, strict=True):
             fill(replica, generator)
-        return out
+        return self._shared(out)
+
+    def _shared(self, made: Tensor) -> Tensor:
+        return made if self._places is None else made[self._places]
 
     def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        return torch.empty(self.replicas, *shape, dtype=dtype, device=self.device)
+        return torch.empty(len(self._generators), *shape, dtype=dtype, device=self.device)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Standard normals of shape ``[replica, *shape]``."""
@@ -63,7 +73,7 @@ class Draws:
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""
         picks = [torch.randperm(population, generator=g, device=self.device)[:count] for g in self._generators]
-        return torch.stack(picks)
+        return self._shared(torch.stack(picks))
 
 
 class Streams:

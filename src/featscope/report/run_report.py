@@ -11,6 +11,7 @@ from featscope.report.folder import write_report
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, from_plain, to_plain
 from featscope.studies.base import Study
+from featscope.studies.sweep import Sweep  # noqa: F401  a config that run folders hold
 
 
 def report_run(directory: Path, study: Study | None = None) -> Path:
@@ -51,7 +52,7 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
             headline=study.headline(runs, claims),
             claims=claims,
             figures=list(study.figures(runs, claims)),
-            facts=_facts(plan, environment, to_plain(type(study)()), {arm.name: arm.about for arm in arms}),
+            facts=_facts(study, plan, environment, {arm.name: arm.about for arm in arms}),
             controls=frozenset(arm.name for arm in arms if arm.control),
         )
     except KeyError as error:
@@ -60,10 +61,10 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         ) from None
 
 
-def _facts(plan: dict[str, Any], environment: dict[str, Any], defaults: Any, arms: dict[str, str]) -> dict[str, str]:
-    changed = differences(defaults, plan["config"], "")
+def _facts(study: Study, plan: dict[str, Any], environment: dict[str, Any], arms: dict[str, str]) -> dict[str, str]:
+    changed = differences(to_plain(study.at_defaults()), plan["config"], "")
     facts = {
-        "Command": f"featscope run {plan['study']} --seed {plan['seed']} --replicas {plan['replicas']} "
+        "Command": f"featscope {study.command} --seed {plan['seed']} --replicas {plan['replicas']} "
         f"--device {plan['device']}",
         "Options changed from defaults": "; ".join(line.lstrip(".") for line in changed) or "none",
         "Arms": "; ".join(f"{name}: {about}" for name, about in arms.items()),

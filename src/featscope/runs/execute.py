@@ -17,10 +17,11 @@ from featscope.options import ConfigError, require
 from featscope.runs.folder import RunFolder, environment
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
-from featscope.runs.workers import in_worker, train_all, worker_count
+from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
 from featscope.studies.base import Arm, Assay, Study
 from featscope.training.memory import peak_bytes
 
+_RUNS_IN_A_SHARD = 64  # on an arm with axes: enough for full speed, few enough to fit in memory and to lose little
 _ASSAYS_MAY_TAKE = 32  # times the memory of a step; far more samples than a batch
 
 
@@ -62,7 +63,15 @@ class Outcome:
     claims: list[Claim]
 
 
-def run(study: Study, settings: Settings, out: Path, *, resume: bool = False, overwrite: bool = False) -> Outcome:
+def run(
+    study: Study,
+    settings: Settings,
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    train: Trainer = train_all,
+) -> Outcome:
     """Run ``study`` and fill the folder ``out`` (all but the report).
 
     Args:
@@ -71,6 +80,7 @@ def run(study: Study, settings: Settings, out: Path, *, resume: bool = False, ov
         out: the run folder.
         resume: go on with the run in ``out``, which must have the same config.
         overwrite: replace the run in ``out``.
+        train: trains the shards; `train_all` on this machine.
 
     Raises:
         ConfigError: wrong settings, or ``out`` cannot be used.
@@ -98,14 +108,15 @@ def run(study: Study, settings: Settings, out: Path, *, resume: bool = False, ov
     folder.write_json("environment.json", about_machine)
 
     shards = [
-        Shard(arm, range(first, min(first + shard_size, replicas)), settings.seed, settings.device)
+        Shard(arm, range(first, min(first + size, replicas)), settings.seed, settings.device)
         for arm in arms
-        for first in range(0, replicas, shard_size)
+        for size in [_replicas_together(arm, shard_size)]
+        for first in range(0, replicas, size)
     ]
-    results = list(zip(shards, train_all(folder, shards, settings.device), strict=True))
+    results = list(zip(shards, train(folder, shards, settings.device), strict=True))
     runs = {arm.name: _join([r for s, r in results if s.arm is arm], arm) for arm in arms}
     folder.write_trajectory(runs)
-    for arm in arms:
+    for arm in (arm for arm in arms if not arm.over):
         stack = np.concatenate if study.replica_axis else np.stack
         parts = [r.weights for s, r in results if s.arm is arm]
         folder.write_tensors(
@@ -120,9 +131,31 @@ def run(study: Study, settings: Settings, out: Path, *, resume: bool = False, ov
 
 
 def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
+    """What the shards of ``arm`` measured: replicas side by side, points of its axes in a grid."""
     # Shards of an arm that may stop early can end at different steps; what is missing is NaN.
-    data = xr.concat([part.data for part in parts], dim="replica", join="outer", combine_attrs="override")
+    joined = [
+        xr.concat(shards, dim="replica", join="outer", combine_attrs="override")
+        for shards in zip(*(part.data for part in parts), strict=True)
+    ]
+    if arm.over:
+        shapes = [{name: variable.sizes for name, variable in point.items()} for point in joined]
+        common = [  # measurements whose shape depends on the point have no place in a grid
+            name
+            for name in joined[0]
+            if len({tuple((d, n) for d, n in s[name].items() if d != "step") for s in shapes if name in s}) == 1
+        ]
+        grid = xr.concat([point[common] for point in joined], dim="point", join="outer", combine_attrs="override")
+        names = [axis.name for axis in arm.over]
+        data = grid.set_index(point=names).unstack("point") if len(names) > 1 else grid.swap_dims(point=names[0])
+    else:
+        (data,) = joined
     return data.assign_attrs(about=arm.about, control=int(arm.control))
+
+
+def _replicas_together(arm: Arm, shard_size: int) -> int:
+    """Replicas in a shard of ``arm``, whose points all train at once."""
+    combinations = math.prod(len(axis.values) for axis in arm.over)
+    return max(1, min(shard_size, _RUNS_IN_A_SHARD // combinations)) if arm.over else shard_size
 
 
 def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Settings) -> int:
@@ -137,11 +170,11 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
     size = math.ceil(replicas / workers) if study.replica_axis else 1
 
     def first_step(arm: Arm, then: Sequence[Assay]) -> None:
-        experiment = Shard(arm, range(1), settings.seed, settings.device).build()
-        experiment.advance(0)
-        with torch.no_grad():
-            for assay in (arm.config.watch, *then):
-                assay(experiment)
+        for program in Shard(arm, range(1), settings.seed, settings.device).build():
+            program.whole.advance(0)
+            with torch.no_grad():
+                for assay in (arm.config.watch, *then):
+                    assay(program.parts[0])
 
     def most(*, with_assays: bool) -> int:
         """Bytes that one replica needs at most, in any arm."""

@@ -21,7 +21,7 @@ class Monitor:
     def __init__(self, totals: dict[str, int]) -> None:
         self.console = Console(stderr=True)
         self._totals = totals
-        self._done = dict.fromkeys(totals, 0)
+        self._done = dict.fromkeys(totals, 0.0)
         self._began: dict[str, float] = {}
         self._lock = threading.Lock()
         self._last_line = time.monotonic()
@@ -49,7 +49,7 @@ class Monitor:
         if self._bar is not None:
             self._bar.stop()
 
-    def advance(self, arm: str, steps: int, status: str) -> None:
+    def advance(self, arm: str, steps: float, status: str) -> None:
         """``steps`` more steps of ``arm`` are done; ``status`` says loss and stage."""
         now = time.monotonic()
         with self._lock:
@@ -61,7 +61,7 @@ class Monitor:
                 self._bar.update(self._tasks[arm], completed=self._done[arm], status=text)
             elif now - self._last_line > _SECONDS_BETWEEN_LINES:
                 self._last_line = now
-                print(f"{arm}: {self._done[arm]}/{self._totals[arm]} {text}", file=sys.stderr, flush=True)
+                print(f"{arm}: {self._done[arm]:.0f}/{self._totals[arm]} {text}", file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
         """One line that stays."""

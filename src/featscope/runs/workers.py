@@ -35,6 +35,10 @@ _PR_SET_PDEATHSIG = 1
 T = TypeVar("T")
 
 
+Trainer = Callable[[RunFolder, Sequence[Shard], str], list[ShardResult]]
+"""(folder, shards, device) -> the results of the shards, in order."""
+
+
 class InterruptedRunError(Exception):
     """The run was interrupted; its state is saved (exit code 130)."""
 
@@ -43,7 +47,7 @@ class InterruptedRunError(Exception):
 class _Work:
     """What forked workers find in memory."""
 
-    compute: Callable[[int, Callable[[], bool], Callable[[int, str], None]], Any]
+    compute: Callable[[int, Callable[[], bool], Callable[[float, str], None]], Any]
     stop: Any
     reports: Any
 
@@ -68,7 +72,7 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[S
         totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
     names = [shard.arm.name for shard in shards]
 
-    def compute(index: int, stopped: Callable[[], bool], progress: Callable[[int, str], None]) -> ShardResult:
+    def compute(index: int, stopped: Callable[[], bool], progress: Callable[[float, str], None]) -> ShardResult:
         return shards[index].run(folder, stopped, progress)
 
     workers = min(worker_count(device), len(shards))
@@ -95,7 +99,7 @@ def in_worker(compute: Callable[[], T]) -> T:
 
 
 def _in_workers(
-    compute: Callable[[int, Callable[[], bool], Callable[[int, str], None]], T],
+    compute: Callable[[int, Callable[[], bool], Callable[[float, str], None]], T],
     count: int,
     workers: int,
     monitor: Monitor,
@@ -153,16 +157,16 @@ def _begin(parent: int) -> None:
 def _compute(index: int) -> Any:
     assert _work is not None
     stop, reports = _work.stop, _work.reports
-    waiting, told = 0, 0.0
+    waiting, told = 0.0, 0.0
     if stop.is_set():
         raise StoppedError
 
-    def progress(steps: int, status: str) -> None:
+    def progress(steps: float, status: str) -> None:
         nonlocal waiting, told
         waiting += steps
         if time.monotonic() - told > _SECONDS_BETWEEN_REPORTS or status == "measuring":
             reports.put((index, waiting, status))
-            waiting, told = 0, time.monotonic()
+            waiting, told = 0.0, time.monotonic()
 
     try:
         return _work.compute(index, stop.is_set, progress)

@@ -9,6 +9,7 @@ import xarray as xr
 from featscope.claims import Claim, Statement
 from featscope.figures import Figure
 from featscope.streams import Streams
+from featscope.studies.axes import Axis
 from featscope.studies.summaries import over_steps
 from featscope.training import Experiment, Measurement
 
@@ -31,6 +32,8 @@ class Arm(Generic[S]):
         stop_at: name of an event after which training may stop (in all replicas).
         at_start: measurements made once, before the first step.
         at_end: measurements made once, after the last step.
+        over: options that take several values on this arm. Its measurements get an axis for each, named after
+            the option; points that differ in numbers only are trained as one program.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Arm(Generic[S]):
     stop_at: str | None = None
     at_start: Sequence[Assay] = ()
     at_end: Sequence[Assay] = ()
+    over: Sequence[Axis] = ()
 
 
 class Study:
@@ -61,6 +65,15 @@ class Study:
     default_replicas: ClassVar[int] = 8
     replica_axis: ClassVar[bool] = True
     """Whether learners carry a leading replica axis. If not, an experiment holds one replica, an ordinary module."""
+
+    @property
+    def command(self) -> str:
+        """The words after `featscope` that run the study, without its options."""
+        return f"run {self.name}"
+
+    def at_defaults(self) -> "Study":
+        """The study with all options at their defaults."""
+        return type(self)()
 
     def arms(self) -> Iterable[Arm]:
         """The arms, in the order of the story."""

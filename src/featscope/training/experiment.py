@@ -51,7 +51,15 @@ class Experiment(nn.Module):
         optimizer: builds a `torch.optim.Optimizer` from parameters.
         rules: what happens between steps, in order.
         streams: the replicas' random streams.
+
+    Attributes:
+        gives_up: whether a replica whose loss or weights cease to be finite is given up while the others go on;
+            its weights become 0. If not (the default), `DivergedError` is raised.
+        diverged: the step at which each replica was given up; -1 where it was not.
     """
+
+    gives_up: bool = False
+    diverged: Int[Tensor, "replica"]
 
     def __init__(
         self,
@@ -67,6 +75,7 @@ class Experiment(nn.Module):
         self.learner = learner
         self.objective = objective
         self.streams = streams
+        self.register_buffer("diverged", torch.full((len(streams.replicas),), -1))
         self.to(streams.device)
         self.optimizer = optimizer([p for p in self.parameters() if p.requires_grad])
         self.rules = nn.ModuleList([rule.build(self) for rule in rules]).to(streams.device)
@@ -86,6 +95,8 @@ class Experiment(nn.Module):
         self._require_finite("the loss", loss.detach(), step)
         loss.sum().backward()  # replicas share no parameter, so the gradient of the sum separates
         self.optimizer.step()
+        if self.gives_up:
+            self._silence()
         with torch.no_grad():
             for rule in self.rules:
                 rule(self, step + 1)
@@ -99,7 +110,7 @@ class Experiment(nn.Module):
         return found
 
     def require_finite_parameters(self, step: int) -> None:
-        """Raise `DivergedError` if any trained parameter is not finite."""
+        """Raise `DivergedError` if any trained parameter is not finite, or give its replica up."""
         for name, parameter in self.named_parameters():
             self._require_finite(name, parameter.detach(), step)
 
@@ -107,7 +118,19 @@ class Experiment(nn.Module):
         if bool(torch.isfinite(values.sum())):
             return
         sound = torch.isfinite(values)
-        if not sound.all():  # a sum of sound values may overflow
-            alone = len(self.streams.replicas) == 1  # then the first axis need not be the replica
-            bad = 0 if alone else int((~sound.flatten(1).all(1) if values.ndim > 1 else ~sound).nonzero()[0])
-            raise DivergedError(quantity, step, self.streams.replicas[bad])
+        if sound.all():  # a sum of sound values may overflow
+            return
+        alone = len(self.streams.replicas) == 1  # then the first axis need not be the replica
+        bad = torch.ones_like(self.diverged, dtype=torch.bool) if alone else ~sound.reshape(len(values), -1).all(1)
+        if not self.gives_up:
+            raise DivergedError(quantity, step, self.streams.replicas[int(bad.nonzero()[0])])
+        self.diverged.masked_fill_(bad & (self.diverged < 0), step)
+        self._silence()
+
+    @torch.no_grad()
+    def _silence(self) -> None:
+        """Set what given-up replicas have learned to 0, so that nothing that is not finite spreads to probes."""
+        given_up = self.diverged >= 0
+        if given_up.any():
+            for tensor in (*self.parameters(), *self.learner.buffers()):
+                tensor[given_up] = 0

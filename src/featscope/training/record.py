@@ -53,7 +53,7 @@ class Record:
         return measurement.values.detach().cpu().numpy().copy()
 
     def to_dataset(self, replicas: Sequence[int]) -> xr.Dataset:
-        """The record with labelled axes; ``replicas`` are the replicas' own numbers."""
+        """The record with labelled axes; ``replicas`` are the replicas' own numbers, repeated in a stack."""
         data: dict[str, xr.Variable] = {}
         for name, points in self._series.items():
             data[name] = self._variable(name, ("replica", "step"), np.stack(points, axis=1))

@@ -1,0 +1,91 @@
+"""Shards on the machines of a Ray cluster."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from featscope.allocator import keep_freed_memory
+from featscope.options import ConfigError, MissingExtraError
+from featscope.runs.files import atomic_write
+from featscope.runs.folder import RunFolder
+from featscope.runs.progress import Monitor
+from featscope.runs.shard import Shard, ShardResult
+from featscope.runs.workers import InterruptedRunError, Trainer
+from featscope.threads import cores
+
+_LOST_WORKERS = 5  # that one shard may cost before the run gives up; a lost shard begins anew, with the same draws
+_SECONDS_BETWEEN_REPORTS = 0.2
+
+
+def on_cluster(address: str | None) -> Trainer:
+    """A trainer that sends each shard to a Ray worker with one core, and keeps what comes back in the run folder.
+
+    Args:
+        address: the cluster's address; None begins one on this machine with all its cores.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtraError("--engine ray", "cluster") from None
+
+    def train(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
+        try:
+            # Logs stay with the workers: what matters comes back as results and errors.
+            ray.init(address, num_cpus=None if address else cores(), include_dashboard=False, log_to_driver=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise ConfigError(f"--address = {address!r}: no Ray cluster answers ({error}): correct it") from None
+        try:
+            return _train(ray, folder, shards, device)
+        finally:
+            ray.shutdown()
+
+    return train
+
+
+def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
+    totals: dict[str, int] = {}
+    for shard in shards:
+        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
+    remote = ray.remote(num_cpus=1, num_gpus=int(device != "cpu"), max_retries=_LOST_WORKERS)(_in_worker)
+    results: dict[int, ShardResult] = {}
+    with Monitor(totals) as monitor:
+        waiting = {}
+        for place, shard in enumerate(shards):
+            if shard.finished(folder):
+                results[place] = shard.run(folder, lambda: False, lambda steps, status: None)
+                monitor.advance(shard.arm.name, shard.arm.config.steps, "resumed")
+            else:
+                waiting[remote.remote(shard)] = place
+        try:
+            while waiting:
+                done, _ = ray.wait(list(waiting), timeout=_SECONDS_BETWEEN_REPORTS)
+                for reference in done:
+                    place = waiting.pop(reference)
+                    results[place], files = ray.get(reference)
+                    for name, content in files.items():
+                        atomic_write(folder.path / "checkpoint" / name, content)
+                    shard = shards[place]
+                    monitor.advance(shard.arm.name, shard.arm.config.steps, f"replicas {shard.replicas} done")
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise InterruptedRunError(f"Ray workers were lost: {error}") from None
+        except KeyboardInterrupt:
+            raise InterruptedRunError from None
+    return [results[place] for place in range(len(shards))]
+
+
+def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
+    """Train ``shard`` with one core: its result, and the files that a local run would have left."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = RunFolder.create(Path(scratch))
+        result = shard.run(folder, lambda: False, lambda steps, status: None)
+        return result, {file.name: file.read_bytes() for file in (Path(scratch) / "checkpoint").iterdir()}

@@ -1,0 +1,86 @@
+"""Options that take several values: the axes of a sweep."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import product
+from typing import Any, TypeVar
+
+from featscope.options import ConfigError
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One numeric option and the values that it takes.
+
+    Attributes:
+        option: path of the option in the config, such as "data.eps_min".
+        values: the values, all different.
+    """
+
+    option: str
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values or len(set(self.values)) < len(self.values):
+            raise ConfigError(f"Axis.values of {self.option} = {self.values!r}: allowed are one or more, all different")
+
+    @property
+    def name(self) -> str:
+        """The option's own name, which labels the axis of results."""
+        return self.option.rpartition(".")[2]
+
+
+def numeric_options(config: Any, prefix: str = "") -> dict[str, int | float]:
+    """Paths and values of all numeric options in ``config``."""
+    found: dict[str, int | float] = {}
+    for field in fields(config):
+        value, path = getattr(config, field.name), prefix + field.name
+        if is_dataclass(value):
+            found |= numeric_options(value, f"{path}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[path] = value
+    return found
+
+
+def find_option(config: Any, name: str) -> str:
+    """The path of the numeric option ``name`` in ``config``; a part of the path will do if only one option ends so.
+
+    Raises:
+        ConfigError: no such option, or several.
+    """
+    known = numeric_options(config)
+    wanted = name.replace("-", "_")
+    matches = [path for path in known if path == wanted] or [path for path in known if path.endswith(f".{wanted}")]
+    if len(matches) == 1:
+        return matches[0]
+    allowed = ", ".join(matches or known)
+    problem = "stands for several options" if matches else "is no numeric option"
+    raise ConfigError(f"axis {name!r} {problem} of {type(config).__name__}: allowed is one of {allowed}")
+
+
+def with_option(config: C, path: str, value: float) -> C:
+    """``config`` with another value at ``path``; whole numbers where the option is one.
+
+    Raises:
+        ConfigError: the value is out of the option's range, or not whole where it must be.
+    """
+    head, _, rest = path.partition(".")
+    inner: Any = getattr(config, head)
+    if rest:
+        return replace(config, **{head: with_option(inner, rest, value)})  # type: ignore[type-var]
+    if isinstance(inner, int):
+        if value != int(value):
+            raise ConfigError(f"{type(config).__name__}.{head} = {value!r} is out of range: allowed is a whole number")
+        value = int(value)
+    return replace(config, **{head: value})  # type: ignore[type-var]
+
+
+def points(config: C, axes: Sequence[Axis]) -> Iterator[tuple[dict[str, float], C]]:
+    """Every combination of the axes' values: their labels, and ``config`` with them."""
+    for values in product(*(axis.values for axis in axes)):
+        point = config
+        for axis, value in zip(axes, values, strict=True):
+            point = with_option(point, axis.option, value)
+        yield {axis.name: value for axis, value in zip(axes, values, strict=True)}, point
