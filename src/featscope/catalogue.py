@@ -40,3 +40,11 @@ DECOUPLING_IMAGES = Entry(
     minutes=12.0,
     target="featscope.studies.decoupling_images:DecouplingImages",
 )
+
+IMBALANCE = Entry(
+    name="imbalance",
+    source="contrastive learning under feature imbalance, and its earlier workshop version",
+    summary="Rare features are learned late, weakly, or not at all: rates, thresholds and curves over their frequency.",
+    minutes=3.0,
+    target="featscope.studies.imbalance:Imbalance",
+)

@@ -78,28 +78,53 @@ class SparseTokens:
             means: whether to draw mean tokens instead of tokens, which is the same in law and L times cheaper.
         """
         frame = torch.linalg.qr(draws.normal(self.input_dim, self.features, dtype=torch.float64))[0].float()
-        return SparseTokensSource(self, frame.contiguous(), means=means)
+        frequency = torch.ones(self.features, device=draws.device)
+        frequency[self.features - self.minority :] = self.eps_min
+        activity = (self.activity * frequency).repeat(draws.replicas, 1)
+        std = torch.full((draws.replicas,), self.noise_std, device=draws.device)
+        shape = (self.tokens, self.token_activity, self.minority)
+        return SparseTokensSource(frame.contiguous(), activity, std, *shape, means=means)
 
 
 class SparseTokensSource(nn.Module):
-    """Samples pairs; holds the dictionaries and frequencies, the truth that probes compare with."""
+    """Samples pairs; holds the dictionaries and frequencies, the truth that probes compare with.
+
+    Args:
+        dictionary: the features, in orthonormal columns.
+        activity: p_j.
+        noise_std: σ of a token.
+        tokens: L.
+        token_activity: q.
+        minority: number of minority features, the last ones.
+        means: whether pairs hold mean tokens.
+    """
 
     dictionary: Float[Tensor, "replica input feature"]
     activity: Float[Tensor, "replica feature"]
     noise_std: Float[Tensor, "replica"]
 
     def __init__(
-        self, config: SparseTokens, dictionary: Float[Tensor, "replica input feature"], *, means: bool
+        self,
+        dictionary: Float[Tensor, "replica input feature"],
+        activity: Float[Tensor, "replica feature"],
+        noise_std: Float[Tensor, "replica"],
+        tokens: int,
+        token_activity: float,
+        minority: int,
+        *,
+        means: bool,
     ) -> None:
         super().__init__()
-        self.tokens, self.token_activity, self.minority = config.tokens, config.token_activity, config.minority
-        self.means = means
-        frequency = torch.ones(config.features)
-        frequency[config.features - config.minority :] = config.eps_min
-        replicas = dictionary.shape[0]
+        self.tokens, self.token_activity, self.minority, self.means = tokens, token_activity, minority, means
         self.register_buffer("dictionary", dictionary)
-        self.register_buffer("activity", (config.activity * frequency).repeat(replicas, 1).to(dictionary.device))
-        self.register_buffer("noise_std", torch.full((replicas,), config.noise_std, device=dictionary.device))
+        self.register_buffer("activity", activity)
+        self.register_buffer("noise_std", noise_std)
+
+    def balanced(self) -> "SparseTokensSource":
+        """The same features, all as frequent as the most frequent one."""
+        activity = self.activity.amax(-1, keepdim=True).expand_as(self.activity)
+        shape = (self.tokens, self.token_activity, self.minority)
+        return SparseTokensSource(self.dictionary, activity, self.noise_std, *shape, means=self.means)
 
     def pairs(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> TokenPairs:
         """``count`` fresh positive pairs for each replica."""

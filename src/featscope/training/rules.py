@@ -67,6 +67,7 @@ class BiasSchedule:
         reset: factor on the threshold at the end of Stage I.
         growth: factor on the minimum growth rate η/d.
         cap_power: b_i may grow while b_i <= (log d)^cap_power / √d.
+        cap_ratio: beyond b_i = cap_ratio ||w_i|| it only follows the norm; None for no such cap.
         stage1_ends: what ends Stage I: "energy", the median over neurons of ||Mᵀw_i||²/||w_i||² reaches
             ``feature_energy``; "norm", every ||w_i||² reaches ``norm_growth`` times its initial value.
         feature_energy: threshold of "energy".
@@ -76,6 +77,7 @@ class BiasSchedule:
     reset: float = 0.6
     growth: float = 0.3
     cap_power: float = 2.0
+    cap_ratio: float | None = None
     stage1_ends: Literal["energy", "norm"] = "energy"
     feature_energy: float = 0.8
     norm_growth: float = 2.0
@@ -84,6 +86,7 @@ class BiasSchedule:
         require(self, "reset", self.reset >= 0, ">= 0")
         require(self, "growth", self.growth >= 0, ">= 0")
         require(self, "cap_power", True, "any number")
+        require(self, "cap_ratio", self.cap_ratio is None or self.cap_ratio > 0, "> 0, or None")
         require(self, "feature_energy", 0 < self.feature_energy < 1, "between 0 and 1")
         require(self, "norm_growth", self.norm_growth > 1, "> 1")
 
@@ -120,7 +123,11 @@ class BiasScheduleRule(nn.Module):
         """Move the biases after a step, and the stages."""
         weight, bias = experiment.learner.weight, experiment.learner.bias
         norm = weight.norm(dim=-1)
-        grown = bias * (1 + (norm / self.norm - 1).clamp_min(self.minimum_growth))
+        growth = norm / self.norm - 1
+        faster = growth.clamp_min(self.minimum_growth)
+        if self.config.cap_ratio is not None:
+            faster = torch.where(bias < self.config.cap_ratio * norm, faster, growth)
+        grown = bias * (1 + faster)
         bias.copy_(torch.where((bias > 0) & (bias <= self.cap), grown, bias))
         if (self.stage == 1).any():
             ending = (self.stage == 1) & self._stage1_is_over(experiment, norm)
