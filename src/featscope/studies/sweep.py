@@ -137,9 +137,17 @@ def _lines(final: xr.DataArray, first: str, others: Sequence[str]) -> list[Curve
     for values in product(*(final[other].values for other in others)):
         at = dict(zip(others, values, strict=True))
         line = final.sel(at)
-        ends = [over_replicas(line.sel({first: x}).dropna("replica")) for x in line[first].values]
-        mean, low, high = (np.array([e[i] if e[i].size else np.nan for e in ends], dtype=float) for i in range(3))
+        ends = [_ends(line.sel({first: x}).dropna("replica")) for x in line[first].values]
+        mean, low, high = np.array(ends).T
         label = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in at.items()) or "all runs"
         alone = line.sizes["replica"] < 2
         lines.append(Curve(label, line[first].values, mean, None if alone else low, None if alone else high))
     return lines
+
+
+def _ends(samples: xr.DataArray) -> tuple[float, float, float]:
+    """Mean and interval; NaN where no replica is left."""
+    if not samples.size:
+        return np.nan, np.nan, np.nan
+    mean, low, high = over_replicas(samples)
+    return float(mean), float(low), float(high)
