@@ -2,5 +2,6 @@
 
 from featscope.losses.info_nce import InfoNCE
 from featscope.losses.nt_xent import NTXent
+from featscope.losses.similarity import Masked, paired, products
 
-__all__ = ["InfoNCE", "NTXent"]
+__all__ = ["InfoNCE", "Masked", "NTXent", "paired", "products"]

@@ -71,6 +71,7 @@ class SymmetricReLUNetwork(nn.Module):
     At b = 0 the network is linear.
     """
 
+    replica_axis = True
     bias: Float[Tensor, "*replica neuron"]
 
     def __init__(self, weight: Float[Tensor, "*replica neuron input"]) -> None:

@@ -4,6 +4,7 @@ from featscope.training.experiment import DivergedError, Experiment
 from featscope.training.loop import probe_steps, train
 from featscope.training.objectives import Contrastive, ContrastivePairs, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
+from featscope.training.pruning import MagnitudePruning, Pruner
 from featscope.training.record import Measurement, Record
 from featscope.training.rules import BiasSchedule, FirstTime
 
@@ -15,7 +16,9 @@ __all__ = [
     "DivergedError",
     "Experiment",
     "FirstTime",
+    "MagnitudePruning",
     "Measurement",
+    "Pruner",
     "Record",
     "Supervised",
     "TorchOptimizer",

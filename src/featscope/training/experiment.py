@@ -82,7 +82,15 @@ class Experiment(nn.Module):
 
     def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
         """Each replica's loss on a batch from ``draws``."""
-        return self.objective(self.learner, self.source, draws)
+        return self.objective(self.seen(), self.source, draws)
+
+    def seen(self) -> nn.Module:
+        """The learner as the objective sees it: as it is, but for rules that have a method ``seen(learner)``."""
+        learner = self.learner
+        for rule in self.rules:
+            seen = getattr(rule, "seen", None)
+            learner = seen(learner) if seen else learner
+        return learner
 
     def advance(self, step: int) -> Float[Tensor, "replica"]:
         """One training step. Returns the loss before the update.

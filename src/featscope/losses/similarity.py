@@ -1,0 +1,55 @@
+"""Similarities whose value a pruned network gives and whose gradient the whole one (P, Algorithm 1 and equation 5).
+
+P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning Solution.
+"""
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+class Masked(NamedTuple):
+    """Representations of one batch by a network with and without its pruned weights.
+
+    Attributes:
+        pruned: with the pruned weights masked; a constant.
+        dense: with all weights.
+    """
+
+    pruned: Float[Tensor, "*replica batch neuron"]
+    dense: Float[Tensor, "*replica batch neuron"]
+
+
+Representations = Float[Tensor, "*replica batch neuron"] | Masked
+
+
+def products(anchor: Representations, keys: Representations) -> Float[Tensor, "*replica anchor key"]:
+    """Inner product of each anchor with each key; gradients flow through the anchors only.
+
+    Of `Masked` representations the values are those of the pruned network and the gradients those of the whole one:
+    a loss of them has the logits of the first, and every neuron goes on learning, pruned or not.
+    """
+    if isinstance(anchor, Masked) or isinstance(keys, Masked):
+        (pruned, dense), (pruned_keys, dense_keys) = _masked(anchor), _masked(keys)
+        return _of_value(products(dense, dense_keys), products(pruned, pruned_keys))
+    return anchor @ keys.detach().mT
+
+
+def paired(anchor: Representations, positive: Representations) -> Float[Tensor, "*replica anchor"]:
+    """Inner product of each anchor with its own positive; values and gradients as in `products`."""
+    if isinstance(anchor, Masked) or isinstance(positive, Masked):
+        (pruned, dense), (pruned_positive, dense_positive) = _masked(anchor), _masked(positive)
+        return _of_value(paired(dense, dense_positive), paired(pruned, pruned_positive))
+    return (anchor * positive.detach()).sum(-1)
+
+
+def _masked(representations: Representations) -> Masked:
+    if isinstance(representations, Masked):
+        return representations
+    return Masked(representations.detach(), representations)  # of a network that nothing was pruned from
+
+
+def _of_value(similarity: Tensor, value: Tensor) -> Tensor:
+    """``value``, with the gradient of ``similarity``."""
+    return similarity + (value - similarity).detach()

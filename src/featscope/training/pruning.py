@@ -1,0 +1,201 @@
+"""Forward magnitude pruning with unmasked updates (P, Algorithm 1).
+
+P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning Solution.
+
+The loss sees the network without its smallest weights, and the update is of all weights. P derives it for whole
+neurons of a shallow network and uses it on deep ones; the two need different gradients, see `MagnitudePruning`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from featscope.losses.similarity import Masked
+from featscope.options import require
+
+
+@dataclass(frozen=True)
+class MagnitudePruning:
+    """Hide the smallest weights from the loss, and train all.
+
+    In an experiment it is a rule. In any other PyTorch loop::
+
+        pruner = MagnitudePruning(0.5, granularity="entry", gradient="straight-through").on(encoder)
+        for images in loader:
+            loss = contrastive(head(pruner(images)))  # where encoder(images) stood
+            ...  # backward, optimizer.step()
+            pruner.update()
+
+    Attributes:
+        ratio: share α that is pruned. Networks with ``replica_axis`` are pruned replica by replica.
+        granularity: "neuron": rows of weight matrices and filters of convolutions, with their biases, by Euclidean
+            norm, the share α in each layer; "entry": single entries of all weight matrices and filters, by absolute
+            value, ranked over the whole network. Parameters of norms are never pruned.
+        gradient: "theory": the logits come from the pruned network, activations and their derivatives from the whole
+            one (P (5), (184)); the pruned network gives `Masked` pairs, which only a loss of inner products such as
+            `InfoNCE` takes. "straight-through": the gradient at the pruned weights is given to all weights, through
+            any head and loss. Straight-through does nothing for whole neurons: a hidden one does not fire, so its
+            gradient is exactly zero and only decay is left.
+        every: training steps from one choice of weights to the next.
+        start: training steps before the first choice; Algorithm 1 begins at once, Theorem F.1 after convergence.
+    """
+
+    ratio: float = 0.1
+    granularity: Literal["neuron", "entry"] = "neuron"
+    gradient: Literal["theory", "straight-through"] = "theory"
+    every: int = 1
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        require(self, "ratio", 0 <= self.ratio < 1, ">= 0 and < 1")
+        require(self, "every", self.every >= 1, ">= 1")
+        require(self, "start", self.start >= 0, ">= 0")
+
+    def on(self, module: nn.Module) -> "Pruner":
+        """``module`` as it is with its smallest weights pruned, chosen now; ``every`` and ``start`` play no part."""
+        mask = PruningMask(self, module)
+        mask.choose(module)
+        return Pruner(mask, module)
+
+    def build(self, experiment: Any) -> "PruningMask":
+        """The rule for ``experiment``."""
+        mask = PruningMask(self, experiment.learner)
+        if self.start == 0:
+            mask.choose(experiment.learner, step=0)
+        return mask
+
+
+class PruningMask(nn.Module):
+    """Which weights of a module are kept, chosen by the magnitudes of its weights as they are; a rule.
+
+    Args:
+        config: how to choose. Numbers that may differ between replicas are in buffers, so that sweeps can stack them.
+        module: shows the shapes; it is handed in again where it is used.
+
+    Attributes:
+        kept: whether each neuron, or each entry, is kept; in the order of ``module.named_parameters()``. One row for
+            each replica of a module with ``replica_axis``, one row for any other.
+        began: step of the first choice; -1 before.
+
+    Raises:
+        ValueError: the module has no weight matrix and no filter.
+    """
+
+    kept: Bool[Tensor, "replica unit"]
+    ratio: Float[Tensor, "replica"]
+    began: Int[Tensor, "replica"]
+
+    def __init__(self, config: MagnitudePruning, module: nn.Module) -> None:
+        super().__init__()
+        self.granularity, self.gradient = config.granularity, config.gradient
+        self.every, self.start = config.every, config.start
+        self._stacked = bool(getattr(module, "replica_axis", False))
+        magnitudes = self._magnitudes(module)
+        if not magnitudes:
+            raise ValueError(f"{type(module).__name__} has no weight matrix and no filter to prune")
+        replicas, device = len(magnitudes[0]), magnitudes[0].device
+        units = sum(each.shape[1] for each in magnitudes)
+        self.register_buffer("kept", torch.ones(replicas, units, dtype=torch.bool, device=device))
+        self.register_buffer("ratio", torch.full((replicas,), config.ratio, dtype=torch.float64, device=device))
+        self.register_buffer("began", torch.full((replicas,), -1, dtype=torch.int64, device=device))
+
+    def _weights(self, module: nn.Module) -> Iterator[tuple[str, Float[Tensor, "replica unit entry"]]]:
+        """Weight matrices and filters by their names, whether or not ``module`` has a replica axis."""
+        for name, parameter in module.named_parameters():
+            weight = parameter if self._stacked else parameter[None]
+            if weight.ndim >= 3:
+                yield name, weight.flatten(2)
+
+    def _magnitudes(self, module: nn.Module) -> list[Float[Tensor, "replica unit"]]:
+        if self.granularity == "neuron":
+            return [weight.detach().norm(dim=-1) for _, weight in self._weights(module)]
+        return [weight.detach().abs().flatten(1) for _, weight in self._weights(module)]
+
+    @torch.no_grad()
+    def choose(self, module: nn.Module, step: int = 0) -> None:
+        """Keep all but the smallest: the share ``ratio`` of each layer's neurons, or of all entries."""
+        magnitudes = self._magnitudes(module)
+        ranked_together = magnitudes if self.granularity == "neuron" else [torch.cat(magnitudes, 1)]
+        self.kept.copy_(torch.cat([_all_but_smallest(each, self.ratio) for each in ranked_together], 1))
+        self.began.masked_fill_(self.began < 0, step)
+
+    def pruned_parameters(self, module: nn.Module) -> dict[str, Tensor]:
+        """The parameters of ``module`` that are pruned, with zeros in place of what is not kept.
+
+        By "straight-through", what is done to them in the backward pass is done to the parameters as if nothing were
+        hidden.
+        """
+        parameters, pruned, first = dict(module.named_parameters()), {}, 0
+        for name, weight in self._weights(module):
+            units = weight.shape[:2] if self.granularity == "neuron" else weight.shape
+            last = first + units[1:].numel()
+            kept = self.kept[:, first:last].reshape(units)
+            pruned[name] = self._hide(parameters[name], kept)
+            bias = name.removesuffix("weight") + "bias"
+            if self.granularity == "neuron" and bias in parameters:  # or a neuron without weights would give it out
+                pruned[bias] = self._hide(parameters[bias], kept)
+            first = last
+        return pruned
+
+    def _hide(self, parameter: Tensor, kept: Bool[Tensor, "replica unit *entry"]) -> Tensor:
+        kept = kept if self._stacked else kept[0]
+        if self.granularity == "entry":
+            kept = kept.reshape(parameter.shape)
+        else:
+            kept = kept.reshape(*kept.shape, *[1] * (parameter.ndim - kept.ndim))
+        if self.gradient == "straight-through":
+            return parameter + (parameter * kept - parameter).detach()
+        return parameter * kept
+
+    def forward(self, experiment: Any, step: int) -> None:
+        """Choose anew, if it is time."""
+        if step >= self.start and (step - self.start) % self.every == 0:
+            self.choose(experiment.learner, step)
+
+    def seen(self, learner: nn.Module) -> nn.Module:
+        """The learner as the objective sees it: itself until the first choice, then pruned."""
+        return learner if bool((self.began < 0).all()) else Pruner(self, learner)
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """The step of the first choice; -1 before."""
+        return {"pruning_began": self.began}
+
+
+class Pruner(nn.Module):
+    """A module with pruned weights: call it where the module was called.
+
+    Its state is the mask's; the module's own parameters are not registered a second time.
+    """
+
+    def __init__(self, mask: PruningMask, module: nn.Module) -> None:
+        super().__init__()
+        self.mask = mask
+        self._module = (module,)  # in a tuple, torch does not register it
+
+    def update(self) -> None:
+        """Choose anew by the weights as they are now."""
+        self.mask.choose(*self._module)
+
+    def forward(self, x: Tensor) -> Tensor | Masked:
+        """What the module gives without its pruned weights; by "theory", a `Masked` pair."""
+        (module,) = self._module
+        if self.mask.gradient == "straight-through":
+            return functional_call(module, self.mask.pruned_parameters(module), x)
+        with torch.no_grad():
+            pruned = functional_call(module, self.mask.pruned_parameters(module), x)
+        return Masked(pruned, module(x))
+
+
+def _all_but_smallest(
+    magnitudes: Float[Tensor, "replica unit"], ratio: Float[Tensor, "replica"]
+) -> Bool[Tensor, "replica unit"]:
+    """All but the ``ratio * unit`` smallest of each row, rounded to whole units; of equal ones the first go."""
+    units = magnitudes.shape[1]
+    order = magnitudes.argsort(dim=1, stable=True)
+    large = torch.arange(units, device=order.device) >= (ratio * units).round()[:, None]
+    return torch.zeros_like(large).scatter_(1, order, large)

@@ -1,0 +1,280 @@
+"""Forward magnitude pruning: which weights go, what the loss then sees, and who learns."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from toys import experiment
+
+from featscope.losses import Masked, paired, products
+from featscope.models import AlexNet, SymmetricReLUNetwork
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.training import SGD, Experiment, MagnitudePruning
+from featscope.training.pruning import PruningMask
+from featscope.training.stack import stack
+
+REPLICAS, NEURONS, INPUT, PAIRS = 3, 6, 5, 7
+THRESHOLD, TAU = 0.3, 0.7
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def network() -> SymmetricReLUNetwork:
+    learner = SymmetricReLUNetwork(draw(REPLICAS, NEURONS, INPUT))
+    learner.bias.fill_(THRESHOLD)
+    return learner
+
+
+def kept_of(config: MagnitudePruning, module: nn.Module) -> torch.Tensor:
+    return config.on(module).mask.kept
+
+
+def info_nce(anchor, keys) -> torch.Tensor:
+    return (products(anchor, keys).div(TAU).logsumexp(-1) - paired(anchor, keys) / TAU).mean(-1)
+
+
+def brelu(u: np.ndarray) -> np.ndarray:
+    return np.sign(u) * np.maximum(np.abs(u) - THRESHOLD, 0)
+
+
+# --- which weights go -----------------------------------------------------------------------------------------------
+
+
+def test_each_replica_loses_its_own_smallest_neurons():
+    learner = network()
+    kept = kept_of(MagnitudePruning(1 / 3), learner)
+    for replica, weight in enumerate(learner.weight.detach().numpy()):
+        smallest = np.argsort(np.sqrt((weight**2).sum(1)))[:2]
+        assert set(np.flatnonzero(~kept[replica].numpy())) == set(smallest)
+    assert not torch.equal(kept[0], kept[1])
+
+
+def test_an_ordinary_network_loses_its_smallest_entries_wherever_they_are_but_no_bias_and_no_norm():
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(16, 2))
+    with torch.no_grad():
+        for bias in (module[0].bias, module[3].bias, module[1].bias):
+            bias.zero_()
+    pruner = MagnitudePruning(0.25, "entry", "straight-through").on(module)
+    found = pruner.mask.pruned_parameters(module)
+    assert set(found) == {"0.weight", "3.weight"}
+    every = torch.cat([p.detach().flatten() for n, p in module.named_parameters() if n in found]).abs()
+    limit = every.sort().values[round(0.25 * len(every))]
+    for name, pruned in found.items():
+        weight = module.get_parameter(name).detach()
+        assert torch.equal(pruned.detach(), torch.where(weight.abs() >= limit, weight, 0))
+    assert int((~pruner.mask.kept).sum()) == round(0.25 * len(every))
+
+
+def test_filters_are_neurons_and_take_their_bias_with_them():
+    module = nn.Conv2d(2, 4, 3)
+    with torch.no_grad():
+        module.weight[2] *= 0.01
+    x = torch.rand(5, 2, 6, 6)
+    pruned = MagnitudePruning(0.25).on(module)(x).pruned
+    others = [0, 1, 3]
+    assert (pruned[:, 2] == 0).all()
+    assert torch.allclose(pruned[:, others], module(x).detach()[:, others])
+
+
+def test_replicas_may_have_ratios_of_their_own():
+    learner = network()
+    mask = PruningMask(MagnitudePruning(0.0), learner)
+    mask.ratio.copy_(torch.tensor([0.0, 0.5, 0.3]))  # 0.3 of 6 neurons are rounded to 2
+    mask.choose(learner)
+    assert (~mask.kept).sum(1).tolist() == [0, 3, 2]
+
+
+def test_among_equal_magnitudes_the_share_is_kept():
+    learner = SymmetricReLUNetwork(torch.ones(2, 8, 3))
+    for granularity in ("neuron", "entry"):
+        kept = kept_of(MagnitudePruning(0.25, granularity), learner)
+        assert kept.float().mean(1).tolist() == [0.75, 0.75]
+
+
+# --- what the loss sees, and who learns -------------------------------------------------------------------------------
+
+
+def test_theory_s_gradient_is_that_of_algorithm_1():
+    """Softmax of the pruned network's similarities, activations and derivatives of the whole one (P (5), (21))."""
+    learner = network()
+    pruner = MagnitudePruning(1 / 3).on(learner)
+    x, y = draw(REPLICAS, PAIRS, INPUT, seed=1), draw(REPLICAS, PAIRS, INPUT, seed=2)
+    anchor, keys = pruner(x), pruner(y)
+    assert isinstance(anchor, Masked)
+    info_nce(anchor, keys).sum().backward()
+    for r in range(REPLICAS):
+        w, xs, ys = learner.weight[r].detach().numpy(), x[r].numpy(), y[r].numpy()
+        norms = np.sqrt((w**2).sum(1))
+        mask = (norms >= np.sort(norms)[2]).astype(float)
+        expected, loss = np.zeros_like(w), 0.0
+        for k in range(PAIRS):
+            logits = [np.dot(mask * brelu(w @ xs[k]), mask * brelu(w @ ys[s])) / TAU for s in range(PAIRS)]
+            p = np.exp(logits) / np.exp(logits).sum()
+            loss -= np.log(p[k]) / PAIRS
+            for i in range(NEURONS):
+                pull = sum((p[s] - (s == k)) * brelu(w[i] @ ys[s]) for s in range(PAIRS))
+                expected[i] += pull * (abs(w[i] @ xs[k]) >= THRESHOLD) * xs[k] / PAIRS / TAU
+        assert np.allclose(learner.weight.grad[r].numpy(), expected)
+        assert info_nce(anchor, keys)[r].item() == pytest.approx(loss)
+        assert (np.abs(expected[mask == 0]).max(1) > 0).all()  # the pruned ones learn
+
+
+def test_straight_through_leaves_pruned_neurons_without_any_gradient():
+    """Trap of taking "gradients of the pruned model for all parameters" at its word: pruned neurons only decay."""
+    learner = network()
+    pruner = MagnitudePruning(1 / 3, gradient="straight-through").on(learner)
+    x, y = draw(REPLICAS, PAIRS, INPUT, seed=1), draw(REPLICAS, PAIRS, INPUT, seed=2)
+    info_nce(pruner(x), pruner(y)).sum().backward()
+    pruned = ~pruner.mask.kept
+    assert (learner.weight.grad[pruned] == 0).all()
+    assert (learner.weight.grad[~pruned].abs().amax(-1) > 0).all()
+
+
+def test_straight_through_gives_all_entries_the_gradient_at_the_pruned_weights():
+    module = nn.Sequential(nn.Linear(5, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False)).double()
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(module)
+    x, target = draw(7, 5, seed=1), draw(7, 2, seed=2)
+    (pruner(x) - target).square().sum().backward()
+    first, second = (module[i].weight.detach().numpy() for i in (0, 2))
+    limit = np.sort(np.abs(np.concatenate([first.ravel(), second.ravel()])))[14]
+    w1, w2 = first * (np.abs(first) >= limit), second * (np.abs(second) >= limit)
+    gradient1, gradient2 = np.zeros_like(w1), np.zeros_like(w2)
+    for sample, wanted in zip(x.numpy(), target.numpy(), strict=True):
+        hidden = np.maximum(w1 @ sample, 0)
+        error = 2 * (w2 @ hidden - wanted)
+        gradient2 += np.outer(error, hidden)
+        gradient1 += np.outer((w2.T @ error) * (hidden > 0), sample)
+    assert np.allclose(module[2].weight.grad.numpy(), gradient2)
+    assert np.allclose(module[0].weight.grad.numpy(), gradient1)
+    assert (gradient1[w1 == 0] != 0).any()
+
+
+def test_in_an_ordinary_loop_all_weights_are_trained_and_registered_once():
+    encoder = AlexNet(width=2).build(Streams(0, [0]).at("learner"))
+    before = [p.detach().clone() for p in encoder.parameters()]
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(encoder)
+    assert set(pruner.state_dict()) == {"mask.kept", "mask.ratio", "mask.began"}
+    assert not list(pruner.parameters())
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    pruner(torch.rand(4, 3, 32, 32)).square().sum().backward()
+    optimizer.step()
+    kept = pruner.mask.kept.clone()
+    pruner.update()
+    assert not torch.equal(kept, pruner.mask.kept)
+    assert all(not torch.equal(p, b) for p, b in zip(encoder.parameters(), before, strict=True))
+
+
+def test_nothing_to_prune_is_said():
+    with pytest.raises(ValueError, match="LayerNorm has no weight matrix"):
+        MagnitudePruning(0.5).on(nn.LayerNorm(3))
+
+
+# --- as a rule of an experiment ---------------------------------------------------------------------------------------
+
+
+class Pairs(nn.Module):
+    """Pairs with independent noise."""
+
+    def __init__(self, replicas: int) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.ones(replicas, 1, 1))
+
+    def pairs(self, draws):
+        x = draws.normal(PAIRS, INPUT) * self.scale
+        return x, x + 0.1 * draws.normal(PAIRS, INPUT)
+
+
+def contrast(learner, source, draws):
+    x, y = source.pairs(draws)
+    return info_nce(learner(x), learner(y))
+
+
+def trained(config: MagnitudePruning, steps: int, replicas=range(2)) -> Experiment:
+    streams = Streams(0, replicas)
+    learner = SymmetricReLUNetwork(0.5 * streams.at("learner").normal(NEURONS, INPUT))
+    e = Experiment(Pairs(len(replicas)), learner, contrast, SGD(0.05, 0.0), [config], streams)
+    for step in range(steps):
+        e.advance(step)
+    return e
+
+
+def test_the_objective_sees_the_pruned_network_and_probes_the_whole_one():
+    e = trained(MagnitudePruning(0.5), 0)
+    seen = e.seen()
+    assert (seen(torch.ones(2, 1, INPUT)).pruned == 0).sum(-1).tolist() == [[3], [3]]
+    assert (e.learner(torch.ones(2, 1, INPUT)) != 0).all()
+    draws = e.streams.at("batch", 0)
+    assert torch.equal(e.loss(e.streams.at("batch", 0)), contrast(seen, e.source, draws))
+
+
+def test_pruning_nothing_changes_nothing():
+    for gradient in ("theory", "straight-through"):
+        pruned, plain = (
+            trained(config, 5).learner.weight
+            for config in (MagnitudePruning(0.0, gradient=gradient), MagnitudePruning(0.5, start=9))
+        )
+        assert torch.allclose(pruned, plain, atol=1e-6)
+
+
+def test_start_and_every():
+    e = trained(MagnitudePruning(0.5, start=3, every=2), 2)
+    assert e.seen() is e.learner
+    (rule,) = e.rules
+    assert rule.kept.all()
+    assert e.events()["pruning_began"].tolist() == [-1, -1]
+    kept = []
+    for step in range(2, 7):
+        e.advance(step)
+        with torch.no_grad():
+            e.learner.weight.copy_(draw(2, NEURONS, INPUT, seed=step))  # so that each choice is another one
+        kept.append(rule.kept.clone())
+    changes = [not torch.equal(a, b) for a, b in pairwise(kept)]
+    assert changes == [False, True, False, True]  # chosen after steps 3, 5, 7
+    assert e.events()["pruning_began"].tolist() == [3, 3]
+    assert e.seen() is not e.learner
+
+
+def test_a_checkpoint_holds_the_mask_and_training_goes_on_as_if_never_interrupted():
+    config = MagnitudePruning(0.5, every=4)
+    whole, half, resumed = trained(config, 7), trained(config, 3), trained(config, 0)
+    assert {name for name in half.state_dict() if name.startswith("rules")} == {
+        "rules.0.kept",
+        "rules.0.ratio",
+        "rules.0.began",
+    }
+    assert [name for name in half.state_dict() if "learner" in name] == ["learner.weight", "learner.bias"]
+    resumed.load_state_dict(half.state_dict())
+    for step in range(3, 7):
+        resumed.advance(step)
+    assert torch.equal(resumed.learner.weight, whole.learner.weight)
+    assert torch.equal(resumed.rules[0].kept, whole.rules[0].kept)
+
+
+def test_ratios_are_stacked_like_other_numbers_of_a_sweep():
+    ratios = (0.0, 0.25, 0.5)
+    alone = [trained(MagnitudePruning(ratio), 4) for ratio in ratios]
+    parts = [trained(MagnitudePruning(ratio), 0) for ratio in ratios]
+    whole = stack(parts)
+    for step in range(4):
+        whole.advance(step)
+    for part, single in zip(parts, alone, strict=True):
+        assert torch.allclose(part.learner.weight, single.learner.weight, atol=1e-6)
+        assert torch.equal(part.rules[0].kept, single.rules[0].kept)
+    assert not torch.allclose(parts[0].learner.weight, parts[2].learner.weight, atol=1e-4)
+
+
+def test_rules_without_seen_leave_the_learner_alone():
+    e = experiment()
+    assert e.seen() is e.learner
+
+
+@pytest.mark.parametrize("options", [{"ratio": 1.0}, {"ratio": -0.1}, {"every": 0}, {"start": -1}])
+def test_wrong_options_are_refused(options):
+    (field,) = options
+    with pytest.raises(ConfigError, match=f"MagnitudePruning.{field} = .* is out of range"):
+        MagnitudePruning(**options)
