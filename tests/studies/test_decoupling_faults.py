@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from featscope.data import SparseCoding
-from featscope.losses import InfoNCE, info_nce
+from featscope.losses import InfoNCE, similarity
 from featscope.models import SymmetricReLU
 from featscope.models.symmetric_relu import _SoftThreshold as Activation
 from featscope.streams import Streams
@@ -80,7 +80,7 @@ def over_temperatures(line: Any) -> Fault:
 
 
 FAULTS = {
-    "no stop-gradient": on_start(info_nce, "stop_gradient", lambda keys: keys, "gradient-split"),
+    "no stop-gradient": on_start(similarity, "stop_gradient", lambda keys: keys, "gradient-split"),
     "masks not complementary": on_start(RandomMask, "__call__", independent_masks, "mask-cancels-noise"),
     "activation not odd": on_start(Activation, "forward", staticmethod(one_sided), "dense-decoupling"),
     "negatives pull instead of push": on_start(

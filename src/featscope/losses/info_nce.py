@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from featscope.losses.similarity import Masked, Representations, paired, products
 from featscope.options import require
 
 
@@ -15,7 +16,8 @@ from featscope.options import require
 class InfoNCE:
     """-τ log( e^{<f⁺, f⁺⁺>/τ} / (e^{<f⁺, f⁺⁺>/τ} + Σ_s e^{<f⁺, f_s>/τ}) ), averaged over anchors.
 
-    Similarities are inner products of unnormalised representations. Gradients flow through the anchors only.
+    Similarities are inner products of unnormalised representations; a batch is ``[*replica, batch, neuron]``, or a
+    `Masked` pair of a pruned network. Gradients flow through the anchors only.
 
     Attributes:
         temperature: τ.
@@ -31,34 +33,29 @@ class InfoNCE:
 
     def __call__(
         self,
-        anchor: Float[Tensor, "*replica anchor neuron"],
-        positive: Float[Tensor, "*replica anchor neuron"],
-        negatives: Float[Tensor, "*replica negative neuron"],
+        anchor: Representations,
+        positive: Representations,
+        negatives: Float[Tensor, "*replica negative neuron"] | Masked,
     ) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats (times τ), with a set of negatives for all anchors."""
-        anchor = anchor / self.temperature
-        own = (anchor * stop_gradient(positive)).sum(-1)
-        others = _LogSumExp.apply(anchor @ stop_gradient(negatives).mT)
+        anchor = self._over_temperature(anchor)
+        own, others = paired(anchor, positive), _LogSumExp.apply(products(anchor, negatives))
         return self._factor * (torch.logaddexp(own, others) - own).mean(-1)
 
-    def in_batch(
-        self,
-        anchor: Float[Tensor, "*replica pair neuron"],
-        positive: Float[Tensor, "*replica pair neuron"],
-    ) -> Float[Tensor, "*replica"]:
+    def in_batch(self, anchor: Representations, positive: Representations) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives."""
-        anchor, positive = anchor / self.temperature, stop_gradient(positive)
-        own = (anchor * positive).sum(-1)
-        return self._factor * (_LogSumExp.apply(anchor @ positive.mT) - own).mean(-1)
+        anchor = self._over_temperature(anchor)
+        own, all_keys = paired(anchor, positive), _LogSumExp.apply(products(anchor, positive))
+        return self._factor * (all_keys - own).mean(-1)
+
+    def _over_temperature(self, anchor: Representations) -> Representations:
+        if isinstance(anchor, Masked):
+            return Masked(anchor.pruned / self.temperature, anchor.dense / self.temperature)
+        return anchor / self.temperature
 
     @property
     def _factor(self) -> float:
         return self.temperature if self.scale == "tau" else 1.0
-
-
-def stop_gradient(keys: Tensor) -> Tensor:
-    """StopGrad: the keys as constants."""
-    return keys.detach()
 
 
 class _LogSumExp(torch.autograd.Function):

@@ -24,7 +24,14 @@ class Masked(NamedTuple):
 Representations = Float[Tensor, "*replica batch neuron"] | Masked
 
 
-def products(anchor: Representations, keys: Representations) -> Float[Tensor, "*replica anchor key"]:
+def stop_gradient(keys: Tensor) -> Tensor:
+    """StopGrad: the keys as constants."""
+    return keys.detach()
+
+
+def products(
+    anchor: Representations, keys: Float[Tensor, "*replica key neuron"] | Masked
+) -> Float[Tensor, "*replica batch key"]:
     """Inner product of each anchor with each key; gradients flow through the anchors only.
 
     Of `Masked` representations the values are those of the pruned network and the gradients those of the whole one:
@@ -33,18 +40,18 @@ def products(anchor: Representations, keys: Representations) -> Float[Tensor, "*
     if isinstance(anchor, Masked) or isinstance(keys, Masked):
         (pruned, dense), (pruned_keys, dense_keys) = _masked(anchor), _masked(keys)
         return _of_value(products(dense, dense_keys), products(pruned, pruned_keys))
-    return anchor @ keys.detach().mT
+    return anchor @ stop_gradient(keys).mT
 
 
-def paired(anchor: Representations, positive: Representations) -> Float[Tensor, "*replica anchor"]:
+def paired(anchor: Representations, positive: Representations) -> Float[Tensor, "*replica batch"]:
     """Inner product of each anchor with its own positive; values and gradients as in `products`."""
     if isinstance(anchor, Masked) or isinstance(positive, Masked):
         (pruned, dense), (pruned_positive, dense_positive) = _masked(anchor), _masked(positive)
         return _of_value(paired(dense, dense_positive), paired(pruned, pruned_positive))
-    return (anchor * positive.detach()).sum(-1)
+    return (anchor * stop_gradient(positive)).sum(-1)
 
 
-def _masked(representations: Representations) -> Masked:
+def _masked(representations: Tensor | Masked) -> Masked:
     if isinstance(representations, Masked):
         return representations
     return Masked(representations.detach(), representations)  # of a network that nothing was pruned from
