@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from featscope.models import AlexNet, ProjectionHead, WideResNet, activations
+from featscope.models import AlexNet, ProjectionHead, ResNet18, WideResNet, activations
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
-CONFIGS = [AlexNet(width=4), WideResNet(depth=10, widen=1)]
+CONFIGS = [AlexNet(width=4), ResNet18(width=4), WideResNet(depth=10, widen=1)]
 
 
 def build(config, replica: int = 0):
@@ -60,6 +60,14 @@ def test_depth_counts_convolutions():
     assert len(kernels) == 13  # 6 n + 1 with n = 2; the shortcuts' 1 x 1 convolutions make up the depth
 
 
+def test_resnet18_has_the_original_s_weights_but_for_the_stem_and_the_classifier(images):
+    """11,689,512 of ImageNet's network, less 513,000 of its classifier, and 3 x 3 in place of 7 x 7 in the stem."""
+    network = build(ResNet18())
+    assert sum(p.numel() for p in network.parameters()) == 11_689_512 - 513_000 - 64 * 3 * (49 - 9)
+    assert [m.shape[-1] for m in activations(network, network.layers, images[:1]).values()] == [32, 32, 16, 8, 4]
+    assert network.features == 512
+
+
 def test_activations_leaves_no_hook_and_works_on_any_module(images):
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5), nn.ReLU())
     read = activations(network, ["1", ""], images)
@@ -78,6 +86,7 @@ def test_head():
     "wrong",
     [
         lambda: AlexNet(width=0),
+        lambda: ResNet18(width=0),
         lambda: WideResNet(depth=12),
         lambda: WideResNet(widen=0),
         lambda: ProjectionHead(hidden=0),

@@ -1,7 +1,7 @@
 """Learners, encoders, projection and prediction heads."""
 
 from featscope.models.activations import activations
-from featscope.models.encoders import AlexNet, Encoder, WideResNet
+from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
 from featscope.models.heads import ProjectionHead
 from featscope.models.symmetric_relu import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
@@ -10,6 +10,7 @@ __all__ = [
     "AlexNet",
     "Encoder",
     "ProjectionHead",
+    "ResNet18",
     "SymmetricReLU",
     "SymmetricReLUNetwork",
     "TokenMLP",

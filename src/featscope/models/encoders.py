@@ -1,11 +1,11 @@
 """Convolutional encoders for small images: plain PyTorch modules on ``[batch, channel, height, width]``.
 
-Neither normalises over the batch. Batch statistics would let one image's features depend on the others in its
+None normalises over the batch. Batch statistics would let one image's features depend on the others in its
 batch: contrastive training can use that to recognise pairs, firing densities would depend on the company, and
 measuring would move the running averages. AlexNet has no normalisation at all, so its neurons can fall silent
-or fire always, which is what is measured; the Wide-ResNet normalises within each image (GroupNorm).
+or fire always, which is what is measured; the ResNets normalise within each image (GroupNorm).
 
-Both say in ``layers`` which submodules are their layers' ReLUs, lowest first; `activations` reads them.
+All say in ``layers`` which submodules are their layers' ReLUs, lowest first; `activations` reads them.
 """
 
 from collections import OrderedDict
@@ -95,6 +95,37 @@ class WideResNet:
         return initialise(Encoder(body, inside, layers, "body.conv1"), draws)
 
 
+@dataclass(frozen=True)
+class ResNet18:
+    """ResNet-18 (He et al. 2016) for 32 x 32 pixels, with GroupNorm in place of BatchNorm.
+
+    As is usual at this size, the stem is a 3 x 3 convolution with stride 1 and no pooling follows it (Chen et al.
+    2020, Appendix B.9). Its layers, for what is measured a layer, are the stem's ReLU and the last ReLU of each of the
+    four groups of blocks.
+
+    Attributes:
+        width: channels of the stem; the groups have 1, 2, 4 and 8 times as many. The original is 64 wide.
+    """
+
+    width: int = 64
+
+    def __post_init__(self) -> None:
+        require(self, "width", self.width >= 1, ">= 1")
+
+    def build(self, draws: Draws) -> "Encoder":
+        """A network with He-normal weights and zero biases."""
+        stem = OrderedDict(conv1=nn.Conv2d(3, self.width, 3, padding=1, bias=False), norm=_norm(self.width))
+        body = nn.Sequential(stem | {"relu": nn.ReLU()})
+        inside = self.width
+        for group in range(4):
+            outside = self.width * 2**group
+            for block, stride in enumerate((1 if group == 0 else 2, 1)):
+                body.add_module(f"block{group + 1}_{block}", _BasicBlock(inside, outside, stride))
+                inside = outside
+        layers = ("body.relu", *(f"body.block{group}_1.relu2" for group in (1, 2, 3, 4)))
+        return initialise(Encoder(body, inside, layers, "body.conv1"), draws)
+
+
 class Encoder(nn.Module):
     """A convolutional body, its output averaged over the image.
 
@@ -137,6 +168,24 @@ class _Block(nn.Module):
         entry = self.relu1(self.norm1(x))
         kept = x if self.shortcut is None else self.shortcut(entry)
         return kept + self.conv2(self.relu2(self.norm2(self.conv1(entry))))
+
+
+class _BasicBlock(nn.Module):
+    """Two 3 x 3 convolutions, each before a norm; the input is added before the last ReLU."""
+
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False)
+        self.norm1, self.relu1 = _norm(outside), nn.ReLU()
+        self.conv2 = nn.Conv2d(outside, outside, 3, padding=1, bias=False)
+        self.norm2, self.relu2 = _norm(outside), nn.ReLU()
+        self.shortcut: nn.Module = nn.Identity()
+        if inside != outside or stride != 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), _norm(outside))
+
+    def forward(self, x: Tensor) -> Tensor:
+        changed = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(x)))))
+        return self.relu2(self.shortcut(x) + changed)
 
 
 def _norm(channels: int) -> nn.GroupNorm:
