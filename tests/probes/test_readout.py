@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from featscope.probes.readout import knn_accuracy, linear_probe, regression_score, silhouette, tsne
+from featscope.probes.readout import (
+    accuracy_by_class,
+    knn_accuracy,
+    linear_probe,
+    linear_probe_labels,
+    regression_score,
+    silhouette,
+    tsne,
+)
 
 
 def clusters(count: int, spread: float, seed: int):
@@ -24,6 +32,16 @@ def test_scale_of_features_does_not_matter(accuracy):
     scale = torch.tensor([1e-3, 1, 1e3, 1, 1, 10])
     (a, y), (b, z) = clusters(150, 0.5, 0), clusters(90, 0.5, 1)
     assert accuracy(a * scale, y, b * scale, z) == pytest.approx(accuracy(a, y, b, z), abs=0.02)
+
+
+def test_accuracy_by_class():
+    named, labels = torch.tensor([0, 0, 1, 2, 2, 1, 2]), torch.tensor([0, 0, 0, 2, 2, 2, 2])
+    by_class = accuracy_by_class(named, labels, 3)
+    assert by_class[[0, 2]].tolist() == [2 / 3, 3 / 4]
+    assert by_class[1].isnan()
+    (a, y), (b, z) = clusters(150, 0.5, 0), clusters(90, 0.5, 1)
+    mean = accuracy_by_class(linear_probe_labels(a, y, b), z, 3).mean()
+    assert mean == pytest.approx(linear_probe(a, y, b, z))
 
 
 def test_silhouette_tells_clusters_from_a_cloud():

@@ -1,6 +1,7 @@
 """Distributions whose true features are known, and real data sets behind the same face."""
 
 from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
+from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
 from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
 from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, TokenPairs
@@ -11,12 +12,15 @@ __all__ = [
     "ImageSet",
     "ImageSource",
     "Images",
+    "LongTailedImages",
+    "LongTailedSource",
     "SparseCoding",
     "SparseCodingSource",
     "SparseSample",
     "SparseTokens",
     "SparseTokensSource",
     "TokenPairs",
+    "class_sizes",
     "draw_shapes",
     "linear_task",
 ]

@@ -1,7 +1,8 @@
-"""Data sets of encoded images (PNG, JPEG) in the Hub's parquet layout, from the Hub or a folder."""
+"""Data sets of encoded images (PNG, JPEG): in the Hub's parquet layout, from the Hub or a folder; or in a list."""
 
 import io
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,47 +28,72 @@ class EncodedImages:
 
     Args:
         source: where it came from, for messages.
-        table: has a column of images as the Hub writes them (a struct with ``bytes``), and one of class
-            indices.
-
-    Attributes:
         labels: class of each image.
-        class_names: from the Hub's metadata in the table; "class 0" and so on where a copy has lost them.
-
-    Raises:
-        ConfigError: a column is missing or of another type.
+        class_names: name of each class.
+        encoded: the bytes of an image (PNG, JPEG) by its index.
+        side: images are scaled to this height or width, whichever is smaller, and the centre is kept; 0 for images
+            as they are, which must then be of one size.
     """
 
-    labels: Int[Tensor, " image"]
-    class_names: tuple[str, ...]
+    def __init__(
+        self,
+        source: str,
+        labels: Int[Tensor, " image"],
+        class_names: tuple[str, ...],
+        encoded: Callable[[int], bytes],
+        side: int = 0,
+    ) -> None:
+        self.labels, self.class_names = labels, class_names
+        self._source, self._encoded, self._side = source, encoded, side
+        self._decoded: Tensor | None = None
+        self._known = torch.zeros(len(labels), dtype=torch.bool)
+        self._decoding = threading.Lock()
 
-    def __init__(self, source: str, table: "pa.Table") -> None:
+    @classmethod
+    def from_table(cls, source: str, table: "pa.Table", side: int = 0) -> "EncodedImages":
+        """The images of a table in the Hub's layout.
+
+        Args:
+            source: where it came from, for messages.
+            table: has a column of images as the Hub writes them (a struct with ``bytes``), and one of class indices.
+            side: see the class.
+
+        Raises:
+            ConfigError: a column is missing or of another type.
+        """
         import pyarrow as pa
 
-        self._source = source
-        images = self._column(table, _IMAGE_COLUMNS)
+        images = table.column(_column(source, table, _IMAGE_COLUMNS))
         if not pa.types.is_struct(images.type) or images.type.get_field_index("bytes") < 0:
             raise _error(
                 source,
                 "an image column of encoded bytes, as the Hub writes it",
                 f"Its type is {images.type}.",
             )
-        self._encoded = images.combine_chunks().field("bytes")
-        labels = self._column(table, _LABEL_COLUMNS)
-        if not pa.types.is_integer(labels.type):
-            raise _error(source, "a label column of whole numbers", f"Its type is {labels.type}.")
-        self.labels = torch.from_numpy(labels.to_numpy().astype(np.int64))
-        self.class_names = _class_names(table, int(self.labels.max()) + 1)
-        self._decoded: Tensor | None = None
-        self._known = torch.zeros(len(self.labels), dtype=torch.bool)
-        self._decoding = threading.Lock()
+        name = _column(source, table, _LABEL_COLUMNS)
+        column = table.column(name)
+        if not pa.types.is_integer(column.type):
+            raise _error(source, "a label column of whole numbers", f"Its type is {column.type}.")
+        labels = torch.from_numpy(column.to_numpy().astype(np.int64))
+        encoded = images.combine_chunks().field("bytes")
+        class_names = _class_names(table, name, int(labels.max()) + 1)
+        return cls(source, labels, class_names, lambda i: encoded[i].as_py(), side)
 
-    def _column(self, table: "pa.Table", names: tuple[str, ...]) -> "pa.ChunkedArray":
-        for name in names:
-            if name in table.column_names:
-                return table.column(name)
-        found = ", ".join(table.column_names)
-        raise _error(self._source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column.")
+    @classmethod
+    def from_list(cls, source: str, file: Path, side: int = 0) -> "EncodedImages":
+        """The images that ``file`` lists in lines "path label", paths relative to its folder (ImageNet-LT).
+
+        Raises:
+            ConfigError: a line of another form.
+        """
+        lines = [line.rsplit(maxsplit=1) for line in file.read_text().splitlines() if line.strip()]
+        if wrong := [line for line in lines if len(line) != 2 or not line[1].isdecimal()]:
+            raise _error(source, f"lines 'path label' in {file.name}", f"One is {' '.join(wrong[0])!r}.")
+        if not lines:
+            raise _error(source, f"lines 'path label' in {file.name}", "It is empty.")
+        labels = torch.tensor([int(label) for _, label in lines])
+        class_names = _numbered(int(labels.max()) + 1)
+        return cls(source, labels, class_names, lambda i: (file.parent / lines[i][0]).read_bytes(), side)
 
     def pixels(self, index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen channel height width"]:
         """The images at ``index``.
@@ -93,19 +119,24 @@ class EncodedImages:
             return self._decoded[index]
 
     def _decode(self, i: int) -> UInt8[Tensor, "channel height width"]:
-        from PIL import Image
+        from PIL import Image, ImageOps
 
         try:
-            image = np.array(Image.open(io.BytesIO(self._encoded[i].as_py())).convert("RGB"))
+            opened = Image.open(io.BytesIO(self._encoded(i))).convert("RGB")
         except (OSError, TypeError) as error:
             raise _error(
                 self._source, "images that can be decoded", f"Image {i} cannot ({error}). Download it again."
             ) from None
-        return torch.from_numpy(image).permute(2, 0, 1)
+        if self._side and opened.size != (self._side, self._side):
+            opened = ImageOps.fit(opened, (self._side, self._side), Image.Resampling.BICUBIC)
+        return torch.from_numpy(np.array(opened)).permute(2, 0, 1)
 
 
-def open_split(source: str, split: str) -> EncodedImages:
-    """The split "train" or "test" of a folder (``source`` exists) or of a data set on the Hub.
+def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
+    """The split "train" or "test", say, of a folder (``source`` exists) or of a data set on the Hub.
+
+    A folder holds the Hub's parquet files of the split, or images and a list of the split's, such as
+    ``ImageNet_LT_train.txt``, with lines "path label". Images are brought to ``side`` pixels if it is not 0.
 
     One object is shared by all who ask, so that workers decode an image once.
 
@@ -114,11 +145,11 @@ def open_split(source: str, split: str) -> EncodedImages:
         MissingExtraError: the extra 'images' is not installed.
     """
     with _opening:
-        return _open(source, split)
+        return _open(source, split, side)
 
 
 @lru_cache(maxsize=4)
-def _open(source: str, split: str) -> EncodedImages:
+def _open(source: str, split: str, side: int) -> EncodedImages:
     try:
         import datasets  # noqa: F401
         import PIL.Image  # noqa: F401
@@ -126,12 +157,14 @@ def _open(source: str, split: str) -> EncodedImages:
     except ImportError:
         raise MissingExtraError(f"The image data {source!r}", "images") from None
     folder = Path(source).expanduser()
+    if lists := sorted(folder.glob(f"*{split}.txt")):
+        return EncodedImages.from_list(source, lists[0], side)
     if folder.exists():
-        return EncodedImages(source, _local_table(folder, split))
+        return EncodedImages.from_table(source, _local_table(folder, split), side)
     if source.startswith((".", "/", "~")) or source.count("/") > 1:
         allowed = "an existing folder, a data set of the Hub such as 'cifar10', or 'shapes'"
         raise _error(source, allowed, "There is no such folder.")
-    return EncodedImages(source, _hub_table(source, split))
+    return EncodedImages.from_table(source, _hub_table(source, split), side)
 
 
 def _local_table(folder: Path, split: str) -> "pa.Table":
@@ -144,7 +177,7 @@ def _local_table(folder: Path, split: str) -> "pa.Table":
         found = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else [folder.name]
         raise _error(
             str(folder),
-            f"a folder that holds {split}-*.parquet, as the Hub lays them out",
+            f"a folder that holds {split}-*.parquet, as the Hub lays them out, or a list *{split}.txt",
             f"Found {', '.join(found) or 'nothing'}. Download the data set's parquet files into it.",
         )
     try:
@@ -169,12 +202,22 @@ def _hub_table(source: str, split: str) -> "pa.Table":
         ) from error
 
 
-def _class_names(table: "pa.Table", classes: int) -> tuple[str, ...]:
+def _column(source: str, table: "pa.Table", names: tuple[str, ...]) -> str:
+    for name in names:
+        if name in table.column_names:
+            return name
+    found = ", ".join(table.column_names)
+    raise _error(source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column.")
+
+
+def _class_names(table: "pa.Table", column: str, classes: int) -> tuple[str, ...]:
     from datasets import ClassLabel, Features
 
-    for feature in Features.from_arrow_schema(table.schema).values():
-        if isinstance(feature, ClassLabel):
-            return tuple(feature.names)
+    feature = Features.from_arrow_schema(table.schema)[column]
+    return tuple(feature.names) if isinstance(feature, ClassLabel) else _numbered(classes)
+
+
+def _numbered(classes: int) -> tuple[str, ...]:
     return tuple(f"class {index}" for index in range(classes))
 
 

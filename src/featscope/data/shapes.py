@@ -51,18 +51,24 @@ _SHARPNESS = 12.0  # of a shape's edge: it fades over about a tenth of its radiu
 
 
 def draw_shapes(
-    count: int, draws: Draws
+    count: int, draws: Draws, labels: Int[Tensor, " count"] | None = None
 ) -> tuple[UInt8[Tensor, "count channel height width"], Int[Tensor, " count"], Int[Tensor, " count"]]:
     """``count`` images, one shape in each, for the one replica of ``draws``.
 
     Shape, colour, place, size (radius 8 to 12 pixels) and angle are independent. The background is a random
     colour that shades into another across the image. Pixel noise has a standard deviation of 0.03.
 
+    Args:
+        count: how many.
+        draws: random numbers.
+        labels: the shape of each image; at random if None.
+
     Returns:
         the images, the class of each (an index into `SHAPES`), its colour (an index into `COLOURS`).
     """
     u = draws.uniform(count, 14)[0]
-    labels = (u[:, 0] * len(SHAPES)).long()
+    if labels is None:
+        labels = (u[:, 0] * len(SHAPES)).long()
     colours = (u[:, 1] * len(COLOURS)).long()
     mask = _masks(labels, centre=0.35 * (2 * u[:, 2:4] - 1), radius=0.5 + 0.25 * u[:, 4], angle=2 * pi * u[:, 5])
     palette = _PALETTE.to(draws.device)

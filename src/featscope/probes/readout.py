@@ -33,13 +33,25 @@ def linear_probe(
         test, test_labels: what its accuracy is measured on.
         penalty: weight of ||v||²/2 against the sum of losses (1 / scikit-learn's C).
     """
+    named = linear_probe_labels(train, train_labels, test, penalty)
+    return float((named == test_labels.cpu()).double().mean())
+
+
+def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeatures, penalty: float = 1.0) -> TestLabels:
+    """The class that `linear_probe` names for each test sample."""
     fitted, measured = _standardised(train, test)
     model = LogisticRegression(C=1 / penalty, max_iter=200, tol=1e-3)
     with warnings.catch_warnings():
         # The iteration limit is early stopping of a probe, not a failure.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(fitted, train_labels.cpu().numpy())
-    return float(model.score(measured, test_labels.cpu().numpy()))
+    return torch.from_numpy(model.predict(measured))
+
+
+def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Float[Tensor, " class"]:
+    """Share of each class's samples that are named rightly; NaN for a class without samples."""
+    right = torch.bincount(labels[named == labels], minlength=classes)
+    return right.double() / torch.bincount(labels, minlength=classes)
 
 
 def knn_accuracy(

@@ -1,0 +1,157 @@
+"""Long-tailed selections of labelled images: few classes have most images, and most have few."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from featscope.data.encoded_images import EncodedImages, open_split
+from featscope.data.images import ImageSet, ImageSource
+from featscope.data.shapes import SHAPES, draw_shapes
+from featscope.options import ConfigError, require
+from featscope.streams import Draws
+
+
+def class_sizes(classes: int, largest: int, ratio: float) -> list[int]:
+    """The exponential profile n_k = ⌊n_max ρ^(-k/(C-1))⌋ of CIFAR10-LT and CIFAR100-LT (Cao et al. 2019).
+
+    Args:
+        classes: C, at least 2.
+        largest: images of the first class, n_max.
+        ratio: ρ, the first class's size over the last's.
+    """
+    # 5000 * 100**-1.0 is a hair below 50 on some machines.
+    return [int(largest * ratio ** (-k / (classes - 1)) + 1e-9) for k in range(classes)]
+
+
+class LongTailedSource(ImageSource):
+    """Long-tailed training images, with balanced ones to fit read-outs to and to measure on.
+
+    Attributes:
+        head_to_tail: classes by their number of images in the long tail, the largest first; the same for the balanced
+            control, where all are of one size.
+    """
+
+    _probe_pixels: Tensor
+    _probe_labels: Tensor
+
+    def __init__(
+        self,
+        train: ImageSet,
+        probe: ImageSet,
+        test: ImageSet,
+        class_names: tuple[str, ...],
+        head_to_tail: tuple[int, ...],
+    ) -> None:
+        super().__init__(train, test, class_names)
+        self.head_to_tail = head_to_tail
+        self.register_buffer("_probe_pixels", probe.pixels, persistent=False)
+        self.register_buffer("_probe_labels", probe.labels, persistent=False)
+
+    @property
+    def probe_set(self) -> ImageSet:
+        """Balanced images to fit read-outs to. Some may be among the training images, as in the papers."""
+        return ImageSet(self._probe_pixels, self._probe_labels)
+
+
+@dataclass(frozen=True)
+class LongTailedImages:
+    """A long-tailed training set, one random selection a replica, and balanced sets for the linear probe.
+
+    Attributes:
+        source: as for `Images`: "shapes", a folder, or a data set of the Hub, such as "cifar10" or "cifar100".
+        ratio: size of the largest class over that of the smallest, ρ. The classes are in the order of their labels,
+            the first is the largest. None where the training split is long-tailed as it is (ImageNet-LT); read-outs
+            are then fitted to the split "val".
+        largest: images of the largest class, n_max; 0 for as many as the smallest class of the split has.
+        balanced: whether the training images, as many in all, are spread evenly over the classes: the control.
+        probe: images of each class that read-outs are fitted to; 0 for as many as the smallest class has.
+        test: images of each class to measure on; 0 for as many as the smallest class has.
+        side: height and width that images are brought to, in pixels; 0 for images as they are.
+    """
+
+    source: str = "cifar10"
+    ratio: float | None = 100.0
+    largest: int = 0
+    balanced: bool = False
+    probe: int = 0
+    test: int = 0
+    side: int = 0
+
+    def __post_init__(self) -> None:
+        require(self, "source", self.source != "", "'shapes', a folder, or a data set of the Hub such as 'cifar10'")
+        require(self, "ratio", self.ratio is None or self.ratio >= 1, ">= 1, or None")
+        for name in ("largest", "probe", "test"):
+            least = 1 if self.source == "shapes" else 0
+            require(self, name, getattr(self, name) >= least, f">= {least}")
+        require(self, "side", self.side >= 0, ">= 0")
+        require(self, "ratio", self.source != "shapes" or self.ratio is not None, "a number for 'shapes'")
+
+    def build(self, draws: Draws) -> LongTailedSource:
+        """The images of the one replica of ``draws``. The balanced control shares what images it can.
+
+        Raises:
+            ConfigError: a class has too few images, or the data cannot be read.
+            MissingExtraError: the extra 'images' is not installed.
+        """
+        if draws.replicas != 1:
+            raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
+        if self.source == "shapes":
+            return self._shapes(draws)
+        train = open_split(self.source, "train", self.side)
+        fitted = train if self.ratio is not None else open_split(self.source, "val", self.side)
+        measured = open_split(self.source, "test", self.side)
+        classes = len(train.class_names)
+        available = torch.bincount(train.labels, minlength=classes).tolist()
+        tail = available if self.ratio is None else class_sizes(classes, self.largest or min(available), self.ratio)
+        return LongTailedSource(
+            self._choose(train, spread(sum(tail), classes) if self.balanced else tail, draws),
+            self._choose(fitted, _evenly(fitted, self.probe), draws),
+            self._choose(measured, _evenly(measured, self.test), draws),
+            train.class_names,
+            head_to_tail(tail),
+        )
+
+    def _choose(self, images: EncodedImages, sizes: list[int], draws: Draws) -> ImageSet:
+        shuffled = draws.choice(len(images.labels), len(images.labels))[0].cpu()
+        chosen = []
+        for label, size in enumerate(sizes):
+            of_class = shuffled[images.labels[shuffled] == label]
+            if size > len(of_class):
+                raise ConfigError(
+                    f"{self.source!r} has {len(of_class)} images of class {label} ({images.class_names[label]}), and "
+                    f"{size} are wanted: take fewer, or ratio None for a data set that is long-tailed as it is"
+                )
+            chosen.append(of_class[:size])
+        index = torch.cat(chosen)
+        return ImageSet(images.pixels(index).to(draws.device), images.labels[index].to(draws.device))
+
+    def _shapes(self, draws: Draws) -> LongTailedSource:
+        assert self.ratio is not None
+        tail = class_sizes(len(SHAPES), self.largest, self.ratio)
+        sizes = spread(sum(tail), len(SHAPES)) if self.balanced else tail
+        train, probe, test = (
+            ImageSet(*draw_shapes(sum(each), draws, _labels(each).to(draws.device)))
+            for each in (sizes, [self.probe] * len(SHAPES), [self.test] * len(SHAPES))
+        )
+        return LongTailedSource(train, probe, test, SHAPES, head_to_tail(tail))
+
+
+def spread(count: int, classes: int) -> list[int]:
+    """``count`` images over ``classes`` as evenly as they can be, the first classes getting what is left over."""
+    return [count // classes + (label < count % classes) for label in range(classes)]
+
+
+def head_to_tail(sizes: list[int]) -> tuple[int, ...]:
+    """Classes by their size, the largest first; of equal ones, the lower label."""
+    return tuple(sorted(range(len(sizes)), key=lambda label: -sizes[label]))
+
+
+def _evenly(images: EncodedImages, wanted: int) -> list[int]:
+    sizes = torch.bincount(images.labels)
+    return [wanted or int(sizes.min())] * len(sizes)
+
+
+def _labels(sizes: list[int]) -> Int[Tensor, " image"]:
+    return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
