@@ -51,7 +51,8 @@ def retrain(small, tmp_path) -> Retrain:
                 at_start, at_end = affordable(arm.at_start), affordable(arm.at_end)
                 arm = replace(arm, config=arm.config.shortened(steps), at_start=at_start, at_end=at_end)
                 shard = Shard(arm, range(REPLICAS), 0, "cpu")
-                new, old = shard.run(folder, lambda: False, lambda steps, status: None).data, small.runs[arm.name]
+                (new,) = shard.run(folder, lambda: False, lambda steps, status: None).data
+                old = small.runs[arm.name]
                 runs[arm.name] = new.assign({name: old[name] for name in old if name not in new})
         return {(claim.id, claim.arm): claim for claim in STUDY.claims(runs)}
 
