@@ -48,3 +48,11 @@ IMBALANCE = Entry(
     minutes=3.0,
     target="featscope.studies.imbalance:Imbalance",
 )
+
+PRUNING = Entry(
+    name="pruning",
+    source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, Algorithm 1 and Theorem 3.2",
+    summary="Hiding the smallest neurons from the loss: when it gives rare features their share, and when it does not.",
+    minutes=5.0,
+    target="featscope.studies.pruning:Pruning",
+)

@@ -6,7 +6,7 @@ from featscope.training.objectives import Contrastive, ContrastivePairs, Supervi
 from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.pruning import MagnitudePruning, Pruner
 from featscope.training.record import Measurement, Record
-from featscope.training.rules import BiasSchedule, FirstTime
+from featscope.training.rules import BiasSchedule, FirstTime, ProportionalBias
 
 __all__ = [
     "SGD",
@@ -18,6 +18,7 @@ __all__ = [
     "FirstTime",
     "MagnitudePruning",
     "Measurement",
+    "ProportionalBias",
     "Pruner",
     "Record",
     "Supervised",

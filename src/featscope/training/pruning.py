@@ -41,6 +41,9 @@ class MagnitudePruning:
             `InfoNCE` takes. "straight-through": the gradient at the pruned weights is given to all weights, through
             any head and loss. Straight-through does nothing for whole neurons: a hidden one does not fire, so its
             gradient is exactly zero and only decay is left.
+        score: how whole neurons are ranked. "norm": by ||w_i||, as in P. "direction": by Σ_k <w_k, ŵ_i>², the energy
+            that all neurons of a layer have along neuron i. Where several neurons hold a feature, that is the feature's
+            energy, and neurons of the weakest feature are hidden together; norms say nothing of how many there are.
         every: training steps from one choice of weights to the next.
         start: training steps before the first choice; Algorithm 1 begins at once, Theorem F.1 after convergence.
     """
@@ -48,11 +51,14 @@ class MagnitudePruning:
     ratio: float = 0.1
     granularity: Literal["neuron", "entry"] = "neuron"
     gradient: Literal["theory", "straight-through"] = "theory"
+    score: Literal["norm", "direction"] = "norm"
     every: int = 1
     start: int = 0
 
     def __post_init__(self) -> None:
         require(self, "ratio", 0 <= self.ratio < 1, ">= 0 and < 1")
+        by_neuron = self.granularity == "neuron" or self.score == "norm"
+        require(self, "score", by_neuron, "'norm' for granularity 'entry'", "Entries have no direction.")
         require(self, "every", self.every >= 1, ">= 1")
         require(self, "start", self.start >= 0, ">= 0")
 
@@ -93,7 +99,7 @@ class PruningMask(nn.Module):
     def __init__(self, config: MagnitudePruning, module: nn.Module) -> None:
         super().__init__()
         self.granularity, self.gradient = config.granularity, config.gradient
-        self.every, self.start = config.every, config.start
+        self.score, self.every, self.start = config.score, config.every, config.start
         self._stacked = bool(getattr(module, "replica_axis", False))
         magnitudes = self._magnitudes(module)
         if not magnitudes:
@@ -113,6 +119,8 @@ class PruningMask(nn.Module):
 
     def _magnitudes(self, module: nn.Module) -> list[Float[Tensor, "replica unit"]]:
         if self.granularity == "neuron":
+            if self.score == "direction":
+                return [_energy_along(weight.detach()) for _, weight in self._weights(module)]
             return [weight.detach().norm(dim=-1) for _, weight in self._weights(module)]
         return [weight.detach().abs().flatten(1) for _, weight in self._weights(module)]
 
@@ -199,3 +207,9 @@ def _all_but_smallest(
     order = magnitudes.argsort(dim=1, stable=True)
     large = torch.arange(units, device=order.device) >= (ratio * units).round()[:, None]
     return torch.zeros_like(large).scatter_(1, order, large)
+
+
+def _energy_along(weight: Float[Tensor, "replica unit entry"]) -> Float[Tensor, "replica unit"]:
+    """Σ_k <w_k, w_i>²/||w_i||²; 0 for a neuron without weights."""
+    products = weight @ weight.mT
+    return products.square().sum(-1) / products.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(weight.dtype).tiny)

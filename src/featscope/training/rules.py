@@ -150,3 +150,56 @@ class BiasScheduleRule(nn.Module):
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """T1 and T2; -1 where not reached."""
         return {"stage1_end": self.stage1_end, "stage2_end": self.stage2_end}
+
+
+@dataclass(frozen=True)
+class ProportionalBias:
+    """Thresholds in a fixed ratio to norms: b_i = c ||w_i||; c is 0 at first, then goes from one value to another.
+
+    A simple stand-in for `BiasSchedule` where only the end of training matters.
+
+    Attributes:
+        first: c at step ``begins``.
+        last: c from ``begins`` + ``takes`` on.
+        begins: step before which b = 0.
+        takes: steps from ``first`` to ``last``.
+    """
+
+    first: float = 0.25
+    last: float = 0.25
+    begins: int = 0
+    takes: int = 0
+
+    def __post_init__(self) -> None:
+        require(self, "first", 0 <= self.first < 1, ">= 0 and < 1")
+        require(self, "last", 0 <= self.last < 1, ">= 0 and < 1")
+        require(self, "begins", self.begins >= 0, ">= 0")
+        require(self, "takes", self.takes >= 0, ">= 0")
+
+    def build(self, experiment: Any) -> "ProportionalBiasRule":
+        """The rule for ``experiment``; sets the thresholds of the start."""
+        rule = ProportionalBiasRule(self)
+        with torch.no_grad():
+            rule(experiment, 0)
+        return rule
+
+
+class ProportionalBiasRule(nn.Module):
+    """`ProportionalBias` at work on ``learner.weight`` and ``learner.bias``."""
+
+    def __init__(self, config: ProportionalBias) -> None:
+        super().__init__()
+        self.config = config
+
+    def forward(self, experiment: Any, step: int) -> None:
+        """Set the thresholds after a step."""
+        config = self.config
+        if step < config.begins:
+            return
+        done = min(1.0, (step - config.begins) / config.takes) if config.takes else 1.0
+        ratio = config.first + (config.last - config.first) * done
+        experiment.learner.bias.copy_(ratio * experiment.learner.weight.norm(dim=-1))
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """None."""
+        return {}
