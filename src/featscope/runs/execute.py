@@ -138,15 +138,18 @@ def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
         for shards in zip(*(part.data for part in parts), strict=True)
     ]
     if arm.over:
-        shapes = [{name: variable.sizes for name, variable in point.items()} for point in joined]
-        common = [  # measurements whose shape depends on the point have no place in a grid
-            name
-            for name in joined[0]
-            if len({tuple((d, n) for d, n in s[name].items() if d != "step") for s in shapes if name in s}) == 1
-        ]
-        grid = xr.concat([point[common] for point in joined], dim="point", join="outer", combine_attrs="override")
+        shapes: dict[Any, set[Any]] = {}
+        for point in joined:
+            for name, variable in point.items():
+                shapes.setdefault(name, set()).add(tuple((d, n) for d, n in variable.sizes.items() if d != "step"))
+        dropped = [name for name, its in shapes.items() if len(its) > 1]  # of a shape that depends on the point
+        kept = [point.drop_vars(dropped, errors="ignore") for point in joined]
+        grid = xr.concat(kept, dim="point", join="outer", combine_attrs="override")
         names = [axis.name for axis in arm.over]
+        # Said once more, as a single point has its labels outside the dimension.
+        grid = grid.assign_coords({name: ("point", [float(point[name]) for point in joined]) for name in names})
         data = grid.set_index(point=names).unstack("point") if len(names) > 1 else grid.swap_dims(point=names[0])
+        data = data.sortby(names)
     else:
         (data,) = joined
     return data.assign_attrs(about=arm.about, control=int(arm.control))
