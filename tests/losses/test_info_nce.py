@@ -1,4 +1,4 @@
-"""InfoNCE against a loop in NumPy, and its gradient by hand."""
+"""InfoNCE against loops in NumPy, and its gradients by hand."""
 
 import numpy as np
 import pytest
@@ -81,6 +81,61 @@ def test_replicas_do_not_touch_each_other():
 def test_it_works_without_a_replica_axis():
     a, p, n = (t.detach()[0] for t in batch())
     assert InfoNCE()(a, p, n).shape == ()
+
+
+def in_batch_by_loop(anchor: np.ndarray, positive: np.ndarray, tau: float) -> float:
+    """P (1): -log of the softmax share of the own positive among all positives of the batch."""
+    total = 0.0
+    for k, a in enumerate(anchor):
+        scores = [sum(x * y for x, y in zip(a, key, strict=True)) / tau for key in positive]
+        largest = max(scores)
+        total -= scores[k] - largest - np.log(sum(np.exp(s - largest) for s in scores))
+    return total / len(anchor)
+
+
+@given(
+    st.integers(2, 6), sizes, st.sampled_from([0.1, 1.0, 3.0]), st.sampled_from([0.01, 1.0, 30.0]), st.integers(0, 9)
+)
+def test_in_batch_it_is_the_loop_with_and_without_the_leading_temperature(pairs, width, tau, scale, seed):
+    a, p = scale * np.random.default_rng(seed).normal(size=(2, 3, pairs, width))
+    expected = [in_batch_by_loop(a[r], p[r], tau) for r in range(3)]
+    for name, factor in (("1", 1.0), ("tau", tau)):
+        losses = InfoNCE(tau, name).in_batch(torch.from_numpy(a), torch.from_numpy(p))
+        np.testing.assert_allclose(losses.numpy(), factor * np.array(expected), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["tau", "1"])
+@pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
+def test_in_batch_its_gradient_is_the_formula_and_stops_at_the_keys(tau, scale):
+    """dL/df(X_k) = (Σ_s l_ks f(Y_s) - f(Y_k))/K, over τ for the loss as P (1) prints it (P (21))."""
+    anchor, positive, _ = batch()
+    InfoNCE(tau, scale).in_batch(anchor, positive).sum().backward()
+    expected = np.zeros(anchor.shape)
+    a, p = anchor.detach().numpy(), positive.detach().numpy()
+    for r, k in np.ndindex(*a.shape[:2]):
+        weights = np.exp([a[r, k] @ key / tau for key in p[r]])
+        for weight, key in zip(weights / weights.sum(), p[r], strict=True):
+            expected[r, k] += weight * key / len(p[r])
+        expected[r, k] -= p[r, k] / len(p[r])
+    factor = 1.0 if scale == "tau" else 1 / tau
+    np.testing.assert_allclose(anchor.grad.numpy(), factor * expected, rtol=1e-10, atol=1e-12)
+    assert positive.grad is None
+
+
+def test_in_batch_the_other_pairs_are_the_negatives():
+    """As with an explicit set: anchor k against its own positive and those of all others."""
+    a, p, _ = (t.detach() for t in batch())
+    one_by_one = [InfoNCE(0.7)(a[:, [k]], p[:, [k]], p[:, [s for s in range(4) if s != k]]) for k in range(4)]
+    assert torch.allclose(InfoNCE(0.7).in_batch(a, p), torch.stack(one_by_one).mean(0), atol=1e-14)
+
+
+@pytest.mark.parametrize("tau", [0.5, 2.0])
+def test_without_the_leading_temperature_loss_and_gradient_are_larger_by_one_over_it(tau):
+    a, p, n = batch()
+    losses = [InfoNCE(tau, scale)(a, p.detach(), n.detach()) for scale in ("1", "tau")]
+    gradients = [torch.autograd.grad(loss.sum(), a)[0] for loss in losses]
+    assert torch.allclose(losses[0] * tau, losses[1])
+    assert torch.allclose(gradients[0] * tau, gradients[1])
 
 
 @pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 
-from featscope.data import SparseCoding
+from featscope.data import SparseCoding, SparseTokens
 from featscope.losses import InfoNCE
-from featscope.models import SymmetricReLU
+from featscope.models import SymmetricReLU, TokenMLP
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.training import Contrastive, Supervised
+from featscope.training import Contrastive, ContrastivePairs, Supervised
 from featscope.views import SameSample
 
 
@@ -36,6 +36,24 @@ def test_the_contrastive_loss_compares_representations():
     views = objective.batch(source, streams.at("batch"))
     expected = InfoNCE(2.0)(*(view @ learner.weight.mT for view in views))
     assert torch.allclose(objective(learner, source, streams.at("batch")), expected)
+
+
+@pytest.mark.parametrize("means", [True, False])
+def test_contrastive_pairs_are_each_others_negatives(means):
+    """The loss is that of the members of a pair, in the order in which the source gives them."""
+    streams = Streams(0, range(2))
+    source = SparseTokens(4, 16, tokens=3).build(streams.at("dictionary"), means=means)
+    learner = TokenMLP(6, 1.0).build(3, 16, streams.at("weights"))
+    pairs = source.pairs(streams.at("batch"), 5)
+    f_x, f_y = (3 * (v if means else v.mean(-2)) @ learner.weight.mT for v in (pairs.x, pairs.y))
+    own = torch.diagonal(f_x @ f_y.mT / 2, dim1=-2, dim2=-1)
+    expected = 2 * ((f_x @ f_y.mT / 2).logsumexp(-1) - own).mean(-1)
+    assert torch.allclose(ContrastivePairs(InfoNCE(2.0), 5)(learner, source, streams.at("batch")), expected, atol=1e-6)
+
+
+def test_one_pair_has_no_negatives():
+    with pytest.raises(ConfigError, match=r"ContrastivePairs.pairs = 1 is out of range: allowed is >= 2\. One pair"):
+        ContrastivePairs(pairs=1)
 
 
 @pytest.mark.parametrize("options", [{"anchors": 0}, {"negatives": 0}])

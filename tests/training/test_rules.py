@@ -88,6 +88,35 @@ def test_biases_stop_growing_above_their_cap():
     assert torch.equal(e.learner.bias, above)
 
 
+def test_beyond_a_cap_on_their_ratio_to_the_norm_biases_only_follow_it():
+    e, rule = stage(weights(0.9), cap_ratio=0.3, growth=1.0)  # RESET is 0.43
+    move(e, rule, weights(0.9), 1)
+    for step, size in enumerate((1.0, 0.5, 2.0, 1.9), 2):
+        move(e, rule, weights(0.9, size), step)
+        assert torch.allclose(e.learner.bias, torch.full((2, 3), RESET * size))
+
+
+def test_up_to_the_cap_biases_grow_by_the_minimum():
+    e, rule = stage(weights(0.9), cap_ratio=0.5, growth=1.0)
+    move(e, rule, weights(0.9), 1)
+    expected, minimum = RESET, 1 + LR / D
+    for step in range(2, 10):
+        move(e, rule, weights(0.9), step)
+        expected *= minimum if expected < 0.5 else 1
+        assert torch.allclose(e.learner.bias, torch.full((2, 3), expected))
+    assert 0.5 <= expected < 0.5 * minimum
+
+
+def test_neurons_reach_the_cap_one_by_one():
+    w = weights(0.9)
+    e, rule = stage(w, cap_ratio=0.44, growth=1.0)
+    move(e, rule, w, 1)
+    e.learner.bias[:, 0] = 0.45  # beyond the cap; the others have 0.43
+    move(e, rule, w, 2)
+    minimum = 1 + LR / D
+    assert torch.allclose(e.learner.bias, torch.tensor([[0.45, RESET * minimum, RESET * minimum]] * 2))
+
+
 def test_stage_3_begins_when_one_squared_norm_has_grown_d_fold_since_stage_1():
     e, rule = stage(weights(0.1))
     move(e, rule, weights(0.9, size=2.0), 1)
@@ -142,7 +171,15 @@ def test_first_times_are_remembered_for_each_replica_and_only_looked_for_now_and
 
 @pytest.mark.parametrize(
     "options",
-    [{"reset": -0.1}, {"growth": -1.0}, {"feature_energy": 1.0}, {"norm_growth": 1.0}, {"cap_power": float("inf")}],
+    [
+        {"reset": -0.1},
+        {"growth": -1.0},
+        {"feature_energy": 1.0},
+        {"norm_growth": 1.0},
+        {"cap_power": float("inf")},
+        {"cap_ratio": 0.0},
+        {"cap_ratio": float("nan")},
+    ],
 )
 def test_wrong_options_are_refused(options):
     (field,) = options

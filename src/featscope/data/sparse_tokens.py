@@ -154,6 +154,7 @@ class SparseTokensSource(nn.Module):
         # The first token that shows a feature has a truncated geometric law; later ones show it independently.
         first = draws.uniform(count, 1, features, dtype=active.dtype).mul_(1 - (1 - q) ** self.tokens)
         first = torch.floor(torch.log1p(-first) / torch.log1p(torch.tensor(-q, dtype=active.dtype)))
+        first.clamp_(max=self.tokens - 1)  # rounding may reach L
         place = torch.arange(self.tokens, device=active.device)[:, None]
         later = draws.uniform(count, self.tokens, features, dtype=active.dtype) < q
         return active.unsqueeze(-2) * ((place == first) | (place > first) & later)

@@ -67,5 +67,6 @@ class TokenMLPNetwork(SymmetricReLUNetwork):
             return self.tokens * soft_threshold(means @ self.weight.mT, self.bias)
         scores = x @ x.mT
         scores = scores / self.tokens if self.attention == "linear" else scores.softmax(-1)
-        projected = scores @ (x.flatten(-3, -2) @ self.weight.mT).unflatten(-2, x.shape[-3:-1])
-        return soft_threshold(projected, self.bias.unsqueeze(-2)).sum(-2)
+        each = x.shape[-3:-1]
+        projected = scores @ (x.flatten(-3, -2) @ self.weight.mT).unflatten(-2, each)
+        return soft_threshold(projected.flatten(-3, -2), self.bias).unflatten(-2, each).sum(-2)
