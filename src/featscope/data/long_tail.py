@@ -20,7 +20,15 @@ def class_sizes(classes: int, largest: int, ratio: float) -> list[int]:
         classes: C, at least 2.
         largest: images of the first class, n_max.
         ratio: ρ, the first class's size over the last's.
+
+    Raises:
+        ConfigError: the last class would have no image.
     """
+    if largest < ratio:
+        raise ConfigError(
+            f"a ratio of {ratio:g} is out of range: allowed is at most {largest}, the images of the largest class, or "
+            "the smallest has none. Take more images, or a smaller ratio."
+        )
     # 5000 * 100**-1.0 is a hair below 50 on some machines.
     return [int(largest * ratio ** (-k / (classes - 1)) + 1e-9) for k in range(classes)]
 

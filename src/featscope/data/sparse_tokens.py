@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featscope.options import require
+from featscope.data.projected_noise import ProjectedInputs
+from featscope.options import ConfigError, require
 from featscope.streams import Draws
 
 
@@ -128,23 +129,44 @@ class SparseTokensSource(nn.Module):
 
     def pairs(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> TokenPairs:
         """``count`` fresh positive pairs for each replica."""
-        half = self.activity.to(dtype)[:, None] / 2
-        uniform = draws.uniform(count, self.activity.shape[-1], dtype=dtype)
-        active = (uniform < half).to(dtype) - (uniform >= 1 - half).to(dtype)
-        shown_x, shown_y = self._shown(draws, active), self._shown(draws, active)
+        shown_x, shown_y = self._signals(draws, count, dtype)
         codes_x, codes_y = shown_x.mean(-2), shown_y.mean(-2)
         if self.means:
-            noise = draws.normal(2 * count, self.dictionary.shape[1], dtype=dtype)
-            codes, scale = torch.cat([codes_x, codes_y], 1), 1 / sqrt(self.tokens)
+            codes, noise = (
+                torch.cat([codes_x, codes_y], 1),
+                draws.normal(2 * count, self.dictionary.shape[1], dtype=dtype),
+            )
         else:
-            noise = draws.normal(2 * count * self.tokens, self.dictionary.shape[1], dtype=dtype)
             each = [shown.expand(-1, -1, self.tokens, -1) for shown in (shown_x, shown_y)]
-            codes, scale = torch.cat(each, 1).flatten(1, 2), 1.0
-        inputs = noise.mul_(scale * self.noise_std.to(dtype)[:, None, None])
-        inputs.baddbmm_(codes, self.dictionary.to(dtype).mT)
+            codes = torch.cat(each, 1).flatten(1, 2)
+            noise = draws.normal(2 * count * self.tokens, self.dictionary.shape[1], dtype=dtype)
+        inputs = noise.mul_(self._std.to(dtype)[:, None, None]).baddbmm_(codes, self.dictionary.to(dtype).mT)
         if not self.means:
             inputs = inputs.unflatten(1, (2 * count, self.tokens))
         return TokenPairs(inputs[:, :count], inputs[:, count:], codes_x, codes_y)
+
+    def projected_pairs(self, draws: Draws, count: int) -> ProjectedInputs:
+        """Mean tokens of ``count`` fresh positive pairs, first members and then second ones, for one projection.
+
+        Raises:
+            ConfigError: the source does not give mean tokens.
+        """
+        if not self.means:
+            raise ConfigError("noise = 'projected' is out of range: allowed is 'dense' but under uniform attention")
+        codes = torch.cat([shown.mean(-2) for shown in self._signals(draws, count, self.activity.dtype)], 1)
+        return ProjectedInputs(codes, self.dictionary, self._std, draws)
+
+    @property
+    def _std(self) -> Float[Tensor, "replica"]:
+        """σ of what pairs hold: of a token, or of the mean of L tokens."""
+        return self.noise_std / sqrt(self.tokens) if self.means else self.noise_std
+
+    def _signals(self, draws: Draws, count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The hidden signals of both members, as `_shown`."""
+        half = self.activity.to(dtype)[:, None] / 2
+        uniform = draws.uniform(count, self.activity.shape[-1], dtype=dtype)
+        active = (uniform < half).to(dtype) - (uniform >= 1 - half).to(dtype)
+        return self._shown(draws, active), self._shown(draws, active)
 
     def _shown(self, draws: Draws, active: Float[Tensor, "replica batch feature"]) -> Tensor:
         """Which tokens show the active features: ``[replica, batch, token, feature]``, or one token for all."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -10,6 +10,15 @@ from torch import Tensor
 from featscope.models.symmetric_relu import SymmetricReLUNetwork, soft_threshold
 from featscope.options import require
 from featscope.streams import Draws
+
+
+@runtime_checkable
+class Projectable(Protocol):
+    """Inputs of which only products with weights are asked for."""
+
+    def project(self, weight: Float[Tensor, "*replica neuron input"]) -> Float[Tensor, "*replica batch neuron"]:
+        """The inputs times ``weight`` transposed."""
+
 
 Attention = Literal["uniform", "linear", "softmax"]
 
@@ -55,13 +64,15 @@ class TokenMLPNetwork(SymmetricReLUNetwork):
         super().__init__(weight)
         self.tokens, self.attention = tokens, attention
 
-    def forward(self, x: Tensor) -> Float[Tensor, "*replica batch neuron"]:
+    def forward(self, x: Tensor | Projectable) -> Float[Tensor, "*replica batch neuron"]:
         """The representation f(X).
 
         Args:
             x: sequences ``[*replica, batch, token, input]``; under uniform attention also their mean tokens
-                ``[*replica, batch, input]``.
+                ``[*replica, batch, input]``, or what projects them.
         """
+        if isinstance(x, Projectable):
+            return self.tokens * soft_threshold(x.project(self.weight), self.bias)
         if self.attention == "uniform":
             means = x.mean(-2) if x.ndim > self.weight.ndim else x
             return self.tokens * soft_threshold(means @ self.weight.mT, self.bias)

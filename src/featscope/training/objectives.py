@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -59,16 +59,22 @@ class ContrastivePairs:
     Attributes:
         loss: compares them.
         pairs: pairs in a batch, K; each anchor has K - 1 negatives.
+        noise: "dense": inputs are drawn; "projected": only what a one-layer network under uniform attention sees of
+            their noise, see `ProjectedInputs`. The same in law, and cheaper the narrower the network.
     """
 
     loss: InfoNCE = field(default_factory=InfoNCE)
     pairs: int = 256
+    noise: Literal["dense", "projected"] = "dense"
 
     def __post_init__(self) -> None:
         require(self, "pairs", self.pairs >= 2, ">= 2", "One pair has no negatives.")
 
     def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica on a fresh batch."""
+        if self.noise == "projected":
+            both = learner(source.projected_pairs(draws, self.pairs))
+            return self.loss.in_batch(both[:, : self.pairs], both[:, self.pairs :])
         batch = source.pairs(draws, self.pairs)
         return self.loss.in_batch(learner(batch.x), learner(batch.y))
 
