@@ -18,11 +18,13 @@ import psutil  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+from benchmarks import sweep  # noqa: E402
 from benchmarks.compare import compare  # noqa: E402
 from featscope.data import SparseCoding  # noqa: E402
 from featscope.models import SymmetricReLU  # noqa: E402
 from featscope.runs.folder import environment  # noqa: E402
 from featscope.studies.decoupling import Decoupling  # noqa: E402
+from featscope.threads import cores  # noqa: E402
 from featscope.training import Contrastive  # noqa: E402
 
 DEFAULT = Decoupling(bias=None)
@@ -77,6 +79,10 @@ def main() -> None:
             row = fresh.submit(compare, study, replicas, steps, loop).result()
         rows.append({"size": name, "replicas": replicas} | row)
         print(rows[-1], file=sys.stderr, flush=True)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        row = fresh.submit(sweep.compare, cores(), 3).result()
+    runs = cores() * sweep.POINTS * sweep.REPLICAS
+    rows.append({"size": "sweep of imbalance", "replicas": runs} | row)
     ends = commands()
 
     table = Table("size", "replicas", "ms a step", "over the floor", "speed against JAX", "against a loop over seeds")
@@ -90,6 +96,7 @@ def main() -> None:
             f"{row['loop'] / row['featscope']:.2f}" if "loop" in row else "",
         )
     Console().print(table)
+    print(f"sweep of imbalance with projected noise, over the floor: {row['projected'] / row['floor']:.2f}")
     for name, value in ends.items():
         print(f"{name}: {value:.2f}")
     about = environment("cpu")
