@@ -55,6 +55,11 @@ def test_without_imbalance_all_classes_are_of_one_size():
     assert class_sizes(7, 30, 1.0) == [30] * 7
 
 
+def test_a_class_without_images_is_an_error():
+    with pytest.raises(ConfigError, match=r"ratio of 100 .* at most 99"):
+        class_sizes(10, 99, 100.0)
+
+
 def test_spread_keeps_the_number_of_images():
     assert spread(23, 4) == [6, 6, 6, 5]
 

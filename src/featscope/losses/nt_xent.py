@@ -34,10 +34,16 @@ class NTXent:
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, ""]:
         """The mean over all 2 B views, in nats; log(2 B - 1) when all views look the same."""
+        return self.of_views(anchor, positive).mean()
+
+    def of_views(
+        self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
+    ) -> Float[Tensor, " view"]:
+        """The loss of each view, -log of its partner's share ℓ'_p, in nats; first the anchors, then the positives."""
         views = torch.cat([anchor, positive])
         if self.normalize:
             views = normalize(views, dim=-1)
         similarity = views @ views.mT / self.temperature
         similarity.fill_diagonal_(-torch.inf)
         partner = torch.arange(len(views), device=views.device).roll(len(anchor))
-        return cross_entropy(similarity, partner)
+        return cross_entropy(similarity, partner, reduction="none")
