@@ -56,3 +56,11 @@ PRUNING = Entry(
     minutes=5.0,
     target="featscope.studies.pruning:Pruning",
 )
+
+LONGTAIL_IMAGES = Entry(
+    name="longtail-images",
+    source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, Section 4 and Table 2",
+    summary="Pre-training on long-tailed CIFAR-10 with and without pruning: linear probe, gap from head to tail.",
+    minutes=8.0,
+    target="featscope.studies.longtail_images:LongTailImages",
+)
