@@ -34,6 +34,22 @@ def test_shards_see_what_the_whole_sees(seed, first, kind):
     assert torch.equal(whole[first:], shard)
 
 
+@given(seed=seeds, numbers=st.lists(st.integers(0, 3), min_size=1, max_size=8), kind=st.sampled_from(sorted(KINDS)))
+def test_replicas_of_the_same_number_share_their_draws_and_see_what_they_see_alone(seed, numbers, kind):
+    together = KINDS[kind](Streams(seed, numbers).at("batch", 2))
+    alone = [KINDS[kind](Streams(seed, [number]).at("batch", 2))[0] for number in numbers]
+    assert torch.equal(together, torch.stack(alone))
+
+
+def test_shared_draws_are_copies_that_one_replica_may_change():
+    draws = Streams(0, [5, 5, 6]).at("batch")
+    first = draws.normal(4)
+    first[0].zero_()
+    assert not torch.equal(first[0], first[1])
+    assert torch.equal(draws.normal(4), torch.cat([Streams(0, [n]).at("batch").normal(8)[:, 4:] for n in (5, 5, 6)]))
+    assert draws.replicas == 3
+
+
 @given(seed=seeds, others=st.lists(st.sampled_from(sorted(KINDS)), max_size=4))
 def test_no_draw_shifts_another(seed, others):
     streams = Streams(seed, range(2))

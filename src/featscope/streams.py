@@ -65,8 +65,8 @@ class Draws:
     def coins(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Independent fair coins, 0 or 1, of shape ``[replica, *shape]``; one random byte gives eight."""
         *rows, last = shape
-        packed = self._empty((*rows, -(-last // 8)), torch.uint8)
-        self._fill(packed, lambda out, g: out.random_(0, 256, generator=g))
+        empty = self._empty((*rows, -(-last // 8)), torch.uint8)
+        packed = self._fill(empty, lambda out, g: out.random_(0, 256, generator=g))
         table = _COINS.to(self.device, dtype)
         return torch.nn.functional.embedding(packed.int(), table).flatten(-2)[..., :last]
 
