@@ -6,6 +6,7 @@ from torch import nn
 
 from featscope.options import ConfigError
 from featscope.training import SGD, TorchOptimizer
+from featscope.training.optimizers import GradientDescent
 
 
 def test_sgd_is_gradient_descent_with_decoupled_decay():
@@ -19,6 +20,38 @@ def test_sgd_is_gradient_descent_with_decoupled_decay():
         expected = expected - 0.1 * (gradient + 0.5 * expected)
     assert torch.allclose(w.detach(), expected, atol=1e-15)
     assert optimizer.state_dict()["state"] == {0: {"momentum_buffer": None}} or not optimizer.state_dict()["state"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("which", ["lr", "weight_decay", "both"])
+def test_each_replica_may_have_its_own_step_size_and_decay(which, dtype):
+    """Against one `torch.optim.SGD` a replica, on parameters of one, two and three axes."""
+    own_lr = torch.tensor([0.1, 0.02, 0.3], dtype=torch.float64) if which != "weight_decay" else 0.1
+    own_decay = torch.tensor([0.5, 0.0, 0.01], dtype=torch.float64) if which != "lr" else 0.5
+    generator = torch.Generator().manual_seed(0)
+    stacked = [nn.Parameter(torch.randn(3, *more, generator=generator, dtype=dtype)) for more in ((), (2,), (2, 4))]
+    apart = [[nn.Parameter(w[replica].detach().clone()) for w in stacked] for replica in range(3)]
+    optimizer = GradientDescent(stacked, own_lr, own_decay)
+    others = []
+    for replica, parameters in enumerate(apart):
+        lr, decay = (n if isinstance(n, float) else float(n[replica]) for n in (own_lr, own_decay))
+        others.append(torch.optim.SGD(parameters, lr, weight_decay=decay))
+    for _ in range(5):
+        for place, w in enumerate(stacked):
+            w.grad = torch.randn(w.shape, generator=generator, dtype=dtype)
+            for replica in range(3):
+                apart[replica][place].grad = w.grad[replica].clone()
+        for each in (optimizer, *others):
+            each.step()
+    for place, w in enumerate(stacked):
+        expected = torch.stack([parameters[place].detach() for parameters in apart])
+        torch.testing.assert_close(w.detach(), expected, rtol=32 * torch.finfo(dtype).eps, atol=torch.finfo(dtype).eps)
+
+
+def test_a_parameter_without_a_gradient_stays():
+    w = nn.Parameter(torch.ones(2, 3))
+    GradientDescent([w], torch.tensor([0.1, 0.2]), 0.5).step()
+    assert torch.equal(w.detach(), torch.ones(2, 3))
 
 
 def test_any_torch_optimizer_by_name():

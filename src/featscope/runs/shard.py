@@ -46,7 +46,9 @@ class Shard:
         """What the shard trains, one program after the other, before the first step."""
         built = [(at, config, self._experiment(config)) for at, config in points(self.arm.config, self.arm.over)]
         schedules = [(config.steps, config.probe_every) for _, config, _ in built]
-        groups = together([experiment for *_, experiment in built], schedules) if self.arm.over else [[0]]
+        groups = [[place] for place in range(len(built))]
+        if self.arm.config.replica_axis:
+            groups = together([experiment for *_, experiment in built], schedules)
         return [
             Program([built[place] for place in group], self._checkpoint(n), len(groups))
             for n, group in enumerate(groups)
@@ -140,10 +142,7 @@ class Program:
             each = [assay(config, part) for config, part in zip(self.configs, self.parts, strict=True)]
             for name, one in each[0].items():
                 values = one.values if len(each) == 1 else torch.cat([measured[name].values for measured in each])
-                if self.whole.gives_up and values.is_floating_point():
-                    values = values.clone()
-                    values[self.whole.diverged >= 0] = torch.nan
-                found[name] = one._replace(values=values)
+                found[name] = one._replace(values=self.whole.measured(values))
         return found
 
     def run(

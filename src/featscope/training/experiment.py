@@ -54,7 +54,7 @@ class Experiment(nn.Module):
 
     Attributes:
         gives_up: whether a replica whose loss or weights cease to be finite is given up while the others go on;
-            its weights become 0. If not (the default), `DivergedError` is raised.
+            its weights become 0 and its measurements NaN. If not (the default), `DivergedError` is raised.
         diverged: the step at which each replica was given up; -1 where it was not.
     """
 
@@ -103,24 +103,38 @@ class Experiment(nn.Module):
         self._require_finite("the loss", loss.detach(), step)
         loss.sum().backward()  # replicas share no parameter, so the gradient of the sum separates
         self.optimizer.step()
-        if self.gives_up:
-            self._silence()
+        self._silence()
         with torch.no_grad():
             for rule in self.rules:
                 rule(self, step + 1)
+        self._silence()
         return loss.detach()
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
-        """The step at which each event that a rule watches for first happened; -1 where it has not."""
+        """The step at which each event that a rule watches for first happened; -1 where it has not.
+
+        What seems to happen to a replica once it is given up has not happened.
+        """
         found: dict[str, Tensor] = {}
         for rule in self.rules:
             found |= cast(Rule, rule).events()
-        return found
+        given_up = self.diverged >= 0
+        return {name: step.masked_fill(given_up & (step >= self.diverged), -1) for name, step in found.items()}
+
+    def measured(self, values: Tensor) -> Tensor:
+        """``values`` ``[replica, ...]`` with NaN where a replica is given up; whole numbers cannot be NaN and stay."""
+        given_up = self.diverged >= 0
+        if not values.is_floating_point() or not given_up.any():
+            return values
+        values = values.clone()
+        values[given_up] = torch.nan
+        return values
 
     def require_finite_parameters(self, step: int) -> None:
         """Raise `DivergedError` if any trained parameter is not finite, or give its replica up."""
         for name, parameter in self.named_parameters():
             self._require_finite(name, parameter.detach(), step)
+        self._silence()
 
     def _require_finite(self, quantity: str, values: Tensor, step: int) -> None:
         if bool(torch.isfinite(values.sum())):
@@ -133,12 +147,15 @@ class Experiment(nn.Module):
         if not self.gives_up:
             raise DivergedError(quantity, step, self.streams.replicas[int(bad.nonzero()[0])])
         self.diverged.masked_fill_(bad & (self.diverged < 0), step)
-        self._silence()
 
     @torch.no_grad()
     def _silence(self) -> None:
         """Set what given-up replicas have learned to 0, so that nothing that is not finite spreads to probes."""
         given_up = self.diverged >= 0
-        if given_up.any():
-            for tensor in (*self.parameters(), *self.learner.buffers()):
+        if not (self.gives_up and given_up.any()):
+            return
+        for tensor in (*self.parameters(), *self.learner.buffers()):
+            if len(given_up) == 1:
+                tensor.zero_()
+            elif tensor.shape[:1] == given_up.shape:
                 tensor[given_up] = 0

@@ -49,7 +49,7 @@ def train(
         probe_at: steps at which to call ``watch``; the loss on fresh data is added to what it returns.
         record: receives the series.
         start: steps already done (0, or where a checkpoint stands).
-        stop_at: name of an event; training ends early once it has happened in every replica.
+        stop_at: name of an event; training ends early once it has happened in every replica that is not given up.
         after_step: called with (steps done, loss) after every step; may save a checkpoint, or raise to stop.
 
     Returns:
@@ -60,13 +60,20 @@ def train(
     """
     due = set(probe_at)
     for step in range(start, steps + 1):
-        stopping = step == steps or (stop_at is not None and bool((experiment.events()[stop_at] >= 0).all()))
+        stopping = step == steps or (stop_at is not None and _happened(experiment, stop_at))
         if (step in due or stopping) and step not in record.steps[-1:]:
             experiment.require_finite_parameters(step)
             with torch.no_grad():
                 loss = experiment.loss(experiment.streams.at("evaluate", step))
-                record.append(step, {"loss": Measurement(loss, about="loss on fresh data"), **watch(experiment)})
+                record.append(
+                    step,
+                    {"loss": Measurement(experiment.measured(loss), about="loss on fresh data"), **watch(experiment)},
+                )
         if stopping:
             break
         after_step(step + 1, experiment.advance(step))
     return step
+
+
+def _happened(experiment: Experiment, event: str) -> bool:
+    return bool(((experiment.events()[event] >= 0) | (experiment.diverged >= 0)).all())

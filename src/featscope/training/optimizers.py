@@ -40,6 +40,8 @@ class GradientDescent(torch.optim.Optimizer):
         weight_decay: λ, likewise.
     """
 
+    OF_A_REPLICA = ("lr", "weight_decay")
+
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
@@ -56,15 +58,17 @@ class GradientDescent(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                if isinstance(lr, Tensor) or isinstance(decay, Tensor):
-                    parameter.mul_(_over_replicas(1 - lr * decay, parameter))
+                parameter.mul_(_over_replicas(1 - lr * decay, parameter))
+                if isinstance(lr, Tensor):
                     parameter.addcmul_(_over_replicas(lr, parameter), parameter.grad, value=-1)
                 else:
-                    parameter.mul_(1 - lr * decay).add_(parameter.grad, alpha=-lr)
+                    parameter.add_(parameter.grad, alpha=-lr)
 
 
 def _over_replicas(number: float | Tensor, parameter: Tensor) -> float | Tensor:
-    return number.view(-1, *[1] * (parameter.ndim - 1)) if isinstance(number, Tensor) else number
+    if not isinstance(number, Tensor):
+        return number
+    return number.to(parameter.dtype).view(-1, *[1] * (parameter.ndim - 1))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,116 @@
+"""A study that trains in milliseconds, for sweeps: numbers that are pulled towards a target."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from featscope.options import require
+from featscope.studies import Arm, Study
+from featscope.training import SGD, Experiment, FirstTime, Measurement
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Samples around a target.
+
+    Attributes:
+        target: their mean.
+        noise: their standard deviation.
+    """
+
+    target: float = 1.0
+    noise: float = 0.1
+
+    def __post_init__(self) -> None:
+        require(self, "noise", self.noise >= 0, ">= 0")
+
+
+class Source(nn.Module):
+    def __init__(self, config: Noisy, replicas: int) -> None:
+        super().__init__()
+        self.register_buffer("target", torch.full((replicas,), config.target))
+        self.register_buffer("noise", torch.full((replicas,), config.noise))
+
+    def sample(self, draws, count: int):
+        return self.target[:, None] + self.noise[:, None] * draws.normal(count)
+
+
+class Learner(nn.Module):
+    def __init__(self, value) -> None:
+        super().__init__()
+        self.value = nn.Parameter(value)
+
+
+def squares(learner, source, draws):
+    return (learner.value[:, None] - source.sample(draws, 8)[..., None]).square().mean(1).sum(-1) / 2
+
+
+def is_near(experiment):
+    return (experiment.learner.value.mean(-1) - experiment.source.target).abs() < 0.2
+
+
+@dataclass(frozen=True)
+class Pull(Study):
+    """Numbers are pulled towards a target.
+
+    Attributes:
+        data: where to.
+        width: numbers a replica.
+        optimizer: how fast.
+        signals: folder in which each worker leaves its process id, and then waits for a file "go".
+    """
+
+    name = "pull"
+    default_replicas = 3
+
+    data: Noisy = field(default_factory=Noisy)
+    width: int = 2
+    optimizer: SGD = field(default_factory=lambda: SGD(0.1, 0.01))
+    steps: int = 12
+    probe_every: int = 4
+    signals: str = ""
+
+    def __post_init__(self) -> None:
+        require(self, "width", self.width >= 1, ">= 1")
+
+    def arms(self) -> Sequence[Arm]:
+        about = "as the options say"
+        return [Arm("pulled", self, about, at_start=(start,), at_end=(end,)), Arm("other", self, about, control=True)]
+
+    def build(self, streams):
+        source = Source(self.data, len(streams.replicas))
+        learner = Learner(streams.at("weights").normal(self.width))
+        return Experiment(source, learner, squares, self.optimizer, [FirstTime("near", is_near, 1)], streams)
+
+    def watch(self, experiment):
+        if self.signals:
+            wait(Path(self.signals))
+        value, target = experiment.learner.value, experiment.source.target
+        return {
+            "distance": Measurement((value - target[:, None]).abs().mean(-1), (), "m", "how far it is"),
+            "above": Measurement((value > target[:, None]).sum(-1), (), "numbers", "numbers above the target"),
+            "values": Measurement(value, ("number",), "m", "where the numbers are"),
+        }
+
+    def claims(self, runs):
+        return []
+
+
+def wait(signals: Path) -> None:
+    (signals / str(os.getpid())).touch()
+    while not (signals / "go").exists():
+        time.sleep(0.02)
+
+
+def start(experiment):
+    return {"at_first": Measurement(experiment.learner.value[:, 0], (), "m", "where the first began")}
+
+
+def end(experiment):
+    test = experiment.source.sample(experiment.streams.at("test"), 100)
+    return {"error": Measurement((experiment.learner.value.mean(-1) - test.mean(-1)).square(), (), "m²", "test error")}

@@ -1,0 +1,182 @@
+"""Replicas that diverge are given up, and the others do not notice."""
+
+import pytest
+import torch
+from torch import nn
+from toys import Numbers, Targets, squared_distance
+
+from featscope.streams import Streams
+from featscope.training import SGD, DivergedError, Experiment, FirstTime, Measurement, Record, train
+from featscope.training.experiment import Objective
+from swept import Pull
+
+BREAKS_AT, BROKEN = 7, 1
+
+
+def breaking(value: float) -> Objective:
+    """A loss that is ``value`` from step ``BREAKS_AT`` on in replica ``BROKEN``; its gradient is not finite then."""
+
+    def objective(learner, source, draws):
+        loss = squared_distance(learner, source, draws)
+        late = (source.clock >= BREAKS_AT) & (torch.arange(len(loss)) == BROKEN)
+        return loss * torch.where(late, value, 1.0)
+
+    return objective
+
+
+def tick(experiment):
+    experiment.source.clock += 1
+    return torch.zeros(3, dtype=torch.bool)
+
+
+def experiment(objective=squared_distance, gives_up=True, rules=(), optimizer=None) -> Experiment:
+    source = Targets(range(3))
+    source.register_buffer("clock", torch.zeros(3))
+    rules = [FirstTime("clock", tick, every=1), *rules]
+    made = Experiment(source, Numbers(3), objective, optimizer or SGD(0.3, 0.1), rules, Streams(0, range(3)))
+    made.gives_up = gives_up
+    return made
+
+
+def values(experiment, steps=15):
+    """Loss and value after every step."""
+    seen = []
+    for step in range(steps):
+        loss = experiment.advance(step)
+        seen.append((loss.clone(), experiment.learner.value.detach().clone()))
+    return seen
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("optimizer", [SGD(0.3, 0.1), lambda p: torch.optim.AdamW(p, 0.1)])
+def test_a_replica_that_diverges_is_given_up_and_the_others_go_on_bit_for_bit(value, optimizer):
+    sound, broken = experiment(optimizer=optimizer), experiment(breaking(value), optimizer=optimizer)
+    others = [0, 2]
+    for (loss, weights), (broken_loss, broken_weights) in zip(values(sound), values(broken), strict=True):
+        assert torch.equal(loss[others], broken_loss[others])
+        assert torch.equal(weights[others], broken_weights[others])
+    assert broken.diverged.tolist() == [-1, BREAKS_AT, -1]
+    assert broken.learner.value[BROKEN] == 0
+    assert sound.diverged.tolist() == [-1, -1, -1]
+
+
+def test_without_giving_up_divergence_ends_training():
+    broken = experiment(breaking(torch.nan), gives_up=False)
+    with pytest.raises(DivergedError, match=f"the loss of replica {BROKEN} is not finite at step {BREAKS_AT}"):
+        values(broken)
+
+
+def test_weights_that_are_not_finite_are_found_when_it_is_time_to_measure():
+    made = experiment()
+    with torch.no_grad():
+        made.learner.value[2] = torch.inf
+    made.require_finite_parameters(3)
+    assert made.diverged.tolist() == [-1, -1, 3]
+    assert made.learner.value[2] == 0
+
+
+def test_the_step_that_counts_is_the_first():
+    made = experiment(breaking(torch.inf))
+    values(made)
+    with torch.no_grad():
+        made.learner.value[BROKEN] = torch.nan
+    made.require_finite_parameters(99)
+    assert made.diverged[BROKEN] == BREAKS_AT
+
+
+def test_what_is_measured_on_a_replica_that_is_given_up_is_missing():
+    made = experiment(breaking(torch.inf))
+    record = Record()
+    train(
+        made,
+        12,
+        lambda e: {"value": Measurement(made.measured(e.learner.value[:, 0]))},
+        [0, BREAKS_AT, BREAKS_AT + 1, 12],
+        record,
+    )
+    run = record.to_dataset(range(3))
+    for name in ("loss", "value"):
+        missing = run[name].isnull().values
+        assert not missing[[0, 2]].any()
+        assert missing[BROKEN].tolist() == [False, False, True, True]
+
+
+def test_whole_numbers_stay_and_so_does_what_is_measured_before():
+    made = experiment()
+    kept = torch.ones(3, 2)
+    assert made.measured(kept) is kept
+    made.diverged[0] = 4
+    assert made.measured(kept).isnan().tolist() == [[True, True], [False, False], [False, False]]
+    assert not kept.isnan().any()
+    assert made.measured(torch.ones(3, dtype=torch.int64)).tolist() == [1, 1, 1]
+
+
+class Spoils(nn.Module):
+    """A rule that makes NaN of zero weights, as a division by a norm does."""
+
+    def build(self, experiment):
+        return self
+
+    def forward(self, experiment, step):
+        value = experiment.learner.value
+        value.copy_(torch.where(experiment.diverged[:, None] >= 0, value / value, value))
+
+    def events(self):
+        return {}
+
+
+def test_nothing_that_a_rule_makes_of_zero_weights_reaches_the_probes():
+    made = experiment(breaking(torch.inf), rules=[Spoils()])
+    values(made)
+    assert made.diverged.tolist() == [-1, BREAKS_AT, -1]
+    assert made.learner.value.isfinite().all()
+
+
+def test_events_after_a_replica_was_given_up_have_not_happened():
+    at_zero = FirstTime("zero", lambda e: e.learner.value[:, 0] == 0, every=1)
+    early = FirstTime("early", lambda e: e.learner.value[:, 0] < 99, every=1)
+    made = experiment(breaking(torch.inf), rules=[at_zero, early])
+    values(made)
+    assert made.events()["zero"].tolist() == [-1, -1, -1]
+    assert made.events()["early"].tolist() == [1, 1, 1]
+
+
+def test_training_that_waits_for_an_event_does_not_wait_for_replicas_that_are_given_up():
+    away = FirstTime("away", lambda e: (e.source.clock >= 10) & (torch.arange(3) != BROKEN), every=1)
+    watch = lambda e: {}  # noqa: E731
+    assert train(experiment(breaking(torch.inf), rules=[away]), 40, watch, [0], Record(), stop_at="away") < 15
+    assert train(experiment(rules=[away]), 40, watch, [0], Record(), stop_at="away") == 40
+
+
+class Ordinary(nn.Module):
+    """A network without replica axis: weights, running statistics, a count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(1, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+
+
+def test_the_one_replica_of_a_module_without_replica_axis_can_be_given_up():
+    def objective(learner, source, draws):
+        x = source.sample(draws, 8).x[0]
+        return learner.layers(x).square().mean().reshape(1) * torch.inf
+
+    made = Experiment(Targets([4]), Ordinary(), objective, SGD(0.1, 0.0), [], Streams(0, [4]))
+    made.gives_up = True
+    made.advance(0)
+    assert made.diverged.tolist() == [0]
+    assert all((parameter == 0).all() for parameter in made.parameters())
+
+
+def test_a_table_that_all_replicas_share_is_left_alone():
+    made = experiment(breaking(torch.inf))
+    made.learner.register_buffer("table", torch.ones(5))
+    values(made)
+    assert (made.learner.table == 1).all()
+
+
+def test_all_replicas_may_be_given_up():
+    made = Pull(optimizer=SGD(1e30, 0.0)).build(Streams(0, range(3)))
+    made.gives_up = True
+    values(made, 5)
+    assert (made.diverged == 1).all()
