@@ -37,8 +37,8 @@ def write_page(
         source: the paper.
         about: what was done; an empty line starts a new paragraph.
         headline: what was found, in one sentence.
-        claims: the rows of the verdict table, in order.
-        figures: in order; the first stands right below the table.
+        claims: the rows of the verdict table, in order; the page has no table if there are none.
+        figures: in order; the first stands at the top, below the table.
         facts: name -> value of what one needs to run it again (command, seed, versions, duration).
         controls: names of the arms on which claims must not hold.
 

@@ -18,6 +18,7 @@ FULL_WIDTH = 6.9
 TEXT, SMALL = 8.5, 7.5
 """Points."""
 DPI = 220
+_LABELS = 0.6  # inches that ticks and label of the y axis take from a panel
 
 
 def paper(width: float, height: float) -> Canvas:
@@ -56,7 +57,7 @@ def plain_logarithm(axis: Axis, low: float, high: float) -> None:
 
 def panel_title(axes: Axes, title: str, width: float, above: float = 0.0) -> None:
     """A title that keeps to its panel, ``width`` inches wide, and ``above`` points of labels below it."""
-    lines = "\n".join(wrap(plain(title), max(12, int(width * 13))))
+    lines = "\n".join(wrap(plain(title), max(12, int((width - _LABELS) * 12.5))))
     axes.set_title(lines, fontsize=TEXT, color=INK, loc="left", fontweight="bold", pad=5 + above)
 
 

@@ -78,7 +78,9 @@ def axis(title: str) -> dict[str, Any]:
 def logarithmic(low: float, high: float) -> dict[str, Any]:
     ticks = log_ticks(low, high)
     return {"type": "log"} | (
-        {"dtick": 1} if ticks is None else {"tickvals": ticks, "ticktext": [chosen(tick) for tick in ticks]}
+        {"dtick": max(1, round(np.log10(high / low) / 8))}
+        if ticks is None
+        else {"tickvals": ticks, "ticktext": [chosen(tick) for tick in ticks]}
     )
 
 

@@ -11,7 +11,7 @@ from featscope.report.folder import write_report
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, from_plain, to_plain
 from featscope.studies.base import Study
-from featscope.studies.sweep import Sweep  # noqa: F401  a config that run folders hold
+from featscope.studies.sweep import Sweep
 
 
 def report_run(directory: Path, study: Study | None = None) -> Path:
@@ -42,6 +42,8 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         source, about = entry.source, entry.summary
     else:
         source, about = "", cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
+    if isinstance(study, Sweep):
+        about = f"{about}\n\n{study.about}"
     arms = tuple(study.arms())
     try:
         return write_report(
@@ -66,7 +68,8 @@ def _facts(study: Study, plan: dict[str, Any], environment: dict[str, Any], arms
     facts = {
         "Command": f"featscope {study.command} --seed {plan['seed']} --replicas {plan['replicas']} "
         f"--device {plan['device']}",
-        "Options changed from defaults": "; ".join(line.lstrip(".") for line in changed) or "none",
+        "Options changed from defaults": "; ".join(line.lstrip(".").removeprefix("study.") for line in changed)
+        or "none",
         "Arms": "; ".join(f"{name}: {about}" for name, about in arms.items()),
         "Machine": f"{environment['processor']} ({environment['cores']} cores used), {environment['platform']}",
         "Device": environment["device"],

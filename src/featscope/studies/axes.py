@@ -31,6 +31,10 @@ class Axis:
         """The option's own name, which labels the axis of results."""
         return self.option.rpartition(".")[2]
 
+    def __str__(self) -> str:
+        """The values as the command line takes them."""
+        return ",".join(f"{value:.12g}" for value in self.values)
+
 
 def numeric_options(config: Any, prefix: str = "") -> dict[str, int | float]:
     """Paths and values of all numeric options in ``config``."""
@@ -70,17 +74,27 @@ def with_option(config: C, path: str, value: float) -> C:
     inner: Any = getattr(config, head)
     if rest:
         return replace(config, **{head: with_option(inner, rest, value)})  # type: ignore[type-var]
-    if isinstance(inner, int):
-        if value != int(value):
+    if isinstance(inner, int) and not _takes_fractions(config, head):
+        if not float(value).is_integer():
             raise ConfigError(f"{type(config).__name__}.{head} = {value!r} is out of range: allowed is a whole number")
         value = int(value)
     return replace(config, **{head: value})  # type: ignore[type-var]
 
 
+def _takes_fractions(config: Any, name: str) -> bool:
+    """Whether the field is declared as a float, whose default may be written without a point."""
+    return any("float" in str(field.type) for field in fields(config) if field.name == name)
+
+
 def points(config: C, axes: Sequence[Axis]) -> Iterator[tuple[dict[str, float], C]]:
-    """Every combination of the axes' values: their labels, and ``config`` with them."""
+    """Every combination of the axes' values: their labels, and ``config`` with them.
+
+    Raises:
+        ConfigError: see `with_option`.
+    """
     for values in product(*(axis.values for axis in axes)):
         point = config
         for axis, value in zip(axes, values, strict=True):
             point = with_option(point, axis.option, value)
-        yield {axis.name: value for axis, value in zip(axes, values, strict=True)}, point
+        set_now = numeric_options(point) if axes else {}
+        yield {axis.name: set_now[axis.option] for axis in axes}, point

@@ -12,12 +12,13 @@ from featscope.claims import LEVEL, Claim
 from featscope.figures import Curve, Curves, Figure, Panel
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.axes import Axis
+from featscope.studies.axes import Axis, points
 from featscope.studies.base import Arm, Runs, Study, last
 from featscope.studies.summaries import over_replicas
 from featscope.training import Experiment, Measurement
 
 ARM = "sweep"
+_LOGARITHMIC_FROM = 30  # ratio of the ends of the axis along x
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,17 @@ class Sweep(Study):
             raise ConfigError("Sweep.axes = () is out of range: allowed is at least one axis, --axis NAME=SPEC")
         names = [axis.name for axis in self.axes]
         if len(set(names)) < len(names):
-            raise ConfigError(f"Sweep.axes = {', '.join(names)}: allowed are axes of different names")
+            raise ConfigError(f"Sweep.axes = {', '.join(names)}: allowed are different names; leave one of them out")
+        # Building all points now refuses what is out of range before any work.
+        arms = {tuple(at.values()): next(iter(study.arms())) for at, study in points(self.study, self.axes)}
+        start, *_ = arms
+        for place, axis in enumerate(self.axes):
+            moved = [(*start[:place], value, *start[place + 1 :]) for value in axis.values[1:]]
+            if any(arms[to].config == arms[start].config for to in moved):
+                raise ConfigError(
+                    f"Sweep.axes: {axis.option} = {axis} changes nothing in the arm {arms[start].name!r}, which sets "
+                    "it: allowed are options that the study's first arm does not set itself"
+                )
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -101,45 +112,73 @@ class Sweep(Study):
     @property
     def command(self) -> str:
         """The words after `featscope` that run it."""
-        axes = (f" --axis {axis.option}={','.join(f'{v:g}' for v in axis.values)}" for axis in self.axes)
-        return f"sweep {self.name}{''.join(axes)}"
+        return f"sweep {self.name}{''.join(f' --axis {axis.option}={axis}' for axis in self.axes)}"
+
+    @property
+    def about(self) -> str:
+        """What was trained, for the report."""
+        first, count = self._first, prod(len(axis.values) for axis in self.axes)
+        over = "; ".join(f"{axis.name} = {str(axis).replace(',', ', ')}" for axis in self.axes)
+        return (
+            f"A sweep of the arm {first.name} ({first.about}) over {count} points: {over}. A replica of a given number "
+            "sees the same random draws at every point, so that points can be compared replica by replica."
+        )
 
     def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
-        """Every measurement at the end of training over the first axis, a line for each value of the others."""
+        """Every measurement over the first axis, a line for each value of the others."""
         run = runs[ARM]
         first, *others = (axis.name for axis in self.axes)
-        panels = []
+        given_up = run["diverged"] >= 0
+        along: list[Panel] = []
+        once: list[Panel] = []
+        if given_up.any():
+            share = given_up.astype(float).mean("replica").expand_dims("replica")
+            along.append(self._panel("runs that diverged", "share of replicas", share))
         for name, variable in run.data_vars.items():
-            if variable.dtype.kind != "f":
-                continue
-            final = last(run, variable) if "step" in variable.dims else variable
             units = variable.attrs.get("units", "1")
-            y_label = str(name).replace("_", " ") + ("" if units == "1" else f" ({units})")
-            title = variable.attrs.get("long_name") or str(name)
-            panels.append(Panel(title, first.replace("_", " "), y_label, _lines(final, first, others)))
-        caption = f"Means over replicas with {100 * LEVEL:.3g} % intervals. Replicas that diverged are left out."
-        return [Curves("over-axes", f"At the end of training, over {first.replace('_', ' ')}", caption, panels)]
+            if name == "diverged" or units == "step":  # events, which may not have happened
+                continue
+            sampled = "step" in variable.dims
+            values = (last(run, variable) if sampled else variable).where(~given_up)
+            y_label = str(name) if units == "1" else f"{name} ({units})"
+            panel = self._panel(variable.attrs.get("long_name") or str(name), y_label, values)
+            (along if sampled else once).append(panel)
+        caption = f"A line for each {' and '.join(others)}. " if others else ""
+        caption += f"Means over replicas with {100 * LEVEL:.3g} % intervals." + (
+            " Runs that diverged are left out; where some did, the others are a selection." if given_up.any() else ""
+        )
+        yield Curves("at-the-last-step", f"At the last step, over {first}", caption, along)
+        if once:
+            yield Curves("measured-once", f"Measured once, over {first}", caption, once)
+
+    def _panel(self, title: str, y_label: str, values: xr.DataArray) -> Panel:
+        first, *others = self.axes
+        smallest, largest = min(first.values), max(first.values)
+        log_x = smallest > 0 and largest >= _LOGARITHMIC_FROM * smallest
+        lines = _lines(values, first.name, [axis.name for axis in others])
+        return Panel(title, first.name, y_label, lines, log_x=log_x)
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """How much was run, and how much of it diverged."""
-        run = runs[ARM]
-        points, lost = prod(len(axis.values) for axis in self.axes), int((run["diverged"] >= 0).sum())
-        of = f"{points} points, {run.sizes['replica']} replicas each"
-        return f"{of}; {lost} of {points * run.sizes['replica']} runs diverged." if lost else f"{of}; none diverged."
+        sizes = [len(axis.values) for axis in self.axes]
+        replicas, lost = runs[ARM].sizes["replica"], int((runs[ARM]["diverged"] >= 0).sum())
+        points = f"{prod(sizes)} points over {' and '.join(axis.name for axis in self.axes)}"
+        of = f"{points}, {replicas} replica{'s' if replicas > 1 else ''} each"
+        return f"{of}; {lost} of {prod(sizes) * replicas} runs diverged." if lost else f"{of}; none diverged."
 
 
 def _scalars(measurements: Mapping[str, Measurement]) -> dict[str, Measurement]:
     return {name: one for name, one in measurements.items() if not one.dims}
 
 
-def _lines(final: xr.DataArray, first: str, others: Sequence[str]) -> list[Curve]:
+def _lines(values: xr.DataArray, first: str, others: Sequence[str]) -> list[Curve]:
     lines = []
-    for values in product(*(final[other].values for other in others)):
-        at = dict(zip(others, values, strict=True))
-        line = final.sel(at)
+    for at in product(*(values[other].values for other in others)):
+        labels = dict(zip(others, at, strict=True))
+        line = values.sel(labels)
         ends = [_ends(line.sel({first: x}).dropna("replica")) for x in line[first].values]
         mean, low, high = np.array(ends).T
-        label = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in at.items()) or "all runs"
+        label = ", ".join(f"{name} = {value:g}" for name, value in labels.items()) or "all runs"
         alone = line.sizes["replica"] < 2
         lines.append(Curve(label, line[first].values, mean, None if alone else low, None if alone else high))
     return lines

@@ -14,7 +14,7 @@
     expand.textContent = all ? "Hide all details" : "Show all details";
   };
   openers.forEach((button) => button.addEventListener("click", () => setOpen(button, !isOpen(button))));
-  expand.addEventListener("click", () => {
+  expand?.addEventListener("click", () => {
     const open = !openers.every(isOpen);
     openers.forEach((button) => setOpen(button, open));
   });
