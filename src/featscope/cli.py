@@ -280,7 +280,7 @@ def _execute(
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
         command = shlex.join(["featscope", *again, "--resume"])
         why = f" ({stopped})" if str(stopped) else ""
-        print(f"interrupted{why}; everything is saved. Go on with:\n  {command}", file=sys.stderr)
+        print(f"interrupted{why}; what was done is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
     if outcome.claims:
         _print_verdicts(study.name, outcome.claims)

@@ -1,6 +1,9 @@
 """Shards on the machines of a Ray cluster."""
 
+import logging
+import socket
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +16,13 @@ from featscope.runs.files import atomic_write
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor
 from featscope.runs.shard import Shard, ShardResult
-from featscope.runs.workers import InterruptedRunError, Trainer
+from featscope.runs.workers import InterruptedRunError, Trainer, stop_on_signals
 from featscope.threads import cores
 
 _LOST_WORKERS = 5  # that one shard may cost before the run gives up; a lost shard begins anew, with the same draws
 _SECONDS_BETWEEN_REPORTS = 0.2
+_SECONDS_TO_ANSWER = 5.0
+_INTERRUPTED = "blocks of replicas that are not done begin anew"
 
 
 def on_cluster(address: str | None) -> Trainer:
@@ -28,18 +33,27 @@ def on_cluster(address: str | None) -> Trainer:
 
     Raises:
         MissingExtraError: Ray is not installed.
+        ConfigError: nothing answers at ``address``.
     """
     try:
         import ray
     except ImportError:
         raise MissingExtraError("--engine ray", "cluster") from None
+    if address is not None:
+        _require_answer(address)
 
     def train(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
         try:
             # Logs stay with the workers: what matters comes back as results and errors.
-            ray.init(address, num_cpus=None if address else cores(), include_dashboard=False, log_to_driver=False)
+            ray.init(
+                address or "local",
+                num_cpus=None if address else cores(),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ConfigError(f"--address = {address!r}: no Ray cluster answers ({error}): correct it") from None
+            raise _no_cluster(address, error) from None
         try:
             return _train(ray, folder, shards, device)
         finally:
@@ -48,13 +62,28 @@ def on_cluster(address: str | None) -> Trainer:
     return train
 
 
+def _no_cluster(address: str | None, error: Exception) -> ConfigError:
+    return ConfigError(f"--address = {address!r}: no Ray cluster answers ({error}): correct it, or `ray start --head`")
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself would try for ten minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
+        except (OSError, OverflowError) as error:
+            raise _no_cluster(address, error) from None
+
+
 def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
     totals: dict[str, int] = {}
     for shard in shards:
         totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
     remote = ray.remote(num_cpus=1, num_gpus=int(device != "cpu"), max_retries=_LOST_WORKERS)(_in_worker)
     results: dict[int, ShardResult] = {}
-    with Monitor(totals) as monitor:
+    stop = threading.Event()
+    with Monitor(totals) as monitor, stop_on_signals(stop, monitor, "stopping ..."):
         waiting = {}
         for place, shard in enumerate(shards):
             if shard.finished(folder):
@@ -64,6 +93,8 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) ->
                 waiting[remote.remote(shard)] = place
         try:
             while waiting:
+                if stop.is_set():
+                    raise InterruptedRunError(_INTERRUPTED)
                 done, _ = ray.wait(list(waiting), timeout=_SECONDS_BETWEEN_REPORTS)
                 for reference in done:
                     place = waiting.pop(reference)
@@ -76,8 +107,6 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) ->
             raise error.cause from None
         except ray.exceptions.RayError as error:
             raise InterruptedRunError(f"Ray workers were lost: {error}") from None
-        except KeyboardInterrupt:
-            raise InterruptedRunError from None
     return [results[place] for place in range(len(shards))]
 
 

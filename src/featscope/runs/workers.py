@@ -79,7 +79,7 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[S
     if workers == 1:
         stop = threading.Event()
         torch.set_num_threads(cores())
-        with Monitor(totals) as monitor, _stop_on_signals(stop, monitor):
+        with Monitor(totals) as monitor, stop_on_signals(stop, monitor):
             try:
                 return [
                     compute(i, stop.is_set, lambda steps, status, i=i: monitor.advance(names[i], steps, status))  # type: ignore[misc]
@@ -117,7 +117,7 @@ def _in_workers(
 
     try:
         with (
-            _stop_on_signals(stop, monitor),
+            stop_on_signals(stop, monitor),
             ProcessPoolExecutor(workers, mp_context=fork, initializer=_begin, initargs=(os.getpid(),)) as pool,
         ):
             futures = [pool.submit(_compute, index) for index in range(count)]  # forks, before any thread is begun
@@ -176,7 +176,9 @@ def _compute(index: int) -> Any:
 
 
 @contextmanager
-def _stop_on_signals(stop: Any, monitor: Monitor) -> Iterator[None]:
+def stop_on_signals(
+    stop: Any, monitor: Monitor, saying: str = "stopping after this step, saving ..."
+) -> Iterator[None]:
     """Let Ctrl-C and termination end training between two steps; a second Ctrl-C ends it at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -186,7 +188,7 @@ def _stop_on_signals(stop: Any, monitor: Monitor) -> Iterator[None]:
         if stop.is_set():
             sys.exit(130)
         stop.set()
-        monitor.say("stopping after this step, saving ...")
+        monitor.say(saying)
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
