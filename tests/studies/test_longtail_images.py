@@ -135,6 +135,11 @@ def test_pruning_is_measured_where_it_happens(runs):
     assert shares @ sizes / sum(sizes) == pytest.approx(runs["pruned"]["pruned_share"].values)
 
 
+def test_before_training_all_pruned_weights_are_those_of_the_start(runs):
+    assert (runs["untrained"]["pruned_from_start"] == 1).all()
+    assert (runs["pruned"]["pruned_from_start"] < 1).all()
+
+
 def test_doubt_is_one_minus_the_softmax_of_the_partner_averaged_by_class():
     """A loop over views and classes, and a network of which nothing is pruned doubts no more than it did."""
     experiment = TINY.build(Streams(0, [0]))

@@ -49,14 +49,20 @@ def during(experiment: Experiment) -> dict[str, Measurement]:
     return {"weight_norm": Measurement(norm[None], about="Euclidean norm of all weights of the encoder")}
 
 
-def pruning(experiment: Experiment, config: MagnitudePruning) -> dict[str, Measurement]:
-    """What the arm's rule prunes, and what pruning prunes or would prune of each convolution."""
+def pruning(experiment: Experiment, config: MagnitudePruning, initial: Encoder) -> dict[str, Measurement]:
+    """What the arm's rule prunes, and what pruning prunes or would prune: where, and whether it was born small."""
     encoder = _encoder(experiment)
     masks = [rule for rule in experiment.rules if isinstance(rule, PruningMask)]
     share = [1 - mask.kept.double().mean() for mask in masks] or [torch.zeros(())]
-    hidden = config.on(encoder).mask.pruned_parameters(encoder)
+    now = config.on(encoder)
+    kept, kept_at_start = now.mask.kept, config.on(initial).mask.kept
+    hidden = now.mask.pruned_parameters(encoder)
     layers = [(weight == 0).double().mean() for name, weight in hidden.items() if weight.ndim == 4]
+    born_small = (~kept & ~kept_at_start).double().sum() / (~kept).double().sum()
     return {
+        "pruned_from_start": Measurement(
+            born_small.cpu()[None], about="share of the weights that pruning takes which it took before training"
+        ),
         "pruned_share": Measurement(share[0].cpu()[None], about="share of weights that the loss does not see"),
         "pruned_of_layer": Measurement(
             torch.stack(layers).cpu()[None], ("convolution",), about="share that pruning takes from each convolution"

@@ -130,12 +130,16 @@ class LongTailImages(Study):
     def build(self, streams: Streams) -> Experiment:
         """The experiment of one replica."""
         source = self.images(streams.device.type).build(streams.at("data"))
-        network = self.alexnet if self.network == "alexnet" else self.resnet18
-        learner: Encoder = network.build(streams.at("learner"))
+        learner = self.initial_encoder(streams)
         projection = self.projection.build(learner.features, streams.at("head"))
         objective = InBatchContrastive(self.augmentation, projection, self.loss, self.batch)
         rules = [self.pruning] if self.prunes else []
         return Experiment(source, learner, objective, self.optimizer, rules, streams)
+
+    def initial_encoder(self, streams: Streams) -> Encoder:
+        """The network before its first step: the same one at every call."""
+        config = self.alexnet if self.network == "alexnet" else self.resnet18
+        return config.build(streams.at("learner")).to(streams.device)
 
     def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
         """How far the weights have moved."""
@@ -143,7 +147,7 @@ class LongTailImages(Study):
 
     def measure_pruning(self, experiment: Experiment) -> Mapping[str, Measurement]:
         """What the arm prunes, and what pruning would take from its network."""
-        return measures.pruning(experiment, self.pruning)
+        return measures.pruning(experiment, self.pruning, self.initial_encoder(experiment.streams))
 
     def measure_doubt(self, experiment: Experiment) -> Mapping[str, Measurement]:
         """What pruning does to the logits, class by class."""
