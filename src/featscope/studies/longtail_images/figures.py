@@ -42,7 +42,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         "Δ₂₀ (points)",
         judge.gap,
         [row.gap for row in TABLE_2],
-        "Some classes are easier than others, so an untrained network and balanced training have a gap too: compare arms.",
+        "Some classes are easier than others, so that untrained networks have a gap too: compare arms.",
     )
     yield _by_class(
         runs,

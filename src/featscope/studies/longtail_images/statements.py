@@ -6,7 +6,7 @@ P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Trai
 from featscope.claims import Statement
 
 _SHORT = (
-    "At the default size there is reason for doubt: P's theorem is about networks near convergence, and a few hundred "
+    "At the default size there is reason for doubt: the theorem is about networks near convergence, and a few hundred "
     "steps are far from it."
 )
 
@@ -22,8 +22,8 @@ STATEMENTS = (
         "Section 4, Table 2",
         "The balanced control has as many training images as the long-tailed set: difference of the two.",
         "identity",
-        note="P's rows do not have this: CIFAR10-LT has 20,431 images at ρ = 10 and 12,406 at ρ = 100, so that more "
-        "imbalance is also less data.",
+        note="The paper's rows do not have this: CIFAR10-LT has 20,431 images at ρ = 10 and 12,406 at ρ = 100, so that "
+        "more imbalance is also less data.",
     ),
     Statement(
         "pruned-share",
@@ -37,7 +37,7 @@ STATEMENTS = (
         "Contrastive training on the long tail improves the features: linear-probe accuracy minus that of the "
         "untrained network.",
         "ordering",
-        note="P does not say so; without it nothing else here means anything.",
+        note="The paper does not say so; without it nothing else here means anything.",
     ),
     Statement(
         "imbalance-costs-accuracy",
@@ -69,8 +69,8 @@ STATEMENTS = (
         "the smallest gain in Table 2, 1.91 points on ImageNet-LT.",
         "bound",
         expected=False,
-        note="Added after a first run had been seen, to say what an undecided sign leaves open. P gives no settings "
-        "that would let anybody expect a size.",
+        note="Added after a first run had been seen, to say what an undecided sign leaves open. The paper gives no "
+        "settings that would let anybody expect a size.",
     ),
     Statement(
         "pruning-lowers-gap",

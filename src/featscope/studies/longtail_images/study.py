@@ -23,10 +23,10 @@ from featscope.views import CropColor
 
 @dataclass(frozen=True)
 class LongTailImages(Study):
-    """Contrastive pre-training on long-tailed images, with and without forward magnitude pruning (P, Table 2).
+    """Contrastive pre-training on long-tailed images, with and without forward magnitude pruning (Table 2).
 
-    P gives neither network nor settings; what follows are the usual ones of SimCLR, made small. All arms of a replica
-    begin with the same network, and the balanced ones have as many images as the long-tailed ones.
+    The paper gives neither network nor settings; what follows are the usual ones of SimCLR, made small. All arms of a
+    replica begin with the same network, and the balanced ones have as many images as the long-tailed ones.
 
     Attributes:
         data: "cifar10", "cifar100" or another data set of the Hub by its name; a folder with the Hub's parquet files,
@@ -40,12 +40,12 @@ class LongTailImages(Study):
         side: height and width that images are brought to, in pixels; 0 for images as they are.
         network: which of the two networks below is trained.
         alexnet: a network for a CPU.
-        resnet18: the network of Jiang et al. 2021, whom P follows; slow on a CPU even if it is narrow.
+        resnet18: the network of Jiang et al. 2021, whom the paper follows; slow on a CPU even if it is narrow.
         augmentation: crop and colour distortion.
         projection: the head that the contrastive loss sees the features through.
         loss: the contrastive loss.
-        pruning: of both branches. P does not say how much. Entries and a straight-through gradient, as heads and
-            cosines leave no other reading of Algorithm 1 for a deep network.
+        pruning: of both branches. The paper does not say how much. Entries and a straight-through gradient, as heads
+            and cosines leave no other reading of Algorithm 1 for a deep network.
         optimizer: of all arms.
         batch: images in a batch, which has twice as many views.
         steps: length of training.
@@ -154,7 +154,7 @@ class LongTailImages(Study):
         return measures.doubt(experiment, self.pruning)
 
     def claims(self, runs: Runs) -> Iterable[Claim]:
-        """Table 2, what it rests on, and the mechanism that P gives for it."""
+        """Table 2, what it rests on, and the mechanism that the paper gives for it."""
         return judge.claims(runs, self.imbalance, self.pruning.ratio)
 
     def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
