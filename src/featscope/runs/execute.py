@@ -147,7 +147,7 @@ def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
         grid = xr.concat(kept, dim="point", join="outer", combine_attrs="override")
         names = [axis.name for axis in arm.over]
         # Said once more, as a single point has its labels outside the dimension.
-        grid = grid.assign_coords({name: ("point", [float(point[name]) for point in joined]) for name in names})
+        grid = grid.assign_coords({name: ("point", [point[name].item() for point in joined]) for name in names})
         data = grid.set_index(point=names).unstack("point") if len(names) > 1 else grid.swap_dims(point=names[0])
         data = data.sortby(names)
     else:

@@ -105,6 +105,8 @@ def _in_workers(
     monitor: Monitor,
     names: Sequence[str],
 ) -> list[T]:
+    import torch._dynamo  # noqa: F401  optimizers do so when they are first used: once here, not once a worker
+
     global _work
     fork = multiprocessing.get_context("fork")
     stop, reports = fork.Event(), fork.SimpleQueue()

@@ -188,5 +188,5 @@ def _ends(samples: xr.DataArray) -> tuple[float, float, float]:
     """Mean and interval; NaN where no replica is left."""
     if not samples.size:
         return np.nan, np.nan, np.nan
-    mean, low, high = over_replicas(samples)
-    return float(mean), float(low), float(high)
+    mean, low, high = over_replicas(samples.expand_dims("point"))
+    return mean.item(), low.item(), high.item()

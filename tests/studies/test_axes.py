@@ -1,0 +1,106 @@
+"""Options that take several values."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from featscope.options import ConfigError
+from featscope.studies.axes import Axis, find_option, numeric_options, points, with_option
+from featscope.training import SGD
+from swept import Noisy, Pull
+
+
+@dataclass(frozen=True)
+class Two:
+    first: Noisy = field(default_factory=Noisy)
+    second: Noisy = field(default_factory=lambda: Noisy(2.0))
+    scale: float = 1  # a fraction, whatever its default looks like
+    limit: float | None = 3
+    name: str = "two"
+    on: bool = True
+
+
+def test_numeric_options_are_numbers_at_any_depth_and_nothing_else():
+    assert numeric_options(Two()) == {
+        "first.target": 1.0,
+        "first.noise": 0.1,
+        "second.target": 2.0,
+        "second.noise": 0.1,
+        "scale": 1,
+        "limit": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("noise", "data.noise"),
+        ("data.noise", "data.noise"),
+        ("weight-decay", "optimizer.weight_decay"),
+        ("optimizer.weight-decay", "optimizer.weight_decay"),
+        ("steps", "steps"),
+    ],
+)
+def test_an_option_is_found_by_its_path_or_by_its_last_words(name, path):
+    assert find_option(Pull(), name) == path
+
+
+def test_a_name_that_several_options_bear_is_refused_with_their_paths():
+    with pytest.raises(ConfigError, match=r"axis 'noise' stands for several options of Two: .* first.noise, second"):
+        find_option(Two(), "noise")
+    assert find_option(Two(), "second.noise") == "second.noise"
+
+
+@pytest.mark.parametrize("name", ["", "nois", "oise", "name", "on", "data", "signals"])
+def test_what_is_no_numeric_option_is_refused_with_those_that_are(name):
+    with pytest.raises(ConfigError, match=rf"axis '{name}' is no numeric option of Pull: .* data.target, data.noise"):
+        find_option(Pull(), name)
+
+
+def test_an_option_is_set_where_it_is_and_nowhere_else():
+    assert with_option(Pull(), "data.noise", 0.5) == Pull(data=Noisy(noise=0.5))
+    assert with_option(Pull(), "optimizer.lr", 0.5) == Pull(optimizer=SGD(0.5, 0.01))
+    assert with_option(Two(), "scale", 0.5) == Two(scale=0.5)
+    assert with_option(Two(), "limit", 0.5) == Two(limit=0.5)
+
+
+def test_whole_numbers_stay_whole():
+    width = with_option(Pull(), "width", 3.0).width
+    assert (width, type(width)) == (3, int)
+
+
+@pytest.mark.parametrize("value", [2.5, float("inf"), float("nan")])
+def test_fractions_of_whole_numbers_are_refused(value):
+    with pytest.raises(ConfigError, match=rf"Pull.width = {value} is out of range: allowed is a whole number"):
+        with_option(Pull(), "width", value)
+
+
+@pytest.mark.parametrize(("path", "value"), [("data.noise", -1.0), ("data.noise", float("nan")), ("width", 0)])
+def test_what_is_out_of_range_is_refused_as_on_the_command_line(path, value):
+    with pytest.raises(ConfigError, match=rf"\.{path.rpartition('.')[2]} = {value} is out of range: allowed is >="):
+        with_option(Pull(), path, value)
+
+
+@pytest.mark.parametrize("values", [(), (0.1, 0.2, 0.1)])
+def test_an_axis_has_values_that_are_all_different(values):
+    with pytest.raises(ConfigError, match=r"Axis.values of data.noise = .*: allowed are one or more, all different"):
+        Axis("data.noise", values)
+
+
+def test_points_are_all_combinations_with_their_labels():
+    found = list(points(Pull(), [Axis("data.noise", (0.1, 0.2)), Axis("width", (3.0, 1.0))]))
+    assert [labels for labels, _ in found] == [
+        {"noise": 0.1, "width": 3},
+        {"noise": 0.1, "width": 1},
+        {"noise": 0.2, "width": 3},
+        {"noise": 0.2, "width": 1},
+    ]
+    assert found[2][1] == Pull(data=Noisy(noise=0.2), width=3)
+    assert [type(labels["width"]) for labels, _ in found] == [int] * 4
+    assert list(points(Pull(), [])) == [({}, Pull())]
+
+
+def test_an_axis_prints_as_the_command_line_takes_it():
+    axis = Axis("data.noise", (0.1, 1 / 3, 1e-30, 100000.0))
+    assert axis.name == "noise"
+    assert str(axis) == "0.1,0.333333333333,1e-30,100000"

@@ -1,0 +1,227 @@
+"""Sweeps: what they train, what they keep, what they show."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from featscope.figures import Curves
+from featscope.options import ConfigError
+from featscope.report.run_report import report_run
+from featscope.runs import Settings, run
+from featscope.runs.execute import Outcome
+from featscope.studies import Arm
+from featscope.studies.axes import Axis, with_option
+from featscope.studies.decoupling import Decoupling
+from featscope.studies.sweep import ARM, Sweep
+from featscope.training import SGD
+from swept import Noisy, Pull
+
+NOISE = Axis("data.noise", (0.05, 0.5))
+TARGET = Axis("data.target", (3.0, -1.0, 0.0))
+REPLICAS = 3
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
+
+
+def sweep(tmp_path, *axes: Axis, study: Pull | None = None, replicas: int = REPLICAS) -> Outcome:
+    return run(Sweep(study or Pull(), axes), Settings(seed=4, replicas=replicas), tmp_path / "sweep")
+
+
+def alone(tmp_path, **options: float) -> xr.Dataset:
+    """The first arm of the study with these options, in a run of its own."""
+    study = Pull()
+    for option, value in options.items():
+        study = with_option(study, option.replace("__", "."), value)
+    name = "-".join(f"{value}" for value in options.values())
+    return run(study, Settings(seed=4, replicas=REPLICAS), tmp_path / name).runs["pulled"]
+
+
+def test_the_result_is_one_dataset_over_the_axes_with_labels_in_order(tmp_path):
+    data = sweep(tmp_path, TARGET, NOISE).runs[ARM]
+    assert dict(data.sizes) == {"replica": 3, "step": len(data["step"]), "target": 3, "noise": 2}
+    assert data["target"].values.tolist() == [-1, 0, 3]
+    assert data["noise"].values.tolist() == [0.05, 0.5]
+    assert set(data["distance"].dims) == {"replica", "step", "target", "noise"}
+    assert set(data["error"].dims) == set(data["at_first"].dims) == {"replica", "target", "noise"}
+    assert data["distance"].attrs == {"units": "m", "long_name": "how far it is"}
+    assert "values" not in data  # more than one number a replica
+    assert data["above"].dtype == np.int64
+
+
+def test_every_point_has_the_numbers_of_a_run_of_its_own_bit_for_bit(tmp_path):
+    data = sweep(tmp_path, TARGET, NOISE).runs[ARM]
+    for target in (3.0, -1.0):
+        for noise in NOISE.values:
+            single = alone(tmp_path, data__target=target, data__noise=noise)
+            point = data.sel(target=target, noise=noise)
+            for name in ("loss", "distance", "above", "error", "at_first", "near"):
+                xr.testing.assert_equal(point[name].drop_vars(["target", "noise"]), single[name])
+
+
+def test_step_sizes_and_decays_may_be_axes(tmp_path):
+    """One program: η and λ of every replica are tensors; they may round differently."""
+    data = sweep(tmp_path, Axis("optimizer.lr", (0.01, 0.2)), Axis("optimizer.weight_decay", (0.0, 0.5))).runs[ARM]
+    single = alone(tmp_path, optimizer__lr=0.2, optimizer__weight_decay=0.5)
+    point = data.sel(lr=0.2, weight_decay=0.5)
+    np.testing.assert_allclose(point["distance"], single["distance"], rtol=1e-5)
+    assert float(abs(data["distance"].diff("lr")).isel(step=-1).min()) > 0.01
+
+
+def test_an_axis_that_changes_shapes_gives_programs_of_their_own(tmp_path):
+    data = sweep(tmp_path, Axis("width", (4.0, 1.0, 2.0)), NOISE).runs[ARM]
+    assert data["width"].values.tolist() == [1, 2, 4]
+    assert data["width"].dtype == np.int64
+    assert len(list((tmp_path / "sweep" / "checkpoint").glob("sweep.0.*"))) == 3
+    for width in (1, 4):
+        single = alone(tmp_path, width=width, data__noise=0.5)
+        xr.testing.assert_equal(data["distance"].sel(width=width, noise=0.5, drop=True), single["distance"])
+
+
+def test_an_axis_over_steps_ends_every_point_at_its_own_step(tmp_path):
+    data = sweep(tmp_path, Axis("steps", (5.0, 12.0))).runs[ARM]
+    assert data["step"].values[-1] == 12
+    short, long = (data["distance"].sel(steps=steps) for steps in (5, 12))
+    assert short.sel(step=slice(6, None)).isnull().all()
+    assert short.sel(step=5).notnull().all()
+    xr.testing.assert_equal(
+        short.sel(step=4, drop=True).drop_vars("steps"), long.sel(step=4, drop=True).drop_vars("steps")
+    )
+    single = alone(tmp_path, steps=5)
+    np.testing.assert_array_equal(data["error"].sel(steps=5), single["error"])
+
+
+def test_an_axis_of_one_value_is_an_axis(tmp_path):
+    data = sweep(tmp_path, Axis("data.noise", (0.2,))).runs[ARM]
+    assert data["distance"].sizes["noise"] == 1
+
+
+def diverging(tmp_path) -> Outcome:
+    return sweep(tmp_path, Axis("optimizer.lr", (0.1, 1e30, 0.2)), NOISE)
+
+
+def test_points_that_diverge_are_recorded_and_the_rest_goes_on(tmp_path):
+    data = diverging(tmp_path).runs[ARM]
+    assert (data["diverged"].sel(lr=1e30) == 1).all()
+    assert (data["diverged"].sel(lr=[0.1, 0.2]) == -1).all()
+    lost = data.sel(lr=1e30)
+    for name in ("loss", "distance"):
+        assert lost[name].sel(step=0).notnull().all()
+        assert lost[name].sel(step=slice(2, None)).isnull().all()
+    assert lost["error"].isnull().all()
+    assert lost["at_first"].notnull().all()  # measured before
+    assert (lost["near"] == -1).all()
+    point = data.sel(lr=0.1, noise=0.05)
+    np.testing.assert_allclose(point["distance"], alone(tmp_path, data__noise=0.05)["distance"], rtol=1e-5)
+
+
+def shown(outcome: Outcome, study: Sweep) -> dict[str, Curves]:
+    return {figure.id: figure for figure in study.figures(outcome.runs, [])}
+
+
+def test_figures_show_every_measurement_over_the_first_axis(tmp_path):
+    study = Sweep(Pull(), (TARGET, NOISE))
+    outcome = run(study, Settings(replicas=4), tmp_path / "sweep")
+    figures = shown(outcome, study)
+    assert list(figures) == ["at-the-last-step", "measured-once"]
+    along = {panel.title: panel for panel in figures["at-the-last-step"].panels}
+    assert list(along) == ["loss on fresh data", "how far it is", "numbers above the target"]
+    assert [panel.title for panel in figures["measured-once"].panels] == ["where the first began", "test error"]
+    panel = along["how far it is"]
+    assert (panel.x_label, panel.y_label, panel.log_x) == ("target", "distance (m)", False)
+    assert [curve.label for curve in panel.curves] == ["noise = 0.05", "noise = 0.5"]
+    curve = panel.curves[1]
+    ends = outcome.runs[ARM]["distance"].isel(step=-1).sel(noise=0.5).transpose("target", "replica").values
+    assert curve.x.tolist() == [-1, 0, 3]
+    np.testing.assert_allclose(curve.y, ends.mean(1), rtol=1e-6)
+    half = stats.t.ppf(0.995, 3) * ends.std(1, ddof=1) / 2
+    np.testing.assert_allclose((curve.high - curve.low) / 2, half, rtol=1e-4)
+
+
+def test_figures_leave_out_runs_that_diverged_and_say_where_they_are(tmp_path):
+    outcome = diverging(tmp_path)
+    study = Sweep(Pull(), (Axis("optimizer.lr", (0.1, 1e30, 0.2)), NOISE))
+    figure = shown(outcome, study)["at-the-last-step"]
+    assert "left out" in figure.caption
+    share, *others = figure.panels
+    assert share.title == "runs that diverged"
+    assert all(curve.y.tolist() == [0, 0, 1] and curve.low is None for curve in share.curves)
+    for panel in others:
+        assert panel.log_x
+        assert all(np.isfinite(curve.y).tolist() == [True, True, False] for curve in panel.curves)
+    assert study.headline(outcome.runs, []) == "6 points over lr and noise, 3 replicas each; 6 of 18 runs diverged."
+
+
+def test_of_one_replica_nothing_is_known_about_the_spread(tmp_path):
+    outcome = sweep(tmp_path, NOISE, replicas=1)
+    (curve,) = shown(outcome, Sweep(Pull(), (NOISE,)))["at-the-last-step"].panels[0].curves
+    assert (curve.low, curve.high) == (None, None)
+
+
+def test_the_report_is_drawn_from_the_folder_and_has_no_empty_table(tmp_path):
+    study = Sweep(Pull(), (TARGET, NOISE))
+    folder = run(study, Settings(replicas=2), tmp_path / "sweep").folder
+    page = report_run(folder, study).read_text()
+    assert "6 points over target and noise, 2 replicas each; none diverged." in page
+    assert "featscope sweep pull --axis data.target=3,-1,0 --axis data.noise=0.05,0.5 --seed 0 --replicas 2" in page
+    assert "A sweep of the arm pulled (as the options say) over 6 points" in page
+    assert "claims</h2>" not in page
+    assert 'id="verdicts"' not in page
+    assert sorted(png.name for png in (folder / "figures").iterdir()) == ["at-the-last-step.png", "measured-once.png"]
+
+
+@dataclass(frozen=True)
+class Settled(Pull):
+    """Its first arm sets the noise itself."""
+
+    def arms(self):
+        return [Arm("quiet", replace(self, data=Noisy(self.data.target, 0.0)), "without noise")]
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ((), r"Sweep.axes = \(\) is out of range: allowed is at least one axis, --axis NAME=SPEC"),
+        ((NOISE, NOISE), r"Sweep.axes = noise, noise: allowed are different names; leave one of them out"),
+        ((Axis("data.noise", (0.1, -0.1)),), r"Noisy.noise = -0.1 is out of range: allowed is >= 0"),
+        ((TARGET, Axis("width", (1.5,))), r"Settled.width = 1.5 is out of range: allowed is a whole number"),
+        ((TARGET, NOISE), r"data.noise = 0.05,0.5 changes nothing in the arm 'quiet', which sets it: allowed are"),
+    ],
+)
+def test_axes_that_cannot_be_swept_are_refused_before_any_work(axes, message):
+    with pytest.raises(ConfigError, match=message):
+        Sweep(Settled(), axes)
+
+
+def test_a_sweep_is_described_by_its_study(tmp_path):
+    study = Sweep(Decoupling(steps=9, probe_every=3), (Axis("data.noise", (0.5, 1.0)),))
+    assert (study.name, study.steps, study.probe_every) == ("decoupling", 9, 3)
+    assert study.replica_axis
+    assert study.at_defaults() == Sweep(Decoupling(), study.axes)
+    (arm,) = study.arms()
+    assert arm.about == "augmented (positive pairs by RandomMask) over noise"
+
+
+def test_a_study_of_ordinary_modules_is_swept_point_by_point(tmp_path):
+    study = Sweep(Ordinary(), (TARGET,))
+    data = run(study, Settings(replicas=2), tmp_path / "sweep").runs[ARM]
+    assert data["distance"].sizes["target"] == 3
+    assert len(list((tmp_path / "sweep" / "checkpoint").iterdir())) == 6  # a program a point, a shard a replica
+
+
+class Ordinary(Pull):
+    """As a study whose networks have no replica axis, although its tensors look as if they had."""
+
+    replica_axis = False
+
+
+def test_fast_and_slow_points_share_the_draws_of_a_replica(tmp_path):
+    data = sweep(tmp_path, TARGET, study=Pull(optimizer=SGD(0.1, 0.0))).runs[ARM]
+    began = data["at_first"]
+    assert (began == began.isel(target=0)).all()
+    assert (began.isel(target=0, replica=0) != began.isel(target=0, replica=1)).all()
