@@ -48,6 +48,7 @@ def test_show_has_every_statement_with_its_source_and_every_option_with_its_defa
         assert f"{statement.id}  {statement.source}" in out
     assert "--optimizer.lr = 0.25" in out
     assert "--data.input-dim = 512" in out
+    assert "optimizer:sgd, optimizer:torch-optimizer" in out
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,9 @@ def test_wrong_words_are_refused(capfd, words, message):
         (["--memory-limit", "0"], "Settings.memory_limit = 0.0 .* > 0 GiB"),
         (["--memory-limit", "0.0001"], "Settings.memory_limit = 0.00 GiB .* needs .* Raise --memory-limit"),
         (["--nonsense", "1"], "Unrecognized options: --nonsense"),
+        (["optimizer:nonsense"], "Unrecognized options: optimizer:nonsense .*optimizer:torch-optimizer"),
+        (["optimizer:torch-optimizer", "--optimizer.name", "Nonsense"], "TorchOptimizer.name = 'Nonsense' is out of"),
+        (["objective:sign-labels"], "only an arm of the study sets it"),
         (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
         (["--resume"], "holds no run to resume"),
     ],
@@ -104,6 +108,28 @@ def test_bad_options_exit_with_2_naming_field_value_and_range_and_leave_nothing(
     assert code == 2
     assert re.search(message, err), err
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path):
+    out = tmp_path / "run"
+    small = [
+        "--steps",
+        "5",
+        "--replicas",
+        "2",
+        "--data.features",
+        "6",
+        "--data.input-dim",
+        "32",
+        "--learner.width",
+        "8",
+    ]
+    kind = ["optimizer:torch-optimizer", "--optimizer.name", "AdamW", "--optimizer.lr", "0.01"]
+    assert finish(start("run", "decoupling", "--out", out, *small, *kind))[0] == 0
+    optimizer = json.loads((out / "config.json").read_text())["config"]["optimizer"]
+    assert {key: optimizer[key] for key in ("name", "lr")} == {"name": "AdamW", "lr": 0.01}
+    claims = json.loads((out / "claims.json").read_text())["claims"]
+    assert not any(claim["expected"] for claim in claims if claim["id"] == "stage1-trajectory")
 
 
 def test_a_folder_with_files_is_refused_before_any_work(capfd, tmp_path, monkeypatch):

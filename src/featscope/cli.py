@@ -1,12 +1,13 @@
 """The command line: `featscope list | show | run | sweep | report | verify`."""
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, is_dataclass, make_dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import tyro
 
@@ -27,6 +28,9 @@ FeatScope, a microscope for feature learning.
   featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03
   featscope report DIR             rebuild the report from what is stored, without training
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
+
+Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
+last, before its own options: featscope run decoupling --seed 1 optimizer:torch-optimizer --optimizer.lr 0.01
 
 Exit codes: 0 done, 2 wrong usage, 3 training diverged, 130 interrupted (resumable);
 1 with 'verify --strict' when an expected claim does not hold.
@@ -91,7 +95,11 @@ def _fail(message: str) -> None:
 
 
 def _parse(kind: Any, words: list[str], program: str) -> Any:
-    return tyro.cli(kind, prog=f"featscope {program}", args=words, config=(tyro.conf.AvoidSubcommands,))
+    """Options by tyro. A word such as ``optimizer:torch-optimizer`` takes another kind of part; it and its options
+    come last."""
+    another_kind = any(re.fullmatch(r"[a-z-]+:[a-z-]+", word) for word in words)
+    marker = tyro.conf.ConsolidateSubcommandArgs if another_kind else tyro.conf.AvoidSubcommands
+    return tyro.cli(kind, prog=f"featscope {program}", args=words, config=(marker,))
 
 
 def _name_and_options(words: list[str], command: str, what: str) -> tuple[str, list[str]]:
@@ -147,12 +155,23 @@ def _show(words: list[str]) -> int:
         if statement.note:
             console.print(f"  Note: {statement.note}", markup=False, style="dim")
     console.print("\n[bold]options[/bold]")
-    options = to_plain(kind())
+    options, kinds = to_plain(kind()), {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if tyro.conf.Suppress in getattr(hint, "__metadata__", ()):  # set by the study's own arms
             del options[name]
+        elif any(is_dataclass(one) for one in get_args(hint)):
+            kinds[name] = [f"{name}:{_kind_word(one)}" for one in get_args(hint)]
     _print_config(console, options, "--")
+    if kinds:
+        console.print("\n[bold]other kinds[/bold], named last on the line, before their own options")
+        for words_of in kinds.values():
+            console.print(f"  {', '.join(words_of)}", markup=False)
     return 0
+
+
+def _kind_word(kind: type) -> str:
+    """How tyro spells a class on the command line."""
+    return "none" if kind is type(None) else re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
 
 
 def _print_config(console: Any, plain: dict[str, Any], prefix: str) -> None:
