@@ -9,9 +9,21 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from featscope.catalogue import Entry
 from featscope.options import require
 from featscope.studies import Arm, Study
 from featscope.training import SGD, Experiment, FirstTime, Measurement
+
+ENTRY = Entry("pull", "nobody", "Numbers are pulled towards a target.", 0.01, "swept:Pull")
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """The environment in which `featscope` knows the study, by a package's metadata in ``folder``."""
+    about = folder / "swept-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: swept\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[featscope.studies]\npull = swept:ENTRY\n")
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parent)])}
 
 
 @dataclass(frozen=True)

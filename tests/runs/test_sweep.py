@@ -1,0 +1,171 @@
+"""The folder of a sweep: joined, killed, resumed."""
+
+import random
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from featscope.cli import main
+from featscope.options import ConfigError
+from featscope.runs import Settings, execute, run
+from featscope.runs.folder import RunFolder
+from featscope.studies import Arm
+from featscope.studies.axes import Axis
+from featscope.studies.sweep import Sweep
+from featscope.training import Experiment, Measurement
+from processes import finish, start
+from swept import Pull, installed
+
+WIDTHS = Axis("width", (1.0, 3.0))
+NOISE = Axis("data.noise", (0.1, 0.5, 1.0))
+
+
+@dataclass(frozen=True)
+class Ranging(Pull):
+    """An arm over axes beside one without; one measurement is there only where there is a second number."""
+
+    def arms(self):
+        return [
+            Arm("alone", self, "without axes"),
+            Arm("wide", self, "with axes", at_end=[second], over=(WIDTHS, NOISE)),
+        ]
+
+
+def second(experiment):
+    value = experiment.learner.value
+    found = {"numbers": Measurement(torch.full((len(value),), value.shape[1]))}
+    return found | ({"second": Measurement(value[:, 1])} if value.shape[1] > 1 else {})
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_arm_may_range_over_options_beside_arms_that_do_not(tmp_path, in_this_process, monkeypatch, order):
+    monkeypatch.setattr("test_sweep.WIDTHS", Axis("width", WIDTHS.values[::order]))
+    outcome = run(Ranging(), Settings(replicas=4), tmp_path / "run")
+    assert [file.name for file in (tmp_path / "run" / "weights").iterdir()] == ["alone.safetensors"]
+    stored = RunFolder(tmp_path / "run").read_trajectory()
+    wide = stored["wide"]
+    assert wide.identical(outcome.runs["wide"])
+    assert wide["width"].values.tolist() == [1, 3]
+    assert set(wide["distance"].dims) == {"replica", "step", "width", "noise"}
+    assert wide["second"].sel(width=1).isnull().all()
+    assert wide["second"].sel(width=3).notnull().all()
+    assert "values" not in wide  # as long as the point has numbers
+    assert set(stored["alone"]["values"].dims) == {"replica", "step", "number"}
+    xr.testing.assert_equal(
+        wide["distance"].sel(noise=0.1, width=1, drop=True),
+        run(replace(Ranging(), width=1), Settings(replicas=4), tmp_path / "one").runs["alone"]["distance"],
+    )
+
+
+def test_measurements_of_equal_shape_keep_all_their_axes(tmp_path, in_this_process):
+    @dataclass(frozen=True)
+    class Noises(Pull):
+        def arms(self):
+            return [Arm("noises", self, "", over=(NOISE,))]
+
+    data = run(Noises(), Settings(replicas=2), tmp_path / "run").runs["noises"]
+    assert dict(data["values"].sizes) == {"noise": 3, "replica": 2, "step": 8, "number": 2}
+
+
+@pytest.mark.parametrize(("points", "size"), [(1, 32), (2, 32), (3, 21), (64, 1), (500, 1)])
+def test_an_arm_with_axes_trains_no_more_than_64_runs_at_once_if_it_can(points, size):
+    arm = Arm("a", Pull(), "", over=(Axis("data.noise", tuple(float(i) for i in range(points))),))
+    assert execute._replicas_together(arm, 32) == size
+    assert execute._replicas_together(replace(arm, over=()), 1000) == 1000
+
+
+@pytest.fixture
+def steps(monkeypatch, in_this_process):
+    """(numbers a replica, step) of each step that is trained."""
+    seen, advance = [], Experiment.advance
+
+    def counted(self, step):
+        seen.append((self.learner.value.shape[1], step))
+        return advance(self, step)
+
+    monkeypatch.setattr(Experiment, "advance", counted)
+    return seen
+
+
+def test_a_resumed_sweep_skips_what_is_done(tmp_path, steps, monkeypatch):
+    study = Sweep(Pull(), (WIDTHS, NOISE))
+    whole = run(study, Settings(replicas=2), tmp_path / "whole")
+    watch, calls = Pull.watch, 0
+
+    def interrupted(self, experiment):
+        nonlocal calls
+        calls += experiment.learner.value.shape[1] == 3
+        if calls > 12:
+            raise KeyboardInterrupt
+        return watch(self, experiment)
+
+    monkeypatch.setattr(Pull, "watch", interrupted)
+    monkeypatch.setattr("featscope.runs.shard._SECONDS_BETWEEN_CHECKPOINTS", 0)
+    with pytest.raises(KeyboardInterrupt):
+        run(study, Settings(replicas=2), tmp_path / "run")
+    monkeypatch.setattr(Pull, "watch", watch)
+    steps.clear()
+    resumed = run(study, Settings(replicas=2), tmp_path / "run", resume=True)
+    xr.testing.assert_identical(resumed.runs["sweep"], whole.runs["sweep"])
+    trained = [step for width, step in steps if step > 0 and width == 3]
+    assert trained
+    assert min(trained) > 1
+    assert not [step for width, step in steps if width == 1 and step > 0]  # step 0: to learn the memory it takes
+    steps.clear()
+    run(study, Settings(replicas=2), tmp_path / "run", resume=True)
+    assert not steps
+
+
+def test_another_axis_is_another_sweep(tmp_path, in_this_process):
+    run(Sweep(Pull(), (NOISE,)), Settings(replicas=2), tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"--resume needs the options that the run began with; changed: .*axes"):
+        run(Sweep(Pull(), (Axis("data.noise", (0.1, 0.5)),)), Settings(replicas=2), tmp_path / "run", resume=True)
+
+
+def checkpoints(out: Path) -> frozenset[tuple[str, int]]:
+    return frozenset((f.name, f.stat().st_mtime_ns) for f in (out / "checkpoint").glob("*.safetensors"))
+
+
+def test_a_sweep_killed_at_any_moment_and_resumed_ends_as_one_that_was_not(tmp_path, monkeypatch, capfd):
+    """Through the command line; two axes, of which one changes shapes."""
+    out, moments, environment = tmp_path / "sweep", random.Random(3), installed(tmp_path / "package")
+    words = ["sweep", "pull", "--steps", "300", "--probe-every", "50", "--replicas", "4", "--out", out]
+    words += ["--axis", "noise=0.1:1:3", "--axis", "width=3,1"]
+    killed = 0
+    for resume in ([], ["--resume"]):
+        process = start(*words, *resume, env=environment)
+        seen = before = checkpoints(out)
+        count = moments.randint(3, 12)
+        while len(seen - before) < count and process.poll() is None:
+            time.sleep(0.002)
+            seen |= checkpoints(out)
+        process.kill()
+        killed += finish(process)[0] == -signal.SIGKILL
+    assert killed >= 1  # a busy machine may let a process finish before its moment comes
+    code, stdout, err = finish(start(*words, "--resume", report=True, env=environment))
+    assert code == 0, err
+    assert "6 points over noise and width, 4 replicas each; none diverged." in stdout
+    assert not list(out.rglob(".*"))  # nothing half written is left behind
+
+    axes = (Axis("data.noise", (0.1, 0.55, 1.0)), Axis("width", (3.0, 1.0)))
+    untouched = run(Sweep(Pull(steps=300, probe_every=50), axes), Settings(replicas=4), tmp_path / "untouched")
+    xr.testing.assert_identical(RunFolder(out).read_trajectory()["sweep"], untouched.runs["sweep"])
+    assert len(np.unique(untouched.runs["sweep"]["loss"].isel(step=-1))) == 24
+
+    (out / "report.html").unlink()
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(out)])
+    assert ended.value.code == 0, capfd.readouterr().err
+    assert "6 points over noise and width" in (out / "report.html").read_text()
