@@ -104,6 +104,10 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) ->
                     shard = shards[place]
                     monitor.advance(shard.arm.name, shard.arm.config.steps, f"replicas {shard.replicas} done")
         except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, ray.exceptions.RaySystemError):  # what was sent could not be read there
+                what = str(error.cause).partition("\n")[0]
+                cure = "install there what is installed here"
+                raise ConfigError(f"Ray workers cannot load the study ({what}): {cure}") from None
             raise error.cause from None
         except ray.exceptions.RayError as error:
             raise InterruptedRunError(f"Ray workers were lost: {error}") from None

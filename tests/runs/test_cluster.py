@@ -1,0 +1,198 @@
+"""Sweeps on a Ray cluster give what they give here, whatever happens to workers."""
+
+import os
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+import pytest
+import xarray as xr
+
+import swept
+from featscope.cli import main
+from featscope.options import ConfigError, MissingExtraError
+from featscope.runs import Settings, run
+from featscope.runs.cluster import on_cluster
+from featscope.runs.folder import RunFolder
+from featscope.runs.workers import train_all
+from featscope.studies.axes import Axis
+from featscope.studies.sweep import Sweep
+from featscope.training import SGD, DivergedError
+from processes import finish, start
+from swept import Pull, installed
+
+AXES = (Axis("data.noise", (0.1, 0.5)), Axis("width", (1.0, 2.0)), Axis("optimizer.lr", (0.1, 1e30)))
+SETTINGS = Settings(seed=2, replicas=4)
+WORDS = ["sweep", "pull", "--axis", "noise=0.1,0.5"]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A cluster of two nodes with one core each, on this machine."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(swept.__file__).parent))  # of the workers
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        cluster.add_node(num_cpus=1)
+    try:
+        yield cluster.address
+    finally:
+        cluster.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _two_shards(monkeypatch):
+    monkeypatch.setattr("featscope.runs.execute.worker_count", lambda device: 2)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory) -> Path:
+    """The sweep on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("featscope.runs.execute.worker_count", lambda device: 2)
+        return run(Sweep(Pull(), AXES), SETTINGS, tmp_path_factory.mktemp("here") / "sweep").folder
+
+
+def assert_same(one: Path, other: Path) -> None:
+    xr.testing.assert_identical(*(RunFolder(folder).read_trajectory()["sweep"] for folder in (one, other)))
+    left, right = (sorted(f.name for f in (folder / "checkpoint").iterdir()) for folder in (one, other))
+    assert left == right
+
+
+def test_a_cluster_gives_the_numbers_of_this_machine_and_leaves_the_same_files(tmp_path, here, address):
+    out = tmp_path / "sweep"
+    data = run(Sweep(Pull(), AXES), SETTINGS, out, train=on_cluster(address)).runs["sweep"]
+    assert_same(out, here)
+    assert (data["diverged"].sel(lr=1e30) == 1).all()
+    assert (data["diverged"].sel(lr=0.1) == -1).all()
+    assert len(list((out / "checkpoint").iterdir())) == 2 * 2  # two shards of two programs
+
+
+def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, here, address):
+    """It is killed in the middle of its shard, which another begins anew, with the same draws."""
+    signals, killed = tmp_path / "signals", []
+    signals.mkdir()
+    (signals / "go").touch()  # nothing waits while memory is measured
+
+    def kill() -> None:
+        while not (waiting := list(signals.iterdir())):
+            time.sleep(0.02)
+        killed.append(int(waiting[0].name))
+        assert psutil.Process(killed[0]).cmdline()[0].startswith("ray::")
+        os.kill(killed[0], signal.SIGKILL)
+        (signals / "go").touch()
+
+    def train(folder, shards, device):
+        for file in signals.iterdir():
+            file.unlink()
+        killer = threading.Thread(target=kill, daemon=True)
+        killer.start()
+        return on_cluster(address)(folder, shards, device)
+
+    run(Sweep(Pull(signals=str(signals)), AXES), SETTINGS, tmp_path / "sweep", train=train)
+    assert killed
+    assert_same(tmp_path / "sweep", here)
+
+
+def test_what_is_done_is_not_sent_again_whoever_did_it(tmp_path, here, address):
+    out = tmp_path / "sweep"
+
+    def half(folder, shards, device):
+        train_all(folder, shards[:1], device)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Sweep(Pull(), AXES), SETTINGS, out, train=half)
+    done = {file.name: file.stat().st_mtime_ns for file in (out / "checkpoint").iterdir()}
+    assert len(done) == 2
+    run(Sweep(Pull(), AXES), SETTINGS, out, resume=True, train=on_cluster(address))
+    assert {name: (out / "checkpoint" / name).stat().st_mtime_ns for name in done} == done
+    assert_same(out, here)
+
+
+def test_errors_of_a_worker_are_those_of_this_machine(tmp_path, address):
+    with pytest.raises(DivergedError, match=r"is not finite at step 1$") as raised:
+        run(Pull(optimizer=SGD(1e30, 0.0)), SETTINGS, tmp_path / "run", train=on_cluster(address))
+    assert raised.value.step == 1
+
+
+def test_a_study_that_workers_do_not_have_is_refused(tmp_path, address, monkeypatch):
+    monkeypatch.setitem(sys.modules, "here_only", module := ModuleType("here_only"))
+    exec("from swept import Pull\nclass Here(Pull): pass", vars(module))
+    with pytest.raises(ConfigError, match=r"cannot load the study \(.*'here_only'\): install there what is installed"):
+        run(module.Here(), SETTINGS, tmp_path / "run", train=on_cluster(address))
+
+
+def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
+    """With a cluster that it begins itself, whose processes are gone afterwards."""
+    pytest.importorskip("ray")
+    out, signals = tmp_path / "a sweep", tmp_path / "signals"
+    signals.mkdir()
+    (signals / "go").touch()  # nothing waits while memory is measured
+    words = [*WORDS, "--engine", "ray", "--signals", signals, "--out", out, "--overwrite"]
+    process = start(*words, env=installed(tmp_path / "package"))
+    while not (out / "environment.json").exists() and process.poll() is None:
+        time.sleep(0.02)
+    for file in signals.iterdir():
+        file.unlink()
+    while not list(signals.iterdir()) and process.poll() is None:
+        time.sleep(0.05)
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 130, err
+    program, *again = shlex.split(err.strip().splitlines()[-1])
+    assert program == "featscope"
+    assert [again[0], again[-1]] == ["sweep", "--resume"]
+    assert "blocks of replicas that are not done begin anew" in err
+    assert "Traceback" not in err
+    assert psutil.wait_procs(started, timeout=30)[1] == []
+    assert not (out / "claims.json").exists()
+
+
+def refused(capfd, *words: str | Path) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert ended.value.code == 2
+    return " ".join(capfd.readouterr().err.split())
+
+
+@pytest.fixture
+def registered(tmp_path, monkeypatch):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+
+
+def test_without_ray_the_extra_is_named(tmp_path, registered, monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    err = refused(capfd, *WORDS, "--engine", "ray", "--out", tmp_path / "run")
+    assert "--engine ray needs the extra 'cluster': pip install 'featscope[cluster]'" in err
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(MissingExtraError):
+        on_cluster(None)
+
+
+def test_an_address_without_the_engine_is_refused(tmp_path, registered, capfd):
+    err = refused(capfd, *WORDS, "--address", "127.0.0.1:6379", "--out", tmp_path / "run")
+    assert "--address = '127.0.0.1:6379' needs --engine ray" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_an_address_where_nothing_answers_is_refused_at_once(address):
+    pytest.importorskip("ray")
+    with pytest.raises(ConfigError, match=rf"--address = '{address}': no Ray cluster answers .*: correct it, or `ray"):
+        on_cluster(address)
+
+
+def test_an_address_that_is_none_is_refused(tmp_path, address):
+    with pytest.raises(ConfigError, match=r"--address = 'nonsense': no Ray cluster answers"):
+        run(Sweep(Pull(), AXES), SETTINGS, tmp_path / "run", train=on_cluster("nonsense"))
