@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from featscope import __version__
-from featscope.cli import main
+from featscope.cli import _axis_values, main
 from featscope.studies.decoupling import Decoupling
 from processes import SMALL, finish, start
 
@@ -23,7 +23,7 @@ def call(capfd, *words: str | Path) -> tuple[int, str, str]:
 def test_without_a_command_it_shows_how_to_use_it(capfd):
     code, out, _ = call(capfd)
     assert code == 2
-    assert all(f"featscope {command}" in out for command in ("list", "show", "run", "report", "verify"))
+    assert all(f"featscope {command}" in out for command in ("list", "show", "run", "sweep", "report", "verify"))
     assert call(capfd, "--help")[:2] == (0, out)
 
 
@@ -59,6 +59,8 @@ def test_show_has_every_statement_with_its_source_and_every_option_with_its_defa
         (["show", "decoupling", "more"], "'more' is too much"),
         (["run"], "usage: featscope run STUDY [options], with STUDY: one of decoupling,"),
         (["run", "nothing"], "STUDY = 'nothing' is unknown"),
+        (["sweep"], "usage: featscope sweep STUDY [options], with STUDY: one of decoupling,"),
+        (["sweep", "decoupling"], "Sweep.axes = () is out of range: allowed is at least one axis, --axis NAME=SPEC"),
         (["report"], "usage: featscope report DIR"),
         (["report", "no-such-folder"], "no-such-folder/config.json is missing"),
         (["verify", "decoupling", "nothing"], "STUDY = 'nothing' is unknown"),
@@ -130,6 +132,49 @@ def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path):
     assert {key: optimizer[key] for key in ("name", "lr")} == {"name": "AdamW", "lr": 0.01}
     claims = json.loads((out / "claims.json").read_text())["claims"]
     assert not any(claim["expected"] for claim in claims if claim["id"] == "stage1-trajectory")
+
+
+@pytest.mark.parametrize(
+    ("spec", "values"),
+    [
+        ("0.1:1.0:10", (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)),
+        ("1:0:3", (1.0, 0.5, 0.0)),
+        ("-1e-3:1e-3:2", (-0.001, 0.001)),
+        ("0.01,0.03", (0.01, 0.03)),
+        ("7", (7.0,)),
+    ],
+)
+def test_an_axis_is_a_range_with_its_ends_or_a_list(spec, values):
+    assert _axis_values(f"noise={spec}", spec) == values
+
+
+@pytest.mark.parametrize(
+    "axis", ["noise", "noise=", "noise=a", "noise=1:2", "noise=1:2:1", "noise=1:2:3.5", "noise=1,,2"]
+)
+def test_an_axis_that_cannot_be_read_is_refused_with_how_to_write_it(capfd, tmp_path, axis):
+    code, _, err = call(capfd, "sweep", "decoupling", "--axis", axis, "--out", tmp_path / "run")
+    assert code == 2
+    assert f"--axis '{axis}' cannot be read: allowed is NAME=first:last:count with count >= 2, or NAME=value,v" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (["nose=1,2"], "axis 'nose' is no numeric option of Decoupling: allowed is one of data.features,"),
+        (["data.features=8,2"], "SparseCoding.features = 2 is out of range: allowed is >= 3"),
+        (["features=8,9.5"], "SparseCoding.features = 9.5 is out of range: allowed is a whole number"),
+        (["noise=0.5,0"], r"noise=0.0\) .* allowed is data with noise > 0"),
+        (["noise=1,1"], r"Axis.values of data.noise = \(1.0, 1.0\): allowed are one or more, all different"),
+        (["noise=1,2", "data.noise=3"], "Sweep.axes = noise, noise: allowed are different names"),
+    ],
+)
+def test_axes_of_a_sweep_are_checked_before_any_work(capfd, tmp_path, axes, message):
+    words = [word for axis in axes for word in ("--axis", axis)]
+    code, _, err = call(capfd, "sweep", "decoupling", *words, "--out", tmp_path / "run")
+    assert code == 2
+    assert re.search(message, err), err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_with_files_is_refused_before_any_work(capfd, tmp_path, monkeypatch):

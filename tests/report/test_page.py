@@ -170,3 +170,11 @@ def test_without_script_it_shows_the_claims(tmp_path: Path) -> None:
     write_page(tmp_path / "page.html", **samples.PAGE, claims=samples.claims()[:1], figures=[])
     html = (tmp_path / "page.html").read_text()
     assert "<noscript><style>tr.detail[hidden] { display: table-row; }" in html
+
+
+def test_without_claims_it_has_no_table(tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html", **samples.PAGE, claims=[], figures=samples.figures()[:1])
+    html = (tmp_path / "page.html").read_text()
+    assert "<table" not in html
+    assert "Everything came out" not in html
+    assert 'class="figure' in html

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import report_samples as samples
@@ -204,3 +205,13 @@ def test_it_prints_as_a_table_with_what_is_open(page: Browser) -> None:
         assert not page.find_element(By.ID, "expand").is_displayed()
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_figures_are_drawn_where_there_are_no_claims(page: Browser, tmp_path: Path) -> None:
+    """The last test: it leaves the page."""
+    bare = tmp_path / "report.html"
+    write_page(bare, **samples.PAGE, claims=[], figures=[samples.curves()])
+    page.get(bare.as_uri())
+    _wait(page, lambda: page.execute_script("return document.documentElement.dataset.drawn") == "all")
+    assert page.execute_script("return document.querySelector('main').firstElementChild.className") == "figure"
+    assert page.find_elements(By.CSS_SELECTOR, ".plot .main-svg")
