@@ -97,14 +97,15 @@ def test_beyond_a_cap_on_their_ratio_to_the_norm_biases_only_follow_it():
 
 
 def test_up_to_the_cap_biases_grow_by_the_minimum():
-    e, rule = stage(weights(0.9), cap_ratio=0.5, growth=1.0)
-    move(e, rule, weights(0.9), 1)
-    expected, minimum = RESET, 1 + LR / D
+    """Here at norm 3, so that b and b / ||w|| are not the same."""
+    e, rule = stage(weights(0.9, size=3.0), cap_ratio=0.5, growth=1.0)
+    move(e, rule, weights(0.9, size=3.0), 1)
+    expected, minimum = 3 * RESET, 1 + LR / D
     for step in range(2, 10):
-        move(e, rule, weights(0.9), step)
-        expected *= minimum if expected < 0.5 else 1
+        move(e, rule, weights(0.9, size=3.0), step)
+        expected *= minimum if expected < 1.5 else 1
         assert torch.allclose(e.learner.bias, torch.full((2, 3), expected))
-    assert 0.5 <= expected < 0.5 * minimum
+    assert 1.5 <= expected < 1.5 * minimum
 
 
 def test_neurons_reach_the_cap_one_by_one():

@@ -9,7 +9,7 @@ import xarray as xr
 from featscope.claims import LEVEL, Claim
 from featscope.figures import Agreement, Curve, Curves, Figure, MatrixMovie, Panel
 from featscope.studies.base import Runs, last
-from featscope.studies.imbalance.judge import growth
+from featscope.studies.imbalance.judge import growth, growth_ratio, linear_ratio
 from featscope.studies.summaries import band, over_replicas
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def figures(study: "Imbalance", runs: Runs, claims: Sequence[Claim]) -> Iterator
     yield _over_eps(
         "figures-1-2",
         "The minority feature over its frequency",
-        f"P, Figures 1 and 2, after {study.steps} steps at b = 0; later the minority catches up. {INTERVALS}",
+        f"P, Figures 1 and 2, {_when(study)}. {INTERVALS}",
         runs["figures-1-2"],
         {
             "minority_count": ("Neurons that hold the minority feature", "neurons of |cosine| ≥ 0.3"),
@@ -40,8 +40,8 @@ def figures(study: "Imbalance", runs: Runs, claims: Sequence[Claim]) -> Iterator
     yield _over_eps(
         "figures-3-4",
         "What the representation is good for, over the minority's frequency",
-        f"P, Figures 3 and 4, after {study.steps} steps at b = 0, on test data with all features alike frequent "
-        f"and on data like those of training. {INTERVALS}",
+        f"P, Figures 3 and 4, {_when(study)}, on test data with all features alike frequent and on data like those of "
+        f"training. {INTERVALS}",
         runs["figures-3-4"],
         {
             "cosine": ("Similarity of positive pairs, balanced test", "cos(f(X), f(Y)), non-empty pairs"),
@@ -52,7 +52,12 @@ def figures(study: "Imbalance", runs: Runs, claims: Sequence[Claim]) -> Iterator
         },
     )
     yield _identities(claims)
-    yield _late(runs)
+    yield _late(study, runs)
+
+
+def _when(study: "Imbalance") -> str:
+    config = study.arm("figures-1-2")
+    return f"after {config.steps} steps {'at b = 0' if config.bias is None else 'with the bias schedule'}"
 
 
 def _heat_maps(runs: Runs) -> MatrixMovie:
@@ -76,32 +81,41 @@ def _heat_maps(runs: Runs) -> MatrixMovie:
 
 
 def _growth(study: "Imbalance", runs: Runs) -> Curves:
-    run = runs["stage-one"]
-    arm = next(arm.config for arm in study.arms() if arm.name == "stage-one")
-    theory, data = arm.stage1, arm.data
-    grown = growth(run)
-    split = data.features - data.minority
-    steps = run["step"].values
-    path = theory.amplitudes(int(steps[-1]))[steps]
+    run, arm = runs["stage-one"], study.arm("stage-one")
+    theory, split = arm.stage1, arm.data.features - arm.data.minority
+    grown, steps = growth(run), run["step"].values
+    path, energies = theory.amplitudes(int(steps[-1]))[steps], theory.energies(int(steps[-1]))[steps]
     t1 = [(float(run["t1"].mean()), "T1")] if (run["t1"] >= 0).all() else []
-    curves = [
-        band("majority, measured", grown.isel(feature=slice(0, split)).mean("feature")),
-        Curve("majority, closed form", steps, path[:, 0], dashed=True),
-        band("minority, measured", grown.isel(feature=slice(split, None)).mean("feature")),
-        Curve("minority, closed form", steps, path[:, -1], dashed=True),
-    ]
-    energies = theory.energies(int(steps[-1]))[steps]
-    share = [
-        band("measured", run["feature_share"]),
-        Curve("closed form", steps, energies[:, :-1].sum(1) / energies.sum(1), dashed=True),
-    ]
+
+    shares = "Σ||Mᵀw||² / Σ||w||²"
+
+    def panel(title: str, y_label: str, series: xr.DataArray, closed: np.ndarray, *others: Curve) -> Panel:
+        curves = [band("measured", series), Curve("closed form", steps, closed, dashed=True), *others]
+        return Panel(title, "training step", y_label, curves, t1, log_y=y_label != shares)
+
+    linear = Curve("linear in time, P (47)", steps, linear_ratio(theory, steps), dashed=True)
+    limit = Curve("ε_max/ε_min", steps, np.full(len(steps), theory.stated_growth_ratio), dashed=True)
+    common, rare = (grown.isel(feature=which).mean("feature") for which in (slice(split), slice(split, None)))
     return Curves(
         "stage-one",
         "Stage 1: exponential growth, at a rate of each feature's own",
-        f"Projections on features along their start, and the share of the squared norm that features hold. {INTERVALS}",
+        f"Projections on features along their start, ε_min = {arm.data.eps_min:g}; by how much majority features have "
+        "outgrown minority ones, with the papers' linear law and its limit; and the share of the squared norm that "
+        f"features hold. {INTERVALS}",
         [
-            Panel("Growth of projections", "training step", "A_j(t) / A_j(0)", curves, t1, log_y=True),
-            Panel("Energy in the features' span", "training step", "Σ||Mᵀw||² / Σ||w||²", share, t1),
+            panel("Growth along majority features", "A_j(t) / A_j(0)", common, path[:, 0]),
+            panel("Growth along minority features", "A_j(t) / A_j(0)", rare, path[:, -1]),
+            panel(
+                "Majority over minority",
+                "ratio of growths",
+                growth_ratio(arm, run),
+                path[:, 0] / path[:, -1],
+                linear,
+                limit,
+            ),
+            panel(
+                "Energy in the features' span", shares, run["feature_share"], energies[:, :-1].sum(1) / energies.sum(1)
+            ),
         ],
     )
 
@@ -138,19 +152,21 @@ def _identities(claims: Sequence[Claim]) -> Agreement:
     )
 
 
-def _late(runs: Runs) -> Curves:
+def _late(study: "Imbalance", runs: Runs) -> Curves:
     def panel(arm: str, title: str) -> Panel:
-        run = runs[arm]
+        run, eps = runs[arm], study.arm(arm).data.eps_min
         curves = [band(name, run[f"{name}_energy"]) for name in ("majority", "minority")]
-        return Panel(title, "training step", "Σ_i <w_i, M_j>², mean over features", curves, log_y=True)
+        return Panel(
+            f"{title}, ε_min = {eps:g}", "training step", "Σ_i <w_i, M_j>², mean over features", curves, log_y=True
+        )
 
     return Curves(
         "late",
-        "Rare features catch up without biases, and freeze with them",
+        "Rare features catch up without biases, and stay behind with them",
         f"Energy of a feature over all neurons. {INTERVALS}",
         [
-            panel("late", "b = 0, small network, ε_min = 0.25"),
-            panel("heat-map", "bias schedule, ε_min = 0.3"),
-            panel("heat-map-unbiased", "the same network at b = 0"),
+            panel("late", "b = 0, long training"),
+            panel("heat-map", "V's network with the bias schedule"),
+            panel("heat-map-unbiased", "V's network at b = 0"),
         ],
     )

@@ -12,13 +12,14 @@ from featscope.data import SparseTokensSource, TokenPairs
 from featscope.models import TokenMLPNetwork
 from featscope.probes import alignment, feature_energy, singletons
 from featscope.probes.downstream import regression_error
-from featscope.theory.imbalance import Census
 from featscope.training import Experiment, Measurement
 
 HELD = 0.3  # cosine from which a neuron counts as holding a feature (P, Figure 1)
 TRAIN_PAIRS, TEST_PAIRS = 1000, 5000  # of the linear head and of the cosine (P, Appendix A.2)
-CENSUS_NEURONS = 1_000_000
+CENSUS_NEURONS, CROWD_NEURONS = 1_000_000, 200_000
 CENSUS_RATIO = 0.8  # ε_min/ε_max at which lucky neurons are rare, but not so rare that none is seen
+GAMMA = 0.01
+CROWD = 5  # times the features: so many that it matters whether other features are above their threshold
 
 
 def parts(experiment: Experiment) -> tuple[SparseTokensSource, TokenMLPNetwork]:
@@ -130,23 +131,40 @@ def _error(
 
 
 def census(experiment: Experiment) -> Mapping[str, Measurement]:
-    """Ordinary and lucky neurons among many random ones (P, Definition B.1)."""
+    """Ordinary and lucky neurons among many random ones, by P (26)-(28)."""
     source, _ = parts(experiment)
     features = source.activity.shape[-1]
-    ratio = float(source.activity[0].min() / source.activity[0].max())
-    own, wide = Census(features, ratio), Census(features, CENSUS_RATIO)
-    ordinary = lucky = torch.zeros(len(experiment.streams.replicas), dtype=torch.float64)
-    blocks = 20
-    for block in range(blocks):
-        normals = experiment.streams.at("census", block).normal(CENSUS_NEURONS // blocks, features)
-        share = normals.square()
-        share /= share.sum(-1, keepdim=True)
-        ordinary = ordinary + (share >= own.ordinary_share).sum((-2, -1))
-        crowd = (share >= wide.ordinary_share).sum(-1) == 1
-        lucky = lucky + ((share.amax(-1) >= wide.lucky_share) & crowd).sum(-1)
+    own = float(source.activity[0].min() / source.activity[0].max())
+    ordinary, _, _ = _count(experiment, features, own, CENSUS_NEURONS)
+    _, _, lucky = _count(experiment, features, CENSUS_RATIO, CENSUS_NEURONS)
+    _, strong, alone = _count(experiment, CROWD * features, CENSUS_RATIO, CROWD_NEURONS)
     return {
         "features_per_neuron": Measurement(ordinary / CENSUS_NEURONS, (), "features", "E|N_i| at initialisation"),
         "lucky_probability": Measurement(
             lucky / CENSUS_NEURONS / features, (), "1", f"Pr(neuron is lucky for a given feature), r = {CENSUS_RATIO}"
         ),
+        "alone_among_strong": Measurement(
+            alone / strong,
+            (),
+            "1",
+            f"share of neurons strong for a feature that are lucky, {CROWD}d features, r = {CENSUS_RATIO}",
+        ),
     }
+
+
+def _count(experiment: Experiment, features: int, ratio: float, neurons: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Pairs of a random neuron and a feature: how many are ordinary, how many strong, how many lucky.
+
+    Strong is the first condition of P (27), lucky both.
+    """
+    low, high = 2 * (1 - GAMMA) * ratio**2, 2 * (1 + GAMMA) / ratio**2
+    counts = torch.zeros(3, len(experiment.streams.replicas), dtype=torch.float64)
+    blocks = 20
+    for block in range(blocks):
+        share = experiment.streams.at(f"census of {features}", block).normal(neurons // blocks, features).square_()
+        share /= share.sum(-1, keepdim=True)
+        above = share >= low * np.log(features) / features
+        strong = share >= high * np.log(features) / features
+        lucky = strong & (above.sum(-1, keepdim=True) == 1)
+        counts += torch.stack([pairs.sum((-2, -1)).cpu() for pairs in (above, strong, lucky)])
+    return counts[0], counts[1], counts[2]

@@ -29,8 +29,9 @@ class Imbalance(Study):
         learner: fixed attention and bilateral-ReLU neurons (P, Section 2).
         objective: InfoNCE on pairs, in-batch negatives (P (1)-(3)).
         optimizer: gradient descent with step size η and decay λ.
-        bias: the three-stage schedule (V (70)); None keeps b = 0.
-        steps: most training steps of an arm; curves over ε_min depend on it, so it is always reported.
+        bias: the three-stage schedule (V (70)) on the arms of the curves; None keeps b = 0.
+        curve_steps: steps after which the curves over ε_min are read. They depend on it, and the papers do not say.
+        steps: most training steps of any arm.
         probe_every: steps between measurements (log-spaced ones are added).
     """
 
@@ -42,48 +43,65 @@ class Imbalance(Study):
     objective: ContrastivePairs = field(default_factory=ContrastivePairs)
     optimizer: SGD = field(default_factory=lambda: SGD(lr=0.05, weight_decay=0.001))
     bias: BiasSchedule | None = None
-    steps: int = 150
+    curve_steps: int = 150
+    steps: int = 1500
     probe_every: int = 25
 
     def __post_init__(self) -> None:
+        require(self, "curve_steps", self.curve_steps >= 1, ">= 1")
         require(self, "steps", self.steps >= 1, ">= 1")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
 
     def arms(self) -> Sequence[Arm["Imbalance"]]:
         """The papers' curves, Stage 1 from a tiny start, the earlier paper's heat map, and a long run."""
-        require(self, "data", self.data.minority >= 1, "data with minority >= 1", "Rare features are the question.")
-        require(self, "data", self.data.minority < self.data.features, "data with minority < features")
-        half = replace(self.data, minority=self.data.features // 2)
+        d, d1 = self.data.features, self.data.input_dim
+        require(self, "data", 0 < self.data.minority < d, "data with 0 < minority < features", "Some are rare.")
+        require(self, "data", self.data.eps_min > 0, "data with eps_min > 0", "Rare features must occur.")
+        require(self, "data", d1 > d, "data with input_dim > features", "What is off the features must be something.")
+        curves = self.shortened(self.curve_steps)
+        half = replace(self.data, minority=d // 2)
+        stage_one = replace(
+            self,
+            data=half,
+            learner=replace(self.learner, init_norm=2e-3),
+            # In the papers' range, d^-1.49 to d^-1.01; the decay of the curves is too small to be seen in Stage 1.
+            optimizer=replace(self.optimizer, weight_decay=d**-1.25),
+            bias=None,
+        ).shortened(60, 5)
         heat_map = replace(
             self,
-            data=SparseTokens(features=9, input_dim=50, minority=4, eps_min=0.3, activity=0.15),
+            data=replace(self.data, features=9, input_dim=50, minority=4, eps_min=0.3, activity=0.15),
             learner=replace(self.learner, width=30),
             objective=replace(self.objective, pairs=128),
             bias=BiasSchedule(reset=0.6, growth=1.0, cap_ratio=0.8, feature_energy=0.5),
-            steps=500,
-        )
+        ).shortened(500)
         return [
             Arm(
                 "imbalanced",
-                self,
-                "the setting of the curves: b = 0 and early stopping",
+                curves,
+                "one setting of the curves, for `featscope sweep` to vary",
                 at_end=(measures.represented,),
             ),
             Arm(
                 "stage-one",
-                replace(self, data=half, learner=replace(self.learner, init_norm=2e-3), steps=60, probe_every=5),
+                stage_one,
                 "half of the features rare, a tiny start and b = 0: Stage 1 as the theory has it",
                 at_start=(identities.growth_identity, measures.census),
             ),
             Arm(
+                "stage-one-narrow",
+                replace(stage_one, data=replace(half, input_dim=max(d + 1, d1 // 4))),
+                "the same in a quarter of the input dimensions",
+            ),
+            Arm(
                 "figures-1-2",
-                self,
+                curves,
                 "the curves of P, Figures 1 and 2",
                 over=(Axis("data.eps_min", (0.1, 0.4, 0.7, 1.0)), Axis("data.noise_std", (0.01, 0.03, 0.05))),
             ),
             Arm(
                 "figures-3-4",
-                self,
+                curves,
                 "the curves of P, Figures 3 and 4",
                 at_end=(measures.represented,),
                 over=(Axis("data.eps_min", (0.05, 0.2, 0.35, 0.5)), Axis("data.noise_std", (0.03, 0.05, 0.075, 0.1))),
@@ -92,7 +110,7 @@ class Imbalance(Study):
                 "heat-map",
                 heat_map,
                 "the small network of V, Figure 1, with the bias schedule",
-                at_end=(identities.pseudo_loss,),
+                at_end=(identities.gradients, identities.optimal_learner),
             ),
             Arm("heat-map-unbiased", replace(heat_map, bias=None), "the same without biases"),
             Arm(
@@ -105,15 +123,22 @@ class Imbalance(Study):
                 "late",
                 replace(
                     self,
-                    data=replace(half, input_dim=60, eps_min=0.25),
+                    data=replace(half, input_dim=min(d1, 3 * d), eps_min=0.25),
                     learner=replace(self.learner, width=60),
                     optimizer=replace(self.optimizer, weight_decay=0.01),
-                    steps=1500,
-                    probe_every=100,
-                ),
-                "long training of a small network at b = 0",
+                    bias=None,
+                ).shortened(1500, 100),
+                "long training of a small network at b = 0, half of the features rare",
             ),
         ]
+
+    def shortened(self, steps: int, probe_every: int | None = None) -> "Imbalance":
+        """The same for at most ``steps`` steps."""
+        return replace(self, steps=min(steps, self.steps), probe_every=probe_every or self.probe_every)
+
+    def arm(self, name: str) -> "Imbalance":
+        """The config of an arm."""
+        return next(arm.config for arm in self.arms() if arm.name == name)
 
     @property
     def stage1(self) -> Stage1:
@@ -142,7 +167,7 @@ class Imbalance(Study):
             FirstTime("t1_of_every_neuron", measures.half_of_every_neuron, every=5),
         ]
         if self.bias is not None:
-            rules = [self.bias]
+            rules.append(self.bias)
         return Experiment(source, learner, self.objective, self.optimizer, rules, streams)
 
     def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
