@@ -111,6 +111,29 @@ def test_whole_numbers_stay_and_so_does_what_is_measured_before():
     assert made.measured(torch.ones(3, dtype=torch.int64)).tolist() == [1, 1, 1]
 
 
+class Sees(nn.Module):
+    """A rule that remembers whether all weights it saw were finite."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.finite = True
+
+    def build(self, experiment):
+        return self
+
+    def forward(self, experiment, step):
+        self.finite = self.finite and bool(experiment.learner.value.isfinite().all())
+
+    def events(self):
+        return {}
+
+
+def test_rules_see_no_weights_that_are_not_finite():
+    rule = Sees()
+    values(experiment(breaking(torch.inf), rules=[rule]))
+    assert rule.finite
+
+
 class Spoils(nn.Module):
     """A rule that makes NaN of zero weights, as a division by a norm does."""
 
