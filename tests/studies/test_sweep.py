@@ -222,6 +222,7 @@ class Ordinary(Pull):
 
 def test_fast_and_slow_points_share_the_draws_of_a_replica(tmp_path):
     data = sweep(tmp_path, TARGET, study=Pull(optimizer=SGD(0.1, 0.0))).runs[ARM]
+    assert data["target"].values.tolist() == [-1, 0, 3]
     began = data["at_first"]
     assert (began == began.isel(target=0)).all()
     assert (began.isel(target=0, replica=0) != began.isel(target=0, replica=1)).all()
