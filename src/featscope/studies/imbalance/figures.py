@@ -153,20 +153,20 @@ def _identities(claims: Sequence[Claim]) -> Agreement:
 
 
 def _late(study: "Imbalance", runs: Runs) -> Curves:
-    def panel(arm: str, title: str) -> Panel:
-        run, eps = runs[arm], study.arm(arm).data.eps_min
-        curves = [band(name, run[f"{name}_energy"]) for name in ("majority", "minority")]
-        return Panel(
-            f"{title}, ε_min = {eps:g}", "training step", "Σ_i <w_i, M_j>², mean over features", curves, log_y=True
-        )
-
+    titles = {
+        "late": "Long training, b = 0",
+        "heat-map": "V's network with biases",
+        "heat-map-unbiased": "V's network, b = 0",
+    }
+    panels = []
+    for arm, title in titles.items():
+        curves = [band(name, runs[arm][f"{name}_energy"]) for name in ("majority", "minority")]
+        panels.append(Panel(title, "training step", "Σ_i <w_i, M_j>²", curves, log_y=True))
+    eps = [study.arm(arm).data.eps_min for arm in ("late", "heat-map")]
     return Curves(
         "late",
         "Rare features catch up without biases, and stay behind with them",
-        f"Energy of a feature over all neurons. {INTERVALS}",
-        [
-            panel("late", "b = 0, long training"),
-            panel("heat-map", "V's network with the bias schedule"),
-            panel("heat-map-unbiased", "V's network at b = 0"),
-        ],
+        f"Energy of a feature over all neurons, mean over features; ε_min = {eps[0]:g} in long training, {eps[1]:g} in "
+        f"V's network. {INTERVALS}",
+        panels,
     )
