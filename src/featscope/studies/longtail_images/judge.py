@@ -125,16 +125,17 @@ def _points(difference: PerReplica) -> str:
 
 def headline(runs: Runs, claims: Sequence[Claim]) -> str:
     """What was found, in one sentence."""
-    shown = {"without pruning": "plain", "with pruning": "pruned"}
+    shown = {"after training on a long tail": "plain", "with pruning": "pruned"}
     if "balanced" in runs:
-        shown["on balanced images"] = "balanced"
+        shown["after training on balanced images"] = "balanced"
     shown["before training"] = "untrained"
-    accuracies = ", ".join(f"{100 * accuracy(runs[arm]).mean():.1f} % {words}" for words, arm in shown.items())
+    first, *others = (f"{100 * accuracy(runs[arm]).mean():.1f} % {words}" for words, arm in shown.items())
+    accuracies = ", ".join([first.replace("%", "% of the test images", 1), *others])
     gain = next(claim for claim in claims if claim.id == "pruning-raises-accuracy")
     expected = [claim.verdict for claim in claims if claim.expected]
     return (
-        f"A linear probe on features learned from long-tailed images is right on {accuracies}; that pruning raises it "
-        f"{_words(gain)}; {expected.count('holds')} of the {len(expected)} statements expected to hold at this size do."
+        f"A linear probe names {accuracies}; that pruning raises it {_words(gain)}; {expected.count('holds')} of the "
+        f"{len(expected)} statements expected to hold at this size do."
     )
 
 
