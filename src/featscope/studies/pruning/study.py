@@ -14,6 +14,7 @@ from featscope.streams import Draws, Streams
 from featscope.studies.axes import Axis
 from featscope.studies.base import Arm, Runs, Study
 from featscope.studies.pruning import figures, judge, measures
+from featscope.studies.pruning.judge import JUDGED, LITTLE
 from featscope.studies.pruning.statements import STATEMENTS
 from featscope.training import (
     SGD,
@@ -23,6 +24,8 @@ from featscope.training import (
     Measurement,
     ProportionalBias,
 )
+
+RATIOS = (0.0, LITTLE, JUDGED, 2 * JUDGED)
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,13 @@ class Pruning(Study):
 
     Attributes:
         data: token sequences with majority and minority features.
-        start: the network at the start: planted, or random.
+        start: the network at the start; only arms of the study start at random.
         objective: InfoNCE on pairs, in-batch negatives.
         optimizer: gradient descent with step size η and decay λ; λ must compare with p_min for pruning to matter.
         bias: thresholds.
-        pruning: what the loss does not see (P, Algorithm 1).
-        steps: most training steps of an arm.
+        pruning: what the loss does not see (P, Algorithm 1). Most arms go through several ratios instead of its own.
+        settling_steps: steps of arms from a planted start, after which they have settled.
+        steps: most training steps of any arm.
         probe_every: steps between measurements (log-spaced ones are added).
     """
 
@@ -83,72 +87,83 @@ class Pruning(Study):
     optimizer: SGD = field(default_factory=lambda: SGD(lr=0.1, weight_decay=0.05))
     bias: ProportionalBias = field(default_factory=ProportionalBias)
     pruning: MagnitudePruning = field(default_factory=lambda: MagnitudePruning(ratio=0.125))
-    steps: int = 600
+    settling_steps: int = 600
+    steps: int = 1400
     probe_every: int = 50
 
     def __post_init__(self) -> None:
+        require(self, "settling_steps", self.settling_steps >= 1, ">= 1")
         require(self, "steps", self.steps >= 1, ">= 1")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
+        neurons = self.pruning.granularity == "neuron"
+        require(self, "pruning", neurons, "pruning of granularity 'neuron'", "Single entries belong to no feature.")
+        dense = self.objective.noise == "dense"
+        require(self, "objective", dense, "an objective with noise 'dense'", "Two networks look at each batch.")
 
     @property
     def planted(self) -> PlantedStart:
         """The start, which must be planted for the study as a whole."""
         if not isinstance(self.start, PlantedStart):
-            raise ConfigError("Pruning.start = TokenMLP is out of range: only an arm of the study starts at random")
+            raise ConfigError(
+                f"Pruning.start = {self.start!r} is out of range: allowed is a PlantedStart. Only arms start at random."
+            )
         return self.start
 
     def arms(self) -> Sequence[Arm["Pruning"]]:
         """From planted to stationary, what one step does, and random starts."""
         data, planted = self.data, self.planted
-        require(self, "data", 1 <= data.minority < data.features, "data with 1 <= minority < features")
+        several = planted.neurons >= 2
+        require(self, "start", several, "a start with neurons >= 2", "One of a feature's neurons is pruned alone.")
+        require(self, "data", 0 < data.minority < data.features, "data with 0 < minority < features", "Some are rare.")
         require(self, "data", data.eps_min > 0, "data with eps_min > 0", "A feature that is never there has no share.")
+        shown = data.token_activity == 1
+        require(self, "data", shown, "data with token_activity = 1", "The closed forms know no other.")
+        decays = self.optimizer.weight_decay > 0
+        require(self, "optimizer", decays, "an optimizer with weight_decay > 0", "Nothing settles without.")
+        settling = self.shortened(self.settling_steps)
         one_step = replace(
             self,
             data=replace(data, minority=1, eps_min=0.3),
             start=PlantedStart(planted.neurons, amplitude=0.6, minority_amplitude=0.3, jitter=0.0),
-            objective=replace(self.objective, pairs=1024),
+            objective=replace(self.objective, pairs=2 * self.objective.pairs),
             bias=ProportionalBias(0.0, 0.0),
             pruning=replace(self.pruning, ratio=1 / data.features),
-            steps=1,
-        )
+        ).shortened(1)
         random = replace(
             self,
             data=replace(data, eps_min=0.3),
             start=TokenMLP(width=10 * data.features, init_norm=0.05),
-            objective=replace(self.objective, pairs=256),
+            objective=replace(self.objective, pairs=max(2, self.objective.pairs // 2)),
             bias=ProportionalBias(first=0.3, last=0.5, begins=200, takes=300),
             pruning=replace(self.pruning, start=500),
-            steps=1400,
-            probe_every=100,
-        )
+        ).shortened(1400, 100)
         by_direction = replace(random, pruning=replace(random.pruning, score="direction"))
-        balanced = replace(self, data=replace(data, eps_min=1.0))
         ratio = "pruning.ratio"
         return [
-            Arm("pruned", self, "a planted start, the smallest neurons hidden from the logits"),
             Arm(
                 "stationary",
-                self,
-                "the same over pruning ratios; 0 is no pruning",
-                over=(Axis(ratio, (0.0, 0.0625, 0.125, 0.1875, 0.25)),),
+                settling,
+                "a planted start, and the smallest neurons hidden from the logits; a ratio of 0 is no pruning",
+                at_end=(measures.one_update,),
+                over=(Axis(ratio, RATIOS),),
             ),
             Arm(
                 "straight-through",
-                replace(self, pruning=replace(self.pruning, gradient="straight-through", ratio=0.25)),
+                replace(settling, pruning=replace(self.pruning, gradient="straight-through")),
                 "the gradient of the pruned network instead of the theory's",
             ),
             Arm(
                 "too-much",
-                replace(self, optimizer=replace(self.optimizer, weight_decay=0.02)),
-                "weaker decay, and so much pruned that every neuron of some features is hidden",
-                over=(Axis(ratio, (0.0, 0.5)),),
+                settling,
+                "so much pruned that it cannot be one neuron of each feature: some features are hidden altogether",
+                over=(Axis(ratio, (0.0, 1 - 1 / planted.neurons, 1 - 0.5 / planted.neurons)),),
             ),
             Arm(
                 "balanced",
-                balanced,
+                replace(settling, data=replace(data, eps_min=1.0)),
                 "equal frequencies: there is nothing to rebalance",
                 control=True,
-                over=(Axis(ratio, (0.0, 0.125)),),
+                over=(Axis(ratio, (0.0, JUDGED)),),
             ),
             Arm(
                 "one-step",
@@ -166,15 +181,19 @@ class Pruning(Study):
                 "random-start",
                 random,
                 "random weights, pruned once neurons have settled",
-                over=(Axis(ratio, (0.0, 0.05, 0.125, 0.25)),),
+                over=(Axis(ratio, RATIOS),),
             ),
             Arm(
                 "random-start-direction",
                 by_direction,
                 "the same, neurons ranked by the energy of all neurons along them",
-                over=(Axis(ratio, (0.02, 0.05, 0.1)),),
+                over=(Axis(ratio, RATIOS[1:]),),
             ),
         ]
+
+    def shortened(self, steps: int, probe_every: int | None = None) -> "Pruning":
+        """The same for at most ``steps`` steps."""
+        return replace(self, steps=min(steps, self.steps), probe_every=probe_every or self.probe_every)
 
     def build(self, streams: Streams) -> Experiment:
         """Data, learner and rules of the replicas of ``streams``."""
