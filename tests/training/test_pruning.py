@@ -81,6 +81,50 @@ def test_filters_are_neurons_and_take_their_bias_with_them():
     assert torch.allclose(pruned[:, others], module(x).detach()[:, others])
 
 
+def test_by_direction_neurons_are_ranked_by_the_energy_of_all_neurons_along_them():
+    learner = network()
+    pruned = ~kept_of(MagnitudePruning(1 / 3, score="direction"), learner)
+    by_norm = ~kept_of(MagnitudePruning(1 / 3), learner)
+    for replica, weight in enumerate(learner.weight.detach().numpy()):
+        along = [sum(np.dot(w, v / np.sqrt(v @ v)) ** 2 for w in weight) for v in weight]
+        assert set(np.flatnonzero(pruned[replica].numpy())) == set(np.argsort(along)[:2])
+    assert not torch.equal(pruned, by_norm)
+    small = SymmetricReLUNetwork(1e-6 * learner.weight.detach().float())
+    assert torch.equal(~kept_of(MagnitudePruning(1 / 3, score="direction"), small), pruned)
+
+
+def test_singletons_of_a_feature_all_get_its_energy():
+    """Feature 0: two neurons, of norms 3 and 1; feature 1: three of norm 1. By norm those of feature 0 would part."""
+    weight = torch.zeros(1, 6, 4)
+    weight[0, [0, 1], 0] = torch.tensor([3.0, -1.0])
+    weight[0, [2, 3, 4], 1] = torch.tensor([1.0, 1.0, -1.0])
+    mask = PruningMask(MagnitudePruning(score="direction"), SymmetricReLUNetwork(weight))
+    (score,) = mask._magnitudes(SymmetricReLUNetwork(weight))
+    assert score.tolist() == [[10, 10, 3, 3, 3, 0]]  # 0 for a neuron without weights
+    pruned = ~kept_of(MagnitudePruning(4 / 6, score="direction"), SymmetricReLUNetwork(weight))
+    assert pruned.tolist() == [[False, False, True, True, True, True]]
+    half = ~kept_of(MagnitudePruning(2 / 6, score="direction"), SymmetricReLUNetwork(0.01 * weight))
+    assert half.tolist() == [[False, False, True, False, False, True]]  # of equal ones the first
+
+
+def test_each_layer_and_each_replica_has_directions_of_its_own():
+    weight = torch.stack([torch.diag(torch.tensor([3.0, 2, 1])), torch.diag(torch.tensor([1.0, 2, 3]))])
+    assert kept_of(MagnitudePruning(1 / 3, score="direction"), SymmetricReLUNetwork(weight)).tolist() == [
+        [True, True, False],
+        [False, True, True],
+    ]
+    layers = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    with torch.no_grad():
+        layers[0].weight.copy_(torch.tensor([[5.0, 0], [0, 4]]))
+        layers[1].weight.copy_(torch.tensor([[1.0, 0], [0, 2]]))
+    assert kept_of(MagnitudePruning(0.5, score="direction"), layers).tolist() == [[True, False, False, True]]
+
+
+def test_entries_have_no_direction():
+    with pytest.raises(ConfigError, match=r"MagnitudePruning.score = 'direction' .* allowed is 'norm' for granularity"):
+        MagnitudePruning(granularity="entry", score="direction")
+
+
 def test_replicas_may_have_ratios_of_their_own():
     learner = network()
     mask = PruningMask(MagnitudePruning(0.0), learner)
@@ -122,6 +166,19 @@ def test_theory_s_gradient_is_that_of_algorithm_1():
         assert np.allclose(learner.weight.grad[r].numpy(), expected)
         assert info_nce(anchor, keys)[r].item() == pytest.approx(loss)
         assert (np.abs(expected[mask == 0]).max(1) > 0).all()  # the pruned ones learn
+
+
+def test_to_mask_whole_neurons_in_one_member_of_a_pair_is_to_mask_them_in_both():
+    """A neuron that is missing in the anchor adds nothing to a product, whatever it is in the key."""
+    learner = network()
+    pruner = MagnitudePruning(1 / 3).on(learner)
+    x, y = draw(REPLICAS, PAIRS, INPUT, seed=1), draw(REPLICAS, PAIRS, INPUT, seed=2)
+    gradients = []
+    for keys in (pruner(y), learner(y)):
+        learner.weight.grad = None
+        info_nce(pruner(x), keys).sum().backward()
+        gradients.append(learner.weight.grad.clone())
+    assert torch.allclose(*gradients)
 
 
 def test_straight_through_leaves_pruned_neurons_without_any_gradient():

@@ -1,4 +1,4 @@
-"""Rules between steps: the bias schedule and first times."""
+"""Rules between steps: the bias schedule, first times, thresholds in a fixed ratio to norms."""
 
 from math import log, sqrt
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from torch import nn
 
 from featscope.models import SymmetricReLUNetwork
 from featscope.options import ConfigError
-from featscope.training import BiasSchedule, FirstTime
+from featscope.training import BiasSchedule, FirstTime, ProportionalBias
 
 D, D1, LR = 8, 16, 0.5
 RESET = 0.6 * sqrt(2 * log(D) / D)
@@ -186,3 +186,59 @@ def test_wrong_options_are_refused(options):
     (field,) = options
     with pytest.raises(ConfigError, match=f"BiasSchedule.{field} = .* is out of range"):
         BiasSchedule(**options)
+
+
+# --- in a fixed ratio to norms --------------------------------------------------------------------------------------
+
+NORMS = torch.tensor([[1.0, 2.0, 0.5], [4.0, 0.1, 3.0]])
+
+
+def proportional(**options):
+    """Two replicas of three neurons with norms `NORMS`, and the rule."""
+    weight = torch.zeros(2, 3, 5)
+    weight[..., 1], weight[..., 4] = 0.6 * NORMS, -0.8 * NORMS
+    e = SimpleNamespace(learner=SymmetricReLUNetwork(weight))
+    return e, ProportionalBias(**options).build(e)
+
+
+@torch.no_grad()
+def ratio_after(e, rule, step: int) -> float:
+    """b / ||w||, which all neurons must have in common."""
+    rule(e, step)
+    ratios = e.learner.bias / e.learner.weight.norm(dim=-1)
+    assert torch.allclose(ratios, ratios[:1, :1].expand_as(ratios))
+    return float(ratios[0, 0])
+
+
+def test_thresholds_are_set_before_the_first_step_and_follow_the_norm_of_each_neuron():
+    e, rule = proportional(first=0.25, last=0.25)
+    assert torch.allclose(e.learner.bias, 0.25 * NORMS)
+    with torch.no_grad():
+        e.learner.weight.mul_(torch.tensor([1.0, 3.0, 0.2])[None, :, None])
+        rule(e, 1)
+    assert torch.allclose(e.learner.bias, 0.25 * NORMS * torch.tensor([1.0, 3.0, 0.2]))
+
+
+def test_the_ratio_is_0_until_it_begins_and_then_goes_in_a_straight_line_to_where_it_stays():
+    e, rule = proportional(first=0.3, last=0.5, begins=10, takes=4)
+    assert (e.learner.bias == 0).all()
+    found = [ratio_after(e, rule, step) for step in (5, 9, 10, 11, 13, 14, 15, 1000)]
+    assert found == pytest.approx([0, 0, 0.3, 0.35, 0.45, 0.5, 0.5, 0.5])
+
+
+def test_a_ratio_that_takes_no_time_is_its_last_one():
+    e, rule = proportional(first=0.1, last=0.4, begins=3)
+    assert [ratio_after(e, rule, step) for step in (2, 3, 4)] == pytest.approx([0, 0.4, 0.4])
+
+
+def test_a_proportion_has_no_events_and_no_state():
+    _, rule = proportional()
+    assert rule.events() == {}
+    assert not rule.state_dict()  # a checkpoint needs none: steps are counted by the experiment
+
+
+@pytest.mark.parametrize("options", [{"first": 1.0}, {"last": -0.1}, {"begins": -1}, {"takes": -1}])
+def test_wrong_proportions_are_refused(options):
+    (field,) = options
+    with pytest.raises(ConfigError, match=f"ProportionalBias.{field} = .* is out of range: allowed is >= 0"):
+        ProportionalBias(**options)

@@ -1,0 +1,282 @@
+"""The study of pruning, small: what holds, what must not, and what it refuses.
+
+Seed 0 is fixed. At another seed each interval of a claim that holds misses its mean once in a hundred.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from small_pruning import STUDY, arms, healthy, judged, runs
+
+from featscope.cli import main
+from featscope.data import SparseTokens
+from featscope.models import TokenMLP
+from featscope.options import ConfigError
+from featscope.runs.folder import RunFolder
+from featscope.streams import Streams
+from featscope.studies.pruning import Pruning, measures
+from featscope.studies.pruning.judge import at, final_ratio, predicted_growth
+from featscope.studies.pruning.study import PlantedStart
+from featscope.training import SGD, ContrastivePairs, MagnitudePruning, ProportionalBias
+
+HOLD = [
+    ("planted-minority-growth", "one-step"),
+    ("planted-majority-unchanged", "one-step"),
+    ("growth-is-the-gap", "one-step-noiseless"),
+    ("monotone-in-ratio", "one-step"),
+    ("straight-through-kills", "one-step"),
+    ("logit-first-order", "one-step"),
+    ("hardness-rises-on-minority", "one-step"),
+    ("hardness-rises-only-on-minority", "one-step"),
+    ("update-is-algorithm-1", "stationary"),
+    ("stationary-amplitude", "stationary"),
+    ("stationary-rebalance", "stationary"),
+    ("pruned-are-minority", "stationary"),
+    ("divergence-when-all-pruned", "too-much"),
+    ("random-start-direction", "random-start-direction"),
+    ("pruned-are-minority", "random-start-direction"),
+]
+DO_NOT = [
+    ("stationary-rebalance", "balanced"),
+    ("stationary-rebalance", "straight-through"),
+    ("random-start-rebalance", "random-start"),
+    ("pruned-are-minority", "random-start"),
+]
+
+
+@pytest.mark.parametrize("claim", HOLD, ids="-".join)
+def test_what_is_expected_holds_already_at_this_size(claim):
+    assert healthy()[claim].expected
+    assert healthy()[claim].verdict == "holds"
+
+
+@pytest.mark.parametrize("claim", DO_NOT, ids="-".join)
+def test_what_is_not_expected_does_not_hold(claim):
+    assert not healthy()[claim].expected
+    assert healthy()[claim].verdict != "holds"
+
+
+def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
+    claims = list(healthy().values())
+    assert {claim.id for claim in claims} == {statement.id for statement in Pruning.statements}
+    assert len({(claim.id, claim.arm) for claim in claims}) == len(claims)
+    for claim in claims:
+        assert claim.source
+        assert claim.note
+        assert (claim.relation == "=") == (claim.kind == "identity")
+
+
+def test_the_prediction_of_the_single_step_is_the_rate_of_its_gap():
+    """E[1 - Σ ℓ' s s' | j] among four keys, the first the anchor's own, by simulation. 5 standard errors are 2 %."""
+    whole, pruned, share = predicted_growth(replace(STUDY, objective=ContrastivePairs(pairs=2)))
+    assert share == pytest.approx(0.03)
+    p = np.array([0.1] * 7 + [0.03])
+    draw = np.random.default_rng(0).random((100_000, 4, 8))
+    codes = (draw < p / 2) * 1.0 - (draw >= 1 - p / 2)
+    codes[:, 0, -1] = 1.0
+    for strength, found in ((0.3, whole), (0.0, pruned)):
+        kappa = 2 * 16 * np.array([0.36] * 7 + [strength**2])
+        similarity = np.einsum("nf,nkf->nk", codes[:, 0] * kappa, codes)
+        logits = np.exp(similarity) / np.exp(similarity).sum(1, keepdims=True)
+        gap = 1 - (logits * codes[:, :, -1]).sum(1)
+        assert found == pytest.approx(16 * 0.03 * gap.mean(), rel=0.02)
+
+
+def test_headline_and_figures_say_what_was_measured():
+    claims = list(healthy().values())
+    ratio = final_ratio(runs()["stationary"])
+    headline = STUDY.headline(runs(), claims)
+    assert f"from {float(at(ratio, 0.0).mean()):.2f} to {float(at(ratio, 0.125).mean()):.2f}" in headline
+    figures = list(STUDY.figures(runs(), claims))
+    assert [figure.id for figure in figures] == ["energy-ratio", "over-ratio", "one-step", "too-much"]
+    assert all(figure.title and figure.caption for figure in figures)
+    labels = [[curve.label for curve in panel.curves] for panel in figures[0].panels]
+    assert labels[0][:-1] == labels[1] == labels[2] == ["no pruning", "α = 0.05", "α = 0.125", "α = 0.25"]
+    assert labels[0][-1] == "α = 0.125, straight-through"
+    balance, energy, overlap = figures[1].panels
+    for panel in (balance, energy):
+        assert [curve.x.tolist() for curve in panel.curves] == [[0, 0.05, 0.125, 0.25]] * 3
+    assert all(curve.high.max() <= 1 and curve.low.min() >= 0 for curve in overlap.curves)
+
+
+def test_where_too_much_is_pruned_some_features_are_hidden_altogether_and_numbers_stay_numbers():
+    run = runs()["too-much"]
+    assert run["ratio"].values.tolist() == [0.0, 0.5, 0.75]
+    early = at(run["hidden_features"], 0.75).sel(step=slice(0, 20))  # before sizes differ by powers of ten
+    assert float(early.min()) >= 4  # 12 of 16 neurons, two for each of 8 features
+    claim = healthy()["divergence-when-all-pruned", "too-much"]
+    assert (claim.measured, claim.interval) == (1.0, (1.0, 1.0))
+
+
+def test_replicas_that_are_given_up_count_as_diverged():
+    much = runs()["too-much"]
+    lost = much.copy(deep=True)
+    lost["largest_energy"].loc[{"ratio": 0.75, "step": slice(100, None)}] = np.nan
+    lost["loss"].loc[{"ratio": 0.75, "step": slice(100, None)}] = np.nan
+    lost["largest_energy"].loc[{"ratio": 0.75, "step": slice(0, 99)}] = 0.2
+    for diverged, verdict in ((100, "holds"), (-1, "fails")):
+        lost["diverged"].loc[{"ratio": 0.75}] = diverged
+        assert judged({**runs(), "too-much": lost})["divergence-when-all-pruned", "too-much"].verdict == verdict
+
+
+def test_the_overlap_is_that_of_the_first_look_after_pruning_begins():
+    run = runs()["random-start-direction"].copy(deep=True)
+    steps = run["step"].values
+    assert 500 in steps
+    run["overlap"][:] = xr.where(run["step"] == 500, 0.25, 1.0)
+    claim = judged({**runs(), "random-start-direction": run})["pruned-are-minority", "random-start-direction"]
+    assert claim.measured == 0.25
+
+
+def test_the_arms_differ_in_what_they_say():
+    study = Pruning()
+    of = {arm.name: arm.config for arm in study.arms()}
+    assert [arm.name for arm in study.arms() if arm.control] == ["balanced"]
+    assert of["balanced"] == replace(of["stationary"], data=replace(study.data, eps_min=1.0))
+    by_norm, by_direction = of["random-start"], of["random-start-direction"]
+    assert by_direction == replace(by_norm, pruning=replace(by_norm.pruning, score="direction"))
+    assert isinstance(by_norm.start, TokenMLP)
+    assert of["straight-through"].pruning == MagnitudePruning(0.125, gradient="straight-through")
+    assert of["one-step-noiseless"].data == replace(of["one-step"].data, noise_std=0.0)
+    assert (of["stationary"].steps, by_norm.steps, of["one-step"].steps) == (600, 1400, 1)
+    assert max(arm.config.steps for arm in replace(study, steps=50).arms()) == 50
+
+
+# --- the planted start ------------------------------------------------------------------------------------------------
+
+
+def planted(**options):
+    source = SparseTokens(features=5, input_dim=30, minority=2).build(Streams(0, range(3)).at("dictionary"), means=True)
+    return source, PlantedStart(**options).build(source, Streams(0, range(3)).at("weights"))
+
+
+def test_a_planted_network_holds_each_feature_in_neurons_of_its_own():
+    source, learner = planted(neurons=3, amplitude=0.6, minority_amplitude=0.2, jitter=0.0)
+    assert learner.weight.shape == (3, 15, 30)
+    assert learner.tokens == source.tokens
+    for replica in range(3):
+        for neuron, weight in enumerate(learner.weight[replica].detach()):
+            feature = neuron // 3
+            expected = (0.2 if feature >= 3 else 0.6) * source.dictionary[replica, :, feature]
+            assert torch.allclose(weight, expected)
+
+
+def test_jitter_is_independent_noise_on_every_weight():
+    """1350 weights: mean and variance are off by more than 5 standard errors once in a million."""
+    _, learner = planted(neurons=3, jitter=0.1)
+    _, exact = planted(neurons=3, jitter=0.0)
+    noise = (learner.weight - exact.weight).detach()
+    assert abs(float(noise.mean())) < 5 * 0.1 / 1350**0.5
+    assert float(noise.var()) == pytest.approx(0.01, rel=5 * (2 / 1350) ** 0.5)
+    assert not torch.equal(noise[0], noise[1])
+
+
+@pytest.mark.parametrize(
+    "options", [{"neurons": 0}, {"amplitude": 0.0}, {"minority_amplitude": -1.0}, {"jitter": -1.0}]
+)
+def test_wrong_options_of_the_start_are_refused(options):
+    ((field, value),) = options.items()
+    with pytest.raises(ConfigError, match=f"PlantedStart.{field} = {value} is out of range: allowed is >"):
+        PlantedStart(**options)
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def test_who_is_hidden_is_counted():
+    """Two features, the second rare, three neurons: the weakest is hidden, which is a third of feature 1's energy."""
+    data = SparseTokens(features=3, input_dim=3, minority=1)
+    study = replace(STUDY, data=data, start=PlantedStart(1, 1.0, 1.0, 0.0), pruning=MagnitudePruning(1 / 3))
+    experiment = study.build(Streams(0, range(1)))
+    dictionary = experiment.source.dictionary[0]
+    with torch.no_grad():
+        experiment.learner.weight[0] = torch.stack(
+            [2 * dictionary[:, 0] + dictionary[:, 1], dictionary[:, 2], 0.5 * dictionary[:, 2]]
+        )
+        experiment.rules[1].choose(experiment.learner)
+        found = {name: float(one.values[0]) for name, one in measures.trajectory(experiment).items()}
+        assert found["hidden_features"] == 0  # a fifth of the rare feature's energy
+        assert found["overlap"] == 1
+        assert found["minority_energy"] == pytest.approx(1.25)
+        assert found["majority_energy"] == pytest.approx(2.5)  # of 4 and 1
+        assert found["energy_ratio"] == pytest.approx(0.5)
+        assert found["largest_energy"] == pytest.approx(4)
+        assert (found["minority_singletons"], found["majority_singletons"]) == (2, 0.5)
+        experiment.rules[1].ratio.fill_(2 / 3)
+        experiment.rules[1].choose(experiment.learner)
+        found = {name: float(one.values[0]) for name, one in measures.trajectory(experiment).items()}
+        assert found["hidden_features"] == 1
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": replace(STUDY.data, minority=0)}, r"Pruning.data = .* allowed is data with 0 < minority < features"),
+        ({"data": replace(STUDY.data, minority=8)}, "0 < minority < features. Some are rare"),
+        ({"data": replace(STUDY.data, eps_min=0.0)}, "eps_min > 0. A feature that is never there has no share"),
+        ({"data": replace(STUDY.data, token_activity=0.5)}, "token_activity = 1. The closed forms"),
+        ({"optimizer": SGD(0.1, 0.0)}, "Pruning.optimizer = .* weight_decay > 0. Nothing settles without"),
+        ({"start": TokenMLP()}, r"Pruning.start = TokenMLP\(.* allowed is a PlantedStart. Only arms start at random"),
+        ({"start": PlantedStart(1)}, r"Pruning.start = .* neurons >= 2. One of a feature's neurons is pruned alone"),
+    ],
+)
+def test_what_the_study_as_a_whole_cannot_have_is_refused(change, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(STUDY, **change).arms()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 0}, "Pruning.steps = 0 is out of range: allowed is >= 1"),
+        ({"settling_steps": 0}, "Pruning.settling_steps = 0 is out of range: allowed is >= 1"),
+        ({"probe_every": 0}, "Pruning.probe_every = 0 is out of range: allowed is >= 1"),
+        ({"pruning": MagnitudePruning(0.1, "entry")}, "granularity 'neuron'. Single entries belong to no feature"),
+        ({"objective": ContrastivePairs(noise="projected")}, "noise 'dense'. Two networks look at each batch"),
+    ],
+)
+def test_wrong_options_are_refused(change, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(STUDY, **change)
+
+
+@pytest.mark.parametrize("features", [3, 5, 9])
+@pytest.mark.parametrize("neurons", [2, 3])
+def test_every_arm_of_an_acceptable_study_takes_a_step(features, neurons):
+    data = SparseTokens(features=features, input_dim=9, minority=features - 1)
+    objective = ContrastivePairs(pairs=2)
+    study = Pruning(data=data, start=PlantedStart(neurons), objective=objective, bias=ProportionalBias(0.0, 0.0))
+    for arm in study.arms():
+        experiment = arm.config.build(Streams(0, range(2)))
+        assert torch.isfinite(experiment.advance(0)).all()
+
+
+# --- on the command line ----------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_over_the_ratio(tmp_path, capfd):
+    small = ["--data.features=6", "--data.input-dim=12", "--data.minority=2", "--objective.pairs=16", "--steps=12"]
+    axes = ["--axis", "ratio=0,0.125", "--axis", "eps_min=0.1,1"]
+    with pytest.raises(SystemExit, match="0"):
+        main(["sweep", "pruning", *axes, *small, "--replicas", "2", "--out", str(tmp_path / "sweep")])
+    run = RunFolder(tmp_path / "sweep").read_trajectory()["sweep"]
+    assert dict(run.sizes) == {"replica": 2, "step": run.sizes["step"], "ratio": 2, "eps_min": 2}
+    assert run["step"].values[-1] == 12
+    assert np.isfinite(run["energy_ratio"].values).all()
+    assert (run["hidden_features"].sel(ratio=0) == 0).all()
+    assert float(run["update_error"].max()) < 1e-3
+    assert (tmp_path / "sweep" / "report.html").exists()
+
+
+def test_an_arm_alone_sees_the_draws_that_it_sees_among_others():
+    arm = arms()["stationary"]
+    alone = replace(arm.config, pruning=replace(arm.config.pruning, ratio=0.125)).build(Streams(0, range(16)))
+    with torch.no_grad():
+        ratio = measures.trajectory(alone)["energy_ratio"].values
+    assert np.allclose(ratio.numpy(), at(runs()["stationary"]["energy_ratio"], 0.125).isel(step=0).values)

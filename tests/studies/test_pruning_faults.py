@@ -1,0 +1,145 @@
+"""Planted faults in `pruning`: each is one line, and each takes the word "holds" from a claim that expects it.
+
+Healthy and faulty study differ in nothing but the fault: same seed, same draws. Only the arm that a fault is looked for
+in is trained anew, and no longer than the claim needs. False alarms: none by chance, seed 0 is fixed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from small_pruning import STUDY, healthy, retrained
+from torch.func import functional_call
+
+from featscope.losses import Masked, similarity
+from featscope.training import Experiment, pruning
+from featscope.training.pruning import Pruner, PruningMask
+from featscope.training.rules import ProportionalBiasRule
+
+choice, hide, advance = pruning._all_but_smallest, PruningMask._hide, Experiment.advance
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``setattr(where, name, line)`` plants it; training ``arm`` for ``steps`` shows it to ``claim``."""
+
+    where: Any
+    name: str
+    line: Any
+    claim: str
+    arm: str
+    steps: int
+
+
+def at_once(where: Any, name: str, line: Any, claim: str) -> Fault:
+    """One that a single step shows."""
+    return Fault(where, name, line, claim, "one-step" + "-noiseless" * (claim == "growth-is-the-gap"), 1)
+
+
+def in_any_step(where: Any, name: str, line: Any) -> Fault:
+    """One that any step of training shows."""
+    return Fault(where, name, line, "update-is-algorithm-1", "stationary", 5)
+
+
+def in_who_is_pruned(where: Any, name: str, line: Any, arm: str) -> Fault:
+    """One that shows as soon as pruning has begun, or norms have an order."""
+    return Fault(where, name, line, "pruned-are-minority", arm, 100 if arm == "stationary" else 500)
+
+
+def until_settled(where: Any, name: str, line: Any, claim: str) -> Fault:
+    """One that takes its time."""
+    return Fault(where, name, line, claim, "stationary", STUDY.settling_steps)
+
+
+def hidden_activations(self, x):
+    """Both with the mask: the activations too that the gradient (5) multiplies the logits with."""
+    (module,) = self._module
+    pruned = functional_call(module, self.mask.pruned_parameters(module), x)
+    return Masked(pruned.detach(), pruned)
+
+
+def hidden_end_as(line):
+    """Steps after which hidden neurons are what ``line(before, after, λη)`` says."""
+
+    def step(self, number):
+        before, hidden = self.learner.weight.detach().clone(), ~self.rules[1].kept[..., None]
+        loss = advance(self, number)
+        with torch.no_grad():
+            after = self.learner.weight
+            after.copy_(torch.where(hidden, line(before, after, 0.1 * 0.05), after))
+        return loss
+
+    return step
+
+
+def dimmed(self, parameter, kept):
+    return 0.5 * (parameter + hide(self, parameter, kept))
+
+
+def like_the_first_replica(magnitudes, ratio):
+    return choice(magnitudes[:1].expand_as(magnitudes), ratio)
+
+
+FAULTS = {
+    "logits unmasked": at_once(similarity, "_of_value", lambda whole, pruned: whole, "planted-minority-growth"),
+    "nothing hidden": at_once(Pruner, "forward", lambda self, x: self._module[0](x), "hardness-rises-on-minority"),
+    "masked activations in the gradient": at_once(Pruner, "forward", hidden_activations, "planted-minority-growth"),
+    "keys that learn too": at_once(similarity, "stop_gradient", lambda keys: keys, "growth-is-the-gap"),
+    "twice as many pruned": at_once(
+        pruning, "_all_but_smallest", lambda norms, ratio: choice(norms, 2 * ratio), "planted-majority-unchanged"
+    ),
+    "half as many pruned": at_once(
+        pruning, "_all_but_smallest", lambda norms, ratio: choice(norms, ratio / 2), "monotone-in-ratio"
+    ),
+    "all but the smallest pruned": at_once(
+        pruning, "_all_but_smallest", lambda norms, ratio: ~choice(norms, ratio), "hardness-rises-only-on-minority"
+    ),
+    "dimmed instead of hidden": at_once(PruningMask, "_hide", dimmed, "logit-first-order"),
+    "straight-through hides nothing": at_once(
+        PruningMask, "_hide", lambda self, parameter, kept: parameter, "straight-through-kills"
+    ),
+    "the mask in the update as well": in_any_step(
+        Experiment, "advance", hidden_end_as(lambda before, after, decay: before)
+    ),
+    "no decay of hidden neurons": in_any_step(
+        Experiment, "advance", hidden_end_as(lambda before, after, decay: after + decay * before)
+    ),
+    "logits unmasked in training": in_any_step(similarity, "_of_value", lambda whole, pruned: whole),
+    "the largest pruned": in_who_is_pruned(
+        pruning, "_all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary"
+    ),
+    "a mask that stays": in_who_is_pruned(PruningMask, "forward", lambda self, experiment, step: None, "stationary"),
+    "one mask for all replicas": in_who_is_pruned(
+        pruning, "_all_but_smallest", like_the_first_replica, "random-start-direction"
+    ),
+    "by norm instead of direction": in_who_is_pruned(
+        pruning, "_energy_along", lambda weight: weight.norm(dim=-1), "random-start-direction"
+    ),
+    "the largest pruned, to the end": until_settled(
+        pruning, "_all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary-rebalance"
+    ),
+    "thresholds that do not follow the norms": until_settled(
+        ProportionalBiasRule, "forward", lambda self, experiment, step: None, "stationary-amplitude"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
+    fault = FAULTS[name]
+    claim = healthy()[fault.claim, fault.arm]
+    assert claim.expected
+    assert claim.verdict == "holds"
+    monkeypatch.setattr(fault.where, fault.name, fault.line)
+    assert retrained(fault.arm, fault.steps)[fault.claim, fault.arm].verdict != "holds"
+
+
+def test_without_a_fault_the_shortened_arms_keep_their_claims():
+    """What the faults take from claims is not taken by the shorter training."""
+    short = [fault for fault in FAULTS.values() if 1 < fault.steps < STUDY.settling_steps]
+    for arm, steps in {(fault.arm, fault.steps) for fault in short}:
+        claims = retrained(arm, steps)
+        for fault in short:
+            if (fault.arm, fault.steps) == (arm, steps):
+                assert claims[fault.claim, fault.arm].verdict == "holds"
