@@ -9,9 +9,7 @@ import pytest
 from featscope.cli import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
-SMALL = (
-    "--data.features 6 --data.input-dim 24 --learner.width 10 --objective.pairs 16 --steps 6 --probe-every 3 --overwrite"
-)
+SMALL = "--data.features 6 --data.input-dim 24 --learner.width 10 --objective.pairs 16 --steps 6 --overwrite"
 
 
 def test_the_example_runs_and_is_read(tmp_path, monkeypatch, capfd):
