@@ -89,7 +89,9 @@ def test_headline_and_figures_say_what_was_measured():
     claims = list(healthy().values())
     ratio = final_ratio(runs()["stationary"])
     headline = STUDY.headline(runs(), claims)
-    assert f"from {float(at(ratio, 0.0).mean()):.2f} to {float(at(ratio, 0.125).mean()):.2f}" in headline
+    without, pruned = (f"{float(at(ratio, a).mean()):.2f}" for a in (0.0, 0.125))
+    assert f"end with {without} of common ones' energy without pruning and with {pruned} at α = 0.125" in headline
+    assert f"{len(HOLD)} of the {len(HOLD)} claims" in headline
     figures = list(STUDY.figures(runs(), claims))
     assert [figure.id for figure in figures] == ["energy-ratio", "over-ratio", "one-step", "too-much"]
     assert all(figure.title and figure.caption for figure in figures)

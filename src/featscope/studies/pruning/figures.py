@@ -40,12 +40,14 @@ def _over_time(study: "Pruning", runs: Runs) -> Curves:
         _series(runs[arm], name) for arm in ("stationary", "random-start", "random-start-direction")
     )
     other = band(f"{_label(study.pruning.ratio)}, straight-through", runs["straight-through"][name], dashed=True)
-    begins = [(float(runs["random-start"]["pruning_began"].max()), "pruning begins")]
+    random = next(arm.config for arm in study.arms() if arm.name == "random-start")
+    begins = [(random.pruning.start, "pruning begins")]
     return Curves(
         "energy-ratio",
         "Energy of rare features over that of common ones",
         "1 is balance. Left, two neurons hold each feature from the start. Right, the same weights and data as in the "
-        f"middle, but other neurons are hidden from the logits. {INTERVALS}",
+        "middle, but other neurons are hidden from the logits. The dip there is of the thresholds, which begin at step "
+        f"{random.bias.begins}. {INTERVALS}",
         [
             Panel("Planted, by norm", x_label, y_label, [*planted, other]),
             Panel("Random, by norm", x_label, y_label, by_norm, begins),

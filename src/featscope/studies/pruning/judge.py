@@ -222,13 +222,17 @@ def _random(runs: Runs) -> Iterator[Claim]:
 
 def headline(runs: Runs, claims: Sequence[Claim]) -> str:
     """What was found, in one sentence."""
-    ratio, by_norm = final_ratio(runs["stationary"]), final_ratio(runs["random-start"])
-    other = final_ratio(runs["random-start-direction"])
+    planted, by_norm, by_direction = (
+        final_ratio(runs[arm]) for arm in ("stationary", "random-start", "random-start-direction")
+    )
     held = sum(claim.verdict == "holds" for claim in claims if claim.expected)
+
+    def mean(ratio: xr.DataArray, a: float) -> str:
+        return f"{float(at(ratio, a).mean()):.2f}"
+
     return (
-        f"From a planted start pruning brings the energy of rare features from {float(at(ratio, 0.0).mean()):.2f} to "
-        f"{float(at(ratio, JUDGED).mean()):.2f} of common ones'; from random weights it does not "
-        f"({float(at(by_norm, 0.0).mean()):.2f} to {float(at(by_norm, JUDGED).mean()):.2f}), unless neurons are ranked "
-        f"by the energy along them ({float(at(other, LITTLE).mean()):.2f}). "
-        f"{held} of the {sum(claim.expected for claim in claims)} claims expected to hold do."
+        f"From a planted start rare features end with {mean(planted, 0.0)} of common ones' energy without pruning and "
+        f"with {mean(planted, JUDGED)} at α = {JUDGED:g}; from random weights with {mean(by_norm, 0.0)} and "
+        f"{mean(by_norm, JUDGED)}, or with {mean(by_direction, LITTLE)} where neurons are ranked by the energy along "
+        f"them, at α = {LITTLE:g}. {held} of the {sum(claim.expected for claim in claims)} claims expected to hold do."
     )
