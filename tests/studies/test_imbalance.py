@@ -412,6 +412,8 @@ def test_growth_is_along_the_start_and_its_ratio_that_of_means():
     found = judge.growth(run)
     assert found.sel(step=0).values == pytest.approx(1)
     assert found.sel(step=5).values == pytest.approx(np.array([[8.0, 4.0, 3.0]] * 2))
+    squares = start[..., :3] ** 2  # neurons 0 and 1 turned by a right angle: nothing of them is along their start
+    assert found.sel(step=9).values == pytest.approx(squares[:, 2:].sum(1) / squares.sum(1))
     study = replace(STUDY, data=SparseTokens(features=3, input_dim=4, minority=1))
     assert judge.growth_ratio(study, run).sel(step=5).values == pytest.approx((8 + 4) / 2 / 3)
     assert judge._outside(run).sel(step=5).values == pytest.approx(0.5)
