@@ -43,7 +43,7 @@ DECOUPLING_IMAGES = Entry(
 
 IMBALANCE = Entry(
     name="imbalance",
-    source="contrastive learning under feature imbalance, and its earlier workshop version",
+    source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, and its earlier workshop version",
     summary="Rare features are learned late, weakly, or not at all: rates, thresholds and curves over their frequency.",
     minutes=3.0,
     target="featscope.studies.imbalance:Imbalance",
