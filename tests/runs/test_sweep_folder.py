@@ -2,6 +2,7 @@
 
 import random
 import signal
+import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,7 +51,7 @@ def in_this_process(monkeypatch):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_arm_may_range_over_options_beside_arms_that_do_not(tmp_path, in_this_process, monkeypatch, order):
-    monkeypatch.setattr("test_sweep_folder.WIDTHS", Axis("width", WIDTHS.values[::order]))
+    monkeypatch.setattr(sys.modules[__name__], "WIDTHS", Axis("width", WIDTHS.values[::order]))
     outcome = run(Ranging(), Settings(replicas=4), tmp_path / "run")
     assert [file.name for file in (tmp_path / "run" / "weights").iterdir()] == ["alone.safetensors"]
     stored = RunFolder(tmp_path / "run").read_trajectory()
