@@ -182,7 +182,7 @@ def _stationary(study: "Pruning", runs: Runs) -> Iterator[Claim]:
         1.0,
         arm="too-much",
         why=f"At α = {most:g}, where {float(at(last(much, much['hidden_features']), most).mean()):.1f} features are "
-        f"hidden in the end. At α = {stable:g} it can be one neuron of each feature, for good: there the share is "
+        f"hidden in the end. At α = {stable:g} it can be one neuron of each feature: there the share is "
         f"{float(at(seen, stable).mean()):.2f}.",
     )
 

@@ -66,7 +66,7 @@ STATEMENTS = (
         "The mask is in the logits and nowhere else: activations, derivatives and decay are of all neurons. Measured: "
         "a step of training at the end against the printed update, relative.",
         "identity",
-        note="That of the code, so that the claims below are about P's algorithm.",
+        note="A check of the code: only if it holds are the other claims about P's algorithm.",
     ),
     Statement(
         "stationary-amplitude",
