@@ -44,7 +44,7 @@ STATEMENTS = (
     Statement(
         "logit-first-order",
         "P (207)-(211)",
-        "Pruning lowers the positive logit by ℓ'_p(1 - ℓ'_p)Δu_p - ℓ'_p Σ ℓ'_s Δu_s over τ. Measured: its change over "
+        "Pruning changes the positive logit by ℓ'_p(1 - ℓ'_p)Δu_p - ℓ'_p Σ ℓ'_s Δu_s over τ. Measured: its change over "
         "that, on samples with the minority feature, when what is pruned is small.",
         "identity",
     ),
