@@ -18,7 +18,7 @@ import psutil  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks import sweep  # noqa: E402
+from benchmarks import cluster, sweep  # noqa: E402
 from benchmarks.compare import compare  # noqa: E402
 from featscope.data import SparseCoding  # noqa: E402
 from featscope.models import SymmetricReLU  # noqa: E402
@@ -84,6 +84,7 @@ def main() -> None:
     runs = cores() * sweep.POINTS * sweep.REPLICAS
     rows.append({"size": "sweep of imbalance", "replicas": runs} | row)
     ends = commands()
+    engines = cluster.compare()
 
     table = Table("size", "replicas", "ms a step", "over the floor", "speed against JAX", "against a loop over seeds")
     for row in rows:
@@ -99,8 +100,9 @@ def main() -> None:
     print(f"sweep of imbalance with projected noise, over the floor: {row['projected'] / row['floor']:.2f}")
     for name, value in ends.items():
         print(f"{name}: {value:.2f}")
+    print(f"a sweep by Ray workers, speed against the local engine: {engines['local'] / engines['ray']:.2f}")
     about = environment("cpu")
-    results = {"environment": about, "seconds_a_step": rows, "commands": ends}
+    results = {"environment": about, "seconds_a_step": rows, "commands": ends, "sweep_seconds": engines}
     Path("benchmarks/results.json").write_text(json.dumps(results, indent=2) + "\n")
 
 

@@ -11,10 +11,10 @@ from featscope.threads import cores
 ROUNDS = 5
 
 
-def turns(programs: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """Median seconds a step of each program, run in turns."""
+def turns(programs: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, float]:
+    """Median of what each program returns, seconds a step or in all, run in turns."""
     found: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, program in programs.items():
             found[name].append(program())
     return {name: median(times) for name, times in found.items()}

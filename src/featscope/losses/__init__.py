@@ -1,7 +1,8 @@
 """Objectives and regularisers: functions of tensors, one value a replica."""
 
 from featscope.losses.info_nce import InfoNCE
+from featscope.losses.non_contrastive import NonContrastive
 from featscope.losses.nt_xent import NTXent
 from featscope.losses.similarity import Masked, paired, products
 
-__all__ = ["InfoNCE", "Masked", "NTXent", "paired", "products"]
+__all__ = ["InfoNCE", "Masked", "NTXent", "NonContrastive", "paired", "products"]

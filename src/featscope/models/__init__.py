@@ -3,12 +3,15 @@
 from featscope.models.activations import activations
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
 from featscope.models.heads import ProjectionHead
+from featscope.models.prediction_head import IdentityHead, IdentityInit
 from featscope.models.symmetric_relu import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
 
 __all__ = [
     "AlexNet",
     "Encoder",
+    "IdentityHead",
+    "IdentityInit",
     "ProjectionHead",
     "ResNet18",
     "SymmetricReLU",

@@ -1,0 +1,57 @@
+"""Losses without negatives: predict of one view what the target network says of the other (Wen & Li 2022)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from featscope.losses.similarity import stop_gradient
+from featscope.options import require
+
+Normalization = Literal["batch", "l2", "none"]
+
+
+@dataclass(frozen=True)
+class NonContrastive:
+    """Minus the inner product of normalised predictions and targets, averaged over the batch, plus a constant.
+
+    The constant makes 0 the least value: with "batch" the loss is m - Σ_j corr(F_j, G_j) of m outputs, the scale of
+    (A.1); with "l2" it is 1 - cos. Half the squared distance is the same. (The paper's (3.3) prints the squared
+    distance and an expression in the scale of (A.1) as if they were equal; ``scale`` says which is meant.)
+
+    Attributes:
+        normalization: "batch": each output has mean 0 and variance 1 over the batch, without affine parameters or
+            running statistics (3.1); "l2": each representation has norm 1; "none".
+        scale: "correlation": as above; "squared": twice that, the mean squared distance.
+        stop_gradient: whether targets are constants.
+        eps: added to variances. The paper has 0; with real networks an output may be constant.
+    """
+
+    normalization: Normalization = "batch"
+    scale: Literal["correlation", "squared"] = "correlation"
+    stop_gradient: bool = True
+    eps: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self, "eps", self.eps >= 0, ">= 0")
+
+    def __call__(
+        self, prediction: Float[Tensor, "*replica batch output"], target: Float[Tensor, "*replica batch output"]
+    ) -> Float[Tensor, "*replica"]:
+        """The loss of each replica."""
+        if self.stop_gradient:
+            target = stop_gradient(target)
+        product = (self.normalized(prediction) * self.normalized(target)).sum(-1).mean(-1)
+        least = {"batch": float(prediction.shape[-1]), "l2": 1.0, "none": 0.0}[self.normalization]
+        return (least - product) * (2.0 if self.scale == "squared" else 1.0)
+
+    def normalized(self, f: Float[Tensor, "*replica batch output"]) -> Float[Tensor, "*replica batch output"]:
+        """Representations as the loss compares them."""
+        if self.normalization == "batch":
+            variance = f.var(-2, correction=0, keepdim=True)
+            return (f - f.mean(-2, keepdim=True)) * (variance + self.eps).rsqrt()
+        if self.normalization == "l2":
+            return normalize(f, dim=-1)
+        return f

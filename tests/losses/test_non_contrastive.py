@@ -1,0 +1,48 @@
+"""Losses without negatives."""
+
+import pytest
+import torch
+from torch.nn.functional import batch_norm, cosine_similarity, mse_loss
+
+from featscope.losses import NonContrastive
+
+SHAPE = (2, 50, 3)
+
+
+def normals(seed: int) -> torch.Tensor:
+    return torch.randn(*SHAPE, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("normalization", ["batch", "l2", "none"])
+def test_equal_views_have_the_least_loss(normalization: str):
+    loss = NonContrastive(normalization)  # type: ignore[arg-type]
+    f = normals(0)
+    expected = torch.zeros(2) if normalization != "none" else -f.square().sum(-1).mean(-1)
+    torch.testing.assert_close(loss(f, f), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_batch_normalisation_is_that_of_torch():
+    f, g = normals(0), normals(1)
+    alone = [batch_norm(x[0], None, None, training=True, eps=1e-3) for x in (f, g)]
+    torch.testing.assert_close(NonContrastive(eps=1e-3).normalized(f)[0], alone[0])
+    torch.testing.assert_close(NonContrastive(eps=1e-3)(f, g)[0], 3 - (alone[0] * alone[1]).sum(-1).mean())
+
+
+def test_the_squared_scale_is_the_mean_squared_distance():
+    f, g = normals(0), normals(1)
+    loss = NonContrastive(scale="squared")
+    distance = mse_loss(loss.normalized(f), loss.normalized(g), reduction="none").sum(-1).mean(-1)
+    torch.testing.assert_close(loss(f, g), distance)
+
+
+def test_l2_is_one_minus_cosine():
+    f, g = normals(0), normals(1)
+    torch.testing.assert_close(NonContrastive("l2")(f, g), 1 - cosine_similarity(f, g, dim=-1).mean(-1))
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_gradients_reach_targets_only_if_they_are_not_stopped(stop: bool):
+    f, g = normals(0).requires_grad_(), normals(1).requires_grad_()
+    NonContrastive(stop_gradient=stop)(f, g).sum().backward()
+    assert f.grad is not None
+    assert (g.grad is None) == stop
