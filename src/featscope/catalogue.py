@@ -57,6 +57,14 @@ PRUNING = Entry(
     target="featscope.studies.pruning:Pruning",
 )
 
+PREDICTION_HEAD_IMAGES = Entry(
+    name="prediction-head-images",
+    source="Wen & Li 2022, The Mechanism of Prediction Head, Section 8 and Figures 1-4",
+    summary="SimSiam and BYOL on CIFAR-10: prediction heads, dimensional collapse, and the course of the head.",
+    minutes=10.0,
+    target="featscope.studies.prediction_head_images:PredictionHeadImages",
+)
+
 LONGTAIL_IMAGES = Entry(
     name="longtail-images",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, Section 4 and Table 2",

@@ -17,7 +17,7 @@ from featscope.options import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-_HUB_NAMES = {"cifar10": "uoft-cs/cifar10", "cifar100": "uoft-cs/cifar100"}
+_HUB_NAMES = {"cifar10": "uoft-cs/cifar10", "cifar100": "uoft-cs/cifar100", "stl10": "tanganke/stl10"}
 _IMAGE_COLUMNS = ("img", "image")
 _LABEL_COLUMNS = ("label", "fine_label")
 _opening = threading.Lock()

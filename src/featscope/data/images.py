@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from featscope.data.encoded_images import open_split
 from featscope.data.shapes import COLOURS, SHAPES, draw_shapes
@@ -47,11 +48,13 @@ class Images:
             ``test-*.parquet``, anywhere below it); else the name of a data set on the Hub, such as "cifar10".
         train: training images; 0 for all of the data set.
         test: images to measure on; 0 for all of the data set.
+        side: height and width that images are brought to, in pixels; 0 for images as they are.
     """
 
     source: str = "cifar10"
     train: int = 5000
     test: int = 1000
+    side: int = 0
 
     def __post_init__(self) -> None:
         # Whether a folder exists is asked when it is read: a stored config stays valid without its data.
@@ -64,6 +67,7 @@ class Images:
         least = 1 if self.source == "shapes" else 0
         require(self, "train", self.train >= least, f">= {least}")
         require(self, "test", self.test >= least, f">= {least}")
+        require(self, "side", self.side >= 0, ">= 0")
 
     def build(self, draws: Draws) -> "ImageSource":
         """The images of the one replica of ``draws``, chosen at random from each split.
@@ -75,17 +79,24 @@ class Images:
         if draws.replicas != 1:
             raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
         if self.source == "shapes":
-            train, test = (ImageSet(*draw_shapes(count, draws)) for count in (self.train, self.test))
+            train, test = (self._drawn(count, draws) for count in (self.train, self.test))
             return ImageSource(train, test, SHAPES, COLOURS)
         chosen: list[ImageSet] = []
         for split in ("train", "test"):
-            images, wanted = open_split(self.source, split), getattr(self, split)
+            images, wanted = open_split(self.source, split, self.side), getattr(self, split)
             available = len(images.labels)
             require(self, split, wanted <= available, f"at most {available}, what {self.source!r} has")
             index = draws.choice(available, wanted or available)[0].cpu()
             parts = images.pixels(index), images.labels[index]
             chosen.append(ImageSet(*(part.to(draws.device) for part in parts)))
         return ImageSource(chosen[0], chosen[1], images.class_names)
+
+    def _drawn(self, count: int, draws: Draws) -> ImageSet:
+        images = ImageSet(*draw_shapes(count, draws))
+        if not self.side:
+            return images
+        scaled = interpolate(images.pixels.float(), (self.side, self.side), mode="bilinear", antialias=True)
+        return images._replace(pixels=scaled.round().clamp(0, 255).to(images.pixels.dtype))
 
 
 class ImageSource(nn.Module):

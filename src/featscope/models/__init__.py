@@ -1,17 +1,22 @@
 """Learners, encoders, projection and prediction heads."""
 
 from featscope.models.activations import activations
+from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, OnlineNetwork
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
-from featscope.models.heads import ProjectionHead
+from featscope.models.heads import PredictionHead, ProjectionHead
 from featscope.models.prediction_head import IdentityHead, IdentityInit
 from featscope.models.symmetric_relu import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
 
 __all__ = [
     "AlexNet",
+    "CubicPatches",
+    "CubicPatchesNetwork",
     "Encoder",
     "IdentityHead",
     "IdentityInit",
+    "PredictionHead",
+    "OnlineNetwork",
     "ProjectionHead",
     "ResNet18",
     "SymmetricReLU",

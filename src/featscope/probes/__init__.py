@@ -8,17 +8,36 @@ from featscope.probes.alignment import (
     rank_correlation,
     singletons,
 )
+from featscope.probes.collapse import (
+    Collapse,
+    collapse_of,
+    correlation_matrix,
+    effective_rank,
+    pair_alignment,
+    singular_spectrum,
+    uniformity,
+)
 from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing
+from featscope.probes.of_module import embeddings, measure_collapse
 
 __all__ = [
+    "Collapse",
     "alignment",
+    "collapse_of",
+    "correlation_matrix",
     "cosine_to_noise",
     "coverage",
+    "effective_rank",
+    "embeddings",
     "false_firing",
     "feature_energy",
     "firing_rate",
+    "measure_collapse",
     "missed_firing",
     "owner",
+    "pair_alignment",
     "rank_correlation",
     "singletons",
+    "singular_spectrum",
+    "uniformity",
 ]

@@ -1,14 +1,16 @@
 """The step loop: objectives, optimizers, rules between steps, and the record of what was measured."""
 
+from featscope.training.ema import EMA, MovingAverage
 from featscope.training.experiment import DivergedError, Experiment
 from featscope.training.loop import probe_steps, train
-from featscope.training.objectives import Contrastive, ContrastivePairs, Supervised
+from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.pruning import MagnitudePruning, Pruner
 from featscope.training.record import Measurement, Record
 from featscope.training.rules import BiasSchedule, FirstTime, ProportionalBias
 
 __all__ = [
+    "EMA",
     "SGD",
     "BiasSchedule",
     "Contrastive",
@@ -18,7 +20,9 @@ __all__ = [
     "FirstTime",
     "MagnitudePruning",
     "Measurement",
+    "MovingAverage",
     "ProportionalBias",
+    "PredictOtherView",
     "Pruner",
     "Record",
     "Supervised",

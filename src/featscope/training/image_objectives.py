@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from featscope.data import ImageSource
-from featscope.losses import NTXent
+from featscope.losses import NonContrastive, NTXent
 from featscope.streams import Draws
+from featscope.training.ema import MovingAverage
 from featscope.views import View
 
 
@@ -52,3 +53,42 @@ class ClassifyViews(nn.Module):
         sample = source.sample(draws, self.batch)
         views = torch.cat(self.view(sample.x, draws), dim=1)[0]
         return cross_entropy(self.head(learner(views)), sample.labels[0].repeat(2))[None]
+
+
+class PredictViews(nn.Module):
+    """Predict from each view of an image what the target network says of the other (Wen & Li 2022, Figure 8).
+
+    Args:
+        view: makes the positive pair.
+        projection: maps features to representations; trained, and not part of the learner.
+        head: maps representations to predictions, in the online branch only; trained.
+        loss: compares. It is averaged over the two directions.
+        batch: images in a batch.
+        target: the target network, from images to representations; None for the trained one itself.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        projection: nn.Module,
+        head: nn.Module,
+        loss: NonContrastive,
+        batch: int,
+        target: MovingAverage | None = None,
+    ) -> None:
+        super().__init__()
+        self.view, self.projection, self.head = view, projection, head
+        self.loss, self.batch, self.target = loss, batch, target
+
+    def online(self, learner: nn.Module) -> nn.Module:
+        """From images to representations: what the target network is an average of."""
+        return nn.Sequential(learner, self.projection)
+
+    def forward(self, learner: nn.Module, source: ImageSource, draws: Draws) -> Float[Tensor, "replica"]:
+        """The loss of the one replica on a fresh batch."""
+        views = torch.cat(self.view(source.sample(draws, self.batch).x, draws), dim=1)[0]
+        representations = self.projection(learner(views))
+        targets = representations if self.target is None else self.target(views)
+        first, second = self.head(representations).chunk(2)
+        of_first, of_second = targets.chunk(2)
+        return (self.loss(first, of_second) + self.loss(second, of_first))[None] / 2

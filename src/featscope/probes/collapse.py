@@ -1,0 +1,181 @@
+"""Whether representations have collapsed: to a point, or to few dimensions.
+
+Everything is computed in float64 over the last two axes, samples and dimensions. A dimension counts as constant when
+its deviation is no more than float32 rounding of its values.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+Embeddings = Float[Tensor, "*replica sample dimension"]
+
+_ROUNDING = 10 * torch.finfo(torch.float32).eps
+_ROWS = 1024  # of a matrix of distances at once
+
+
+def deviations(embeddings: Embeddings) -> Float[Tensor, "*replica dimension"]:
+    """Standard deviation of each dimension over the samples (biased); exactly 0 where it is constant."""
+    return _centred(embeddings).square().mean(-2).sqrt()
+
+
+def constant_dimensions(embeddings: Embeddings) -> Bool[Tensor, "*replica dimension"]:
+    """Dimensions with one value for all samples."""
+    return deviations(embeddings) == 0
+
+
+def standardised(embeddings: Embeddings) -> Float[Tensor, "*replica sample dimension"]:
+    """Each dimension with mean 0 and variance 1 over the samples; 0 where it is constant."""
+    centred = _centred(embeddings)
+    scale = centred.square().mean(-2, keepdim=True).sqrt()
+    return centred / scale.where(scale > 0, torch.ones_like(scale))
+
+
+def singular_spectrum(embeddings: Embeddings) -> Float[Tensor, "*replica value"]:
+    """Singular values of the centred embeddings over √samples, largest first.
+
+    These are the standard deviations along the principal axes; their squares sum to the total variance.
+    """
+    centred = _centred(embeddings)
+    return torch.linalg.svdvals(centred) / centred.shape[-2] ** 0.5
+
+
+def effective_rank(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
+    """exp(-Σ p_k log p_k), p_k = s_k/Σ s of the singular values of the centred embeddings (Roy & Vetterli 2007).
+
+    Between 1 (all samples on a line) and the number of dimensions (equal variance in all directions); 0 if all samples
+    are equal. It depends on the scales of the dimensions: one that is much larger than the others is almost alone. The
+    rank of `standardised` embeddings does not.
+    """
+    spectrum = singular_spectrum(embeddings)
+    total = spectrum.sum(-1, keepdim=True)
+    share = spectrum / total.where(total > 0, torch.ones_like(total))
+    entropy = -torch.special.xlogy(share, share).sum(-1)
+    return entropy.exp() * (total[..., 0] > 0)
+
+
+def correlation_matrix(embeddings: Embeddings) -> Float[Tensor, "*replica dimension other"]:
+    """Pearson correlations of the dimensions over the samples; 0 with a constant dimension, also its own."""
+    z = standardised(embeddings)
+    return z.mT @ z / z.shape[-2]
+
+
+def pairwise_correlations(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, " pair"]:
+    """Correlation of each pair of two dimensions that vary: what the histogram of Wen & Li 2022, Figure 1, shows."""
+    varies = ~constant_dimensions(embeddings)
+    matrix = correlation_matrix(embeddings)[varies][:, varies]
+    return matrix[torch.ones_like(matrix, dtype=torch.bool).triu(1)]
+
+
+def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, ""]:
+    """Mean |correlation| over pairs of dimensions that vary: 1 if all say the same; NaN if fewer than two vary."""
+    return pairwise_correlations(embeddings).abs().mean()
+
+
+def spread(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
+    """Variance on the unit sphere, 1 - ||mean of z/||z|| ||²: 0 if all point one way, 1 if directions cancel."""
+    return 1 - normalize(embeddings.double(), dim=-1).mean(-2).square().sum(-1)
+
+
+def pair_alignment(one: Embeddings, other: Embeddings, power: float = 2.0) -> Float[Tensor, "*replica"]:
+    """E ||z - z'||^power over positive pairs on the unit sphere (Wang & Isola 2020, Section 4.1); 0 is perfect."""
+    distance = (normalize(one.double(), dim=-1) - normalize(other.double(), dim=-1)).norm(dim=-1)
+    return distance.pow(power).mean(-1)
+
+
+def uniformity(embeddings: Embeddings, t: float = 2.0) -> Float[Tensor, "*replica"]:
+    """log E exp(-t ||z - z'||²) over pairs of distinct samples on the unit sphere (Wang & Isola 2020, Section 4.1).
+
+    0 if all samples are in one place, lower the more evenly they are spread; NaN for a single sample.
+    """
+    z = normalize(embeddings.double(), dim=-1)
+    samples = z.shape[-2]
+    squared = z.square().sum(-1)
+    total = torch.zeros(z.shape[:-2], dtype=z.dtype, device=z.device)
+    for first in range(0, samples, _ROWS):
+        rows = slice(first, first + _ROWS)
+        distance = squared[..., rows, None] + squared[..., None, :] - 2 * z[..., rows, :] @ z.mT
+        total += (-t * distance.clamp_min(0)).exp().sum((-2, -1))
+    pairs = torch.full_like(total, samples * (samples - 1))
+    return ((total - samples) / pairs).log()  # a sample is at distance 0 from itself
+
+
+def _centred(embeddings: Embeddings) -> Float[Tensor, "*replica sample dimension"]:
+    x = embeddings.double()
+    centred = x - x.mean(-2, keepdim=True)
+    size = x.square().mean(-2, keepdim=True).sqrt()
+    constant = centred.square().mean(-2, keepdim=True).sqrt() <= _ROUNDING * size
+    return centred.masked_fill(constant, 0.0)
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """What `collapse_of` and `measure_collapse` find; each field is the function of that name in this module.
+
+    Attributes:
+        samples, dimensions: size of what was measured.
+        constant: how many dimensions are constant.
+        effective_rank: of the centred embeddings.
+        mean_correlation: mean |correlation| of pairs of dimensions that vary; NaN if there are none.
+        spread: variance of the directions.
+        uniformity: log E exp(-2 ||z - z'||²).
+        alignment: mean squared distance of positive pairs on the sphere; None where no pairs were given.
+        spectrum: singular values over √samples, largest first.
+        deviations: standard deviation of each dimension.
+        correlation: correlation matrix of the dimensions.
+    """
+
+    samples: int
+    dimensions: int
+    constant: int
+    effective_rank: float
+    mean_correlation: float
+    spread: float
+    uniformity: float
+    alignment: float | None
+    spectrum: Float[Tensor, " value"]
+    deviations: Float[Tensor, " dimension"]
+    correlation: Float[Tensor, "dimension other"]
+
+    def __str__(self) -> str:
+        pairs = "" if self.alignment is None else f", alignment {self.alignment:.3g}"
+        return (
+            f"effective rank {self.effective_rank:.2f} of {self.dimensions} dimensions ({self.constant} constant), "
+            f"mean |correlation| {self.mean_correlation:.3f}, spread {self.spread:.3g}, uniformity "
+            f"{self.uniformity:.3g}{pairs}; {self.samples} samples"
+        )
+
+
+def collapse_of(
+    embeddings: Float[Tensor, "sample dimension"], positives: Float[Tensor, "sample dimension"] | None = None
+) -> Collapse:
+    """All measures of collapse at once.
+
+    Args:
+        embeddings: one row a sample.
+        positives: embeddings of the other views of the same samples, for the alignment.
+
+    Raises:
+        ValueError: not a matrix, fewer than two samples, or values that are not finite.
+    """
+    if embeddings.ndim != 2 or len(embeddings) < 2:
+        raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; allowed is [sample >= 2, dimension]")
+    if not torch.isfinite(embeddings).all():
+        raise ValueError("embeddings hold values that are not finite; look for the first step at which they do")
+    x = embeddings.detach()
+    return Collapse(
+        samples=x.shape[0],
+        dimensions=x.shape[1],
+        constant=int(constant_dimensions(x).sum()),
+        effective_rank=float(effective_rank(x)),
+        mean_correlation=float(mean_correlation(x)),
+        spread=float(spread(x)),
+        uniformity=float(uniformity(x)),
+        alignment=None if positives is None else float(pair_alignment(x, positives.detach())),
+        spectrum=singular_spectrum(x),
+        deviations=deviations(x),
+        correlation=correlation_matrix(x),
+    )

@@ -1,0 +1,131 @@
+"""Probes of any PyTorch module on any loader."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featscope.probes.collapse import Collapse, collapse_of
+
+Entry = int | str
+"""Where in a batch the inputs are: the place in a tuple or list, or the key of a dictionary."""
+
+
+def measure_collapse(
+    module: nn.Module,
+    batches: Iterable[Any],
+    *,
+    at: str = "",
+    entry: Entry = 0,
+    positive: Entry | None = None,
+    reduce: Callable[[Any], Tensor] | None = None,
+) -> Collapse:
+    """How far the representations of any module have collapsed.
+
+    Arguments and errors are those of `embeddings`; besides:
+
+    Args:
+        positive: where the other view of each input is, in the same batch; for the alignment.
+    """
+    entries = (entry,) if positive is None else (entry, positive)
+    return collapse_of(*_embed(module, batches, at, entries, reduce))
+
+
+def embeddings(
+    module: nn.Module,
+    batches: Iterable[Any],
+    *,
+    at: str = "",
+    entry: Entry = 0,
+    reduce: Callable[[Any], Tensor] | None = None,
+) -> Float[Tensor, "sample dimension"]:
+    """What a module, or a submodule within it, puts out on all batches; on the CPU.
+
+    The module is called in evaluation mode and without gradients; the modes of all its parts are restored.
+
+    Args:
+        module: called as ``module(x)``, with x moved to where its first parameter is.
+        batches: such as a `torch.utils.data.DataLoader`. A batch is a tensor, or holds one.
+        at: name of the submodule to measure, as `nn.Module.named_modules` has it; "" is ``module`` itself. Of one that
+            runs several times in a pass, the last output counts.
+        entry: where in a batch the input is.
+        reduce: makes one row a sample of what is put out, where it is no matrix: ``lambda maps: maps.mean((-2, -1))``
+            for feature maps, ``lambda states: states[:, 0]`` for the first token.
+
+    Raises:
+        AttributeError: there is no submodule of that name.
+        ValueError: no batches, or an output that is no matrix.
+    """
+    return _embed(module, batches, at, (entry,), reduce)[0]
+
+
+@torch.no_grad()
+def _embed(
+    module: nn.Module,
+    batches: Iterable[Any],
+    at: str,
+    entries: tuple[Entry, ...],
+    reduce: Callable[[Any], Tensor] | None,
+) -> list[Float[Tensor, "sample dimension"]]:
+    parameter = next(module.parameters(), None)
+    device = parameter.device if parameter is not None else None
+    found: list[list[Tensor]] = [[] for _ in entries]
+    with _evaluating(module), _outputs_of(module.get_submodule(at)) as outputs:
+        for batch in batches:
+            for rows, entry in zip(found, entries, strict=True):
+                outputs.clear()
+                module(_input(batch, entry).to(device))
+                rows.append(_matrix(outputs, at, reduce).cpu())
+    if not found[0]:
+        raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
+    return [torch.cat(rows) for rows in found]
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+@contextmanager
+def _outputs_of(part: nn.Module) -> Iterator[list[Any]]:
+    outputs: list[Any] = []
+    hook = part.register_forward_hook(lambda _part, _inputs, output: outputs.append(output))
+    try:
+        yield outputs
+    finally:
+        hook.remove()
+
+
+def _input(batch: Any, entry: Entry) -> Tensor:
+    if isinstance(batch, Tensor):
+        return batch
+    try:
+        held = batch[entry]
+    except (KeyError, IndexError, TypeError):
+        held = None
+    if not isinstance(held, Tensor):
+        kind = type(batch).__name__
+        raise ValueError(f"entry = {entry!r} is out of range: a batch is a {kind} without a tensor there")
+    return held
+
+
+def _matrix(outputs: list[Any], at: str, reduce: Callable[[Any], Tensor] | None) -> Tensor:
+    if not outputs:
+        raise ValueError(f"at = {at!r} is out of range: this submodule did not run")
+    output = outputs[-1] if reduce is None else reduce(outputs[-1])
+    if not isinstance(output, Tensor) or output.ndim != 2:
+        found = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else f"type {type(output).__name__}"
+        raise ValueError(
+            f"at = {at!r} is out of range: its output has {found}, allowed is [sample, dimension]. Say with `reduce` "
+            "how to make one row a sample of it."
+        )
+    return output

@@ -1,0 +1,74 @@
+"""A target network that follows the trained one slowly (BYOL; Wen & Li 2022, Section 8)."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from featscope.options import require
+
+
+class MovingAverage(nn.Module):
+    """A copy of a module whose weights are an exponential moving average of the module's.
+
+    The copy is not trained; it is in the state, and so in checkpoints. Works in any loop: call ``update`` after each
+    step of the optimizer.
+
+    Args:
+        module: what is followed; it is handed in again at ``update``.
+        momentum: the share of the average that stays at an update.
+    """
+
+    def __init__(self, module: nn.Module, momentum: float = 0.99) -> None:
+        super().__init__()
+        self.average = deepcopy(module).requires_grad_(False)
+        self.momentum = momentum
+
+    @torch.no_grad()
+    def update(self, module: nn.Module) -> None:
+        """θ' <- momentum θ' + (1 - momentum) θ for weights; buffers are copied."""
+        for mean, now in zip(self.average.parameters(), module.parameters(), strict=True):
+            mean.lerp_(now, 1 - self.momentum)
+        for kept, buffer in zip(self.average.buffers(), module.buffers(), strict=True):
+            kept.copy_(buffer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the copy makes of ``x``."""
+        return self.average(x)
+
+
+@dataclass(frozen=True)
+class EMA:
+    """Targets come from a moving average of the network instead of the network itself.
+
+    Attributes:
+        momentum: share of the average that stays at a step; constant, where BYOL lets it rise to 1.
+    """
+
+    momentum: float = 0.99
+
+    def __post_init__(self) -> None:
+        require(self, "momentum", 0 <= self.momentum < 1, ">= 0 and < 1")
+
+    def target(self, module: nn.Module) -> MovingAverage:
+        """The target network of ``module``, at first its equal."""
+        return MovingAverage(module, self.momentum)
+
+    def build(self, experiment: Any) -> "EMARule":
+        """The rule for ``experiment``, whose objective has ``target`` (a `MovingAverage`) and ``online(learner)``."""
+        return EMARule()
+
+
+class EMARule(nn.Module):
+    """`EMA` at work on ``objective.target``."""
+
+    def forward(self, experiment: Any, step: int) -> None:
+        """Let the target follow after a step."""
+        experiment.objective.target.update(experiment.objective.online(experiment.learner))
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """None."""
+        return {}
