@@ -56,6 +56,18 @@ def test_a_local_copy_is_read_and_labels_stay_with_their_images(tmp_path):
     assert Images(str(tmp_path), train=0, test=1).build(draws()).train_set.pixels.shape[0] == 12
 
 
+def test_images_are_brought_to_a_side(tmp_path):
+    write_copy(tmp_path)
+    scaled = Images(str(tmp_path), train=0, test=0, side=4).build(draws())
+    assert scaled.train_set.pixels.shape == (12, 3, 4, 4)
+    assert set(scaled.train_set.pixels.flatten().tolist()) == set(range(0, 120, 10))  # they are constant
+    whole, half = (Images("shapes", 6, 2, side).build(draws()).train_set for side in (0, 16))
+    assert half.pixels.shape == (6, 3, 16, 16)
+    assert torch.equal(half.labels, whole.labels)
+    means = whole.pixels.double().mean((-2, -1)), half.pixels.double().mean((-2, -1))
+    torch.testing.assert_close(*means, atol=1.0, rtol=0)
+
+
 def test_class_names_come_from_the_hubs_metadata(tmp_path):
     from datasets import ClassLabel, Dataset, Features, Image
 

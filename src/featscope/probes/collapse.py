@@ -149,13 +149,11 @@ class Collapse:
         )
 
 
-def collapse_of(
-    embeddings: Float[Tensor, "sample dimension"], positives: Float[Tensor, "sample dimension"] | None = None
-) -> Collapse:
+def collapse_of(embeddings: Tensor, positives: Tensor | None = None) -> Collapse:
     """All measures of collapse at once.
 
     Args:
-        embeddings: one row a sample.
+        embeddings: ``[sample, dimension]``.
         positives: embeddings of the other views of the same samples, for the alignment.
 
     Raises:

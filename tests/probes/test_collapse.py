@@ -1,0 +1,153 @@
+"""Collapse of representations, by hand-worked cases."""
+
+from math import exp, log
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.probes.collapse import (
+    collapse_of,
+    constant_dimensions,
+    correlation_matrix,
+    deviations,
+    effective_rank,
+    mean_correlation,
+    pair_alignment,
+    pairwise_correlations,
+    singular_spectrum,
+    spread,
+    standardised,
+    uniformity,
+)
+
+LINE = torch.tensor([-3.0, -1.0, 0.0, 4.0])
+
+
+def gaussian(samples: int = 4000, dimensions: int = 8) -> torch.Tensor:
+    return torch.randn(samples, dimensions, generator=torch.Generator().manual_seed(0))
+
+
+def test_identical_dimensions_have_rank_one():
+    z = LINE[:, None].expand(4, 5)
+    assert float(effective_rank(z)) == pytest.approx(1)
+    assert float(effective_rank(z * torch.tensor([1.0, -2, 3, -4, 5]) + 7)) == pytest.approx(1)
+    assert mean_correlation(z * torch.tensor([1.0, -2, 3, -4, 5])) == pytest.approx(1)
+
+
+def test_an_isotropic_gaussian_has_nearly_full_rank():
+    assert 7.95 < float(effective_rank(gaussian())) <= 8
+    assert mean_correlation(gaussian()) < 0.03
+
+
+def test_rank_is_the_exponential_of_the_entropy_of_singular_values_not_of_their_squares():
+    z = torch.tensor([[3.0, 0], [-3, 0], [0, 1], [0, -1]])  # singular values 3√2 and √2: shares 3/4 and 1/4
+    assert float(effective_rank(z)) == pytest.approx(exp(-0.75 * log(0.75) - 0.25 * log(0.25)))
+    assert singular_spectrum(z).tolist() == pytest.approx([3 / 2**0.5, 1 / 2**0.5])
+
+
+def test_rank_is_of_centred_embeddings_and_does_not_depend_on_scale():
+    z = gaussian(200, 3)
+    torch.testing.assert_close(effective_rank(5 * z + torch.tensor([100.0, 0, -7])), effective_rank(z))
+
+
+def test_standardised_dimensions_have_the_rank_of_their_correlations():
+    z = gaussian() * torch.logspace(0, -4, 8)
+    assert float(effective_rank(z)) < 3
+    assert float(effective_rank(standardised(z))) > 7.9
+    eigenvalues = np.linalg.eigvalsh(np.corrcoef(z.double().numpy().T))[::-1]
+    assert singular_spectrum(standardised(z)).square().numpy() == pytest.approx(eigenvalues)
+
+
+def test_correlations_are_those_of_numpy():
+    z = gaussian(50, 4) @ gaussian(4, 4)
+    assert correlation_matrix(z).numpy() == pytest.approx(np.corrcoef(z.double().numpy().T))
+    upper = np.corrcoef(z.double().numpy().T)[np.triu_indices(4, 1)]
+    assert pairwise_correlations(z).numpy() == pytest.approx(upper)
+    assert float(mean_correlation(z)) == pytest.approx(np.abs(upper).mean())
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, -1e4])
+def test_constant_dimensions_are_counted_and_give_no_nan(value):
+    z = torch.stack([LINE, torch.full((4,), value), -LINE], dim=1)
+    assert constant_dimensions(z).tolist() == [False, True, False]
+    assert deviations(z)[1] == 0
+    assert correlation_matrix(z).tolist() == [pytest.approx(row) for row in ([1.0, 0, -1], [0, 0, 0], [-1, 0, 1])]
+    assert pairwise_correlations(z).tolist() == pytest.approx([-1])
+    assert float(effective_rank(z)) == pytest.approx(1)
+    found = collapse_of(z)
+    assert found.constant == 1
+    assert found.mean_correlation == pytest.approx(1)
+
+
+def test_rounding_of_a_constant_is_no_variance():
+    z = torch.stack([LINE, 0.3 + 1e-8 * LINE, 0.3 + 1e-3 * LINE], dim=1)
+    assert constant_dimensions(z).tolist() == [False, True, False]
+
+
+def test_complete_collapse_has_rank_zero():
+    found = collapse_of(torch.full((6, 3), 0.7))
+    assert found.effective_rank == 0
+    assert found.constant == 3
+    assert found.spread == pytest.approx(0, abs=1e-12)
+    assert found.uniformity == pytest.approx(0)
+    assert np.isnan(found.mean_correlation)  # there is no pair to speak of
+    assert not torch.isnan(found.correlation).any()
+
+
+def test_deviations_are_biased_ones():
+    assert deviations(LINE[:, None]).tolist() == pytest.approx([(26 / 4) ** 0.5])
+
+
+def test_spread_is_variance_of_directions():
+    assert float(spread(torch.tensor([[2.0, 0], [-5, 0]]))) == pytest.approx(1)
+    assert float(spread(torch.tensor([[2.0, 0], [0, 5]]))) == pytest.approx(0.5)
+    assert float(spread(torch.tensor([[2.0, 1], [4, 2]]))) == pytest.approx(0)
+
+
+def test_alignment_is_the_mean_squared_distance_on_the_sphere():
+    one, other = torch.tensor([[2.0, 0], [0, 3]]), torch.tensor([[5.0, 0], [1, 0]])
+    assert float(pair_alignment(one, other)) == pytest.approx((0 + 2) / 2)
+    assert float(pair_alignment(one, other, power=1)) == pytest.approx(2**0.5 / 2)
+
+
+def test_uniformity_is_over_distinct_pairs():
+    corners = torch.tensor([[1.0, 0], [-2, 0], [0, 3]])  # squared distances 4, 2, 2
+    assert float(uniformity(corners)) == pytest.approx(log((exp(-8) + 2 * exp(-4)) / 3))
+    assert float(uniformity(corners, t=1)) == pytest.approx(log((exp(-4) + 2 * exp(-2)) / 3))
+
+
+def test_uniformity_of_many_samples_is_that_of_all_pairs_at_once():
+    z = gaussian(1500, 5)
+    on_sphere = torch.nn.functional.normalize(z.double(), dim=-1)
+    assert float(uniformity(z)) == pytest.approx(float(torch.pdist(on_sphere).square().mul(-2).exp().mean().log()))
+
+
+def test_replicas_are_measured_each_on_its_own():
+    z = gaussian(60, 12).reshape(3, 20, 12)
+    for measure in (effective_rank, singular_spectrum, correlation_matrix, deviations, spread, uniformity):
+        torch.testing.assert_close(measure(z), torch.stack([measure(each) for each in z]))
+    torch.testing.assert_close(pair_alignment(z, z.roll(1, 1))[1], pair_alignment(z[1], z[1].roll(1, 0)))
+
+
+def test_everything_at_once_is_what_the_functions_say():
+    z, other = gaussian(40, 5), gaussian(80, 5)[40:]
+    found = collapse_of(z, other)
+    assert (found.samples, found.dimensions, found.constant) == (40, 5, 0)
+    assert found.effective_rank == pytest.approx(float(effective_rank(z)))
+    assert found.uniformity == pytest.approx(float(uniformity(z)))
+    assert found.alignment == pytest.approx(float(pair_alignment(z, other)))
+    assert collapse_of(z).alignment is None
+    for said in ("of 5 dimensions", "0 constant", "40 samples", "alignment"):
+        assert said in str(found)
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(3), torch.zeros(1, 3), torch.zeros(2, 3, 4)])
+def test_what_is_no_matrix_of_samples_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"\[sample >= 2, dimension\]"):
+        collapse_of(wrong)
+
+
+def test_values_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="not finite"):
+        collapse_of(torch.tensor([[1.0], [float("nan")]]))

@@ -1,0 +1,40 @@
+"""A target network that follows."""
+
+import pytest
+import torch
+from torch import nn
+
+from featscope.options import ConfigError
+from featscope.training import EMA, MovingAverage
+
+
+def test_the_average_is_the_weighted_sum_of_all_that_was_seen():
+    module = nn.Linear(2, 2)
+    start = module.weight.detach().clone()
+    target = MovingAverage(module, momentum=0.9)
+    seen = []
+    for step in range(3):
+        with torch.no_grad():
+            module.weight.add_(step + 1.0)
+        seen.append(module.weight.detach().clone())
+        target.update(module)
+    expected = 0.9**3 * start + 0.1 * (0.9**2 * seen[0] + 0.9 * seen[1] + seen[2])
+    torch.testing.assert_close(target.average.weight, expected)
+    torch.testing.assert_close(target(torch.eye(2)), torch.eye(2) @ expected.mT + module.bias)
+
+
+def test_it_begins_as_the_module_is_untrained_and_in_the_state():
+    module = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    target = EMA(0.5).target(module)
+    assert not any(p.requires_grad for p in target.parameters())
+    assert {name.removeprefix("average.") for name in target.state_dict()} == set(module.state_dict())
+    module(torch.randn(8, 3))  # moves the running statistics
+    assert not torch.equal(target.average[1].running_mean, module[1].running_mean)
+    target.update(module)
+    assert torch.equal(target.average[1].running_mean, module[1].running_mean)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan")])
+def test_wrong_momentum_is_named(momentum):
+    with pytest.raises(ConfigError, match=r"EMA\.momentum = .* is out of range"):
+        EMA(momentum)
