@@ -2,6 +2,7 @@
 
 from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
 from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
+from featscope.data.patches import PatchFeatures, PatchSource, ProjectedPatches
 from featscope.data.projected_noise import ProjectedInputs
 from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
@@ -15,7 +16,10 @@ __all__ = [
     "Images",
     "LongTailedImages",
     "LongTailedSource",
+    "PatchFeatures",
+    "PatchSource",
     "ProjectedInputs",
+    "ProjectedPatches",
     "SparseCoding",
     "SparseCodingSource",
     "SparseSample",

@@ -56,7 +56,14 @@ class ProjectedInputs:
             raise ValueError("projected noise was looked at twice; take dense noise where a batch is seen twice")
         self._seen = weight
         signal = self.codes @ (weight @ self.dictionary).mT
-        return signal + _Projection.apply(weight, self.std, self.codes.shape[1], self._draws)
+        return signal + projected_noise(weight, self.std, self.codes.shape[1], self._draws)
+
+
+def projected_noise(
+    weight: Float[Tensor, "replica neuron input"], std: Float[Tensor, "replica 1 1"], count: int, draws: Draws
+) -> Float[Tensor, "replica batch neuron"]:
+    """σ Ξ Wᵀ for ``count`` fresh rows of Ξ that nothing else will look at; gradients have their exact law."""
+    return _Projection.apply(weight, std, count, draws)
 
 
 class _Projection(torch.autograd.Function):

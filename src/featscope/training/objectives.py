@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from featscope.losses import InfoNCE
+from featscope.losses import InfoNCE, NonContrastive
 from featscope.options import require
 from featscope.streams import Draws
-from featscope.views import RandomMask, View
+from featscope.views import RandomMask, View, patch_split
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,35 @@ class ContrastivePairs:
             return self.loss.in_batch(both[:, : self.pairs], both[:, self.pairs :])
         batch = source.pairs(draws, self.pairs)
         return self.loss.in_batch(learner(batch.x), learner(batch.y))
+
+
+@dataclass(frozen=True)
+class PredictOtherView:
+    """Predict of one half of a sample's patches what the encoder says of the other (Wen & Li 2022, Algorithm 1).
+
+    Attributes:
+        loss: compares prediction and target.
+        samples: samples in a batch, N.
+        noise: "projected": only what the neurons see of the noise is drawn, see `ProjectedPatches`; "dense": all of
+            it. The same in law.
+    """
+
+    loss: NonContrastive = field(default_factory=NonContrastive)
+    samples: int = 256
+    noise: Literal["dense", "projected"] = "projected"
+
+    def __post_init__(self) -> None:
+        require(self, "samples", self.samples >= 2, ">= 2", "One sample has no variance.")
+
+    def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
+        """The loss of each replica on a fresh batch."""
+        in_first = patch_split(draws, self.samples, source.patches).unsqueeze(-1)
+        batch = (
+            source.projected(draws, self.samples) if self.noise == "projected" else source.sample(draws, self.samples)
+        )
+        each = learner.encoder.of_patches(batch)
+        first = (each * in_first).sum(-2)
+        return self.loss(learner.head(first), each.sum(-2) - first)
 
 
 class Supervised(nn.Module):

@@ -1,0 +1,79 @@
+"""A convolution of cubic neurons, summed over patches (Wen & Li 2022, Section 3.1)."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featscope.models.token_mlp import Projectable
+from featscope.options import require
+from featscope.streams import Draws
+
+
+@dataclass(frozen=True)
+class CubicPatches:
+    """f_j(X) = Σ_p <w_j, X_p>³, no bias.
+
+    Attributes:
+        width: number of neurons, m.
+        overlaps: initial <w_j, v_l> with the features, (B_11, B_12, B_21, B_22) for two neurons; None leaves them
+            random as all else.
+    """
+
+    width: int = 2
+    overlaps: tuple[float, float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        require(self, "width", self.width >= 1, ">= 1")
+        require(self, "overlaps", self.overlaps is None or self.width == 2, "None unless width = 2")
+
+    def build(self, dictionary: Float[Tensor, "replica input 2"], draws: Draws) -> "CubicPatchesNetwork":
+        """A network a replica with w_j ~ N(0, I/d) but for the overlaps with ``dictionary`` that are set."""
+        d = dictionary.shape[1]
+        weight = draws.normal(self.width, d) / sqrt(d)
+        if self.overlaps is not None:
+            wanted = torch.tensor(self.overlaps, device=weight.device).view(2, 2)
+            weight = weight + (wanted - weight @ dictionary) @ dictionary.mT
+        return CubicPatchesNetwork(weight)
+
+
+class CubicPatchesNetwork(nn.Module):
+    """`CubicPatches` for a stack of replicas.
+
+    Args:
+        weight: initial weights.
+    """
+
+    def __init__(self, weight: Float[Tensor, "*replica neuron input"]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+
+    def of_patches(
+        self, x: Float[Tensor, "*replica batch patch input"] | Projectable
+    ) -> Float[Tensor, "*replica batch patch neuron"]:
+        """<w_j, X_p>³ of every patch; a view of a sample is a sum over some of them."""
+        z = x.project(self.weight) if isinstance(x, Projectable) else x @ self.weight.mT.unsqueeze(-3)
+        return z * z * z
+
+    def forward(self, x: Float[Tensor, "*replica batch patch input"]) -> Float[Tensor, "*replica batch neuron"]:
+        """f(X)."""
+        return self.of_patches(x).sum(-2)
+
+
+class OnlineNetwork(nn.Module):
+    """An encoder and the prediction head on it. The target network is the encoder alone.
+
+    Args:
+        encoder: maps a view to a representation.
+        head: maps a representation to the prediction of the other view's.
+    """
+
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The prediction."""
+        return self.head(self.encoder(x))

@@ -1,0 +1,269 @@
+"""The non-contrastive learner with infinite batches: a closed system of order parameters (Wen & Li 2022, App. A).
+
+With Gaussian noise the loss of cubic neurons on patches depends on the weights w_j only through
+
+    B_jl = <w_j, v_l>,   R_jk = <Π w_j, Π w_k>  (Π projects off the features),   E  (the head),
+
+and so does what gradient flow does to them. Time is in units of 1/η. The paper has the case of two neurons, as
+(A.1) and (A.2), whose constants are mended here: factors 3 and 1/2, and the number of noise patches in a view.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from scipy.stats import chi2
+from torch import Tensor, nn
+
+from featscope.losses import NonContrastive
+from featscope.losses.non_contrastive import Normalization
+from featscope.streams import Draws
+
+
+@dataclass(frozen=True)
+class OrderParameters:
+    """The state of trajectories, one number a trajectory in the last axis.
+
+    Attributes:
+        b: B_jl.
+        r: R_jk, symmetric.
+        e: E - I, with zeros on its diagonal.
+    """
+
+    b: Float[Tensor, "neuron 2 trajectory"]
+    r: Float[Tensor, "neuron neuron trajectory"]
+    e: Float[Tensor, "neuron neuron trajectory"]
+
+    def pack(self) -> Float[Tensor, "state trajectory"]:
+        """All independent numbers in one axis: B, the upper triangle of R, the off-diagonal of E."""
+        (i, j), (p, q) = _triangle(len(self.b)), _off_diagonal(len(self.b))
+        return torch.cat([self.b.flatten(0, 1), self.r[i, j], self.e[p, q]])
+
+    @classmethod
+    def unpack(cls, y: Float[Tensor, "state trajectory"], neurons: int) -> "OrderParameters":
+        """The inverse of `pack`."""
+        upper = neurons * (neurons + 1) // 2
+        b, r, e = y.split([2 * neurons, upper, neurons * (neurons - 1)])
+        return cls(b.unflatten(0, (neurons, 2)), r[_places(neurons)], _spread(e, neurons))
+
+
+@dataclass(frozen=True)
+class Population:
+    """Loss and gradient flow in the limit of infinite batches, for trajectories with their own constants.
+
+    Attributes:
+        same: c0_l = E[k_l k'_l α_l⁶], k_l and k'_l the feature patches of either view (0 if it lacks feature l);
+            the paper's C0 α_l⁶.
+        own: c1_l = E[k_l² α_l⁶]; C1 α_l⁶.
+        noise_patches: C2, mean number of noise patches in a view.
+        noise: s⁶, the sixth power of the standard deviation of a noise coordinate.
+        rate: η_E/η; 0 freezes the head.
+        normalization: "batch" or "none", of both networks' outputs. With "none" weights grow without bound, and
+            time is slowed down by (1 + Σ B²)³: paths are the same, times are not.
+        stop_gradient: whether targets are constants.
+        tied: whether the head is kept symmetric.
+    """
+
+    same: Float[Tensor, "2 trajectory"]
+    own: Float[Tensor, "2 trajectory"]
+    noise_patches: Float[Tensor, " trajectory"]
+    noise: Float[Tensor, " trajectory"]
+    rate: Float[Tensor, " trajectory"]
+    normalization: Normalization = "batch"
+    stop_gradient: bool = True
+    tied: bool = False
+
+    def noise_products(self, r: Float[Tensor, "neuron neuron trajectory"]) -> Tensor:
+        """M_jk = E <w_j, ξ>³ <w_k, ξ>³ = s⁶ (9 R_jj R_kk R_jk + 6 R_jk³) of one noise patch."""
+        diagonal = r.diagonal(dim1=0, dim2=1).mT  # [neuron, trajectory]
+        return self.noise * (9 * diagonal[:, None] * diagonal * r + 6 * r**3)
+
+    def loss(self, y: OrderParameters) -> Float[Tensor, " trajectory"]:
+        """m - Σ_j corr(F_j, G_j), in the scale of (A.1); without normalisation minus Σ_j E[F_j G_j]."""
+        moments = self._moments(y)
+        if self.normalization == "none":
+            return -moments.product.sum(0)
+        return len(y.b) - (moments.product * (moments.predicted * moments.target).rsqrt()).sum(0)
+
+    def velocity(self, packed: Float[Tensor, "state trajectory"], neurons: int) -> Float[Tensor, "state trajectory"]:
+        """dy/dt under gradient flow on the weights, and ``rate`` times that on the head."""
+        y = OrderParameters.unpack(packed, neurons)
+        of = self._moments(y)
+        if self.normalization == "none":
+            by_product = torch.ones_like(of.product)
+            by_predicted = by_target = torch.zeros_like(of.product)
+        else:
+            by_product = (of.predicted * of.target).rsqrt()
+            by_predicted = -of.product * by_product / (2 * of.predicted)
+            by_target = -of.product * by_product / (2 * of.target)
+        # What each part of F and G does to Σ_j corr_j: first signals, then the noise products M.
+        to_signal = by_product[:, None] * self.same * of.cubes + 2 * by_predicted[:, None] * self.own * of.signal
+        to_cubes = _times(of.head.transpose(0, 1), to_signal)
+        noise = by_predicted * self.noise_patches
+        to_products = _times(of.head.transpose(0, 1), noise[:, None] * of.head)
+        if not self.stop_gradient:
+            target = 2 * by_target[:, None] * self.own * of.cubes
+            to_cubes = to_cubes + by_product[:, None] * self.same * of.signal + target
+            to_products = to_products + _diagonal(by_target * self.noise_patches)
+        db = 3 * y.b**2 * to_cubes
+        de = _times(to_signal, of.cubes.transpose(0, 1)) + 2 * noise[:, None] * _times(of.head, of.noise)
+        if self.tied:
+            de = (de + de.transpose(0, 1)) / 2
+        dr = _times(self._pull(y.r, to_products), y.r)
+        moved = OrderParameters(db, dr + dr.transpose(0, 1), self.rate * de).pack()
+        if self.normalization == "none":  # weights grow beyond bounds in finite time: let time pass slower for them
+            moved = moved / (1 + (y.b**2).sum((0, 1))) ** 3
+        return moved
+
+    def _pull(self, r: Tensor, to_products: Tensor) -> Tensor:
+        """S such that u_j = Π w_j moves by Σ_k S_jk u_k, up the slope of Σ_jk to_products_jk M_jk."""
+        norms = r.diagonal(dim1=0, dim2=1).mT
+        by_product = 18 * to_products * (norms[:, None] * norms + 2 * r**2)
+        by_norm = 36 * (to_products * norms * r).sum(1)
+        return self.noise * (by_product + _diagonal(by_norm))
+
+    def _moments(self, y: OrderParameters) -> "_Moments":
+        cubes, noise = y.b**3, self.noise_products(y.r)
+        head = y.e + _diagonal(torch.ones_like(y.b[:, 0]))
+        signal = _times(head, cubes)
+        product = (self.same * cubes * signal).sum(1)
+        predicted = (self.own * signal**2).sum(1) + self.noise_patches * (head * _times(head, noise)).sum(1)
+        target = (self.own * cubes**2).sum(1) + self.noise_patches * noise.diagonal(dim1=0, dim2=1).mT
+        return _Moments(cubes, signal, head, noise, product, predicted, target)
+
+
+class PopulationNetwork(nn.Module):
+    """Networks in the limit of infinite batches, from many starts a replica; the `Dynamics` of a `Flow`.
+
+    Args:
+        start: order parameters at the start, packed.
+        neurons: m.
+        same: see `Population`; the same for all starts of a replica, as all else.
+        own: see there.
+        noise_patches: see there.
+        noise: see there.
+        rate: see there.
+        loss: its ``normalization`` and ``stop_gradient`` are meant.
+        tied: see `Population`.
+    """
+
+    def __init__(
+        self,
+        start: Float[Tensor, "replica start number"],
+        neurons: int,
+        *,
+        same: Float[Tensor, "replica 2"],
+        own: Float[Tensor, "replica 2"],
+        noise_patches: Float[Tensor, " replica"],
+        noise: Float[Tensor, " replica"],
+        rate: Float[Tensor, " replica"],
+        loss: NonContrastive,
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        self.neurons, self.normalization, self.stop_gradient = neurons, loss.normalization, loss.stop_gradient
+        self.tied = tied
+        self.state = nn.Parameter(start)
+        constants = {"same": same, "own": own, "noise_patches": noise_patches, "noise": noise, "rate": rate}
+        for name, values in constants.items():
+            self.register_buffer(name, values.double())
+
+    @property
+    def order_parameters(self) -> OrderParameters:
+        """B, R and E now; trajectory = replica · starts + start."""
+        return OrderParameters.unpack(self.state.detach().flatten(0, 1).mT, self.neurons)
+
+    def population(self, which: Int[Tensor, " trajectory"]) -> Population:
+        """The constants of some trajectories."""
+        replica = which // self.state.shape[1]
+        same, own = self.get_buffer("same")[replica].mT, self.get_buffer("own")[replica].mT
+        others = (self.get_buffer(name)[replica] for name in ("noise_patches", "noise", "rate"))
+        kinds = (self.normalization, self.stop_gradient, self.tied)
+        return Population(same, own, *others, *kinds)  # type: ignore[arg-type]
+
+    def velocity(self, y: Float[Tensor, "number trajectory"], which: Int[Tensor, " trajectory"]) -> Tensor:
+        """See `Dynamics`."""
+        return self.population(which).velocity(y, self.neurons)
+
+    def loss(self) -> Float[Tensor, "replica start"]:
+        """See `Dynamics`."""
+        shape = self.state.shape[:2]
+        everyone = torch.arange(shape[0] * shape[1], device=self.state.device)
+        return self.population(everyone).loss(self.order_parameters).view(shape)
+
+
+def random_start(draws: Draws, starts: int, input_dim: int, neurons: int) -> Float[Tensor, "replica start number"]:
+    """Order parameters of weights w_j ~ N(0, I/d) with E = I, whatever d is.
+
+    R is Wishart with d - 2 degrees of freedom, drawn by Bartlett's decomposition.
+    """
+    overlaps = draws.normal(starts, neurons, 2, dtype=torch.float64)
+    below = draws.normal(starts, neurons, neurons, dtype=torch.float64).tril(-1)
+    freedom = input_dim - 2 - torch.arange(neurons, dtype=torch.float64)
+    chances = draws.uniform(starts, neurons, dtype=torch.float64)
+    squares = torch.from_numpy(chi2.ppf(chances.cpu().numpy(), freedom.numpy())).to(draws.device)
+    factor = below + torch.diag_embed(squares.sqrt())
+    gram = factor @ factor.mT
+    return packed_weights(overlaps / sqrt(input_dim), gram / input_dim)
+
+
+def packed_weights(
+    overlaps: Float[Tensor, "*batch neuron 2"], gram: Float[Tensor, "*batch neuron neuron"]
+) -> Float[Tensor, "*batch number"]:
+    """`OrderParameters.pack` with E = I.
+
+    Args:
+        overlaps: B_jl.
+        gram: R_jk.
+    """
+    leading, m = overlaps.shape[:-2], overlaps.shape[-2]
+    b, r = (x.reshape(-1, m, x.shape[-1]).permute(1, 2, 0).double() for x in (overlaps, gram))
+    return OrderParameters(b, r, torch.zeros_like(r)).pack().mT.reshape(*leading, -1).contiguous()
+
+
+class _Moments(NamedTuple):
+    """B_jl³, that of the predictions, E, M, E[F_j G_j], E[F_j²] and E[G_j²]."""
+
+    cubes: Tensor
+    signal: Tensor
+    head: Tensor
+    noise: Tensor
+    product: Tensor
+    predicted: Tensor
+    target: Tensor
+
+
+def _times(a: Float[Tensor, "i j trajectory"], b: Float[Tensor, "j k trajectory"]) -> Float[Tensor, "i k trajectory"]:
+    """Products of small matrices, trajectory by trajectory."""
+    return (a[:, :, None] * b).sum(1)
+
+
+def _diagonal(values: Float[Tensor, "neuron trajectory"]) -> Float[Tensor, "neuron neuron trajectory"]:
+    return torch.diag_embed(values.mT).permute(1, 2, 0)
+
+
+def _triangle(m: int) -> tuple[Tensor, Tensor]:
+    i, j = torch.triu_indices(m, m)
+    return i, j
+
+
+def _off_diagonal(m: int) -> tuple[Tensor, Tensor]:
+    p, q = (~torch.eye(m, dtype=torch.bool)).nonzero().T
+    return p, q
+
+
+def _places(m: int) -> Tensor:
+    """Where R_jk stands in the upper triangle."""
+    places = torch.zeros(m, m, dtype=torch.long)
+    i, j = _triangle(m)
+    places[i, j] = places[j, i] = torch.arange(len(i))
+    return places
+
+
+def _spread(e: Float[Tensor, "entry trajectory"], m: int) -> Float[Tensor, "neuron neuron trajectory"]:
+    """The off-diagonal entries at their places, zeros on the diagonal."""
+    places = torch.full((m, m), len(e), dtype=torch.long)
+    places[_off_diagonal(m)] = torch.arange(len(e))
+    return torch.cat([e, e.new_zeros(1, e.shape[-1])])[places]
