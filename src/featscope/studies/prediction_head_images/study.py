@@ -62,7 +62,7 @@ class PredictionHeadImages(Study):
     ema: EMA = field(default_factory=EMA)
     optimizer: TorchOptimizer = field(default_factory=lambda: TorchOptimizer("Adam", lr=3e-3))
     batch: int = 128
-    steps: int = 300
+    steps: int = 200
     probe_every: int = 20
     head: Annotated[PredictionHead, Suppress] = field(default_factory=PredictionHead)
     # The ε of a BatchNorm layer: with real networks an output may be constant.
@@ -71,7 +71,7 @@ class PredictionHeadImages(Study):
 
     name: ClassVar[str] = "prediction-head-images"
     statements: ClassVar[Sequence[Statement]] = STATEMENTS
-    default_replicas: ClassVar[int] = 4
+    default_replicas: ClassVar[int] = 5
     replica_axis: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
