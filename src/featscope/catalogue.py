@@ -72,3 +72,11 @@ LONGTAIL_IMAGES = Entry(
     minutes=8.0,
     target="featscope.studies.longtail_images:LongTailImages",
 )
+
+PREDICTION_HEAD = Entry(
+    name="prediction-head",
+    source="Wen & Li 2022, arXiv 2205.06226",
+    summary="Why non-contrastive learning does not collapse: what the prediction head does, phase by phase.",
+    minutes=5.0,
+    target="featscope.studies.prediction_head:PredictionHead",
+)

@@ -99,7 +99,7 @@ class PatchSource(nn.Module):
     def codes(
         self, draws: Draws, count: int, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, "replica batch shown 2"]:
-        """Coefficients of the features in those patches that show one; the first ones, as views take patches at random."""
+        """Coefficients in the patches that show a feature: the first ones, as views take patches at random."""
         sign = 2 * draws.coins(count, 2, dtype=dtype) - 1
         if self.both:
             shows = torch.eye(2, dtype=dtype, device=sign.device).expand(*sign.shape[:2], 2, 2)

@@ -1,5 +1,6 @@
 """Experiments that follow a differential equation instead of stepping on batches."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -7,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.streams import Draws, Streams
-from featscope.training.experiment import DivergedError, Experiment
+from featscope.training.experiment import DivergedError, Experiment, RuleConfig
 from featscope.training.optimizers import SGD
 from featscope.training.rosenbrock import StepSizeError, Trajectories
 
@@ -36,6 +37,7 @@ class Flow(Experiment):
         learner: see `Dynamics`.
         duration: how long to follow them, in units of 1/η.
         streams: the replicas' random streams.
+        rules: what happens between steps, as in any experiment.
         rtol: tolerated relative error of an integration step.
         atol: tolerated absolute error of an integration step.
     """
@@ -45,11 +47,17 @@ class Flow(Experiment):
     arrived: Float[Tensor, " replica"]
 
     def __init__(
-        self, learner: nn.Module, duration: float, streams: Streams, rtol: float = 1e-6, atol: float = 1e-9
+        self,
+        learner: nn.Module,
+        duration: float,
+        streams: Streams,
+        rules: Sequence[RuleConfig] = (),
+        rtol: float = 1e-6,
+        atol: float = 1e-9,
     ) -> None:
-        super().__init__(nn.Module(), learner, _mean_loss, SGD(lr=1.0, weight_decay=0.0), [], streams)
+        super().__init__(nn.Module(), learner, _mean_loss, SGD(lr=1.0, weight_decay=0.0), rules, streams)
         self.duration, self.rtol, self.atol = duration, rtol, atol
-        shape = learner.state.shape[:2]  # type: ignore[union-attr]
+        shape = learner.get_parameter("state").shape[:2]
         self.register_buffer("time", torch.zeros(shape, dtype=torch.float64, device=streams.device))
         self.register_buffer("step_size", torch.full_like(self.time, _FIRST_STEP))
         self.register_buffer("arrived", torch.full((shape[0],), -1, device=streams.device))
@@ -73,11 +81,13 @@ class Flow(Experiment):
             state.copy_(moving.y.mT.view_as(state))
             there = (self.time >= self.duration).all(1) & (self.arrived < 0)
             self.arrived.masked_fill_(there, step + 1)
+            for rule in self.rules:
+                rule(self, step + 1)
         return loss
 
     def events(self) -> dict[str, Tensor]:
-        """The step by which all trajectories of a replica had arrived; -1 while some have not."""
-        return {"arrived": self.arrived}
+        """Those of the rules, and the step by which all trajectories of a replica had arrived."""
+        return super().events() | {"arrived": self.arrived}
 
 
 def _mean_loss(learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:

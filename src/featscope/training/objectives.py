@@ -97,8 +97,8 @@ class PredictOtherView:
     def __post_init__(self) -> None:
         require(self, "samples", self.samples >= 2, ">= 2", "One sample has no variance.")
 
-    def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
-        """The loss of each replica on a fresh batch."""
+    def __call__(self, learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
+        """The loss of each replica on a fresh batch; ``learner`` is an `OnlineNetwork` of a `CubicPatchesNetwork`."""
         in_first = patch_split(draws, self.samples, source.patches).unsqueeze(-1)
         batch = (
             source.projected(draws, self.samples) if self.noise == "projected" else source.sample(draws, self.samples)

@@ -1,0 +1,5 @@
+"""The prediction head: why non-contrastive learning does not collapse."""
+
+from featscope.studies.prediction_head.study import PredictionHead
+
+__all__ = ["PredictionHead"]

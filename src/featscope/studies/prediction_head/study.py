@@ -1,0 +1,224 @@
+"""The study: data, learner and arms."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from torch import nn
+from tyro.conf import Suppress
+
+from featscope.claims import Claim, Statement
+from featscope.data import PatchFeatures, PatchSource
+from featscope.figures import Figure
+from featscope.losses import NonContrastive
+from featscope.models import CubicPatches, IdentityInit, OnlineNetwork
+from featscope.options import require
+from featscope.streams import Streams
+from featscope.studies.axes import Axis
+from featscope.studies.base import Arm, Runs, Study
+from featscope.studies.prediction_head import exact, figures, judge, measures
+from featscope.studies.prediction_head.phases import Phases
+from featscope.studies.prediction_head.statements import STATEMENTS
+from featscope.theory.prediction_head import PatchMoments, ends_on_strong, patch_moments
+from featscope.training import SGD, Experiment, Measurement, PredictOtherView
+from featscope.training.flow import Flow
+from featscope.training.population import PopulationNetwork, packed_weights, random_start
+
+_TRIES = 64  # random weights to choose from where only some starts are wanted
+
+
+@dataclass(frozen=True)
+class PredictionHead(Study):
+    """Why non-contrastive learning does not collapse: what the prediction head does (Wen & Li 2022).
+
+    Arms follow the gradient flow of infinite batches from many random starts, or train on batches as Algorithm 1
+    does. The first arm is what `featscope sweep` varies.
+
+    Attributes:
+        data: patches with a strong and a weak feature (Definition 3.1).
+        learner: cubic neurons (Section 3.1); their number is 2, as in the theorem, but in the arm `widths`.
+        head: the head that begins as the identity.
+        objective: Algorithm 1's loss and batch.
+        optimizer: Algorithm 1's step size η.
+        starts: random starts in a replica of the flow.
+        duration: how long the flow is followed, in units of 1/η.
+        steps: most steps of any arm: of Algorithm 1, or of integration.
+        probe_every: steps between measurements of Algorithm 1.
+        method: the arm's own: "flow", or "batches" for Algorithm 1 (set by the study).
+        begin: the arm's own: weights at random, with given overlaps, or at random such that both neurons would
+            end on the strong feature without head (set by the study).
+        trained_head: whether the head is trained (set by the study).
+        tied: whether it is kept symmetric (set by the study).
+    """
+
+    data: PatchFeatures = field(default_factory=PatchFeatures)
+    learner: CubicPatches = field(default_factory=CubicPatches)
+    head: IdentityInit = field(default_factory=lambda: IdentityInit(rate=0.1))
+    objective: PredictOtherView = field(default_factory=PredictOtherView)
+    optimizer: SGD = field(default_factory=lambda: SGD(lr=0.01, weight_decay=0.0))
+    starts: int = 125
+    duration: float = 1e6
+    steps: int = 8000
+    probe_every: int = 100
+    method: Annotated[Literal["flow", "batches"], Suppress] = "flow"
+    begin: Annotated[Literal["random", "given", "collapsing"], Suppress] = "random"
+    trained_head: Annotated[bool, Suppress] = True
+    tied: Annotated[bool, Suppress] = False
+
+    name: ClassVar[str] = "prediction-head"
+    statements: ClassVar[Sequence[Statement]] = STATEMENTS
+
+    def __post_init__(self) -> None:
+        require(self, "starts", self.starts >= 1, ">= 1")
+        require(self, "duration", self.duration > 0, "> 0")
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+        both = self.objective.loss.normalization != "l2"
+        require(self, "objective", both or self.method == "batches", "a loss with normalization 'batch' or 'none'")
+
+    def arms(self) -> Sequence[Arm["PredictionHead"]]:
+        """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
+        flow = replace(self, steps=min(self.steps, 4000), probe_every=4)
+        loss = self.objective.loss
+        equal = replace(self.data, strong=3.0, weak=3.0)
+
+        def loss_is(changed: NonContrastive) -> "PredictionHead":
+            return replace(flow, objective=replace(self.objective, loss=changed))
+
+        def arm(name: str, config: "PredictionHead", about: str, **more: object) -> Arm["PredictionHead"]:
+            return Arm(name, config, about, stop_at="arrived", at_end=(measures.outcomes,), **more)  # type: ignore[arg-type]
+
+        batches = replace(
+            self,
+            method="batches",
+            begin="given",
+            data=replace(self.data, input_dim=32, patches=16, weak=3.0),
+            learner=CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)),
+            head=IdentityInit(rate=0.3),
+        )
+        random = replace(self, method="batches", begin="collapsing", data=replace(self.data, weak=3.0), probe_every=500)
+        following = replace(batches, method="flow", starts=1, steps=4000, probe_every=2)
+        return [
+            arm("head", flow, "gradient flow of infinite batches, with the head", at_start=(exact.gradient,)),
+            arm("no-head", replace(flow, trained_head=False), "the same starts, E = I throughout"),
+            arm("no-stop-gradient", loss_is(replace(loss, stop_gradient=False)), "targets are differentiated too"),
+            arm(
+                "no-normalization",
+                replace(loss_is(replace(loss, normalization="none")), duration=1e3),
+                "outputs as they are",
+            ),
+            arm("tied-head", replace(flow, tied=True), "a trained head that is kept symmetric"),
+            arm(
+                "rare-weak",
+                replace(flow, data=replace(equal, strong_share=0.9)),
+                "features of equal strength, one nine times as frequent (Remark 3.2 (1))",
+            ),
+            arm(
+                "both-features",
+                replace(flow, data=replace(self.data, both=True)),
+                "every sample has both features (Remark 3.2 (2))",
+            ),
+            arm(
+                "equal-no-head",
+                replace(flow, data=equal, trained_head=False),
+                "features of equal strength and frequency, no head: neither may lead",
+                control=True,
+            ),
+            arm(
+                "sizes",
+                replace(flow, duration=1e9),
+                "with the head, over input dimension and weak feature",
+                over=(Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (1.0, 2.0))),
+            ),
+            Arm(
+                "widths",
+                replace(
+                    flow,
+                    trained_head=False,
+                    learner=replace(self.learner, width=measures.WIDEST),
+                    starts=min(25, self.starts),
+                ),
+                "64 neurons without head",
+                stop_at="arrived",
+                at_end=(measures.widths,),
+            ),
+            Arm("batches", batches, "Algorithm 1 from given overlaps, with the head"),
+            Arm("batches-no-head", replace(batches, trained_head=False), "the same without"),
+            Arm("batches-flow", following, "gradient flow from the same weights, with the head", stop_at="arrived"),
+        ]
+
+    @property
+    def moments(self) -> PatchMoments:
+        """What theory needs to know of the data."""
+        data = self.data
+        shape = (data.patches, data.feature_patches, data.strong, data.weak, data.strong_share)
+        return patch_moments(*shape, both=data.both)
+
+    def build(self, streams: Streams) -> Experiment:
+        """Data and networks, or order parameters, of the replicas of ``streams``."""
+        if self.method == "batches":
+            source, network = self.networks(streams)
+            return Experiment(source, network, self.objective, self.optimizer, [], streams)
+        network = self.population(streams)
+        rules = [Phases(self.data.input_dim)] if network.neurons == 2 else []
+        return Flow(network, self.duration, streams, rules)
+
+    def networks(self, streams: Streams) -> tuple[PatchSource, OnlineNetwork]:
+        """Source and learner at the start."""
+        source = self.data.build(streams.at("dictionary"))
+        encoder = self.learner.build(source.dictionary, streams.at("weights"))
+        if self.begin == "collapsing":
+            tries = [self.learner.build(source.dictionary, streams.at("weights", k)).weight for k in range(_TRIES)]
+            weights = torch.stack([weight.detach() for weight in tries], 1)
+            overlaps = weights @ source.dictionary[:, None]
+            wanted = torch.from_numpy(ends_on_strong(overlaps.cpu().numpy(), self.moments).all(-1))
+            first = wanted.float().argmax(1)
+            with torch.no_grad():
+                encoder.weight.copy_(weights[torch.arange(len(first)), first])
+        replicas = len(streams.replicas)
+        head = self.head.build(self.learner.width, replicas).to(streams.device) if self.trained_head else nn.Identity()
+        return source, OnlineNetwork(encoder, head)
+
+    def population(self, streams: Streams) -> PopulationNetwork:
+        """The limit of infinite batches at the start. Neurons without head know nothing of each other."""
+        replicas, device = len(streams.replicas), streams.device
+        neurons, starts = self.learner.width, self.starts
+        if neurons > 2 and not self.trained_head:
+            neurons, starts = 1, starts * neurons
+        if self.begin == "random":
+            start = random_start(streams.at("start"), starts, self.data.input_dim, neurons)
+        else:
+            source, network = self.networks(streams)
+            weight, features = network.encoder.weight.detach().double(), source.dictionary.double()
+            overlaps = weight @ features
+            start = packed_weights(overlaps, weight @ weight.mT - overlaps @ overlaps.mT).unsqueeze(1)
+        moments = self.moments
+        one = torch.ones(replicas, dtype=torch.float64, device=device)
+        return PopulationNetwork(
+            start,
+            neurons,
+            same=one[:, None] * torch.tensor(moments.same, dtype=torch.float64, device=device),
+            own=one[:, None] * torch.tensor(moments.own, dtype=torch.float64, device=device),
+            noise_patches=one * moments.noise_patches,
+            noise=one * self.data.noise_std**6,
+            rate=one * (self.head.rate if self.trained_head else 0.0),
+            loss=self.objective.loss,
+            tied=self.tied,
+        )
+
+    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
+        """Overlaps, noise and head of the first starts."""
+        return measures.trajectory(experiment)
+
+    def claims(self, runs: Runs) -> Iterable[Claim]:
+        """The verdicts."""
+        return judge.claims(self, runs)
+
+    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
+        """The figures, in the order of the story."""
+        return figures.figures(self, runs)
+
+    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
+        """What was found, in one sentence."""
+        return judge.headline(runs)
