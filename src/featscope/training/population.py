@@ -179,9 +179,9 @@ class PopulationNetwork(nn.Module):
         """The constants of some trajectories."""
         replica = which // self.state.shape[1]
         same, own = self.get_buffer("same")[replica].mT, self.get_buffer("own")[replica].mT
-        others = (self.get_buffer(name)[replica] for name in ("noise_patches", "noise", "rate"))
-        kinds = (self.normalization, self.stop_gradient, self.tied)
-        return Population(same, own, *others, *kinds)  # type: ignore[arg-type]
+        noise_patches, noise, rate = (self.get_buffer(name)[replica] for name in ("noise_patches", "noise", "rate"))
+        kind = (self.normalization, self.stop_gradient, self.tied)
+        return Population(same, own, noise_patches, noise, rate, *kind)
 
     def velocity(self, y: Float[Tensor, "number trajectory"], which: Int[Tensor, " trajectory"]) -> Tensor:
         """See `Dynamics`."""

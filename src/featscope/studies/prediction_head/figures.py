@@ -33,10 +33,10 @@ def figures(study: "PredictionHead", runs: Runs) -> Iterator[Figure]:
 def _on_batches(runs: Runs) -> Curves:
     panels = []
     for arm, title in (("batches", "With the head"), ("batches-no-head", "Without")):
-        size = np.abs(runs[arm]["overlap"].isel(path=0))
+        size = abs(runs[arm]["overlap"].isel(path=0))
         curves = [band(label, size.isel(neuron=j, feature=f)) for (j, f), label in OVERLAPS]
         panels.append(Panel(title, "training step", "|B_jl|, overlap with a feature", curves))
-    head = np.abs(runs["batches"]["head"].isel(path=0))
+    head = abs(runs["batches"]["head"].isel(path=0))
     noise = runs["batches"]["noise_norm"].isel(path=0)
     curves = [band(f"|{name}|", head.isel(neuron=j)) for j, name in enumerate(("E_12", "E_21"))]
     curves += [band(f"R of the {name} neuron", noise.isel(neuron=j)) for j, name in enumerate(("fast", "slow"))]

@@ -101,7 +101,7 @@ def outcomes(experiment: Experiment) -> Mapping[str, Measurement]:
         "head_peak": (kept["peak"], "the largest |E_21|"),
         "head_end": (e[1].abs(), "|E_21| at the end"),
         "head_decay": (_head_decay(learner, fast), "-d(dE_21/dt)/dE_21 at the end"),
-    } | _substitution(learner, of, kept)
+    } | _substitution(of, kept)
     of_start |= {f"time_{event}": (kept[event], "time of the event; inf if it has not happened") for event in EVENTS}
     found = {}
     for name, (values, about) in of_start.items():
@@ -110,8 +110,7 @@ def outcomes(experiment: Experiment) -> Mapping[str, Measurement]:
     return found
 
 
-def _substitution(
-    learner: PopulationNetwork, of: Population, kept: Mapping[str, Tensor]
+def _substitution(of: Population, kept: Mapping[str, Tensor]
 ) -> dict[str, tuple[Tensor, str]]:
     """What the trajectory looked like at T_1 and T_2; meaningless where they have not come."""
     fast = kept["fast"]
@@ -153,7 +152,7 @@ def _head_decay(learner: PopulationNetwork, fast: Tensor, nudge: float = 1e-6) -
 def widths(experiment: Experiment) -> Mapping[str, Measurement]:
     """Whether the first m neurons of a start all end on the strong feature, for every m that is a power of 2."""
     learner = cast(PopulationNetwork, experiment.learner)
-    replicas, together = learner.state.shape[:2]
+    replicas = len(learner.state)
     feature, pure = features_of(learner.order_parameters.b)
     collapsed = ((feature == 0) & pure)[0].view(replicas, -1, WIDEST)
     ever = collapsed.cumprod(-1).double().mean(1)

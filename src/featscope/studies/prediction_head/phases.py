@@ -60,7 +60,7 @@ def invariants(y: OrderParameters, rate: Float[Tensor, " trajectory"]) -> Float[
 
 
 class PhasesRule(nn.Module):
-    """The rule that `Phases` describes. Buffers ``[replica, start]``; a time is inf where the event has not happened."""
+    """The rule that `Phases` describes. Buffers are ``[replica, start]``; times are inf until the event happens."""
 
     def __init__(self, experiment: Flow, log_dim: float) -> None:
         super().__init__()

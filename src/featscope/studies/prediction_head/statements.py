@@ -84,8 +84,8 @@ STATEMENTS = (
     Statement(
         "four-phases",
         "Section 5",
-        "Rescued trajectories pass T_1 (strong feature learned), T_2 (substitution), T_3 (weak feature learned) and the "
-        "return of the head in this order. Measured: the share that does.",
+        "Rescued trajectories pass T_1 (strong feature learned), T_2 (substitution), T_3 (weak feature learned) and "
+        "the return of the head in this order. Measured: the share that does.",
         "ordering",
     ),
     Statement(

@@ -97,7 +97,6 @@ class PredictionHead(Study):
             learner=CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)),
             head=IdentityInit(rate=0.3),
         )
-        random = replace(self, method="batches", begin="collapsing", data=replace(self.data, weak=3.0), probe_every=500)
         following = replace(batches, method="flow", starts=1, steps=4000, probe_every=2)
         return [
             arm("head", flow, "gradient flow of infinite batches, with the head", at_start=(exact.gradient,)),
@@ -127,7 +126,7 @@ class PredictionHead(Study):
             ),
             arm(
                 "sizes",
-                replace(flow, duration=1e9),
+                replace(flow, duration=1e9, starts=min(50, self.starts)),
                 "with the head, over input dimension and weak feature",
                 over=(Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (1.0, 2.0))),
             ),
@@ -158,8 +157,8 @@ class PredictionHead(Study):
     def build(self, streams: Streams) -> Experiment:
         """Data and networks, or order parameters, of the replicas of ``streams``."""
         if self.method == "batches":
-            source, network = self.networks(streams)
-            return Experiment(source, network, self.objective, self.optimizer, [], streams)
+            source, online = self.networks(streams)
+            return Experiment(source, online, self.objective, self.optimizer, [], streams)
         network = self.population(streams)
         rules = [Phases(self.data.input_dim)] if network.neurons == 2 else []
         return Flow(network, self.duration, streams, rules)
@@ -189,8 +188,9 @@ class PredictionHead(Study):
         if self.begin == "random":
             start = random_start(streams.at("start"), starts, self.data.input_dim, neurons)
         else:
-            source, network = self.networks(streams)
-            weight, features = network.encoder.weight.detach().double(), source.dictionary.double()
+            source, online = self.networks(streams)
+            weight = online.get_parameter("encoder.weight").detach().double()
+            features = source.dictionary.double()
             overlaps = weight @ features
             start = packed_weights(overlaps, weight @ weight.mT - overlaps @ overlaps.mT).unsqueeze(1)
         moments = self.moments
