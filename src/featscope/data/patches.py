@@ -149,9 +149,11 @@ class ProjectedPatches:
         self._looked = True
         source, features = self._source, self._source.dictionary
         overlaps = weight @ features
-        signal = self._codes.flatten(1, 2) @ overlaps.mT
+        signal = overlaps @ self._codes.flatten(1, 2).mT
         noise_patches = source.patches - self._codes.shape[-2]
         off_features = weight - overlaps @ features.mT
         std = source.noise_std[:, None, None]
         noise = projected_noise(off_features, std, self._count * noise_patches, self._draws)
-        return torch.cat([part.unflatten(1, (self._count, -1)) for part in (signal, noise)], -2)
+        # A neuron's patches lie side by side in memory, which is what sums over patches want.
+        parts = [part.unflatten(-1, (self._count, -1)) for part in (signal, noise.mT)]
+        return torch.cat(parts, -1).permute(0, 2, 3, 1)

@@ -72,10 +72,10 @@ class _Projection(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, std: Tensor, count: int, draws: Draws) -> Tensor:
         factor = _factor(weight @ weight.mT)
-        normals = draws.normal(count, weight.shape[-2], dtype=weight.dtype)
+        normals = draws.normal(weight.shape[-2], count, dtype=weight.dtype)
         ctx.save_for_backward(weight, std, factor, normals)
         ctx.draws = draws
-        return std * (normals @ factor.mT)
+        return (std * (factor @ normals)).mT  # a neuron's values lie side by side
 
     @staticmethod
     @once_differentiable
@@ -84,7 +84,7 @@ class _Projection(torch.autograd.Function):
         frame = torch.linalg.solve_triangular(factor, weight, upper=False)
         rest = ctx.draws.normal(*weight.shape[1:], dtype=weight.dtype)
         spread = _factor(pull.mT @ pull)
-        seen = pull.mT @ normals - spread @ (rest @ frame.mT)
+        seen = (normals @ pull).mT - spread @ (rest @ frame.mT)
         return std * torch.baddbmm(spread @ rest, seen, frame), None, None, None
 
 

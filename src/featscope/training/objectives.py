@@ -104,7 +104,7 @@ class PredictOtherView:
             source.projected(draws, self.samples) if self.noise == "projected" else source.sample(draws, self.samples)
         )
         each = learner.encoder.of_patches(batch)
-        first = (each * in_first).sum(-2)
+        first = (each * in_first.to(each.dtype)).sum(-2)
         return self.loss(learner.head(first), each.sum(-2) - first)
 
 

@@ -1,5 +1,6 @@
 """Complementary halves of a sample's patches (Wen & Li 2022, equation 3.2)."""
 
+import torch
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -11,5 +12,10 @@ def patch_split(draws: Draws, count: int, patches: int) -> Bool[Tensor, "replica
 
     Views share no patch, so noise is never shared between them.
     """
-    order = draws.uniform(count, patches)
-    return order <= order.kthvalue(patches // 2, -1, keepdim=True).values
+    chances = draws.uniform(patches, count)
+    chosen = torch.empty_like(chances, dtype=torch.bool)
+    wanted = torch.full_like(chances[:, 0], patches // 2)
+    for place in range(patches):  # each with the probability that those still wanted fall on it
+        chosen[:, place] = chances[:, place] * (patches - place) < wanted
+        wanted -= chosen[:, place].to(wanted.dtype)
+    return chosen.mT

@@ -73,9 +73,9 @@ def _one_path(runs: Runs) -> Curves:
         marks = [
             (float(path[f"time_{event}"]), label)
             for event, label in (
-                ("strong_learned", "T1"),
-                ("substituted", "T2"),
-                ("weak_learned", "T3"),
+                ("strong_learned", "strong"),
+                ("substituted", "borrowed"),
+                ("weak_learned", "weak"),
                 ("returned", "back"),
             )
             if np.isfinite(path[f"time_{event}"])

@@ -9,6 +9,8 @@ import xarray as xr
 from featscope.claims import Claim
 from featscope.claims.scaling import fitted_exponent
 from featscope.studies.base import Runs, last
+from featscope.studies.prediction_head.measures import PURE
+from featscope.studies.prediction_head.phases import LEARNED
 from featscope.studies.prediction_head.statements import STATEMENTS
 from featscope.theory.prediction_head import (
     head_decay_rate,
@@ -51,6 +53,8 @@ def claims(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
     yield from _phases(study, runs)
     yield from _ablations(runs)
     yield from _batches(study, runs)
+    yield from _random_batches(runs)
+    yield from _hand_set(runs)
 
 
 def _exact(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
@@ -93,8 +97,6 @@ def _exact(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
 
 
 def _phase_one(study: "PredictionHead", sizes: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    from featscope.studies.prediction_head.phases import LEARNED
-
     large = sizes.sel(weak=2.0, drop=True).where(sizes["input_dim"] >= 1000, drop=True)
     predicted = xr.apply_ufunc(
         lambda b, r: phase_one_time(b, r, study.moments, study.data.noise_std, LEARNED),
@@ -225,6 +227,10 @@ def _phases(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
     yield THE["four-phases"].at_least(
         share(in_order, given), 0.9, arm="head", why=f"Bound: {CHOICE}. Median times are {medians} (units of 1/η)."
     )
+    fallen = (run["time_noise_fallen"] < run["time_weak_learned"]) & np.isfinite(run["time_weak_learned"])
+    yield THE["noise-falls-before-weak-is-learned"].at_least(
+        share(fallen, given), 0.9, arm="head", why=f"Bound: {CHOICE}. The two phases overlap."
+    )
     yield THE["substitution"].at_least(
         share(run["borrowed"] > 10, given),
         0.9,
@@ -302,6 +308,24 @@ def _batches(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
             arm=arm,
             why=f"Bound: {CHOICE}.",
             expected=expected,
+        )
+
+
+def _random_batches(runs: Runs) -> Iterator[Claim]:
+    for arm in ("random-batches", "random-batches-no-head"):
+        size = abs(last(runs[arm], runs[arm]["overlap"])).isel(path=0)
+        feature = size.argmax("feature")
+        pure = (size.min("feature") < PURE * size.max("feature")).all("neuron")
+        different = pure & (feature.isel(neuron=0) != feature.isel(neuron=1))
+        yield THE["random-start-sgd"].at_least(
+            different.astype(float), 0.5, arm=arm, why=f"Bound: most, {CHOICE}. {int(different.sum())} networks do."
+        )
+
+
+def _hand_set(runs: Runs) -> Iterator[Claim]:
+    for arm, expected in (("hand-set-gap", True), ("hand-set-equal", False)):
+        yield THE["symmetric-head-baseline"].at_least(
+            runs[arm]["top_share"].mean("start"), 0.99, arm=arm, why=f"Bound: {CHOICE}.", expected=expected
         )
 
 

@@ -19,6 +19,8 @@ PURE = 0.3  # the smaller |B| over the larger one, below which a neuron has one 
 
 def trajectory(experiment: Experiment) -> Mapping[str, Measurement]:
     """Overlaps, noise, head and time; of the flow those of the first starts."""
+    if isinstance(experiment, Flow) and not isinstance(experiment.learner, PopulationNetwork):
+        return {}
     y, time = _order_parameters(experiment), None
     shape: tuple[int, ...] = (len(experiment.streams.replicas), 1)
     if isinstance(experiment, Flow):
@@ -110,26 +112,25 @@ def outcomes(experiment: Experiment) -> Mapping[str, Measurement]:
     return found
 
 
-def _substitution(of: Population, kept: Mapping[str, Tensor]
-) -> dict[str, tuple[Tensor, str]]:
-    """What the trajectory looked like at T_1 and T_2; meaningless where they have not come."""
+def _substitution(of: Population, kept: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, str]]:
+    """What the trajectory looked like after T_1, and where |E_21| was largest; meaningless where they have not come."""
     fast = kept["fast"]
-    one, two = (OrderParameters.unpack(kept[f"at_{event}"].mT, 2) for event in ("strong_learned", "substituted"))
-    b1, _, _ = roles(one, fast)
-    b, _, e = roles(two, fast)
-    others = torch.stack([(b - b1).abs()[0, 1] / b1[0, 1].abs(), *((b - b1).abs()[1] / b1[1].abs())])
+    one, two, top = (OrderParameters.unpack(kept[f"at_{at}"].mT, 2) for at in ("strong_learned", "substituted", "peak"))
+    b1, b2 = roles(one, fast)[0], roles(two, fast)[0]
+    others = torch.stack([(b2 - b1).abs()[0, 1] / b1[0, 1].abs(), *((b2 - b1).abs()[1] / b1[1].abs())])
+    b, _, e = roles(top, fast)
     borrowed = e[1] * b[0, 0] ** 3
-    noise = of.noise_products(two.r)
+    noise = of.noise_products(top.r)
     order = torch.stack([fast, 1 - fast])
     own = noise.diagonal(dim1=0, dim2=1).mT.gather(0, order)
     through = own[1] + 2 * e[1] * noise[0, 1] + e[1] ** 2 * own[0]
     signal = torch.stack([b[1, 0] ** 3 + borrowed, b[1, 1] ** 3 + e[1] * b[0, 1] ** 3])
     heights = of.own * signal**2 + of.noise_patches * through
     return {
-        "others_moved": (others.amax(0), "largest relative change of the other overlaps from T_1 to T_2"),
-        "head_sign": ((e[1] * b[0, 0] * b[1, 0] > 0), "whether E_21 has the sign of B_11 B_21 at T_2"),
-        "borrowed": ((borrowed / b[1, 0] ** 3).abs(), "|E_21 B_11³ / B_21³| at T_2"),
-        "acceleration": (heights[0] / heights[1], "H_21/H_22 at T_2"),
+        "others_moved": (others.amax(0), "largest relative change of the other overlaps from T_1 to substitution"),
+        "head_sign": ((e[1] * b[0, 0] * b[1, 0] > 0), "whether E_21 has the sign of B_11 B_21 at its peak"),
+        "borrowed": ((borrowed / b[1, 0] ** 3).abs(), "|E_21 B_11³ / B_21³| at the peak of E_21"),
+        "acceleration": (heights[0] / heights[1], "H_21/H_22 at the peak of E_21"),
     }
 
 

@@ -13,7 +13,8 @@ from featscope.training.population import OrderParameters, PopulationNetwork
 
 LEARNED = 0.5  # |B| from which on a feature counts as learned; the paper's 0.01 is below the start at these sizes
 RETURNED = 0.1  # of the peak of |E_21|, below which the head counts as returned
-EVENTS = ("strong_learned", "substituted", "signal_leads", "weak_learned", "returned")
+BORROWED = 10.0  # times its own signal that the slow neuron has of the fast one's, from which on it has substituted it
+EVENTS = ("strong_learned", "substituted", "noise_fallen", "signal_leads", "weak_learned", "returned")
 KEPT = ("strong_learned", "substituted")
 
 
@@ -25,7 +26,8 @@ class Phases:
     other is slow. Events, and the time at which they first happen:
 
     - ``strong_learned``, T_1: |B_11| ≥ `LEARNED`;
-    - ``substituted``, T_2: R_2 < |E_21|/log d;
+    - ``substituted``: |E_21 B_11³| ≥ `BORROWED` |B_21³|, what Lemma 5.2 says of T_2;
+    - ``noise_fallen``: R_2 < |E_21|/log d, how Appendix C defines T_2;
     - ``signal_leads``, T_3,1: C1 α_2⁶ B_22⁶ ≥ C2 R_2³;
     - ``weak_learned``, T_3: |B_22| ≥ min(|B_11|, √(η/η_E) |E_21|)/2 and `LEARNED`;
     - ``returned``: after T_3, |E_21| ≤ `RETURNED` of its peak.
@@ -72,8 +74,8 @@ class PhasesRule(nn.Module):
         self.register_buffer("start", state.clone())
         for event in EVENTS:
             self.register_buffer(event, torch.full_like(self.get_buffer("log_dim"), torch.inf))
-        for event in KEPT:
-            self.register_buffer(f"at_{event}", state.clone())
+        for moment in (*KEPT, "peak"):
+            self.register_buffer(f"at_{moment}", state.clone())
         self.register_buffer("peak", torch.zeros_like(self.get_buffer("log_dim")))
         self.register_buffer("drift", torch.zeros_like(self.get_buffer("log_dim")))
 
@@ -84,7 +86,9 @@ class PhasesRule(nn.Module):
         everyone = torch.arange(shape.numel(), device=y.b.device)
         of, flat = learner.population(everyone), {name: b.flatten(0, 1) for name, b in self.named_buffers()}
         b, r, e = roles(y, flat["fast"])
-        lent = e[1].abs()
+        lent, state = e[1].abs(), learner.state.detach().flatten(0, 1)
+        rising = lent > flat["peak"]
+        flat["at_peak"][rising] = state[rising]
         flat["peak"].copy_(torch.maximum(flat["peak"], lent))
         kept = invariants(OrderParameters.unpack(flat["start"].mT, 2), of.rate)
         flat["drift"].copy_(torch.maximum(flat["drift"], (invariants(y, of.rate) - kept).abs().amax(0)))
@@ -92,12 +96,13 @@ class PhasesRule(nn.Module):
         weak = b[1, 1].abs()
         happened: dict[str, Bool[Tensor, " trajectory"]] = {
             "strong_learned": b[0, 0].abs() >= LEARNED,
-            "substituted": r[1] < lent / flat["log_dim"],
+            "substituted": (lent * b[0, 0] ** 3).abs() >= BORROWED * (b[1, 0] ** 3).abs(),
+            "noise_fallen": r[1] < lent / flat["log_dim"],
             "signal_leads": of.own[1] * b[1, 1] ** 6 >= of.noise_patches * r[1] ** 3,
             "weak_learned": (weak >= reach / 2) & (weak >= LEARNED),
             "returned": flat["weak_learned"].isfinite() & (lent <= RETURNED * flat["peak"]),
         }
-        time, state = experiment.time.flatten(), learner.state.detach().flatten(0, 1)
+        time = experiment.time.flatten()
         for event, now in happened.items():
             first = now & flat[event].isinf()
             flat[event][first] = time[first]

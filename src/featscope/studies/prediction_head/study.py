@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from tyro.conf import Suppress
 
 from featscope.claims import Claim, Statement
@@ -13,11 +14,11 @@ from featscope.data import PatchFeatures, PatchSource
 from featscope.figures import Figure
 from featscope.losses import NonContrastive
 from featscope.models import CubicPatches, IdentityInit, OnlineNetwork
-from featscope.options import require
+from featscope.options import ConfigError, require
 from featscope.streams import Streams
 from featscope.studies.axes import Axis
 from featscope.studies.base import Arm, Runs, Study
-from featscope.studies.prediction_head import exact, figures, judge, measures
+from featscope.studies.prediction_head import exact, figures, hand_set, judge, measures
 from featscope.studies.prediction_head.phases import Phases
 from featscope.studies.prediction_head.statements import STATEMENTS
 from featscope.theory.prediction_head import PatchMoments, ends_on_strong, patch_moments
@@ -25,7 +26,7 @@ from featscope.training import SGD, Experiment, Measurement, PredictOtherView
 from featscope.training.flow import Flow
 from featscope.training.population import PopulationNetwork, packed_weights, random_start
 
-_TRIES = 64  # random weights to choose from where only some starts are wanted
+_TRIES = 400  # random weights to choose from where only some starts are wanted
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,12 @@ class PredictionHead(Study):
         steps: most steps of any arm: of Algorithm 1, or of integration.
         probe_every: steps between measurements of Algorithm 1.
         method: the arm's own: "flow", or "batches" for Algorithm 1 (set by the study).
-        begin: the arm's own: weights at random, with given overlaps, or at random such that both neurons would
-            end on the strong feature without head (set by the study).
+        begin: the arm's own: weights at random, with given overlaps, or the first random ones that flow rescues by
+            ``duration``: both neurons end on the strong feature without head, and on different ones with it (set by
+            the study).
         trained_head: whether the head is trained (set by the study).
         tied: whether it is kept symmetric (set by the study).
+        gap: Λ_11/Λ_22 of the linear network whose head is set by hand; None on all other arms (set by the study).
     """
 
     data: PatchFeatures = field(default_factory=PatchFeatures)
@@ -62,9 +65,10 @@ class PredictionHead(Study):
     steps: int = 8000
     probe_every: int = 100
     method: Annotated[Literal["flow", "batches"], Suppress] = "flow"
-    begin: Annotated[Literal["random", "given", "collapsing"], Suppress] = "random"
+    begin: Annotated[Literal["random", "given", "rescued"], Suppress] = "random"
     trained_head: Annotated[bool, Suppress] = True
     tied: Annotated[bool, Suppress] = False
+    gap: Annotated[float | None, Suppress] = None
 
     name: ClassVar[str] = "prediction-head"
     statements: ClassVar[Sequence[Statement]] = STATEMENTS
@@ -96,6 +100,17 @@ class PredictionHead(Study):
             data=replace(self.data, input_dim=32, patches=16, weak=3.0),
             learner=CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)),
             head=IdentityInit(rate=0.3),
+        )
+        random = replace(
+            self,
+            method="batches",
+            begin="rescued",
+            data=replace(self.data, patches=16, weak=3.0),
+            objective=replace(self.objective, samples=1800),
+            optimizer=SGD(lr=0.02, weight_decay=0.0),
+            duration=60.0,
+            steps=min(self.steps, 5000),
+            probe_every=50,
         )
         following = replace(batches, method="flow", starts=1, steps=4000, probe_every=2)
         return [
@@ -145,6 +160,23 @@ class PredictionHead(Study):
             Arm("batches", batches, "Algorithm 1 from given overlaps, with the head"),
             Arm("batches-no-head", replace(batches, trained_head=False), "the same without"),
             Arm("batches-flow", following, "gradient flow from the same weights, with the head", stop_at="arrived"),
+            Arm("random-batches", random, "Algorithm 1 from random weights that the flow's head rescues early"),
+            Arm("random-batches-no-head", replace(random, trained_head=False), "the same without head"),
+            Arm(
+                "hand-set-gap",
+                replace(flow, gap=16.0, duration=1e4),
+                "a linear network whose head is set by hand, inputs of very unequal variance",
+                stop_at="arrived",
+                at_end=(hand_set.rank,),
+            ),
+            Arm(
+                "hand-set-equal",
+                replace(flow, gap=1.0, duration=1e4),
+                "the same with inputs of equal variance",
+                control=True,
+                stop_at="arrived",
+                at_end=(hand_set.rank,),
+            ),
         ]
 
     @property
@@ -159,6 +191,8 @@ class PredictionHead(Study):
         if self.method == "batches":
             source, online = self.networks(streams)
             return Experiment(source, online, self.objective, self.optimizer, [], streams)
+        if self.gap is not None:
+            return Flow(hand_set.HandSetHead(streams.at("start"), self.starts, self.gap), self.duration, streams)
         network = self.population(streams)
         rules = [Phases(self.data.input_dim)] if network.neurons == 2 else []
         return Flow(network, self.duration, streams, rules)
@@ -167,39 +201,59 @@ class PredictionHead(Study):
         """Source and learner at the start."""
         source = self.data.build(streams.at("dictionary"))
         encoder = self.learner.build(source.dictionary, streams.at("weights"))
-        if self.begin == "collapsing":
-            tries = [self.learner.build(source.dictionary, streams.at("weights", k)).weight for k in range(_TRIES)]
-            weights = torch.stack([weight.detach() for weight in tries], 1)
-            overlaps = weights @ source.dictionary[:, None]
-            wanted = torch.from_numpy(ends_on_strong(overlaps.cpu().numpy(), self.moments).all(-1))
-            first = wanted.float().argmax(1)
+        if self.begin == "rescued":
             with torch.no_grad():
-                encoder.weight.copy_(weights[torch.arange(len(first)), first])
+                encoder.weight.copy_(self._rescued(source, streams))
         replicas = len(streams.replicas)
         head = self.head.build(self.learner.width, replicas).to(streams.device) if self.trained_head else nn.Identity()
         return source, OnlineNetwork(encoder, head)
 
+    def _rescued(self, source: PatchSource, streams: Streams) -> Float[Tensor, "replica neuron input"]:
+        """The first random weights of each replica that the head of the flow rescues; see ``begin``."""
+        tries = [self.learner.build(source.dictionary, streams.at("weights", k)).weight for k in range(_TRIES)]
+        weights = torch.stack([weight.detach() for weight in tries], 1)
+        with_head = replace(self, trained_head=True)
+        network = with_head.order_parameters(weights.double(), source)
+        start = network.order_parameters.b.movedim(-1, 0).cpu().numpy()
+        collapse = torch.from_numpy(ends_on_strong(start, self.moments).all(-1))
+        flow = Flow(network, self.duration, streams)
+        while (flow.arrived < 0).any():
+            flow.advance(0)
+        feature, pure = measures.features_of(network.order_parameters.b)
+        wanted = (collapse & pure.all(0) & (feature[0] != feature[1])).view(len(weights), _TRIES)
+        if not wanted.any(1).all():
+            raise ConfigError(
+                f"PredictionHead.duration = {self.duration:g} is out of range: allowed is a time in which the head "
+                f"rescues one of {_TRIES} random starts in every replica. Raise it."
+            )
+        return weights[torch.arange(len(weights)), wanted.float().argmax(1)]
+
     def population(self, streams: Streams) -> PopulationNetwork:
         """The limit of infinite batches at the start. Neurons without head know nothing of each other."""
-        replicas, device = len(streams.replicas), streams.device
         neurons, starts = self.learner.width, self.starts
         if neurons > 2 and not self.trained_head:
             neurons, starts = 1, starts * neurons
         if self.begin == "random":
             start = random_start(streams.at("start"), starts, self.data.input_dim, neurons)
-        else:
-            source, online = self.networks(streams)
-            weight = online.get_parameter("encoder.weight").detach().double()
-            features = source.dictionary.double()
-            overlaps = weight @ features
-            start = packed_weights(overlaps, weight @ weight.mT - overlaps @ overlaps.mT).unsqueeze(1)
+            return self._population(start, neurons)
+        source, online = self.networks(streams)
+        return self.order_parameters(online.get_parameter("encoder.weight").detach().double()[:, None], source)
+
+    def order_parameters(
+        self, weight: Float[Tensor, "replica start neuron input"], source: PatchSource
+    ) -> PopulationNetwork:
+        """The limit of infinite batches from given weights."""
+        overlaps = weight @ source.dictionary.double()[:, None]
+        return self._population(packed_weights(overlaps, weight @ weight.mT - overlaps @ overlaps.mT), weight.shape[-2])
+
+    def _population(self, start: Float[Tensor, "replica start number"], neurons: int) -> PopulationNetwork:
         moments = self.moments
-        one = torch.ones(replicas, dtype=torch.float64, device=device)
+        one = torch.ones(len(start), dtype=torch.float64, device=start.device)
         return PopulationNetwork(
             start,
             neurons,
-            same=one[:, None] * torch.tensor(moments.same, dtype=torch.float64, device=device),
-            own=one[:, None] * torch.tensor(moments.own, dtype=torch.float64, device=device),
+            same=one[:, None] * one.new_tensor(moments.same),
+            own=one[:, None] * one.new_tensor(moments.own),
             noise_patches=one * moments.noise_patches,
             noise=one * self.data.noise_std**6,
             rate=one * (self.head.rate if self.trained_head else 0.0),
