@@ -17,12 +17,14 @@ _NAMES = {
     "linear": "linear head",
     "mlp": "MLP head",
     "identity-ema": "identity, moving average",
+    "none-ema": "no head, moving average",
     "identity-l2": "identity, l2",
     "none-l2": "no head, l2",
     "untrained": "untrained",
 }
 _SHOWN = ("identity", "mlp", "none", "untrained")
 _BINS = 40
+_LEAST = 1e-3  # singular value shown
 _BANDS = "Means over replicas with 99 % bands."
 
 
@@ -34,10 +36,8 @@ def figures(runs: Runs) -> Iterator[Figure]:
         caption="On test images and the frozen encoder (the paper's Figure 2, of which no numbers are left). Lines are "
         "99 % intervals of means over replicas; claims compare within a replica, which takes out most of what they "
         "show.",
-        groups=[""],
-        series={
-            _NAMES[arm]: over_replicas(100 * run["linear_probe"].expand_dims("group", -1)) for arm, run in runs.items()
-        },
+        groups=[_NAMES[arm] for arm in runs],
+        series={"": over_replicas(100 * xr.concat([run["linear_probe"] for run in runs.values()], "arm"))},
         y_label="accuracy (%)",
     )
     shown = {arm: runs[arm] for arm in _SHOWN}
@@ -66,7 +66,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         id="spectra",
         title="Singular spectra",
         caption="Of standardised outputs on test images, largest first; a spectrum that falls steeply is collapse. "
-        f"{_BANDS}",
+        "Means over replicas; values below 0.001 are left out.",
         panels=[_spectra(runs, "projection"), _spectra(runs, "encoder")],
     )
     yield over_steps({_NAMES[arm]: run for arm, run in runs.items()})
@@ -105,18 +105,19 @@ def _head(runs: Runs) -> Curves:
     return Curves(
         id="head",
         title="The course of the identity-initialised head",
-        caption=f"The paper's Figures 3 and 4. A symmetric head, such as the identity itself, has ratio 0. {_BANDS}",
+        caption="The paper's Figures 3 and 4, in Frobenius norms. A symmetric head, such as the identity itself, has "
+        f"ratio 0. {_BANDS}",
         panels=[
             Panel(
                 "Size of the off-diagonal",
                 "training step",
-                "||offdiag(E)||_F",
+                "||offdiag(E)||",
                 [band(_NAMES[arm], run["head_off_diagonal"]) for arm, run in with_head.items()],
             ),
             Panel(
                 "Asymmetry",
                 "training step",
-                "||E - Eᵀ||_F / ||offdiag(E)||_F",
+                "||E - Eᵀ|| / ||offdiag(E)||",
                 [*(band(_NAMES[arm], judge.asymmetry(run)) for arm, run in with_head.items()), *references],
             ),
         ],
@@ -126,8 +127,6 @@ def _head(runs: Runs) -> Curves:
 def _spectra(runs: Runs, name: str) -> Panel:
     curves = []
     for arm, run in runs.items():
-        mean, low, high = over_replicas(run[f"{name}_spectrum"])
-        alone = run.sizes["replica"] < 2
-        axes = np.arange(1, len(mean) + 1)
-        curves.append(Curve(_NAMES[arm], axes, mean, None if alone else low, None if alone else high))
-    return Panel(f"Outputs of the {name}", "axis", "singular value / √images", curves)
+        mean = run[f"{name}_spectrum"].mean("replica").values
+        curves.append(Curve(_NAMES[arm], np.arange(1, len(mean) + 1), np.where(mean > _LEAST, mean, np.nan)))
+    return Panel(f"Outputs of the {name}", "axis", "singular value / √images", curves, log_y=True)

@@ -69,15 +69,13 @@ STATEMENTS = (
     Statement(
         "head-decorrelates",
         "Section 1.1, Theorem 4.1",
-        "The head keeps outputs apart: mean |correlation| of projection outputs without a head minus with the "
-        "identity-initialised one.",
+        "The head keeps outputs apart: mean |correlation| of projection outputs without a head minus with one.",
         "ordering",
     ),
     Statement(
         "head-keeps-rank",
         "Section 1.1, Theorem 4.1",
-        "The head keeps dimensions: effective rank of projection outputs with the identity-initialised head minus "
-        "without one.",
+        "The head keeps dimensions: effective rank of projection outputs with a head minus without one.",
         "ordering",
     ),
     Statement(

@@ -91,7 +91,7 @@ class PredictionHeadImages(Study):
         return Images(self.data, size(self.train, 5000), size(self.test, 2000), side)
 
     def arms(self) -> Sequence[Arm]:
-        """Heads under batch normalisation, two of them under l2, one with a moving average, and where all begin."""
+        """Heads under batch normalisation, two of them also under l2 and with a moving average, and where all begin."""
 
         def arm(
             name: str,
@@ -116,8 +116,14 @@ class PredictionHeadImages(Study):
             arm("none", "No prediction head.", "none"),
             arm("linear", "A linear head that begins at random.", "linear"),
             arm("mlp", "A head with a hidden layer that begins at random.", "mlp"),
-            arm("identity-ema", "As `identity`; targets come from a moving average (BYOL).", "identity", averages=True),
-            arm("identity-l2", "As `identity`, with outputs of norm 1 instead.", "identity", "l2"),
+            arm(
+                "identity-ema",
+                "The identity-initialised head; targets come from a moving average (BYOL).",
+                "identity",
+                averages=True,
+            ),
+            arm("none-ema", "No prediction head; targets come from a moving average.", "none", averages=True),
+            arm("identity-l2", "The identity-initialised head, with outputs of norm 1 instead.", "identity", "l2"),
             arm("none-l2", "No prediction head, with outputs of norm 1.", "none", "l2"),
             arm("untrained", "The network that all arms begin from.", "identity", control=True),
         ]
