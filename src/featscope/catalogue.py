@@ -59,7 +59,7 @@ PRUNING = Entry(
 
 PREDICTION_HEAD_IMAGES = Entry(
     name="prediction-head-images",
-    source="Wen & Li 2022, The Mechanism of Prediction Head, Section 8 and Figures 1-4",
+    source="Wen & Li 2022, arXiv 2205.06226, Section 8 and Figures 1-4",
     summary="SimSiam and BYOL on CIFAR-10: prediction heads, dimensional collapse, and the course of the head.",
     minutes=10.0,
     target="featscope.studies.prediction_head_images:PredictionHeadImages",
@@ -79,4 +79,12 @@ PREDICTION_HEAD = Entry(
     summary="Why non-contrastive learning does not collapse: what the prediction head does, phase by phase.",
     minutes=5.0,
     target="featscope.studies.prediction_head:PredictionHead",
+)
+
+TENSOR_POWER = Entry(
+    name="tensor-power",
+    source="Wen & Li 2022, arXiv 2205.06226, Appendix G and Claim E.8",
+    summary="How fast a sequence grows by its own powers, and what it leaves to a rival: bounds, printed and sharp.",
+    minutes=0.5,
+    target="featscope.studies.tensor_power:TensorPower",
 )
