@@ -1,0 +1,155 @@
+"""The tensor power method as an experiment: a leader x and a rival y under random positive factors."""
+
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from featscope.streams import Draws, Streams
+from featscope.training.experiment import Experiment
+from featscope.training.optimizers import SGD
+
+BLOCK = 100
+"""Steps of the recursion in a training step."""
+CAP = 1e6
+"""Values beyond it are kept there."""
+
+Rival = Literal["constant", "random"]
+
+
+class PowerSequences(nn.Module):
+    """x_{t+1} = x_t + η C_t x_t^q, y_{t+1} = y_t + η S_t C_t y_t^q, until x_t > A; and sums over t with x_t <= A.
+
+    C_t is log-normal. S_t is its largest value, or uniform up to it (Wen & Li 2022, Lemma G.1 and Corollary G.2).
+
+    Args:
+        leader: x_0 > 0, float64.
+        rival: y_0 > 0, float64.
+        power: q.
+        weight: q' of the weighted sum.
+        strength: whether S_t is constant or random.
+        numbers: η ("step_size"), A ("level"), mean ("scale") and deviation of the logarithm ("spread") of C_t, and max
+            S_t ("strongest").
+
+    Attributes:
+        state: x and y where they stand, or where they stopped: x at its first value beyond A, y at the same t.
+        before: y at the last t with x_t <= A.
+        total: Σ η C_t.
+        weighted: Σ η C_t x_t^q'.
+        area: Σ x_t (x_{t+1} - x_t).
+        factor: the largest C_t.
+        jump: the largest x_{t+1} - x_t.
+        ratio: the largest x_{t+1}/x_t.
+    """
+
+    before: Float[Tensor, "replica sequence"]
+    total: Float[Tensor, "replica sequence"]
+    weighted: Float[Tensor, "replica sequence"]
+    area: Float[Tensor, "replica sequence"]
+    factor: Float[Tensor, "replica sequence"]
+    jump: Float[Tensor, "replica sequence"]
+    ratio: Float[Tensor, "replica sequence"]
+    start: Float[Tensor, "replica 2 sequence"]
+    step_size: Float[Tensor, " replica"]
+    level: Float[Tensor, " replica"]
+    scale: Float[Tensor, " replica"]
+    spread: Float[Tensor, " replica"]
+    strongest: Float[Tensor, " replica"]
+
+    def __init__(
+        self,
+        leader: Float[Tensor, "replica sequence"],
+        rival: Float[Tensor, "replica sequence"],
+        power: int,
+        weight: int,
+        strength: Rival,
+        **numbers: float,
+    ) -> None:
+        super().__init__()
+        self.power, self.weight, self.strength = power, weight, strength
+        self.state = nn.Parameter(torch.stack([leader, rival], 1), requires_grad=True)
+        self.register_buffer("start", self.state.detach().clone())
+        self.register_buffer("before", rival.clone())
+        for name in ("total", "weighted", "area", "factor", "jump"):
+            self.register_buffer(name, torch.zeros_like(leader))
+        self.register_buffer("ratio", torch.ones_like(leader))
+        for name in ("step_size", "level", "scale", "spread", "strongest"):
+            self.register_buffer(name, torch.full_like(leader[:, 0], numbers[name]))
+
+    @property
+    def passed(self) -> Bool[Tensor, "replica sequence"]:
+        """Whether x is beyond A."""
+        return self.state[:, 0] > self.level[:, None]
+
+    def forward(self, draws: Draws) -> None:
+        """`BLOCK` steps of all sequences that have not passed."""
+        shape = (BLOCK, self.state.shape[-1])
+        scale, spread, step_size = (n[:, None, None] for n in (self.scale, self.spread, self.step_size))
+        factor = scale * (spread * draws.normal(*shape, dtype=torch.float64) - spread**2 / 2).exp()
+        share = self.strongest[:, None, None] * torch.ones_like(factor)
+        if self.strength == "random":
+            share = share * (1 - draws.uniform(*shape, dtype=torch.float64))
+        push = step_size * factor
+        path = self._follow(torch.stack([push, share * push], 2).transpose(0, 1).contiguous())
+        x, y = path[:, :, 0].transpose(0, 1), path[:, :, 1].transpose(0, 1)  # [replica, time, sequence]
+        below = x <= self.level[:, None, None]
+        self._add(x[:, :-1], push, factor, below[:, :-1])
+        count = below.sum(1, keepdim=True)
+        last = count.clamp(max=BLOCK)
+        self.state.copy_(torch.cat([x.gather(1, last), y.gather(1, last)], 1).clamp(max=CAP))
+        newest = y.gather(1, (count - 1).clamp(min=0)).clamp(max=CAP)
+        self.before.copy_(torch.where(count > 0, newest, self.before[:, None])[:, 0])
+
+    def _follow(self, push: Float[Tensor, "time replica 2 sequence"]) -> Tensor:
+        path = torch.empty(len(push) + 1, *self.state.shape, dtype=push.dtype, device=push.device)
+        path[0] = self.state
+        for now, then, pushed in zip(path[:-1], path[1:], push, strict=True):
+            torch.addcmul(now, pushed, now.pow(self.power), out=then)
+        return path
+
+    def _add(self, x: Tensor, push: Tensor, factor: Tensor, moving: Tensor) -> None:
+        """Sums and maxima over the steps with ``moving``, all ``[replica, time, sequence]``."""
+        x, push, factor = (torch.where(moving, values, 0.0) for values in (x, push, factor))
+        moved = push * x**self.power
+        self.total += push.sum(1)
+        self.weighted += (push * x**self.weight).sum(1)
+        self.area += (x * moved).sum(1)
+        for most, values in (
+            (self.factor, factor),
+            (self.jump, moved),
+            (self.ratio, 1 + push * x ** (self.power - 1)),
+        ):
+            torch.maximum(most, values.amax(1), out=most)
+
+
+class PowerMethod(Experiment):
+    """Sequences under the tensor power method.
+
+    A training step is `BLOCK` steps of the recursion. The event ``passed`` is that x is beyond A in all sequences.
+    """
+
+    all_passed: Tensor
+
+    def __init__(self, sequences: PowerSequences, streams: Streams) -> None:
+        super().__init__(nn.Module(), sequences, _to_go, SGD(lr=1.0, weight_decay=0.0), (), streams)
+        self.register_buffer("all_passed", torch.full((len(streams.replicas),), -1, device=streams.device))
+
+    def advance(self, step: int) -> Float[Tensor, "replica"]:
+        """The next steps of the recursion. Returns the loss before."""
+        draws = self.streams.at("batch", step)
+        with torch.no_grad():
+            loss = self.loss(draws)
+            self.learner(draws)
+            there: Any = self.learner.passed
+            self.all_passed.masked_fill_(there.all(1) & (self.all_passed < 0), step + 1)
+        return loss
+
+    def events(self) -> dict[str, Tensor]:
+        """The training step by which all sequences of a replica had passed."""
+        return super().events() | {"passed": self.all_passed}
+
+
+def _to_go(learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
+    """Mean of log(A/x), which is 0 beyond A."""
+    return (learner.level[:, None] / learner.state[:, 0]).log().clamp(min=0).mean(-1)
