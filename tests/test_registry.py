@@ -134,7 +134,10 @@ class Point:
 
 
 def register(monkeypatch, what) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Point(what)] if group == "featscope.studies" else [])
+    def found(group, name=None):
+        return [Point(what)] if group == "featscope.studies" and name in (None, "x") else []
+
+    monkeypatch.setattr(registry, "entry_points", found)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +151,18 @@ def register(monkeypatch, what) -> None:
 def test_entry_points_that_lead_nowhere_are_named(monkeypatch, what, message):
     register(monkeypatch, what)
     with pytest.raises(ConfigError, match=message):
+        registry.entries()
+
+
+def test_a_study_of_its_own_entry_point_is_found_beside_broken_ones(monkeypatch):
+    whole = registry.entry_points
+
+    def found(group, name=None):
+        return whole(group=group, name=name) if name else [Point(ImportError("no module named x"))]
+
+    monkeypatch.setattr(registry, "entry_points", found)
+    assert registry.find("pruning")[0].name == "pruning"
+    with pytest.raises(ConfigError, match="cannot be loaded"):
         registry.entries()
 
 

@@ -10,6 +10,8 @@ from featscope.options import ConfigError
 if TYPE_CHECKING:
     from featscope.studies.base import Study
 
+_GROUP = "featscope.studies"
+
 
 def entries() -> dict[str, Entry]:
     """All studies on this machine by name; nothing heavy is imported.
@@ -17,21 +19,21 @@ def entries() -> dict[str, Entry]:
     Raises:
         ConfigError: an installed package registers something that is not an `Entry`, or cannot be loaded.
     """
-    found = {}
-    for point in sorted(entry_points(group="featscope.studies"), key=lambda p: p.name):
-        try:
-            entry = point.load()
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(
-                f"entry point {point.name} = {point.value!r} cannot be loaded ({error}): "
-                "repair or remove the package that registers it"
-            ) from None
-        if not isinstance(entry, Entry):
-            raise ConfigError(
-                f"entry point {point.name} = {point.value!r} is a {type(entry).__name__}: allowed is Entry"
-            )
-        found[entry.name] = entry
-    return found
+    found = (_load(point) for point in sorted(entry_points(group=_GROUP), key=lambda p: p.name))
+    return {entry.name: entry for entry in found}
+
+
+def _load(point: Any) -> Entry:
+    try:
+        entry = point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"entry point {point.name} = {point.value!r} cannot be loaded ({error}): "
+            "repair or remove the package that registers it"
+        ) from None
+    if not isinstance(entry, Entry):
+        raise ConfigError(f"entry point {point.name} = {point.value!r} is a {type(entry).__name__}: allowed is Entry")
+    return entry
 
 
 def find(name: str) -> tuple[Entry, "type[Study]"]:
@@ -40,7 +42,9 @@ def find(name: str) -> tuple[Entry, "type[Study]"]:
     Raises:
         ConfigError: there is no such study, or its entry does not name its class.
     """
-    known = entries()
+    # Its own entry point alone, where it has one: another package's broken one must not stop a run or its report.
+    known = {name: entry for entry in map(_load, entry_points(group=_GROUP, name=name)) if entry.name == name}
+    known = known or entries()
     if name not in known:
         raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
     module, _, attribute = known[name].target.partition(":")

@@ -104,7 +104,7 @@ def test_lazy_noise_may_be_looked_at_once():
     source = SMALL.build(Streams(0, range(1)).at("dictionary"))
     batch = source.projected(Streams(0, range(1)).at("batch"), 4)
     batch.project(torch.ones(1, 2, 6))
-    with pytest.raises(ConfigError, match="noise = 'projected' .* allowed is 'dense'"):
+    with pytest.raises(ConfigError, match=r"noise = 'projected' .* allowed is 'dense'"):
         batch.project(torch.ones(1, 2, 6))
 
 

@@ -94,7 +94,7 @@ def phase_one_time(
     """
     b, r = np.abs(np.asarray(overlap, dtype=float)), np.asarray(noise_norm, dtype=float)
     noise = moments.noise_patches * 15 * noise_std**6 * r**3
-    return noise / (12 * moments.same[0]) * (b**-4.0 - reached**-4.0)
+    return np.asarray(noise / (12 * moments.same[0]) * (b**-4.0 - reached**-4.0))
 
 
 def noise_decay(
@@ -112,7 +112,7 @@ def noise_decay(
     """
     same, own = moments.same[feature], moments.own[feature]
     rate = 180 * noise_std**6 * same * moments.noise_patches / (own**2 * np.asarray(overlap, dtype=float) ** 6)
-    return (np.asarray(noise_norm, dtype=float) ** -2.0 + rate * np.asarray(time, dtype=float)) ** -0.5
+    return np.asarray((np.asarray(noise_norm, dtype=float) ** -2.0 + rate * np.asarray(time, dtype=float)) ** -0.5)
 
 
 def head_decay_rate(borrowed: ArrayLike, own: ArrayLike, moments: PatchMoments, rate: float) -> NDArray[np.float64]:
@@ -125,7 +125,7 @@ def head_decay_rate(borrowed: ArrayLike, own: ArrayLike, moments: PatchMoments, 
         rate: η_E/η.
     """
     ratio = np.asarray(borrowed, dtype=float) / np.asarray(own, dtype=float)
-    return rate * moments.agreement * moments.own[0] / moments.own[1] * ratio**6
+    return np.asarray(rate * moments.agreement * moments.own[0] / moments.own[1] * ratio**6)
 
 
 def head_peak_bound(norm: ArrayLike, rate: float) -> NDArray[np.float64]:
@@ -135,7 +135,7 @@ def head_peak_bound(norm: ArrayLike, rate: float) -> NDArray[np.float64]:
         norm: ||w_2|| at the start.
         rate: η_E/η.
     """
-    return np.asarray(norm, dtype=float) * sqrt(rate / 3)
+    return np.asarray(np.asarray(norm, dtype=float) * sqrt(rate / 3))
 
 
 def norm_inflation(input_dim: int, samples: int, lr: float, duration: float) -> float:

@@ -37,6 +37,7 @@ _ORDER = 4
 _IMAGINARY = 1e-30
 _LEAST = 1e-16  # a step, of the whole
 _FIRST = 1e-8
+_BLOCK = 1024  # trajectories whose Jacobians fit in a core's cache
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 6.0
 
 
@@ -90,7 +91,8 @@ class Trajectories:
         now, left = self.y[:, active], end[active] - self.time[active]
         wanted = self.step[active]
         h = torch.minimum(wanted, left)
-        after, error = _try(rate, now, h, active)
+        blocks = zip(now.split(_BLOCK, 1), h.split(_BLOCK), active.split(_BLOCK), strict=True)
+        after, error = (torch.cat(part, 1) for part in zip(*(_try(rate, *block) for block in blocks), strict=True))
         size = (error / (atol + rtol * torch.maximum(now.abs(), after.abs()))).square().mean(0).sqrt()
         size = torch.where(size.isfinite() & after.isfinite().all(0), size, torch.inf)
         accepted = size <= 1

@@ -241,7 +241,9 @@ def _phases(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
     yield THE["others-stand-still"].at_most(
         median(run["others_moved"], given), 0.2, arm="head", why=f"Bound: {CHOICE}."
     )
-    yield THE["acceleration"].at_least(median(run["acceleration"], given), 10.0, arm="head", why=f"Bound: {CHOICE}.")
+    yield THE["acceleration"].at_least(
+        median(np.log10(run["acceleration"]), given), 1.0, arm="head", why=f"Bound: tenfold, {CHOICE}."
+    )
     ratio = run["head_peak"] / head_peak_bound(np.sqrt(run["slow_norm"]), study.head.rate)
     yield THE["peak-of-the-head"].at_most(
         ratio.max("start"),

@@ -121,7 +121,7 @@ STATEMENTS = (
         "acceleration",
         "Lemma 5.3 / D.8",
         "Having borrowed the strong feature, the slow neuron learns the weak one faster: H_21/H_22 is large. Measured: "
-        "its median over rescued trajectories at the peak of E_21.",
+        "median over rescued trajectories of its log10 at the peak of E_21.",
         "bound",
     ),
     Statement(
