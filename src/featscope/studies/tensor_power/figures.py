@@ -53,7 +53,7 @@ def _paths(study: "TensorPower", runs: Runs) -> Curves:
     compared = {f"lead {lead:.3g}": runs["rivals"].sel(lead=lead) for lead in (LITTLE_LEAD, log(DIMENSION))}
     others = [("behind: lead 0.9", runs["overtaken"]), ("power 1", runs["linear"].isel(start=-1))]
     against = [
-        Curve(label, x / x[0], y / y[0])
+        Curve(label, x / x[0], np.minimum(y, study.level) / y[0])
         for label, (_, x, y) in ((label, _one(run, study.level)) for label, run in [*compared.items(), *others])
     ]
     return Curves(

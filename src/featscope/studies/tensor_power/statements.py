@@ -133,7 +133,7 @@ STATEMENTS = (
         "x_0^-2 and δ = x_0, mean over sequences at the smallest start.",
         "bound",
         expected=False,
-        note="The proof uses x_T² >= C as if it were an equality; a factor of 2 is missing.",
+        note="The proof's sum over levels, Σ δ(1+δ)^(2g-1), is half of what it says.",
     ),
     Statement(
         "sum-is-end",
