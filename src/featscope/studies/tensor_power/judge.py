@@ -280,13 +280,13 @@ def _square(arms: dict[str, Judged]) -> Iterator[Claim]:
         (arms["large-factors"], False),
     ):
         end, start, area = (arm.run[of] for of in ("leader_end", "leader_start", "area"))
-        eta = float(arm.step_size)
+        eta = float(arm.step_size) * arm.level ** (arm.power - 1)
         yield THE["sum-is-half-the-square"].equals(
             mean(1 - (start**2 + 2 * area) / end**2),
             0.0,
             eta,
             arm=arm.name,
-            why=f"Tolerance: η = {eta:g}; squared steps add up to about η A^(q+1)/(q+1).",
+            why=f"Tolerance: η A^(q-1) = {eta:g}; squared steps add up to about η A^(q+1)/(q+1).",
             expected=expected,
         )
 

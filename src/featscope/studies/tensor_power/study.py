@@ -33,13 +33,13 @@ class TensorPower(Study):
         weight: q' of Lemma G.3's sums.
         step_size: η.
         start: smallest x_0; sequences begin uniformly between it and a quarter more.
-        level: A.
         scale: mean of C_t, which is log-normal.
         spread: standard deviation of log C_t.
         strongest: max S_t, by which the rival's factor is larger.
         sequences: sequences in a replica.
         steps: most training steps of any arm, of 100 steps of the recursion each.
         probe_every: training steps between measurements (log-spaced ones are added).
+        level: A, the unit of x (not an option of the command line).
         lead: the arm's own: x_0/(y_0 (max S)^(1/(q-1))), which sets y_0; Corollary G.2 asks for more than 1 (set by the
             study).
         strength: the arm's own: S_t constant, or uniform up to its largest value (set by the study).
@@ -49,13 +49,13 @@ class TensorPower(Study):
     weight: int = 3
     step_size: float = 0.01
     start: float = 0.2
-    level: float = 1.0
     scale: float = 1.0
     spread: float = 0.5
     strongest: float = 2.0
     sequences: int = 16
     steps: int = 5000
     probe_every: int = 4
+    level: Annotated[float, Suppress] = 1.0
     lead: Annotated[float, Suppress] = judge.LITTLE_LEAD
     strength: Annotated[Rival, Suppress] = "constant"
 
