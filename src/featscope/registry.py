@@ -43,8 +43,8 @@ def find(name: str) -> tuple[Entry, "type[Study]"]:
         ConfigError: there is no such study, or its entry does not name its class.
     """
     # Its own entry point alone, where it has one: another package's broken one must not stop a run or its report.
-    known = {name: entry for entry in map(_load, entry_points(group=_GROUP, name=name)) if entry.name == name}
-    known = known or entries()
+    own = (_load(point) for point in entry_points(group=_GROUP, name=name))
+    known = {entry.name: entry for entry in own if entry.name == name} or entries()
     if name not in known:
         raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
     module, _, attribute = known[name].target.partition(":")

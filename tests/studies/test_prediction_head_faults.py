@@ -10,17 +10,13 @@ import pytest
 import torch
 from small_prediction_head import STUDY, arms, train, trained, verdict
 
+from featscope.losses import non_contrastive
 from featscope.models import IdentityHead
 from featscope.studies.prediction_head import hand_set, judge, measures, phases
 from featscope.training import objectives
 from featscope.training.population import Population
 
-velocity, products, init, forward = (
-    Population.velocity,
-    Population.noise_products,
-    IdentityHead.__init__,
-    IdentityHead.forward,
-)
+velocity, products, init = Population.velocity, Population.noise_products, IdentityHead.__init__
 
 
 def without_the_three(self, packed, neurons):
@@ -44,9 +40,9 @@ def rate_itself(self, off_diagonal, rate):
     init(self, off_diagonal, rate**2)
 
 
-def borrows_from_itself(self, f):
-    """E transposed: the other neuron lends."""
-    return f + f @ self.off_diagonal
+def goes_on(keys):
+    """Targets are no constants."""
+    return keys
 
 
 def overlapping(draws, count, patches):
@@ -76,10 +72,10 @@ FAULTS = [
     (Population, "noise_products", only_fourth_moments, "ode-gradient-exact", "head"),
     (Population, "velocity", all_noise_patches, "sgd-follows-ode", "batches-flow"),
     (IdentityHead, "__init__", rate_itself, "sgd-follows-ode", "batches"),
-    (IdentityHead, "forward", borrows_from_itself, "sgd-follows-ode", "batches"),
+    (non_contrastive, "stop_gradient", goes_on, "sgd-follows-ode", "batches"),
     (objectives, "patch_split", overlapping, "sgd-follows-ode", "batches"),
-    (Population, "velocity", no_stop, "substitution", "head"),
-    (Population, "velocity", frozen_head, "substitution", "head"),
+    (Population, "velocity", no_stop, "acceleration", "head"),
+    (Population, "velocity", frozen_head, "acceleration", "head"),
     (measures, "roles", slow_first, "head-has-the-sign", "head"),
     (hand_set, "DECAY", 0.0, "symmetric-head-baseline", "hand-set-gap"),
 ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 from torch import Tensor, nn
 
 from featscope.streams import Draws, Streams
@@ -20,7 +20,7 @@ class Dynamics(Protocol):
 
     state: nn.Parameter
 
-    def velocity(self, y: Float[Tensor, "number trajectory"], which: Tensor) -> Float[Tensor, "number trajectory"]:
+    def velocity(self, y: Inexact[Tensor, "number trajectory"], which: Tensor) -> Inexact[Tensor, "number trajectory"]:
         """dy/dt, see `featscope.training.rosenbrock.Rate`; trajectory = replica · starts + start."""
 
     def loss(self) -> Float[Tensor, "replica start"]:

@@ -13,7 +13,7 @@ from math import sqrt
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Inexact, Int
 from scipy.stats import chi2
 from torch import Tensor, nn
 
@@ -24,7 +24,7 @@ from featscope.streams import Draws
 
 @dataclass(frozen=True)
 class OrderParameters:
-    """The state of trajectories, one number a trajectory in the last axis.
+    """The state of trajectories, one number a trajectory in the last axis; complex where a solver asks for derivatives.
 
     Attributes:
         b: B_jl.
@@ -32,17 +32,17 @@ class OrderParameters:
         e: E - I, with zeros on its diagonal.
     """
 
-    b: Float[Tensor, "neuron 2 trajectory"]
-    r: Float[Tensor, "neuron neuron trajectory"]
-    e: Float[Tensor, "neuron neuron trajectory"]
+    b: Inexact[Tensor, "neuron 2 trajectory"]
+    r: Inexact[Tensor, "neuron neuron trajectory"]
+    e: Inexact[Tensor, "neuron neuron trajectory"]
 
-    def pack(self) -> Float[Tensor, "state trajectory"]:
+    def pack(self) -> Inexact[Tensor, "state trajectory"]:
         """All independent numbers in one axis: B, the upper triangle of R, the off-diagonal of E."""
         (i, j), (p, q) = _triangle(len(self.b)), _off_diagonal(len(self.b))
         return torch.cat([self.b.flatten(0, 1), self.r[i, j], self.e[p, q]])
 
     @classmethod
-    def unpack(cls, y: Float[Tensor, "state trajectory"], neurons: int) -> "OrderParameters":
+    def unpack(cls, y: Inexact[Tensor, "state trajectory"], neurons: int) -> "OrderParameters":
         """The inverse of `pack`."""
         upper = neurons * (neurons + 1) // 2
         b, r, e = y.split([2 * neurons, upper, neurons * (neurons - 1)])
@@ -75,7 +75,7 @@ class Population:
     stop_gradient: bool = True
     tied: bool = False
 
-    def noise_products(self, r: Float[Tensor, "neuron neuron trajectory"]) -> Tensor:
+    def noise_products(self, r: Inexact[Tensor, "neuron neuron trajectory"]) -> Tensor:
         """M_jk = E <w_j, ξ>³ <w_k, ξ>³ = s⁶ (9 R_jj R_kk R_jk + 6 R_jk³) of one noise patch."""
         diagonal = r.diagonal(dim1=0, dim2=1).mT  # [neuron, trajectory]
         return self.noise * (9 * diagonal[:, None] * diagonal * r + 6 * r**3)
@@ -87,7 +87,9 @@ class Population:
             return -moments.product.sum(0)
         return len(y.b) - (moments.product * (moments.predicted * moments.target).rsqrt()).sum(0)
 
-    def velocity(self, packed: Float[Tensor, "state trajectory"], neurons: int) -> Float[Tensor, "state trajectory"]:
+    def velocity(
+        self, packed: Inexact[Tensor, "state trajectory"], neurons: int
+    ) -> Inexact[Tensor, "state trajectory"]:
         """dy/dt under gradient flow on the weights, and ``rate`` times that on the head."""
         y = OrderParameters.unpack(packed, neurons)
         of = self._moments(y)
@@ -183,7 +185,7 @@ class PopulationNetwork(nn.Module):
         kind = (self.normalization, self.stop_gradient, self.tied)
         return Population(same, own, noise_patches, noise, rate, *kind)
 
-    def velocity(self, y: Float[Tensor, "number trajectory"], which: Int[Tensor, " trajectory"]) -> Tensor:
+    def velocity(self, y: Inexact[Tensor, "number trajectory"], which: Int[Tensor, " trajectory"]) -> Tensor:
         """See `Dynamics`."""
         return self.population(which).velocity(y, self.neurons)
 
@@ -235,12 +237,14 @@ class _Moments(NamedTuple):
     target: Tensor
 
 
-def _times(a: Float[Tensor, "i j trajectory"], b: Float[Tensor, "j k trajectory"]) -> Float[Tensor, "i k trajectory"]:
+def _times(
+    a: Inexact[Tensor, "i j trajectory"], b: Inexact[Tensor, "j k trajectory"]
+) -> Inexact[Tensor, "i k trajectory"]:
     """Products of small matrices, trajectory by trajectory."""
     return (a[:, :, None] * b).sum(1)
 
 
-def _diagonal(values: Float[Tensor, "neuron trajectory"]) -> Float[Tensor, "neuron neuron trajectory"]:
+def _diagonal(values: Inexact[Tensor, "neuron trajectory"]) -> Inexact[Tensor, "neuron neuron trajectory"]:
     return torch.diag_embed(values.mT).permute(1, 2, 0)
 
 
@@ -262,7 +266,7 @@ def _places(m: int) -> Tensor:
     return places
 
 
-def _spread(e: Float[Tensor, "entry trajectory"], m: int) -> Float[Tensor, "neuron neuron trajectory"]:
+def _spread(e: Inexact[Tensor, "entry trajectory"], m: int) -> Inexact[Tensor, "neuron neuron trajectory"]:
     """The off-diagonal entries at their places, zeros on the diagonal."""
     places = torch.full((m, m), len(e), dtype=torch.long)
     places[_off_diagonal(m)] = torch.arange(len(e))

@@ -8,10 +8,10 @@ The Jacobian is exact to rounding: differences along the imaginary axis subtract
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 from torch import Tensor
 
-Rate = Callable[[Float[Tensor, "state trajectory"], Tensor], Float[Tensor, "state trajectory"]]
+Rate = Callable[[Inexact[Tensor, "state trajectory"], Tensor], Inexact[Tensor, "state trajectory"]]
 """(states, indices of the trajectories) -> dy/dt of each, from its own state alone.
 
 It is asked for complex states too, and must be analytic: no absolute values, no comparisons.

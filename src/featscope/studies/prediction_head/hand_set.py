@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 from torch import Tensor, nn
 
 from featscope.streams import Draws
@@ -34,7 +34,7 @@ class HandSetHead(nn.Module):
         self.state = nn.Parameter(START * draws.normal(starts, 4, dtype=torch.float64))
         self.register_buffer("variance", torch.tensor([1.0, 1 / gap], dtype=torch.float64).repeat(draws.replicas, 1))
 
-    def velocity(self, y: Float[Tensor, "4 trajectory"], which: Tensor) -> Float[Tensor, "4 trajectory"]:
+    def velocity(self, y: Inexact[Tensor, "4 trajectory"], which: Tensor) -> Inexact[Tensor, "4 trajectory"]:
         """See `Dynamics`."""
         w = y.unflatten(0, (2, 2))
         signal = self.get_buffer("variance")[which // self.state.shape[1]].mT
@@ -43,7 +43,7 @@ class HandSetHead(nn.Module):
         wanted = w * signal - _times(head, w * total)
         return (_times(head, wanted) - DECAY * w).flatten(0, 1)
 
-    def head(self, w: Tensor, total: Tensor) -> Float[Tensor, "2 2 trajectory"]:
+    def head(self, w: Tensor, total: Tensor) -> Inexact[Tensor, "2 2 trajectory"]:
         """W X Wᵀ."""
         return _times(w * total, w.transpose(0, 1))
 

@@ -242,7 +242,7 @@ def _phases(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
         median(run["others_moved"], given), 0.2, arm="head", why=f"Bound: {CHOICE}."
     )
     yield THE["acceleration"].at_least(
-        median(np.log10(run["acceleration"]), given), 1.0, arm="head", why=f"Bound: tenfold, {CHOICE}."
+        median(xr.apply_ufunc(np.log10, run["acceleration"]), given), 1.0, arm="head", why=f"Bound: tenfold, {CHOICE}."
     )
     ratio = run["head_peak"] / head_peak_bound(np.sqrt(run["slow_norm"]), study.head.rate)
     yield THE["peak-of-the-head"].at_most(
@@ -265,7 +265,7 @@ def _phases(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
     times = sizes["time_strong_learned"].where(np.isfinite(sizes["time_strong_learned"])).median("start")
     wanted = sizes["input_dim"] >= 100
     yield THE["phase1-scaling"].equals(
-        fitted_exponent(sizes["input_dim"].values[wanted], times.transpose("replica", "input_dim").values[:, wanted]),
+        fitted_exponent(sizes["input_dim"].values[wanted].astype(float), times.transpose("replica", "input_dim").values[:, wanted]),
         2.0,
         0.1,
         arm="sizes",

@@ -141,7 +141,7 @@ class PredictionHead(Study):
             ),
             arm(
                 "sizes",
-                replace(flow, duration=1e9, starts=min(50, self.starts)),
+                replace(flow, duration=1e3 * self.duration, starts=min(50, self.starts)),
                 "with the head, over input dimension and weak feature",
                 over=(Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (1.0, 2.0))),
             ),
