@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
 OVERLAPS = (((0, 0), "fast, strong"), ((0, 1), "fast, weak"), ((1, 0), "slow, strong"), ((1, 1), "slow, weak"))
+EARLIEST = 0.1  # time from which on a path is drawn; nothing moves before
 FLOW_ARMS = ("head", "no-head", "tied-head", "no-stop-gradient", "no-normalization", "rare-weak", "both-features")
 
 
@@ -59,7 +60,7 @@ def _one_path(runs: Runs) -> Curves:
     for arm, title in (("head", "With the head"), ("no-head", "The same start without")):
         path = runs[arm].isel(replica=replica, start=start, path=start)
         time = path["time"].values
-        seen = np.isfinite(time) & (time > 0)
+        seen = np.isfinite(time) & (time > EARLIEST)
         order = np.argsort(-np.abs(path["overlap"].isel(feature=0).values[np.flatnonzero(np.isfinite(time))[0]]))
 
         def curve(label: str, values: np.ndarray, t: np.ndarray = time[seen], seen: np.ndarray = seen) -> Curve:
@@ -113,8 +114,12 @@ def _over_sizes(runs: Runs) -> Curves:
     dims = run["input_dim"].values
 
     def curve(label: str, values: xr.DataArray) -> Curve:
-        mean, low, high = over_replicas(values.transpose("replica", "input_dim"))
-        return Curve(label, dims, mean, low, high)
+        return Curve(label, dims, *over_replicas(values.transpose("replica", "input_dim")))
+
+    def log_curve(label: str, values: xr.DataArray) -> Curve:
+        logs = xr.apply_ufunc(np.log10, values.transpose("replica", "input_dim"))
+        mean, low, high = over_replicas(logs)
+        return Curve(label, dims, 10**mean, 10**low, 10**high)
 
     rescue = share(run["diverse"], run["predicted_collapse"])
     weak = run["weak"].values
@@ -139,7 +144,7 @@ def _over_sizes(runs: Runs) -> Curves:
                 "When",
                 "input dimension d",
                 "time (1/η)",
-                [curve(name, t) for name, t in times.items()],
+                [log_curve(name, t) for name, t in times.items()],
                 log_x=True,
                 log_y=True,
             ),

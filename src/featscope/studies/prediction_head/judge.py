@@ -185,15 +185,18 @@ def _with(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
             share(run["diverse"], run["predicted_collapse"]), 0.5, arm=arm, why=f"Remark 3.2. Bound: {CHOICE}."
         )
     sizes = share(runs["sizes"]["diverse"], runs["sizes"]["predicted_collapse"])
+    trends = []
     for weak in sizes["weak"].values:
-        of = sizes.sel(weak=weak, drop=True)
-        trend = ", ".join(f"{float(of.sel(input_dim=d).mean()):.2f} at {d:g}" for d in of["input_dim"].values)
-        yield THE["rescue-grows-with-dimension"].at_least(
-            of.isel(input_dim=-1) - of.sel(input_dim=100, drop=True),
-            0.0,
-            arm="sizes",
-            why=f"α_2 = {weak:g}. The share is {trend}.",
-        )
+        means = sizes.sel(weak=weak).mean("replica")
+        each = zip(means.values, means["input_dim"].values, strict=True)
+        trends.append(f"{', '.join(f'{m:.2f} at {d:g}' for m, d in each)} with α_2 = {weak:g}")
+    both = sizes.mean("weak")
+    yield THE["rescue-grows-with-dimension"].at_least(
+        both.isel(input_dim=-1) - both.sel(input_dim=100, drop=True),
+        0.0,
+        arm="sizes",
+        why=f"Mean over α_2. The share is {'; '.join(trends)}.",
+    )
     head, alone = runs["head"], runs["no-head"]
     yield THE["diverse-neurons-decorrelate"].at_most(
         share(head["correlation"], rescued(head)),
@@ -265,7 +268,9 @@ def _phases(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
     times = sizes["time_strong_learned"].where(np.isfinite(sizes["time_strong_learned"])).median("start")
     wanted = sizes["input_dim"] >= 100
     yield THE["phase1-scaling"].equals(
-        fitted_exponent(sizes["input_dim"].values[wanted].astype(float), times.transpose("replica", "input_dim").values[:, wanted]),
+        fitted_exponent(
+            sizes["input_dim"].values[wanted].astype(float), times.transpose("replica", "input_dim").values[:, wanted]
+        ),
         2.0,
         0.1,
         arm="sizes",
