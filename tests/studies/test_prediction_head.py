@@ -12,6 +12,7 @@ from small_prediction_head import STUDY, arms, healthy, trained, verdict
 
 from featscope.cli import main
 from featscope.losses import NonContrastive
+from featscope.models import CubicPatches
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.prediction_head import PredictionHead, figures, judge, measures
@@ -131,8 +132,10 @@ def test_a_flow_that_goes_on_is_the_one_that_was_never_stopped():
 def test_wrong_options_are_named(capsys):
     with pytest.raises(ConfigError, match="starts = 0 is out of range: allowed is >= 1"):
         PredictionHead(starts=0)
-    with pytest.raises(ConfigError, match="normalization 'batch' or 'none'"):
-        PredictionHead(objective=PredictOtherView(loss=NonContrastive("l2")))
+    with pytest.raises(ConfigError, match="a loss with normalization 'batch' and stop_gradient"):
+        PredictionHead(objective=PredictOtherView(loss=NonContrastive("l2"))).arms()
+    with pytest.raises(ConfigError, match="allowed is a learner of width 2"):
+        PredictionHead(learner=CubicPatches(width=3)).arms()
     with pytest.raises(SystemExit, match="2"):
         main(["run", "prediction-head", "--head.rate", "-1"])
     assert "IdentityInit.rate = -1.0 is out of range: allowed is > 0" in " ".join(capsys.readouterr().err.split())

@@ -105,7 +105,11 @@ def outcomes(experiment: Experiment) -> Mapping[str, Measurement]:
         "head_decay": (_head_decay(learner, fast), "-d(dE_21/dt)/dE_21 at the end"),
     } | _substitution(of, kept)
     of_start |= {f"time_{event}": (kept[event], "time of the event; inf if it has not happened") for event in EVENTS}
-    found = {}
+    given = of_start["predicted_collapse"][0].view(shape)
+    rescue = (of_start["diverse"][0].view(shape) & given).sum(1) / given.sum(1)
+    found = {
+        "rescued": Measurement(rescue, (), "1", "of starts that would collapse without head, share that is diverse")
+    }
     for name, (values, about) in of_start.items():
         values = values.double().mean(0) if values.ndim == 2 else values.double()
         found[name] = Measurement(values.view(shape), ("start",), "1/η" if name.startswith("time") else "1", about)

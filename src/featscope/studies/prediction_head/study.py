@@ -78,11 +78,12 @@ class PredictionHead(Study):
         require(self, "duration", self.duration > 0, "> 0")
         require(self, "steps", self.steps >= 1, ">= 1")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
-        both = self.objective.loss.normalization != "l2"
-        require(self, "objective", both or self.method == "batches", "a loss with normalization 'batch' or 'none'")
 
     def arms(self) -> Sequence[Arm["PredictionHead"]]:
         """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
+        require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
+        own = self.objective.loss.normalization == "batch" and self.objective.loss.stop_gradient
+        require(self, "objective", own, "a loss with normalization 'batch' and stop_gradient", "Arms leave them out.")
         flow = replace(self, steps=min(self.steps, 4000), probe_every=4)
         loss = self.objective.loss
         equal = replace(self.data, strong=3.0, weak=3.0)
