@@ -1,6 +1,7 @@
 """From measurements to verdicts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,19 +121,38 @@ def _without(study: "PredictionHead", runs: Runs) -> Iterator[Claim]:
         yield THE["no-head-selection-rule"].at_least(
             runs[arm]["rule_followed"].mean("start"), MOST, arm=arm, why=f"Bound: {CHOICE}.", expected=expected
         )
-    predicted = strong_probability(study.moments) ** 2
+    ratios = runs["ratios"]
+    by_law = [
+        strong_probability(replace(study, data=replace(study.data, weak=float(weak))).moments) ** 2
+        for weak in ratios["weak"].values
+    ]
+    apart = ratios["predicted_collapse"].mean("start").transpose("replica", "weak") - np.array(by_law)
     yield THE["collapse-probability"].equals(
-        alone["predicted_collapse"].mean("start") - predicted,
+        apart.mean("weak"),
         0.0,
         0.1,
-        arm="no-head",
-        why=f"Tolerance: {study.starts} starts a replica; predicted {predicted:.3f}.",
+        arm="ratios",
+        why=f"Tolerance: {ratios.sizes['start']} starts a replica. Predicted by α_1/α_2: "
+        + ", ".join(f"{study.data.strong / w:.3g}: {p:.2f}" for w, p in zip(ratios["weak"].values, by_law, strict=True))
+        + ".",
     )
     yield THE["collapse-without-head"].at_least(
         share(alone["collapsed"], alone["predicted_collapse"]),
         0.9,
         arm="no-head",
         why=f"Bound: {CHOICE}; some have not settled. Of all starts {float(alone['collapsed'].mean()):.2f}.",
+    )
+    settled = share(ratios["collapsed"], ratios["predicted_collapse"]).transpose("replica", "weak")
+    every = ratios["collapsed"].mean("start")
+    by_ratio = ", ".join(
+        f"{study.data.strong / weak:.3g}: {float(share_of.mean()):.2f}"
+        for weak, share_of in zip(settled["weak"].values, every.transpose("weak", "replica"), strict=True)
+    )
+    yield THE["collapse-without-head"].at_least(
+        settled.min("weak"),
+        0.9,
+        arm="ratios",
+        why=f"Bound: {CHOICE}; the least over α_2. Of all starts both do, by α_1/α_2: {by_ratio}.",
     )
     yield THE["collapse-without-head"].at_least(
         control["collapsed"].mean("start"),

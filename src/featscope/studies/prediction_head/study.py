@@ -141,6 +141,12 @@ class PredictionHead(Study):
                 control=True,
             ),
             arm(
+                "ratios",
+                replace(flow, trained_head=False, starts=min(50, self.starts)),
+                "no head, over the weak feature",
+                over=(Axis("data.weak", (0.4, 1.0, 2.0, 3.0)),),
+            ),
+            arm(
                 "sizes",
                 replace(flow, duration=1e3 * self.duration, starts=min(50, self.starts)),
                 "with the head, over input dimension and weak feature",
