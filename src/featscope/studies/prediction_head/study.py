@@ -82,8 +82,8 @@ class PredictionHead(Study):
     def arms(self) -> Sequence[Arm["PredictionHead"]]:
         """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
         require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
-        own = self.objective.loss.normalization == "batch" and self.objective.loss.stop_gradient
-        require(self, "objective", own, "a loss with normalization 'batch' and stop_gradient", "Arms leave them out.")
+        own = self.objective.loss == NonContrastive()
+        require(self, "objective", own, "the loss NonContrastive() as it is", "Flow and theory are of that one.")
         flow = replace(self, steps=min(self.steps, 4000), probe_every=4)
         loss = self.objective.loss
         equal = replace(self.data, strong=3.0, weak=3.0)
