@@ -88,7 +88,8 @@ class Trajectories:
         active = (self.time < end).nonzero()[:, 0]
         if not len(active):
             return False
-        now, left = self.y[:, active], end[active] - self.time[active]
+        now, before = self.y[:, active], self.time[active]
+        left = end[active] - before
         wanted = self.step[active]
         h = torch.minimum(wanted, left)
         blocks = zip(now.split(_BLOCK, 1), h.split(_BLOCK), active.split(_BLOCK), strict=True)
@@ -101,8 +102,8 @@ class Trajectories:
         self.step[active] = torch.where(accepted & (h < wanted), torch.maximum(proposed, wanted), proposed)
         done = active[accepted]
         self.y[:, done] = after[:, accepted]
-        self.time[done] = torch.where(h == left, end[active], self.time[active] + h)[accepted]
-        lost = active[~accepted & (h < _LEAST * end[active])]
+        self.time[done] = torch.where(h == left, end[active], before + h)[accepted]
+        lost = active[~accepted & (h < _LEAST * end[active]) | (h < left) & (before + h == before)]
         if len(lost):
             raise StepSizeError(int(lost[0]))
         return True
