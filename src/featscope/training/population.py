@@ -102,18 +102,18 @@ class Population:
             by_target = -of.product * by_product / (2 * of.target)
         # What each part of F and G does to Σ_j corr_j: first signals, then the noise products M.
         to_signal = by_product[:, None] * self.same * of.cubes + 2 * by_predicted[:, None] * self.own * of.signal
-        to_cubes = _times(of.head.transpose(0, 1), to_signal)
+        to_cubes = products(of.head.transpose(0, 1), to_signal)
         noise = by_predicted * self.noise_patches
-        to_products = _times(of.head.transpose(0, 1), noise[:, None] * of.head)
+        to_products = products(of.head.transpose(0, 1), noise[:, None] * of.head)
         if not self.stop_gradient:
             target = 2 * by_target[:, None] * self.own * of.cubes
             to_cubes = to_cubes + by_product[:, None] * self.same * of.signal + target
             to_products = to_products + _diagonal(by_target * self.noise_patches)
         db = 3 * y.b**2 * to_cubes
-        de = _times(to_signal, of.cubes.transpose(0, 1)) + 2 * noise[:, None] * _times(of.head, of.noise)
+        de = products(to_signal, of.cubes.transpose(0, 1)) + 2 * noise[:, None] * products(of.head, of.noise)
         if self.tied:
             de = (de + de.transpose(0, 1)) / 2
-        dr = _times(self._pull(y.r, to_products), y.r)
+        dr = products(self._pull(y.r, to_products), y.r)
         moved = OrderParameters(db, dr + dr.transpose(0, 1), self.rate * de).pack()
         if self.normalization == "none":  # weights grow beyond bounds in finite time: let time pass slower for them
             moved = moved / (1 + (y.b**2).sum((0, 1))) ** 3
@@ -129,9 +129,9 @@ class Population:
     def _moments(self, y: OrderParameters) -> "_Moments":
         cubes, noise = y.b**3, self.noise_products(y.r)
         head = y.e + _diagonal(torch.ones_like(y.b[:, 0]))
-        signal = _times(head, cubes)
+        signal = products(head, cubes)
         product = (self.same * cubes * signal).sum(1)
-        predicted = (self.own * signal**2).sum(1) + self.noise_patches * (head * _times(head, noise)).sum(1)
+        predicted = (self.own * signal**2).sum(1) + self.noise_patches * (head * products(head, noise)).sum(1)
         target = (self.own * cubes**2).sum(1) + self.noise_patches * noise.diagonal(dim1=0, dim2=1).mT
         return _Moments(cubes, signal, head, noise, product, predicted, target)
 
@@ -237,7 +237,7 @@ class _Moments(NamedTuple):
     target: Tensor
 
 
-def _times(
+def products(
     a: Inexact[Tensor, "i j trajectory"], b: Inexact[Tensor, "j k trajectory"]
 ) -> Inexact[Tensor, "i k trajectory"]:
     """Products of small matrices, trajectory by trajectory."""

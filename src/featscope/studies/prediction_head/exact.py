@@ -1,7 +1,6 @@
 """The differential equation against gradients of the loss on a large batch."""
 
 from collections.abc import Mapping
-from typing import cast
 
 import torch
 
@@ -9,8 +8,7 @@ from featscope.data import PatchFeatures
 from featscope.models import CubicPatchesNetwork, IdentityHead, OnlineNetwork
 from featscope.theory.prediction_head import patch_moments
 from featscope.training import Experiment, Measurement, PredictOtherView
-from featscope.training.flow import Flow
-from featscope.training.population import OrderParameters, Population, PopulationNetwork
+from featscope.training.population import OrderParameters, Population
 
 DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.5)
 SAMPLES, BATCHES = 16384, 12
@@ -23,18 +21,13 @@ def gradient(experiment: Experiment) -> Mapping[str, Measurement]:
     Measured is the component of the one along the other, relative; 1 if they agree. Everything is of the same order
     there: signal and noise, own and borrowed.
     """
-    flow = cast(Flow, experiment)
-    streams = flow.streams
+    streams = experiment.streams
     source = DATA.build(streams.at("exact dictionary"))
     draws = streams.at("exact weights")
     weight = 0.5 * draws.normal(NEURONS, DATA.input_dim)
     head = IdentityHead(0.5 * draws.normal(NEURONS, NEURONS), torch.ones(len(weight), 1, 1))
     network = OnlineNetwork(CubicPatchesNetwork(weight), head).to(streams.device)
-    kind = cast(PopulationNetwork, flow.learner)
-    loss = PredictOtherView().loss
-    objective = PredictOtherView(loss, SAMPLES, noise="dense")
-    if kind.normalization != loss.normalization or not kind.stop_gradient:
-        raise ValueError("the comparison is made for the paper's own loss")
+    objective = PredictOtherView(samples=SAMPLES, noise="dense")
 
     pulls = {name: torch.zeros_like(p) for name, p in network.named_parameters()}
     with torch.enable_grad():

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from featscope.streams import Draws
 from featscope.training import Experiment, Measurement
 from featscope.training.flow import Flow
+from featscope.training.population import products
 
 NOISE, DECAY, START = 0.5, 0.02, 0.5
 
@@ -40,25 +41,21 @@ class HandSetHead(nn.Module):
         signal = self.get_buffer("variance")[which // self.state.shape[1]].mT
         total = signal + NOISE**2
         head = self.head(w, total)
-        wanted = w * signal - _times(head, w * total)
-        return (_times(head, wanted) - DECAY * w).flatten(0, 1)
+        wanted = w * signal - products(head, w * total)
+        return (products(head, wanted) - DECAY * w).flatten(0, 1)
 
     def head(self, w: Tensor, total: Tensor) -> Inexact[Tensor, "2 2 trajectory"]:
         """W X Wᵀ."""
-        return _times(w * total, w.transpose(0, 1))
+        return products(w * total, w.transpose(0, 1))
 
     def loss(self) -> Float[Tensor, "replica start"]:
         """½ E ||W_p W x_1 - W x_2||², without decay."""
         w = self.state.detach().flatten(0, 1).mT.unflatten(0, (2, 2))
         signal = self.get_buffer("variance").repeat_interleave(self.state.shape[1], 0).mT
         total = signal + NOISE**2
-        predicted = _times(self.head(w, total), w)
+        predicted = products(self.head(w, total), w)
         squares = predicted**2 * total + w**2 * total - 2 * predicted * w * signal
         return squares.sum((0, 1)).view(self.state.shape[:2]) / 2
-
-
-def _times(a: Tensor, b: Tensor) -> Tensor:
-    return (a[:, :, None] * b).sum(1)
 
 
 def rank(experiment: Experiment) -> Mapping[str, Measurement]:
