@@ -1,1 +1,14 @@
+"""Token selection in the prompts of Hugging Face models, and what can be seen of it. Needs the extra 'language'."""
 
+from featscope.options import MissingExtraError
+
+try:
+    import transformers as _transformers  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("featscope.language", "language") from error
+
+from featscope.language.eviction import H2O, GemFilterOneRun, SnapKV
+from featscope.language.gemfilter import GemFilter
+from featscope.language.method import FullCache, Method
+
+__all__ = ["H2O", "FullCache", "GemFilter", "GemFilterOneRun", "Method", "SnapKV"]

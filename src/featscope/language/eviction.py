@@ -1,0 +1,265 @@
+"""Methods that read the whole prompt in every layer, then drop most of the cache: SnapKV, H2O, GemFilter-One-Run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformers import Cache, DynamicLayer, PreTrainedModel
+
+from featscope.language.attention import Attention, attention_weights, watched
+from featscope.language.method import require_decoder, require_fitting, with_kept
+from featscope.language.prompt import Prompt, read_prompt
+from featscope.language.selection import Pool, scores, select, summed_queries
+from featscope.options import require
+
+_ROWS_AT_ONCE = 256
+
+
+class _PartialLayer(DynamicLayer):
+    """A layer's cache that has dropped a part of what it has seen; the rest keeps its positions."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.seen = 0
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        self.seen += key_states.shape[-2]
+        return super().update(key_states, value_states, *args, **kwargs)
+
+    def get_seq_length(self) -> int:
+        """Tokens seen: the position of the next one."""
+        return self.seen
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """What is held stands, for the mask, for the last tokens seen. Padding comes first in both."""
+        held = self.keys.shape[-2] if self.is_initialized and self.keys.numel() else 0
+        return held + query_length, self.seen - held
+
+    def keep(self, places: Int[Tensor, "batch kv_head kept"]) -> None:
+        """Drop all but ``places``."""
+        index = places[..., None]
+        self.keys = self.keys.gather(2, index.expand(*places.shape, self.keys.shape[-1]))
+        self.values = self.values.gather(2, index.expand(*places.shape, self.values.shape[-1]))
+
+
+@dataclass
+class Eviction:
+    """Base of methods that drop keys and values of the prompt once it is read; those of new tokens stay.
+
+    A prompt of at most ``keep`` tokens is kept whole.
+
+    Attributes:
+        model: a decoder with rotary embedding.
+        keep: k, the entries that each layer and each key head keeps of the prompt.
+    """
+
+    model: PreTrainedModel
+    keep: int
+
+    def __post_init__(self) -> None:
+        require_decoder(self.model)
+        require(self, "keep", self.keep >= 1, ">= 1")
+
+    def choose(
+        self,
+        attention: Attention,
+        real: Bool[Tensor, "batch token"],
+        before: Int[Tensor, "batch kv_head kept"] | None,
+    ) -> Int[Tensor, "batch kv_head kept"] | None:
+        """The places that ``attention``'s layer keeps, ascending; -1 as in `select`.
+
+        Args:
+            attention: of the layer that has just read the prompt.
+            real: which tokens are no padding.
+            before: the choice of the layer below, if there is one. Without a choice (None), the layer keeps what the
+                next one chooses.
+        """
+        raise NotImplementedError
+
+    def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+        """What ``model.generate`` returns. Its ``kept`` are the places kept ``[layer, batch, kv_head, kept]``.
+
+        Args:
+            input_ids: prompts ``[batch, token]``, padded on the left.
+            attention_mask: 0 at padding; found by the padding token if None, as in the model's ``generate``.
+            options: those of the model's ``generate``.
+
+        Raises:
+            ConfigError: the prompt is longer than the model's context, or hidden from layers by sliding windows.
+        """
+        prompt = read_prompt(self.model, input_ids, attention_mask)
+        layers = self.model.config.num_hidden_layers
+        require_fitting(self.model, prompt, range(layers))
+        cache = Cache(layers=[_PartialLayer() for _ in range(layers)])
+        dropping = _Dropping(self, cache, prompt)
+        with watched(self.model, dropping):
+            output = self.model.generate(prompt.ids, attention_mask=prompt.mask, past_key_values=cache, **options)
+        copies = dropping.kept[0].shape[0] // len(prompt.ids)  # of each prompt, one a beam
+        return with_kept(output, torch.stack([dropping.kept[layer][::copies] for layer in range(layers)]))
+
+
+class _Dropping:
+    """Drops entries of each layer once it has read the prompt."""
+
+    def __init__(self, method: Eviction, cache: Cache, prompt: Prompt) -> None:
+        self.method, self.cache, self.prompt = method, cache, prompt
+        self.kept: dict[int, Int[Tensor, "batch kv_head kept"]] = {}
+        self.last: Int[Tensor, "batch kv_head kept"] | None = None
+        self.waiting: list[int] = []
+
+    def before(self, attention: Attention) -> None:
+        pass
+
+    def after(self, attention: Attention) -> None:
+        length = self.prompt.ids.shape[-1]
+        if attention.layer in self.kept or attention.key.shape[2] != length:
+            return
+        batch, heads = attention.key.shape[:2]
+        real = self.prompt.real.repeat_interleave(batch // len(self.prompt.real), 0)
+        if length <= self.method.keep:
+            everything = torch.arange(length, device=real.device).masked_fill(~real, -1)
+            self.last = everything[:, None].expand(-1, heads, -1)
+        else:
+            self.last = self.method.choose(attention, real, self.last)
+        self.waiting.append(attention.layer)
+        if self.last is None:
+            return
+        # Where a prompt is shorter than what others keep, padding stays before it, and the mask hides it.
+        count = self.last.shape[-1]
+        places = torch.where(self.last < 0, length - count + torch.arange(count, device=real.device), self.last)
+        for layer in self.waiting:
+            held: Any = self.cache.layers[layer]
+            held.keep(places)
+            self.kept[layer] = self.last
+        self.waiting = []
+
+
+@dataclass
+class SnapKV(Eviction):
+    """Keeps what the last queries of the prompt attend to (Li et al. 2024, arXiv 2404.14469).
+
+    A layer's key head keeps the last ``window`` entries and the older ones of the largest attention weights, summed
+    over these queries and the heads of the group, and averaged over neighbours. The original repeats keys for every
+    query head and keeps a set for each; one set a key head needs a cache smaller by the size of the group.
+
+    Attributes:
+        window: last tokens, whose queries choose and which are kept.
+        pool: how weights of neighbours are pooled.
+        kernel: neighbours that are pooled, an odd number.
+    """
+
+    window: int = 32
+    pool: Pool = "avg"
+    kernel: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "window", self.window >= 1, ">= 1")
+        cure = "The window is part of what is kept: keep more, or choose a smaller window."
+        require(self, "keep", self.keep > self.window, f"> window = {self.window}", cure)
+        require(self, "pool", self.pool in ("avg", "max", "none"), "avg, max or none")
+        require(self, "kernel", self.kernel >= 1 and self.kernel % 2 == 1, "an odd number >= 1")
+
+    def choose(
+        self,
+        attention: Attention,
+        real: Bool[Tensor, "batch token"],
+        before: Int[Tensor, "batch kv_head kept"] | None,
+    ) -> Int[Tensor, "batch kv_head kept"]:
+        """The window, and what it attends to."""
+        received = attention_weights(attention, real, slice(-self.window, None)).sum((2, 3))
+        return _best_and_recent(received, real, self.keep, self.window, self.pool, self.kernel)
+
+
+@dataclass
+class H2O(Eviction):
+    """Keeps what all queries of the prompt attend to: heavy hitters (Zhang et al. 2023, arXiv 2306.14048).
+
+    A layer's key head keeps the last ``recent`` entries and the older ones of the largest attention weights, summed
+    over all queries. Entries are dropped once, after the prompt, as in the paper's comparison; the original goes on
+    while it generates. Weights are formed again for the sum: time grows as the square of the prompt's length.
+
+    Attributes:
+        recent: last tokens, kept in any case.
+    """
+
+    recent: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "recent", self.recent >= 1, ">= 1")
+        cure = "Recent entries are part of what is kept: keep more, or fewer of them."
+        require(self, "keep", self.keep > self.recent, f"> recent = {self.recent}", cure)
+
+    def choose(
+        self,
+        attention: Attention,
+        real: Bool[Tensor, "batch token"],
+        before: Int[Tensor, "batch kv_head kept"] | None,
+    ) -> Int[Tensor, "batch kv_head kept"]:
+        """Recent entries, and those that got the most attention."""
+        rows = attention.query.shape[2]
+        blocks = [slice(start, min(start + _ROWS_AT_ONCE, rows)) for start in range(0, rows, _ROWS_AT_ONCE)]
+        received = sum(attention_weights(attention, real, block).sum((2, 3)) for block in blocks)
+        return _best_and_recent(cast(Tensor, received), real, self.keep, self.recent, "none", 1)
+
+
+def _best_and_recent(
+    received: Float[Tensor, "batch kv_head token"],
+    real: Bool[Tensor, "batch token"],
+    keep: int,
+    recent: int,
+    pool: Pool,
+    kernel: int,
+) -> Int[Tensor, "batch kv_head kept"]:
+    """The last ``recent`` places, and before them the ``keep`` - ``recent`` that received most."""
+    batch, heads, length = received.shape
+    old = real[:, : length - recent].repeat_interleave(heads, 0)
+    best = select(received[..., : length - recent].flatten(0, 1), old, keep - recent, pool, kernel)
+    last = torch.arange(length - recent, length, device=real.device)
+    newest = last.masked_fill(~real[:, length - recent :], -1)[:, None].expand(-1, heads, -1)
+    return torch.cat([best.unflatten(0, (batch, heads)), newest], -1)
+
+
+@dataclass
+class GemFilterOneRun(Eviction):
+    """GemFilter's choice without its second pass (the ablation of Section G.4.5).
+
+    All layers read the whole prompt, then each keeps the entries that ``layer`` chose, at their own positions. It
+    costs as much as full attention; the first new token comes from the untouched cache.
+
+    Attributes:
+        layer: r, the layer that chooses, from 0.
+        pool: how scores of neighbours are pooled.
+        kernel: neighbours that are pooled, an odd number.
+        force_keep: places kept in any case, from the prompt's first token, or its last if negative.
+    """
+
+    layer: int = field(kw_only=True)
+    pool: Pool = "avg"
+    kernel: int = 5
+    force_keep: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        layers = self.model.config.num_hidden_layers
+        require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", "Layers count from 0.")
+        require(self, "pool", self.pool in ("avg", "max", "none"), "avg, max or none")
+        require(self, "kernel", self.kernel >= 1 and self.kernel % 2 == 1, "an odd number >= 1")
+
+    def choose(
+        self,
+        attention: Attention,
+        real: Bool[Tensor, "batch token"],
+        before: Int[Tensor, "batch kv_head kept"] | None,
+    ) -> Int[Tensor, "batch kv_head kept"] | None:
+        """What ``layer`` chose."""
+        if attention.layer != self.layer:
+            return before
+        heads = attention.key.shape[1]
+        row = summed_queries(attention.query[:, :, -1:], heads)[:, :, 0]
+        chosen = select(scores(row, attention.key), real, self.keep, self.pool, self.kernel, self.force_keep)
+        return chosen[:, None].expand(-1, heads, -1)

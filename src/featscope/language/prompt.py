@@ -1,0 +1,79 @@
+"""A batch of prompts, and what can be wrong with it."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from featscope.options import ConfigError
+
+
+class Prompt(NamedTuple):
+    """Prompts of one batch, padded on the left.
+
+    Attributes:
+        ids: tokens.
+        real: which of them are no padding.
+    """
+
+    ids: Int[Tensor, "batch token"]
+    real: Bool[Tensor, "batch token"]
+
+    @property
+    def positions(self) -> Int[Tensor, "batch token"]:
+        """Of each token in its own prompt; 0 at padding."""
+        return (self.real.long().cumsum(-1) - 1).clamp(min=0)
+
+    @property
+    def mask(self) -> Int[Tensor, "batch token"]:
+        """What models call the attention mask."""
+        return self.real.long()
+
+    def take(self, kept: Int[Tensor, "batch kept"], padding: int) -> "Prompt":
+        """The tokens at ``kept``; ``padding`` where it is -1."""
+        ids = self.ids.gather(1, kept.clamp(min=0)).masked_fill(kept < 0, padding)
+        return Prompt(ids, kept >= 0)
+
+
+def read_prompt(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
+    """Check a batch of prompts.
+
+    Where no mask is given, tokens that equal the model's padding token are padding, as in the model's ``generate``.
+
+    Raises:
+        ConfigError: the batch is not made of prompts that the model can read.
+    """
+    if input_ids.ndim != 2 or input_ids.is_floating_point() or input_ids.numel() == 0:
+        raise ConfigError(
+            f"input_ids has shape {tuple(input_ids.shape)} and type {input_ids.dtype}: allowed is a batch of token "
+            "numbers [batch, token] with at least one token"
+        )
+    if attention_mask is None:
+        attention_mask = _guessed_mask(model, input_ids)
+    if attention_mask.shape != input_ids.shape:
+        raise ConfigError(
+            f"attention_mask has shape {tuple(attention_mask.shape)}: allowed is that of input_ids, "
+            f"{tuple(input_ids.shape)}"
+        )
+    real = attention_mask.to(input_ids.device, torch.bool)
+    if not bool(real[:, -1].all()) or bool((real[:, :-1] & ~real[:, 1:]).any()):
+        raise ConfigError(
+            "attention_mask hides tokens behind or between others: allowed is padding on the left. "
+            "Set tokenizer.padding_side = 'left'."
+        )
+    return Prompt(input_ids, real)
+
+
+def _guessed_mask(model: PreTrainedModel, input_ids: Tensor) -> Tensor:
+    padding, end = padding_token(model), model.generation_config.eos_token_id
+    if padding is None or padding in (end if isinstance(end, list) else [end]):
+        return torch.ones_like(input_ids)
+    return (input_ids != padding).long()
+
+
+def padding_token(model: PreTrainedModel) -> int | None:
+    """The token that ``model`` pads with, if it has one."""
+    own = model.generation_config.pad_token_id
+    return model.config.pad_token_id if own is None else own
