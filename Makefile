@@ -1,7 +1,7 @@
 # Two commands for a newcomer: `make demo` and `make test`. Each sets up .venv first if needed.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := images,cluster
+EXTRAS := images,language,cluster
 
 .PHONY: demo test lint bench docs clean
 

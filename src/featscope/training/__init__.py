@@ -1,6 +1,7 @@
 """The step loop: objectives, optimizers, rules between steps, and the record of what was measured."""
 
 from featscope.training.ema import EMA, MovingAverage
+from featscope.training.evaluation import Evaluation
 from featscope.training.experiment import DivergedError, Experiment
 from featscope.training.loop import probe_steps, train
 from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, Supervised
@@ -16,6 +17,7 @@ __all__ = [
     "Contrastive",
     "ContrastivePairs",
     "DivergedError",
+    "Evaluation",
     "Experiment",
     "FirstTime",
     "MagnitudePruning",

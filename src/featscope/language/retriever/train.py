@@ -70,7 +70,7 @@ class Recipe:
     layers: int = 4
     heads: int = 4
     context: int = 8192
-    stages: tuple[Stage, ...] = (Stage(64, 1200), Stage(128, 1200), Stage(256, 1500), Stage(512, 1500))
+    stages: tuple[Stage, ...] = (Stage(96, 1500), Stage(192, 1500), Stage(384, 1500), Stage(640, 1500))
     tokens: int = 8192
     lr: float = 2e-3
     language: float = 0.1
@@ -179,7 +179,7 @@ class Prompts:
 
     def batch(self, rng: np.random.Generator, count: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
         """``count`` sequences ``[count, length]`` with as many needles and questions as fit, up to 8 and 6."""
-        most = max(2, min(6, length // 40))
+        most = max(2, min(6, length // 28))
         made = []
         for _ in range(count):
             questions = int(rng.integers(1, most + 1))

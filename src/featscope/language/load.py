@@ -1,0 +1,47 @@
+"""Loading a model and its tokenizer, by one word."""
+
+from functools import lru_cache
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from featscope.options import ConfigError
+
+RETRIEVER = "retriever"
+"""The name of the small model that ships with FeatScope."""
+
+
+@lru_cache(maxsize=1)
+def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A causal language model, ready to generate, and its tokenizer. The last one loaded is kept in memory.
+
+    Args:
+        name: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        device: where to.
+
+    Raises:
+        ConfigError: there is no such model, or it is no causal language model.
+    """
+    if name == RETRIEVER:
+        with as_file(files("featscope.language") / "retriever" / "weights") as folder:
+            return _load(str(folder), device)
+    if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise ConfigError(f"model = {name!r} is no folder: allowed is {RETRIEVER!r}, a folder, or a model of the Hub")
+    try:
+        return _load(name, device)
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigError(
+            f"model = {name!r} cannot be loaded ({reason}): allowed is {RETRIEVER!r}, a folder with a causal language "
+            "model and its tokenizer, or the name of one on the Hub"
+        ) from None
+
+
+def _load(name: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    tokenizer: Any = AutoTokenizer.from_pretrained(name, padding_side="left")
+    dtype = torch.float32 if device == "cpu" else "auto"
+    model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval()
+    return model, tokenizer
