@@ -83,7 +83,7 @@ def _watching(own: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
     def attention(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+        eager: Any = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
         function = AttentionInterface().get_interface(own, eager)
         its: Any = module
         seen = Attention(its.layer_idx, query, key, attention_mask, options.get("scaling") or query.shape[-1] ** -0.5)

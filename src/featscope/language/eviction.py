@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import Cache, DynamicLayer, PreTrainedModel
+from transformers import Cache, DynamicLayer
 
 from featscope.language.attention import Attention, attention_weights, watched
 from featscope.language.method import require_decoder, require_fitting, with_kept
@@ -35,11 +35,13 @@ class _PartialLayer(DynamicLayer):
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """What is held stands, for the mask, for the last tokens seen. Padding comes first in both."""
-        held = self.keys.shape[-2] if self.is_initialized and self.keys.numel() else 0
+        held = 0 if self.keys is None or not self.keys.numel() else self.keys.shape[-2]
         return held + query_length, self.seen - held
 
     def keep(self, places: Int[Tensor, "batch kv_head kept"]) -> None:
         """Drop all but ``places``."""
+        if self.keys is None or self.values is None:
+            raise ValueError("the layer has read no prompt")
         index = places[..., None]
         self.keys = self.keys.gather(2, index.expand(*places.shape, self.keys.shape[-1]))
         self.values = self.values.gather(2, index.expand(*places.shape, self.values.shape[-1]))
@@ -56,7 +58,7 @@ class Eviction:
         keep: k, the entries that each layer and each key head keeps of the prompt.
     """
 
-    model: PreTrainedModel
+    model: Any
     keep: int
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """GemFilter: an early layer chooses the tokens, the whole model reads only those."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,8 @@ class GemFilter:
     tokens as the prompt.
 
     Attributes:
-        model: a decoder with rotary embedding, or another method (`SnapKV`, say), which then does the second pass.
+        model: a decoder with rotary embedding; or another method (`SnapKV`, say), whose model this then is, and which
+            does the second pass.
         layer: r, the layer that chooses, from 0 as in the model's configuration; `choose_layer` finds one.
         keep: k, the tokens kept.
         pool: how scores of neighbours are pooled. The paper's text says maximum, its code averages.
@@ -47,7 +49,7 @@ class GemFilter:
             for the same result.
     """
 
-    model: PreTrainedModel | Method
+    model: Any
     layer: int
     keep: int
     pool: Pool = "avg"
@@ -105,12 +107,7 @@ class GemFilter:
         """The choosing row's summed queries, and the keys, at the filter layer: the model's own pass up to there."""
         reached = _Until(self.layer)
         with watched(self.model, reached):
-            try:
-                self.model.base_model(
-                    prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False
-                )
-            except _ReachedError:
-                pass
+            _run(self.model, prompt)
         queries = summed_queries(
             reached.query[:, :, -1:] if self.row == "last" else reached.query, reached.key.shape[1]
         )
@@ -195,6 +192,12 @@ class _Until:
         pass
 
 
+def _run(model: PreTrainedModel, prompt: Prompt) -> None:
+    """The model on the prompt, without its head, until something raises `_ReachedError`."""
+    with suppress(_ReachedError):
+        model.base_model(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
+
+
 def _blocks(model: PreTrainedModel) -> nn.ModuleList:
     """The model's layers: its only list of modules that has as many."""
     count = model.config.num_hidden_layers
@@ -211,9 +214,7 @@ def _entering(model: PreTrainedModel, prompt: Prompt) -> tuple[Tensor, dict[str,
 
     handle = _blocks(model)[0].register_forward_pre_hook(stop, with_kwargs=True)
     try:
-        model.base_model(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
-    except _ReachedError:
-        pass
+        _run(model, prompt)
     finally:
         handle.remove()
     return found["hidden"], found["options"]

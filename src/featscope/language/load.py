@@ -43,5 +43,5 @@ def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrai
 def _load(name: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     tokenizer: Any = AutoTokenizer.from_pretrained(name, padding_side="left")
     dtype = torch.float32 if device == "cpu" else "auto"
-    model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval()
-    return model, tokenizer
+    model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+    return model.to(device).eval(), tokenizer

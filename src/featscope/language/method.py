@@ -16,7 +16,7 @@ Output = TypeVar("Output")
 class Method(Protocol):
     """A way of generating: a model and what of the prompt it keeps."""
 
-    model: PreTrainedModel
+    model: Any
 
     def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
         """What ``model.generate`` returns, with the attribute ``kept``."""
@@ -89,7 +89,7 @@ class FullCache:
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self.model = model
+        self.model: Any = model
 
     def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
         """What ``model.generate`` returns; its ``kept`` are all places ``[batch, token]``, -1 at padding."""

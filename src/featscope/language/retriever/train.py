@@ -295,8 +295,8 @@ def _restore(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimiz
     tensors = load_file(path)
     own = dict(model.named_parameters())
     with torch.no_grad():
-        for name, value in own.items():
-            value.copy_(tensors[f"model.{name}"])
+        for name, weights in own.items():
+            weights.copy_(tensors[f"model.{name}"])
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith("optimizer."):
