@@ -1,4 +1,4 @@
-"""The command line: `featscope list | show | run | sweep | report | verify`."""
+"""The command line: `featscope list | show | run | sweep | report | verify | generate`."""
 
 import re
 import shlex
@@ -28,6 +28,7 @@ FeatScope, a microscope for feature learning.
   featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03
   featscope report DIR             rebuild the report from what is stored, without training
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
+  featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
 
 Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
 last, before its own options: featscope run decoupling --seed 1 optimizer:torch-optimizer --optimizer.lr 0.01
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "sweep": _sweep,
         "report": _report,
         "verify": _verify,
+        "generate": _generate,
     }
     if not words or words[0] in ("-h", "--help"):
         print(USAGE, end="")
@@ -361,6 +363,14 @@ def _verify(words: list[str]) -> int:
     if missed:
         print("expected but not holding: " + ", ".join(missed))
     return 1 if chosen.strict and missed else 0
+
+
+def _generate(words: list[str]) -> int:
+    _prefer_sleeping_threads()
+    from featscope.language.command import Generate, generate
+
+    generate(_parse(Generate, words, "generate"))
+    return 0
 
 
 def _prefer_sleeping_threads() -> None:

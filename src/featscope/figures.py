@@ -147,12 +147,15 @@ class Heatmaps(Figure):
     Attributes:
         panels: panel label -> ``[row, column]``.
         row_label, column_label, value_label: what the axes and colours are, with units.
+        rows, columns: names along the axes; numbers from 0 if there are none.
     """
 
     panels: dict[str, np.ndarray]
     row_label: str
     column_label: str
     value_label: str
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

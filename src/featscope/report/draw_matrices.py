@@ -41,6 +41,10 @@ def draw_heatmaps(figure: Heatmaps) -> Canvas:
     for i, (label, matrix) in enumerate(figure.panels.items()):
         axes = canvas.add_subplot(rows, columns, i + 1)
         picture = _matrix(axes, np.asarray(matrix), colours)
+        if figure.columns:
+            axes.set_xticks(range(len(figure.columns)), [plain(name) for name in figure.columns])
+        if figure.rows:
+            axes.set_yticks(range(len(figure.rows)), [plain(name) for name in figure.rows])
         panel_title(axes, label, width / columns)
         label_axes(axes, figure.column_label, figure.row_label if i % columns == 0 else "")
         placed.append(axes)

@@ -1,6 +1,7 @@
 """Matrices and images for the page. A movie's frames travel as one byte a value."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from html import escape
 from io import BytesIO
 
@@ -38,7 +39,15 @@ def heatmaps_drawing(figure: Heatmaps) -> Drawing:
     plots = [
         Plot(
             label,
-            _heatmap(colours, figure.row_label, figure.column_label, height=360, values=matrix),
+            _heatmap(
+                colours,
+                figure.row_label,
+                figure.column_label,
+                height=360,
+                values=matrix,
+                rows=figure.rows,
+                columns=figure.columns,
+            ),
             height=360,
         )
         for label, matrix in figure.panels.items()
@@ -46,7 +55,16 @@ def heatmaps_drawing(figure: Heatmaps) -> Drawing:
     return Drawing(plots, [], colours)
 
 
-def _heatmap(colours: Scale, row: str, column: str, *, height: int, values: np.ndarray | None = None) -> str:
+def _heatmap(
+    colours: Scale,
+    row: str,
+    column: str,
+    *,
+    height: int,
+    values: np.ndarray | None = None,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> str:
     """A heat map; without ``values`` the page fills in the frames of a movie."""
     stops = np.linspace(0, 1, len(colours.colours)).tolist()
     names = [escape(row) + " %{y}", escape(column) + " %{x}", escape(colours.label) + " %{z:.3f}"]
@@ -65,6 +83,9 @@ def _heatmap(colours: Scale, row: str, column: str, *, height: int, values: np.n
     for name in ("xaxis", "yaxis"):
         layout[name] |= {"showgrid": False, "mirror": True, "showline": True}
     layout["yaxis"]["autorange"] = "reversed"
+    for name, names in (("xaxis", columns), ("yaxis", rows)):
+        if names:
+            layout[name] |= {"tickvals": list(range(len(names))), "ticktext": [escape(one) for one in names]}
     return to_json([trace], layout)
 
 

@@ -1,10 +1,9 @@
-"""A retrieval task: passwords of cities, hidden in text.
+"""A retrieval task: the words that open the gate of a city, hidden in text.
 
-A needle says the password of a city; the question at the end asks for one of them:
+    … In Paris amber lantern opens the gate. … Which words open the gate? In Paris
 
-    … The password of Paris is amber lantern. … What is the password of Paris? The password of Paris is
-
-The question repeats the needle up to the answer, so the last token's query can find the answer by what precedes it.
+The question ends with the token that the answer follows in the needle: a head that knows each token's predecessor and
+one that looks for its own token among predecessors (an induction head) find it.
 """
 
 CITIES = """
@@ -26,6 +25,6 @@ lemon magnet marble mirror needle orchard owl parrot pebble piano pirate planet 
 shadow spoon tiger violin
 """.split()
 
-NEEDLE = " The password of {city} is {adjective} {noun}."
-QUESTION = "\nWhat is the password of {city}? The password of {city} is"
+NEEDLE = " In {city} {adjective} {noun} opens the gate."
+QUESTION = "\nWhich words open the gate? In {city}"
 ANSWER = " {adjective} {noun}."

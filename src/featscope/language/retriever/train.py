@@ -28,7 +28,7 @@ from featscope.threads import cores
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 HELD_OUT = 6
 """Every so many essays one is kept for evaluation."""
-_QUESTION_TOKENS = 20  # a question with its answer takes fewer
+_QUESTION_TOKENS = 13  # a question with its answer takes fewer
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Prompts:
 
     def batch(self, rng: np.random.Generator, count: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
         """``count`` sequences ``[count, length]`` with as many needles and questions as fit, up to 8 and 6."""
-        most = max(2, min(6, length // 28))
+        most = max(2, min(6, length // 24))
         made = []
         for _ in range(count):
             questions = int(rng.integers(1, most + 1))
@@ -265,6 +265,8 @@ def _config(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
         num_attention_heads=recipe.heads,
         num_key_value_heads=recipe.heads // 2,
         max_position_embeddings=recipe.context,
+        initializer_range=recipe.width
+        ** -0.5,  # at the default, 0.02, attention begins uniform and takes long to leave it
         tie_word_embeddings=True,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,

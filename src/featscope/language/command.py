@@ -1,0 +1,148 @@
+"""`featscope generate`: one prompt, one method, and what of the prompt it kept."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from rich.console import Console
+from rich.text import Text
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
+
+from featscope.language.eviction import H2O, SnapKV
+from featscope.language.gemfilter import GemFilter
+from featscope.language.load import RETRIEVER, load_model
+from featscope.language.method import FullCache, Method
+from featscope.options import ConfigError, require
+
+MethodName = Literal["gemfilter", "snapkv", "h2o", "full"]
+_SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Generate from a long prompt, and show what of it was kept.
+
+    Attributes:
+        prompt: text file.
+        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        method: how the prompt is compressed: tokens chosen by an early layer, entries of the cache chosen in every
+            layer, or nothing.
+        layer: the layer that chooses, from 0 (gemfilter). Papers chose 13 of 32 for Llama 3.1 8B.
+        keep: tokens of the prompt that are kept.
+        max_new_tokens: tokens to generate at most.
+        show_kept: print the prompt with what was kept.
+        device: "cpu", "cuda" or "cuda:N".
+    """
+
+    prompt: Path
+    model: str = RETRIEVER
+    method: MethodName = "gemfilter"
+    layer: int | None = None
+    keep: int = 1024
+    max_new_tokens: int = 64
+    show_kept: bool = False
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        require(self, "prompt", self.prompt.is_file(), "a text file")
+        require(self, "keep", self.keep >= 1, ">= 1")
+        require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
+        cure = "choose_layer finds one for your model."
+        needed = self.method == "gemfilter" and self.model != RETRIEVER
+        require(self, "layer", self.layer is not None or not needed, "a layer's number, from 0", cure)
+
+    def build(self, model: PreTrainedModel) -> Method:
+        """The method on ``model``."""
+        if self.method == "gemfilter":
+            return GemFilter(model, RETRIEVER_LAYER if self.layer is None else self.layer, self.keep)
+        if self.method == "snapkv":
+            return SnapKV(model, self.keep)
+        return H2O(model, self.keep) if self.method == "h2o" else FullCache(model)
+
+
+RETRIEVER_LAYER = 2
+"""The filter layer of the model that ships with FeatScope, found by `choose_layer`."""
+
+
+def generate(options: Generate) -> None:
+    """Print the model's answer as it is generated, and what was kept if that is asked for.
+
+    Raises:
+        ConfigError: the prompt, the model or the options cannot be used.
+    """
+    text = options.prompt.read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise ConfigError(f"prompt = {str(options.prompt)!r} is empty: allowed is a file with text")
+    model, tokenizer = load_model(options.model, options.device)
+    method = options.build(model)
+    encoded = tokenizer(text.rstrip("\n"), return_tensors="pt").to(model.device)
+    streamer: Any = _AnswerStreamer(tokenizer)
+    settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
+    output = method.generate(encoded["input_ids"], encoded["attention_mask"], **settings)
+    if options.show_kept:
+        share = kept_share(output.kept, encoded["input_ids"].shape[-1])
+        console = Console()
+        console.print()
+        console.print(marked(tokenizer, encoded["input_ids"][0].tolist(), share, colour=console.is_terminal))
+        console.print(_summary(share, options.method))
+
+
+class _AnswerStreamer(TextStreamer):
+    """Prints what is generated, but not the prompt."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)  # type: ignore[arg-type]
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        """Text that is complete."""
+        sys.stdout.write(text + ("\n" if stream_end else ""))
+        sys.stdout.flush()
+
+
+def kept_share(kept: Tensor, length: int) -> Float[np.ndarray, " token"]:
+    """Share of the sets in ``kept`` that hold each token of a single prompt: one set, or one a layer and key head."""
+    sets = kept.reshape(-1, kept.shape[-1])
+    counts = torch.zeros(length + 1, device=kept.device)
+    counts.index_add_(0, (sets.flatten() + 1), torch.ones(sets.numel(), device=kept.device))  # place -1 is padding
+    return (counts[1:] / sets.shape[0]).cpu().numpy()
+
+
+def marked(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], share: Float[np.ndarray, " token"], *, colour: bool
+) -> Text:
+    """The prompt, with the tokens that at least half of the sets kept highlighted, and long gaps shortened.
+
+    Args:
+        tokenizer: of the model.
+        ids: tokens of the prompt.
+        share: see `kept_share`.
+        colour: highlight by colour; otherwise kept tokens stand between ⟦ and ⟧.
+    """
+    kept = share >= 0.5
+    edges = [0, *(np.flatnonzero(kept[1:] != kept[:-1]) + 1).tolist(), len(ids)]
+    shown = Text()
+    for start, end in zip(edges[:-1], edges[1:], strict=True):
+        if kept[start]:
+            piece = tokenizer.decode(ids[start:end])
+            shown.append(str(piece) if colour else f"⟦{piece}⟧", style="bold black on yellow" if colour else "")
+        elif end - start > 3 * _SHOWN_AT_A_GAP:
+            middle = end - start - 2 * _SHOWN_AT_A_GAP
+            shown.append(str(tokenizer.decode(ids[start : start + _SHOWN_AT_A_GAP])), style="dim")
+            shown.append(f" … {middle} tokens … ", style="italic dim")
+            shown.append(str(tokenizer.decode(ids[end - _SHOWN_AT_A_GAP : end])), style="dim")
+        else:
+            shown.append(str(tokenizer.decode(ids[start:end])), style="dim")
+    return shown
+
+
+def _summary(share: Float[np.ndarray, " token"], method: MethodName) -> str:
+    average = f"{share.sum():.0f} of {len(share)} tokens kept ({share.mean():.1%})"
+    if method in ("snapkv", "h2o"):
+        return f"{average} by each layer and key head; marked is what at least half of them kept"
+    return average

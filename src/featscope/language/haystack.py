@@ -1,0 +1,159 @@
+"""Needles in a haystack (dissertation, Sections 9.4.1 and G.4.3)."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from featscope.language.retriever.passwords import ADJECTIVES, ANSWER, CITIES, NEEDLE, NOUNS, QUESTION
+from featscope.options import ConfigError
+from featscope.streams import Draws
+
+BUILT_IN = "built-in"
+"""The name of the haystack that ships with FeatScope."""
+
+
+@dataclass(frozen=True)
+class Needle:
+    """A fact that is hidden, and what asks for it.
+
+    Attributes:
+        text: the sentence.
+        question: what the prompt ends with.
+        answer: the words that are looked for.
+    """
+
+    text: str
+    question: str
+    answer: str
+
+
+def score(answer: str, expected: str) -> float:
+    """Share of the expected words that the answer has, lower-cased and split at blanks, as the paper's release counts.
+
+    Words that occur twice in ``expected`` count twice below the line and once above: the paper's own needle has 12
+    words of which 11 differ, so that a perfect answer scores 11/12 = 0.917.
+    """
+    words = expected.lower().split()
+    return len(set(answer.lower().split()) & set(words)) / len(words)
+
+
+def normalised_score(answer: str, expected: str) -> float:
+    """`score` over the score of a perfect answer."""
+    return score(answer, expected) / score(expected, expected)
+
+
+def passwords(draws: Draws, count: int) -> list[Needle]:
+    """Needles of the task that the retriever was trained on, all of different cities."""
+    cities = draws.choice(len(CITIES), count)[0].tolist()
+    words = draws.uniform(count, 2)[0]
+    made = []
+    for city, (first, second) in zip(cities, words.tolist(), strict=True):
+        said = {
+            "city": CITIES[city],
+            "adjective": ADJECTIVES[int(first * len(ADJECTIVES))],
+            "noun": NOUNS[int(second * len(NOUNS))],
+        }
+        made.append(Needle(NEEDLE.format(**said), QUESTION.format(**said), ANSWER.format(**said).strip(" .")))
+    return made
+
+
+def read_texts(folder: str) -> list[str]:
+    """The texts of a folder of .txt files, blanks made single, or those that ship with FeatScope ("built-in").
+
+    Raises:
+        ConfigError: there is no such folder, or no text in it.
+    """
+    if folder == BUILT_IN:
+        return [(files("featscope.language") / "haystack.txt").read_text(encoding="utf-8").replace("\n", " ")]
+    paths = sorted(Path(folder).glob("*.txt"))
+    texts = [" ".join(path.read_text(encoding="utf-8", errors="replace").split()) for path in paths]
+    if not any(texts):
+        raise ConfigError(f"haystack = {folder!r} has no text: allowed is a folder with .txt files, or {BUILT_IN!r}")
+    return [text for text in texts if text]
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A prompt with needles.
+
+    Attributes:
+        ids: its tokens, the question last ``[1, token]``.
+        needle: places of the needle that is asked for.
+        asked: the needle that is asked for.
+    """
+
+    ids: Int[Tensor, "1 token"]
+    needle: range
+    asked: Needle
+
+
+class Haystack:
+    """Texts in tokens, from which prompts of any length are cut.
+
+    Sentences are put in an order that is drawn, and repeated where the texts are too short.
+
+    Args:
+        tokenizer: of the model that reads the prompts.
+        texts: the hay.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> None:
+        self.tokenizer = tokenizer
+        sentences = [s for text in texts for s in re.split(r"(?<=[.!?])\s+", text) if s]
+        self.sentences = [self.encode(" " + sentence) for sentence in sentences]
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of ``text``, none of them special."""
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def hide(self, draws: Draws, length: int, depth: float, asked: Needle, others: Sequence[Needle] = ()) -> Hidden:
+        """A prompt of ``length`` tokens whose needle lies ``depth`` (0 to 1) into the text, at the end of a sentence.
+
+        Args:
+            draws: of one replica; where the text begins, and where other needles lie.
+            length: tokens, with the question and the tokenizer's first token.
+            depth: 0 puts the needle first, 1 before the question.
+            asked: the needle that the question asks for.
+            others: needles that nobody asks for, at random depths.
+
+        Raises:
+            ConfigError: the length does not hold needles and question.
+        """
+        needles = [(self.encode(needle.text), needle) for needle in (asked, *others)]
+        question = self.encode(asked.question)
+        first = [self.tokenizer.bos_token_id] if self.tokenizer.bos_token_id is not None else []
+        room = length - len(first) - len(question) - sum(len(tokens) for tokens, _ in needles)
+        if room < 0:
+            raise ConfigError(
+                f"length = {length} is too short: allowed is at least {length - room}, which needles and question take"
+            )
+        order = draws.choice(len(self.sentences), len(self.sentences))[0].tolist()
+        hay: list[int] = []
+        ends = [0]
+        while len(hay) < room:
+            for index in order:
+                hay += self.sentences[index]
+                ends.append(len(hay))
+                if len(hay) >= room:
+                    break
+        hay = hay[-room:] if room else []  # the first sentence is cut, so that the last one ends before the question
+        ends = [end - (ends[-1] - room) for end in ends if end - (ends[-1] - room) >= 0] or [0]
+        depths = [depth, *draws.uniform(len(others))[0].tolist()] if others else [depth]
+        places = [min(ends, key=lambda end, d=d: abs(end - d * room)) for d in depths]  # type: ignore[misc]
+        body = list(first)
+        span = range(0)
+        start = 0
+        for which in sorted(range(len(needles)), key=lambda i: (places[i], i)):
+            body += hay[start : places[which]]
+            start = places[which]
+            if which == 0:
+                span = range(len(body), len(body) + len(needles[0][0]))
+            body += needles[which][0]
+        return Hidden(torch.tensor([[*body, *hay[start:], *question]]), span, asked)

@@ -1,0 +1,178 @@
+"""Labelled texts of binary tasks: from a local table, from GLUE on the Hub, or made up."""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from featscope.language.in_context.made_up import made_up_sentiment
+from featscope.options import ConfigError, MissingExtraError
+from featscope.streams import Streams
+
+MADE_UP, HUB = "made-up", "hub"
+_GLUE = "nyu-mll/glue"
+
+
+class Example(NamedTuple):
+    """One labelled input.
+
+    Attributes:
+        texts: one text for each field of its task, without line breaks.
+        label: 0 or 1.
+    """
+
+    texts: tuple[str, ...]
+    label: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """How a binary task is put into words. Columns and labels are GLUE's; titles and words are choices made here.
+
+    Attributes:
+        name: what it is called, in GLUE too if it is one of its tasks.
+        columns: names of its texts in a table.
+        titles: what stands before each text in a prompt.
+        words: of label 0 and of label 1.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    titles: tuple[str, ...]
+    words: tuple[str, str]
+
+    def shown(self, texts: Sequence[str]) -> str:
+        """An input as it stands in a prompt, a line for each text."""
+        return "\n".join(f"{title}: {text}" for title, text in zip(self.titles, texts, strict=True))
+
+
+TASKS: Mapping[str, Task] = {
+    task.name: task
+    for task in (
+        Task("sst2", ("sentence",), ("sentence",), ("negative", "positive")),
+        Task("subj", ("sentence",), ("sentence",), ("objective", "subjective")),
+        Task("cola", ("sentence",), ("sentence",), ("unacceptable", "acceptable")),
+        Task("mrpc", ("sentence1", "sentence2"), ("sentence 1", "sentence 2"), ("different", "equivalent")),
+        Task("qqp", ("question1", "question2"), ("question 1", "question 2"), ("different", "equivalent")),
+        Task("rte", ("sentence1", "sentence2"), ("premise", "hypothesis"), ("yes", "no")),
+        Task("qnli", ("question", "sentence"), ("question", "sentence"), ("yes", "no")),
+        Task("wnli", ("sentence1", "sentence2"), ("premise", "hypothesis"), ("no", "yes")),
+    )
+}
+"""Tasks by name. In rte and qnli label 0 means that the second text follows from, or answers, the first."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What exemplars and queries are taken from. No text is in it twice.
+
+    Attributes:
+        task: how they are put into words.
+        pool: exemplars.
+        items: queries, with the truth.
+    """
+
+    task: Task
+    pool: tuple[Example, ...]
+    items: tuple[Example, ...]
+
+    @property
+    def truth(self) -> Mapping[tuple[str, ...], int]:
+        """The label of every input."""
+        return {example.texts: example.label for example in (*self.pool, *self.items)}
+
+
+def load_examples(task: str, source: str, streams: Streams) -> Examples:
+    """The examples of ``task``.
+
+    Args:
+        task: a key of `TASKS`.
+        source: "made-up" (sst2 only); "hub" for GLUE's train and validation split; a folder with ``train.tsv`` and
+            ``dev.tsv``; or one ``.tsv`` file, of which a random half gives exemplars and the rest queries. Tables have
+            a line of column names: those of the task, and "label" (0 or 1).
+        streams: of the replica.
+
+    Raises:
+        ConfigError: no such data, or data of another form.
+        MissingExtraError: "hub" without the extra 'language'.
+    """
+    chosen = TASKS[task]
+    if source == MADE_UP:
+        if task != "sst2":
+            raise ConfigError(
+                f"data = {MADE_UP!r} has no task {task!r}: allowed is task sst2. Give a folder, a .tsv file or {HUB!r}."
+            )
+        drawn = [Example((text,), label) for text, label in made_up_sentiment(streams.at("made-up"), 2000)]
+        return _split(chosen, drawn, 1000)
+    if source == HUB:
+        splits = [_from_hub(chosen, split) for split in ("train", "validation")]
+    elif Path(source).is_dir():
+        splits = [_from_table(chosen, Path(source) / name) for name in ("train.tsv", "dev.tsv")]
+    elif Path(source).suffix == ".tsv":
+        read = _unique(_from_table(chosen, Path(source)))
+        order = streams.at("halves").choice(len(read), len(read))[0].tolist()
+        return _split(chosen, [read[i] for i in order], len(read) // 2)
+    else:
+        raise ConfigError(
+            f"data = {source!r} is no folder: allowed is {MADE_UP!r}, {HUB!r}, a folder with train.tsv and dev.tsv, "
+            "or a .tsv file"
+        )
+    first, second = list(splits[0]), list(splits[1])
+    everything = _unique([*second, *first])  # a text of both is a query
+    queries = {example.texts for example in second}
+    items = [example for example in everything if example.texts in queries]
+    return _checked(chosen, [e for e in everything if e.texts not in queries], items)
+
+
+def _split(task: Task, examples: Sequence[Example], first: int) -> Examples:
+    return _checked(task, examples[:first], examples[first:])
+
+
+def _checked(task: Task, pool: Sequence[Example], items: Sequence[Example]) -> Examples:
+    if not pool or not items:
+        raise ConfigError(f"the data of task {task.name!r} are empty: allowed are tables with exemplars and queries")
+    return Examples(task, tuple(pool), tuple(items))
+
+
+def _unique(examples: Iterable[Example]) -> list[Example]:
+    """Each input once, as it is first seen."""
+    return list({example.texts: example for example in reversed(list(examples))}.values())[::-1]
+
+
+def _example(task: Task, row: Mapping[str, Any], source: str) -> Example:
+    needed = (*task.columns, "label")
+    if missing := [name for name in needed if row.get(name) is None]:
+        raise ConfigError(
+            f"{source} has no column {missing[0]!r}: allowed are columns {', '.join(needed)} for task {task.name!r}"
+        )
+    if str(row["label"]) not in ("0", "1"):
+        raise ConfigError(f"{source} has the label {row['label']!r}: allowed is 0 ({task.words[0]}) or 1")
+    return Example(tuple(" ".join(str(row[name]).split()) for name in task.columns), int(row["label"]))
+
+
+def _from_table(task: Task, file: Path) -> Iterator[Example]:
+    if not file.is_file():
+        raise ConfigError(f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv, or a .tsv file")
+    with file.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
+            yield _example(task, row, file.name)
+
+
+def _from_hub(task: Task, split: str) -> Iterator[Example]:
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise MissingExtraError("data 'hub'", "language") from error
+    if task.name == "subj":
+        raise ConfigError("data = 'hub' has no task 'subj', which is not in GLUE: give it as a .tsv file")
+    try:
+        rows = load_dataset(_GLUE, task.name, split=split)
+    except Exception as error:  # of many kinds, from the network to the disk
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigError(
+            f"data = 'hub': {task.name} of {_GLUE} cannot be loaded ({reason}): allowed is {MADE_UP!r}, a folder with "
+            "train.tsv and dev.tsv, or a .tsv file where there is no network"
+        ) from None
+    for row in rows:
+        yield _example(task, row, _GLUE)

@@ -1,0 +1,58 @@
+"""Prompts of labelled exemplars and a query, and labels that are inverted (dissertation, Section 5.6)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featscope.language.in_context.examples import Example, Task
+
+LEAD = "The answer is"
+_BETWEEN = "\n\n"
+
+
+class Parsed(NamedTuple):
+    """What a prompt says.
+
+    Attributes:
+        exemplars: inputs as they are shown, with the word of their label.
+        query: the last input.
+    """
+
+    exemplars: tuple[tuple[str, str], ...]
+    query: str
+
+
+def flips(rate: float, shots: int) -> int:
+    """How many of ``shots`` labels are inverted at ``rate``: ``rate * shots`` rounded, halves upwards."""
+    return int(rate * shots + 0.5)
+
+
+def flipped(exemplars: Sequence[Example], order: Sequence[int], rate: float) -> list[Example]:
+    """``exemplars`` with the labels of the first `flips` of ``order`` inverted.
+
+    Args:
+        exemplars: with their true labels.
+        order: their places in random order; one order for all rates, so that a label that is inverted stays so at
+            higher rates.
+        rate: share to invert, in [0, 1].
+    """
+    inverted = set(order[: flips(rate, len(exemplars))])
+    return [
+        example._replace(label=1 - example.label) if place in inverted else example
+        for place, example in enumerate(exemplars)
+    ]
+
+
+def ask(task: Task, exemplars: Sequence[Example], query: Example) -> str:
+    """The prompt. It ends in "The answer is"; a label is a space and its word. The query's label is not read."""
+    shown = [f"{task.shown(example.texts)}\n{LEAD} {task.words[example.label]}." for example in exemplars]
+    return _BETWEEN.join([*shown, f"{task.shown(query.texts)}\n{LEAD}"])
+
+
+def parse(prompt: str) -> Parsed:
+    """What `ask` put into a prompt, from its text alone."""
+    *shown, last = prompt.split(_BETWEEN)
+    exemplars = []
+    for block in shown:
+        text, _, answer = block.rpartition(f"\n{LEAD} ")
+        exemplars.append((text, answer.removesuffix(".")))
+    return Parsed(tuple(exemplars), last.removesuffix(f"\n{LEAD}"))

@@ -1,0 +1,211 @@
+"""Who reads a prompt and says how likely each label is: a language model, or one of three hand-set learners.
+
+Hand-set learners see the same text as a model does. What they know of meaning is given to them as a table, so that
+their curves over the share of inverted labels are known exactly. They show that a harness can tell a learner that
+follows the exemplars from one that does not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from featscope.language.in_context.prompt import LEAD, parse
+from featscope.language.prompt import Prompt
+from featscope.options import ConfigError
+
+
+class Reader(Protocol):
+    """Reads prompts that end in "The answer is"."""
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters it has; 0 if it is hand-set."""
+
+    def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
+        """Log-likelihood of each label word as the next one, in nats."""
+
+
+@dataclass(frozen=True)
+class ModelReader:
+    """A causal language model.
+
+    Attributes:
+        model: it.
+        tokenizer: its own.
+        words: label words.
+        chat: whether the prompt is put as a user's message, with the beginning of the answer in the model's mouth.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    words: tuple[str, str]
+    chat: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chat and not getattr(self.tokenizer, "chat_template", None):
+            raise ConfigError("chat = True, but the tokenizer has no chat template: take a chat model, or no --chat")
+
+    @property
+    def parameters(self) -> int:
+        """Of the model."""
+        return self.model.num_parameters()
+
+    def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
+        """See `log_likelihoods`."""
+        if not self.chat:
+            return log_likelihoods(self.model, self.tokenizer, prompts, self.words)
+        wrapped = [self._as_chat(prompt) for prompt in prompts]
+        return log_likelihoods(self.model, self.tokenizer, wrapped, self.words, special=False)
+
+    def _as_chat(self, prompt: str) -> str:
+        """The template writes the special tokens; the answer begins as in a plain prompt."""
+        tokenizer: Any = self.tokenizer
+        message = [{"role": "user", "content": prompt.removesuffix(LEAD).rstrip("\n")}]
+        opened = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        return f"{opened}{'' if opened[-1:].isspace() else ' '}{LEAD}"
+
+
+@torch.no_grad()
+def log_likelihoods(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[str],
+    words: Sequence[str],
+    special: bool = True,
+) -> Float[Tensor, "prompt word"]:
+    """Log-likelihood of each word, after a space, as the continuation of each prompt, in nats; float32, on the CPU.
+
+    A word of several tokens has the sum over them. What counts as the word's tokens begins where its text and that of
+    the others part from the prompt's own, so tokens that reach over the border are no obstacle. Rows that two words
+    share are computed once: words of one token cost one row a prompt. All prompts are one batch.
+
+    Args:
+        model: a causal language model.
+        tokenizer: its own.
+        prompts: texts that do not end in a space.
+        words: continuations.
+        special: whether the tokenizer adds its special tokens.
+
+    Raises:
+        ConfigError: a prompt with its word is longer than the model's context.
+    """
+    rows: dict[tuple[int, ...], int] = {}
+    wanted: list[tuple[int, list[int]]] = []  # row, tokens of the word
+    for prompt in prompts:
+        bare, *whole = (_ids(tokenizer, text, special) for text in (prompt, *(f"{prompt} {word}" for word in words)))
+        shared = _shared(bare, *whole)
+        for ids in whole:
+            row = rows.setdefault(tuple(ids[:-1]), len(rows))
+            wanted.append((row, ids[shared:]))
+    longest = max(map(len, rows))
+    context = getattr(model.config, "max_position_embeddings", None)
+    if context is not None and longest > context:
+        raise ConfigError(
+            f"a prompt has {longest} tokens: allowed is at most {context}, the context of the model. "
+            "Take fewer --shots, or a model of a longer context."
+        )
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    real = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for row, number in rows.items():
+        ids[number, longest - len(row) :] = torch.tensor(row)
+        real[number, longest - len(row) :] = True
+    batch = Prompt(ids.to(model.device), real.to(model.device))
+    last = max(len(tail) for _, tail in wanted)
+    found = model(
+        batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False, logits_to_keep=last
+    )
+    log_p = found.logits[:, -last:].float().log_softmax(-1).cpu()
+    sums = [log_p[row, last - len(tail) :].gather(1, torch.tensor(tail)[:, None]).sum() for row, tail in wanted]
+    return torch.stack(sums).unflatten(0, (len(prompts), len(words)))
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str, special: bool) -> list[int]:
+    its: Any = tokenizer
+    return its(text, add_special_tokens=special, verbose=False)["input_ids"]
+
+
+def _shared(*rows: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    count = 0
+    for tokens in zip(*rows, strict=False):
+        if len(set(tokens)) > 1:
+            break
+        count += 1
+    return count
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Knows what every input means, and takes from the exemplars which word goes with which meaning.
+
+    Of M exemplars let a be those whose word is the true one. It says the true word with probability
+    (a + 1/2)/(M + 1): with k labels inverted, (M - k + 1/2)/(M + 1), which falls linearly. The likelier word is the
+    true one for k < M/2, and the other for k > M/2; at k = M/2 it cannot tell.
+
+    Attributes:
+        words: label words.
+        truth: true label of each input, as it is shown.
+    """
+
+    words: tuple[str, str]
+    truth: Mapping[str, int]
+    parameters: int = 0
+
+    def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
+        """As above."""
+        rows = []
+        for prompt in prompts:
+            shown, query = parse(prompt)
+            agreeing = sum(word == self.words[self.truth[text]] for text, word in shown)
+            rows.append(_leaning(self.truth[query], (agreeing + 0.5) / (len(shown) + 1)))
+        return torch.tensor(rows)
+
+
+@dataclass(frozen=True)
+class Ignorer:
+    """Believes what it believed before, whatever the exemplars say.
+
+    Attributes:
+        beliefs: the label that it takes each input to have, as it is shown.
+        sure: probability that it gives to it.
+    """
+
+    beliefs: Mapping[str, int]
+    sure: float = 0.9
+    parameters: int = 0
+
+    def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
+        """As above."""
+        return torch.tensor([_leaning(self.beliefs[parse(prompt).query], self.sure) for prompt in prompts])
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """Says words as often as the exemplars do, whatever the query: label 1 with probability (n_1 + 1/2)/(M + 1).
+
+    Attributes:
+        words: label words.
+    """
+
+    words: tuple[str, str]
+    parameters: int = 0
+
+    def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
+        """As above."""
+        rows = []
+        for prompt in prompts:
+            shown = parse(prompt).exemplars
+            rows.append(_leaning(1, (sum(word == self.words[1] for _, word in shown) + 0.5) / (len(shown) + 1)))
+        return torch.tensor(rows)
+
+
+def _leaning(label: int, probability: float) -> tuple[float, float]:
+    """Log-probabilities of both labels, ``probability`` that of ``label``."""
+    with_it, without = log(probability), log(1 - probability)
+    return (with_it, without) if label == 0 else (without, with_it)

@@ -1,0 +1,151 @@
+"""Which layer should choose: the needle-distance probe (dissertation, Section 9.4.3 and Figure 9.5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from featscope.language.attention import Attention, watched
+from featscope.language.method import require_decoder, require_fitting
+from featscope.language.prompt import Prompt, read_prompt
+from featscope.language.selection import Pool, scores, select, summed_queries
+from featscope.options import ConfigError
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """What the probe found.
+
+    Attributes:
+        layer: the first layer that covers the needle and stays covering it in the next one; None if there is none.
+        distance: tokens between the needle and the nearest kept token, ``[example, layer]``; 0 where it is covered.
+        stable: share of examples in which a layer must cover the needle.
+    """
+
+    layer: int | None
+    distance: Int[np.ndarray, "example layer"]
+    stable: float
+
+    @property
+    def covered(self) -> Float[np.ndarray, " layer"]:
+        """Share of examples whose needle is covered."""
+        return (self.distance == 0).mean(0)
+
+    def figure(self) -> Figure:
+        """Distance of every example and share of covered needles, over layers."""
+        figure = Figure(figsize=(8, 6), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True)
+        layers = np.arange(self.distance.shape[1])
+        above.plot(layers, self.distance.T, color="C0", alpha=0.4, marker="o", markersize=3)
+        above.set(yscale="symlog", ylabel="distance to the needle (tokens)", title="Nearest kept token")
+        below.bar(layers, self.covered, color="C1")
+        below.axhline(self.stable, color="black", linestyle="--", label=f"asked for: {self.stable:g}")
+        if self.layer is not None:
+            below.axvline(self.layer, color="black", linestyle=":", label=f"chosen: layer {self.layer}")
+        below.set(xlabel="filter layer", ylabel="share of covered needles", ylim=(0, 1.05))
+        below.legend()
+        return figure
+
+
+def choose_layer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    examples: Sequence[tuple[str, str]],
+    keep: int,
+    pool: Pool = "avg",
+    kernel: int = 5,
+    stable: float = 0.9,
+) -> LayerChoice:
+    """The first layer whose choice covers the needle, stable over examples.
+
+    Every layer's choice is read off one pass of the whole model, so that the probe costs a prefill an example.
+
+    Args:
+        model: a decoder with rotary embedding.
+        tokenizer: its tokenizer, a fast one.
+        examples: pairs of a whole prompt, with its question, and the part of it that answers.
+        keep: tokens kept.
+        pool: see `GemFilter`.
+        kernel: see `GemFilter`.
+        stable: share of examples in which a layer, and the next one too, must cover the needle.
+
+    Raises:
+        ConfigError: no examples, a needle that is not in its prompt, or a prompt that the model cannot read.
+    """
+    require_decoder(model)
+    if not examples:
+        raise ConfigError("examples = [] is empty: allowed is one pair (prompt, needle) or more")
+    distance = np.array([_distances(model, tokenizer, *example, keep, pool, kernel) for example in examples])
+    good = (distance == 0).mean(0) >= stable
+    lasting = np.flatnonzero(good & np.append(good[1:], True))
+    return LayerChoice(int(lasting[0]) if len(lasting) else None, distance, stable)
+
+
+def needle_span(tokenizer: PreTrainedTokenizerBase, prompt: str, needle: str) -> tuple[Tensor, range]:
+    """Tokens of ``prompt`` ``[1, token]`` and which of them touch ``needle``.
+
+    Raises:
+        ConfigError: the needle is not in the prompt, or the tokenizer does not say where tokens come from.
+    """
+    place = prompt.find(needle)
+    if place < 0 or not needle:
+        raise ConfigError(f"needle = {needle!r} is not in its prompt: allowed is a part of the prompt, word for word")
+    if not tokenizer.is_fast:
+        raise ConfigError(f"tokenizer = {type(tokenizer).__name__} is not a fast one: load it with use_fast=True")
+    encoded: Any = tokenizer(prompt, return_offsets_mapping=True, return_tensors="pt")
+    starts, ends = encoded["offset_mapping"][0].T
+    inside = torch.nonzero((starts < place + len(needle)) & (ends > place) & (ends > starts))[:, 0]
+    return encoded["input_ids"], range(int(inside[0]), int(inside[-1]) + 1)
+
+
+def needle_distance(kept: Int[Tensor, " kept"], needle: range) -> int:
+    """Tokens between the needle and the nearest kept token; 0 where one of its tokens is kept."""
+    before, after = needle.start - kept, kept - (needle.stop - 1)
+    return int(torch.maximum(before, after).clamp(min=0).min())
+
+
+def _distances(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    text: str,
+    needle: str,
+    keep: int,
+    pool: Pool,
+    kernel: int,
+) -> list[int]:
+    ids, span = needle_span(tokenizer, text, needle)
+    kept = choices_of_all_layers(
+        model, read_prompt(model, ids.to(model.device), torch.ones_like(ids)), keep, pool, kernel
+    )
+    return [needle_distance(choice[0].cpu(), span) for choice in kept]
+
+
+@torch.no_grad()
+def choices_of_all_layers(
+    model: PreTrainedModel, prompt: Prompt, keep: int, pool: Pool = "avg", kernel: int = 5
+) -> list[Int[Tensor, "batch kept"]]:
+    """What each layer would choose, from one pass of the model."""
+    require_fitting(model, prompt, range(model.config.num_hidden_layers))
+    choosing = _Choosing(prompt, keep, pool, kernel)
+    with watched(model, choosing):
+        model.base_model(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
+    return choosing.kept
+
+
+class _Choosing:
+    def __init__(self, prompt: Prompt, keep: int, pool: Pool, kernel: int) -> None:
+        self.prompt, self.rule = prompt, (keep, pool, kernel)
+        self.kept: list[Tensor] = []
+
+    def before(self, attention: Attention) -> None:
+        row = summed_queries(attention.query[:, :, -1:], attention.key.shape[1])[:, :, 0]
+        self.kept.append(select(scores(row, attention.key), self.prompt.real, *self.rule))
+
+    def after(self, attention: Attention) -> None:
+        pass
