@@ -1,8 +1,8 @@
 """`featscope generate`: one prompt, one method, and what of the prompt it kept."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -114,7 +114,7 @@ def kept_share(kept: Tensor, length: int) -> Float[np.ndarray, " token"]:
 
 
 def marked(
-    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], share: Float[np.ndarray, " token"], *, colour: bool
+    tokenizer: PreTrainedTokenizerBase, ids: list[int], share: Float[np.ndarray, " token"], *, colour: bool
 ) -> Text:
     """The prompt, with the tokens that at least half of the sets kept highlighted, and long gaps shortened.
 
@@ -127,7 +127,7 @@ def marked(
     kept = share >= 0.5
     edges = [0, *(np.flatnonzero(kept[1:] != kept[:-1]) + 1).tolist(), len(ids)]
     shown = Text()
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in pairwise(edges):
         if kept[start]:
             piece = tokenizer.decode(ids[start:end])
             shown.append(str(piece) if colour else f"⟦{piece}⟧", style="bold black on yellow" if colour else "")

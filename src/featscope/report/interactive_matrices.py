@@ -83,9 +83,9 @@ def _heatmap(
     for name in ("xaxis", "yaxis"):
         layout[name] |= {"showgrid": False, "mirror": True, "showline": True}
     layout["yaxis"]["autorange"] = "reversed"
-    for name, names in (("xaxis", columns), ("yaxis", rows)):
-        if names:
-            layout[name] |= {"tickvals": list(range(len(names))), "ticktext": [escape(one) for one in names]}
+    for which, labels in (("xaxis", columns), ("yaxis", rows)):
+        if labels:
+            layout[which] |= {"tickvals": list(range(len(labels))), "ticktext": [escape(one) for one in labels]}
     return to_json([trace], layout)
 
 
