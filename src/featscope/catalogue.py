@@ -88,3 +88,19 @@ TENSOR_POWER = Entry(
     minutes=0.5,
     target="featscope.studies.tensor_power:TensorPower",
 )
+
+ICL_FLIPPED_LABELS = Entry(
+    name="icl-flipped-labels",
+    source="Shi 2024 (dissertation), Section 5.6, Figures 5.1 and 5.2",
+    summary="Exemplar labels are inverted one by one: which language models follow them, and which keep their prior.",
+    minutes=2.0,
+    target="featscope.studies.icl_flipped_labels:IclFlippedLabels",
+)
+
+ICL_ATTENTION = Entry(
+    name="icl-attention",
+    source="Shi 2024 (dissertation), Section 5.6, Figure 5.3",
+    summary="How much a label attends to its own sentence, and how much to an irrelevant one beside it.",
+    minutes=1.0,
+    target="featscope.studies.icl_attention:IclAttention",
+)

@@ -100,9 +100,8 @@ def log_likelihoods(
     for prompt in prompts:
         bare, *whole = (_ids(tokenizer, text, special) for text in (prompt, *(f"{prompt} {word}" for word in words)))
         shared = _shared(bare, *whole)
-        for ids in whole:
-            row = rows.setdefault(tuple(ids[:-1]), len(rows))
-            wanted.append((row, ids[shared:]))
+        for tokens in whole:
+            wanted.append((rows.setdefault(tuple(tokens[:-1]), len(rows)), tokens[shared:]))
     longest = max(map(len, rows))
     context = getattr(model.config, "max_position_embeddings", None)
     if context is not None and longest > context:

@@ -1,0 +1,60 @@
+"""A language model of a few thousand random weights with its tokenizer, saved once for all tests of a process."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from featscope.language.in_context import made_up_irrelevant, made_up_sentiment
+from featscope.streams import Streams
+
+CONTEXT = 1024
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level pairs of made-up sentences; label words are of one token and of several."""
+    streams = Streams(0, [0])
+    texts = [f"sentence: {text}\nThe answer is" for text, _ in made_up_sentiment(streams.at("texts"), 200)]
+    texts += made_up_irrelevant(streams.at("others"), 200)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=512,
+        special_tokens=["<s>", "</s>", "<pad>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*texts, *[" positive."] * 50], trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", padding_side="left"
+    )
+
+
+def tiny_llama(seed: int = 0, width: int = 16, layers: int = 2) -> LlamaForCausalLM:
+    """Random weights, large enough that attention is not uniform."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=512,
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=CONTEXT,
+        initializer_range=0.5,
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+@cache
+def saved(name: str = "tiny", seed: int = 0, width: int = 16) -> str:
+    """A folder called ``name`` with model and tokenizer."""
+    folder = Path(mkdtemp()) / name
+    tiny_llama(seed, width).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return str(folder)
