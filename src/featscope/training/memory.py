@@ -16,19 +16,22 @@ class _Ledger(TorchDispatchMode):
         self._seen: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for leaf in tree_leaves((args, kwargs)):  # what is there before, such as weights, may come back as a view
+            if isinstance(leaf, torch.Tensor):
+                self._count(leaf.untyped_storage(), nbytes=0)
         out = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(out):
             if isinstance(leaf, torch.Tensor):
-                self._count(leaf.untyped_storage())
+                self._count(leaf.untyped_storage(), nbytes=leaf.untyped_storage().nbytes())
         return out
 
-    def _count(self, storage: torch.UntypedStorage) -> None:
+    def _count(self, storage: torch.UntypedStorage, nbytes: int) -> None:
         key = storage._cdata
         if key not in self._seen:
             self._seen.add(key)
-            self.live += storage.nbytes()
+            self.live += nbytes
             self.peak = max(self.peak, self.live)
-            weakref.finalize(storage, self._forget, key, storage.nbytes())
+            weakref.finalize(storage, self._forget, key, nbytes)
 
     def _forget(self, key: int, nbytes: int) -> None:
         self._seen.discard(key)
