@@ -8,7 +8,7 @@ follows the exemplars from one that does not.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
 
+@runtime_checkable
 class Reader(Protocol):
     """Reads prompts that end in "The answer is"."""
 
@@ -93,13 +94,15 @@ def log_likelihoods(
         special: whether the tokenizer adds its special tokens.
 
     Raises:
-        ConfigError: a prompt with its word is longer than the model's context.
+        ConfigError: a prompt with its word is longer than the model's context, or shares no token with it.
     """
     rows: dict[tuple[int, ...], int] = {}
     wanted: list[tuple[int, list[int]]] = []  # row, tokens of the word
     for prompt in prompts:
         bare, *whole = (_ids(tokenizer, text, special) for text in (prompt, *(f"{prompt} {word}" for word in words)))
         shared = _shared(bare, *whole)
+        if not shared:
+            raise ConfigError("the tokenizer reads a prompt otherwise from its first token on once a word follows it")
         for tokens in whole:
             wanted.append((rows.setdefault(tuple(tokens[:-1]), len(rows)), tokens[shared:]))
     longest = max(map(len, rows))

@@ -7,7 +7,7 @@ does not print norm and restriction; read here as the l2 norm over heads and ove
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -35,6 +35,7 @@ class Row(NamedTuple):
     offsets: Int[Tensor, "token 2"]
 
 
+@runtime_checkable
 class RowReader(Protocol):
     """Reads a text, and says what its last token attends to."""
 
