@@ -104,3 +104,11 @@ ICL_ATTENTION = Entry(
     minutes=1.0,
     target="featscope.studies.icl_attention:IclAttention",
 )
+
+LONGBENCH = Entry(
+    name="longbench",
+    source="Shi 2024 (dissertation), Section 9.4.2, Tables 9.1, 9.2 and G.1",
+    summary="GemFilter, SnapKV and H2O on the English tasks of LongBench: what is lost with most of the prompt.",
+    minutes=2.0,
+    target="featscope.studies.longbench:LongBench",
+)

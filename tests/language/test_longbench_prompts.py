@@ -1,0 +1,126 @@
+"""Prompts as tokens, and answers of a model of random weights."""
+
+import pytest
+import torch
+from small_longbench import CONTEXT, byte_tokenizer, saved_model
+
+from featscope.language import FullCache, GemFilter
+from featscope.language.load import load_model
+from featscope.language.longbench import TASKS, Example, answer, cut_middle, encode, room
+from featscope.options import ConfigError
+
+EXAMPLE = Example("Who came?", "The {old} captain came.", ("the captain",), ("Date",))
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("most", "kept"), [(10, "abcdefgh"), (8, "abcdefgh"), (6, "abcfgh"), (5, "abgh"), (2, "ah"), (1, "")]
+)
+def test_the_middle_is_cut(most, kept):
+    letters = list(range(8))
+    assert "".join("abcdefgh"[i] for i in cut_middle(letters, most)) == kept
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_template_is_filled_in(name):
+    tokenizer, task = byte_tokenizer(), TASKS[name]
+    ids, cut = encode(tokenizer, task, EXAMPLE, CONTEXT)
+    text = tokenizer.decode(ids[0])
+    assert cut == 0
+    assert text.count("The {old} captain came.") == 1
+    has_question = name not in ("gov_report", "multi_news", "passage_count")
+    assert text.count("Who came?") == has_question
+    ends = {"passage_count": "answer is: ", "passage_retrieval_en": "answer is: "}
+    summaries = ("gov_report", "multi_news")
+    default = "Who came?" if task.first_line else "Summary:" if name in summaries else "Answer:"
+    assert text.endswith(ends.get(name, default))
+
+
+def test_a_long_prompt_keeps_both_ends():
+    tokenizer, task = byte_tokenizer(), TASKS["multifieldqa_en"]
+    whole = encode(tokenizer, task, EXAMPLE, CONTEXT).ids[0]
+    ids, cut = encode(tokenizer, task, EXAMPLE, 100)
+    assert ids.shape == (1, 100)
+    assert cut == len(whole) - 100
+    assert torch.equal(ids[0], torch.cat([whole[:50], whole[-50:]]))
+
+
+def test_chat_puts_the_prompt_between_messages_where_longbench_does():
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    ids, cut = encode(tokenizer, TASKS["qasper"], EXAMPLE, CONTEXT, chat=True)
+    text = tokenizer.decode(ids[0])
+    assert cut == 0
+    assert text.startswith("<system><user>You are given a scientific article")
+    assert text.endswith("Answer:<a>")
+    plain = tokenizer.decode(encode(tokenizer, TASKS["trec"], EXAMPLE, CONTEXT, chat=True).ids[0])
+    assert plain.startswith("Please determine")
+    ids, cut = encode(tokenizer, TASKS["qasper"], EXAMPLE, 101, chat=True)
+    text = tokenizer.decode(ids[0])
+    assert len(ids[0]) <= 101
+    assert text.startswith("<system><user>You are given")
+    assert text.endswith("Answer:<a>")
+    assert cut > 0
+
+
+def test_no_template_and_no_room_are_refused():
+    with pytest.raises(ConfigError, match=r"chat = True, but .* no chat template.*Leave --chat out"):
+        encode(byte_tokenizer(), TASKS["qasper"], EXAMPLE, CONTEXT, chat=True)
+    with pytest.raises(ConfigError, match=r"context leaves 1 tokens for the prompt of qasper: allowed is 2 or more"):
+        encode(byte_tokenizer(), TASKS["qasper"], EXAMPLE, 1)
+
+
+def test_the_prompt_leaves_room_for_the_answer():
+    model, _ = load_model(saved_model())
+    assert room(model, TASKS["gov_report"]) == CONTEXT - 512
+    assert room(model, TASKS["trec"], 300) == 300
+    assert room(model, TASKS["trec"], CONTEXT) == CONTEXT - 64
+
+
+def test_answers_are_the_models_own_and_scored():
+    model, tokenizer = load_model(saved_model())
+    task = TASKS["2wikimqa"]
+    ids = encode(tokenizer, task, EXAMPLE, CONTEXT).ids
+    alone = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=32)
+    text = tokenizer.decode(alone[0, ids.shape[1] :], skip_special_tokens=True)
+    found = answer(FullCache(model), tokenizer, task, EXAMPLE)
+    assert found.text == text
+    assert (found.tokens, found.kept, found.cut) == (ids.shape[1], ids.shape[1], 0)
+    assert found.score == 0.0
+    echoed = answer(FullCache(model), tokenizer, task, EXAMPLE._replace(answers=("no", f"word {text} word")))
+    assert 0 < echoed.score <= 100
+
+
+def test_gemfilter_reads_k_tokens_and_all_where_there_are_no_more():
+    model, tokenizer = load_model(saved_model())
+    task = TASKS["triviaqa"]
+    found = answer(GemFilter(model, 1, 64), tokenizer, task, EXAMPLE)
+    assert found.kept == 64 < found.tokens
+    whole = answer(GemFilter(model, 1, 1000), tokenizer, task, EXAMPLE)
+    assert whole.kept == whole.tokens
+    assert whole.text == answer(FullCache(model), tokenizer, task, EXAMPLE).text
+    cut = answer(FullCache(model), tokenizer, task, EXAMPLE, 80)
+    assert (cut.tokens, cut.cut) == (80, whole.tokens - 80)
+
+
+def test_generation_ends_at_the_line_where_it_should():
+    seen = {}
+
+    class Method:
+        model = load_model(saved_model())[0]
+
+        def generate(self, input_ids, attention_mask=None, **options):
+            seen.update(options)
+            output = FullCache(self.model).generate(input_ids, attention_mask, max_new_tokens=1)
+            return output
+
+    tokenizer = byte_tokenizer()
+    line = tokenizer("\n", add_special_tokens=False)["input_ids"][-1]
+    answer(Method(), tokenizer, TASKS["samsum"], EXAMPLE)
+    assert seen["eos_token_id"] == [1, line]
+    assert (seen["min_new_tokens"], seen["max_new_tokens"], seen["do_sample"]) == (1, 128, False)
+    answer(Method(), tokenizer, TASKS["trec"], EXAMPLE)
+    assert seen["eos_token_id"] == [1]
+    assert seen["min_new_tokens"] is None
