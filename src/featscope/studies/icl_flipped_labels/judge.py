@@ -18,6 +18,7 @@ THE = {statement.id: statement for statement in STATEMENTS}
 FOLLOWS, IGNORES, FREQUENCY = "follows", "ignores", "frequency"
 HAND_SET = (FOLLOWS, IGNORES, FREQUENCY)
 FLAT = -0.25
+BETTER, FASTER = 0.01, -0.1
 LARGE, SMALL = 1e9, 1e10
 """Parameters from which a model may be expected to fall, and below which one may be expected to stay flat. P has 3, 7,
 13 and 70 billion; below 1 billion not even a large model is expected to follow exemplars."""
@@ -58,10 +59,10 @@ def _pair(runs: Runs, small: str, large: str, *, expected: bool, why: str) -> It
     better = runs[large]["accuracy"].isel(flip=0) - runs[small]["accuracy"].isel(flip=0)
     where = f"Compared with {small}."
     yield THE["larger-is-better-without-flips"].at_least(
-        better.values, 0.0, arm=large, why=f"{where} {why}", expected=expected
+        better.values, BETTER, arm=large, why=f"{where} {why}", expected=expected
     )
     faster = runs[large]["slope"] - runs[small]["slope"]
-    yield THE["larger-falls-faster"].at_most(faster.values, 0.0, arm=large, why=f"{where} {why}", expected=expected)
+    yield THE["larger-falls-faster"].at_most(faster.values, FASTER, arm=large, why=f"{where} {why}", expected=expected)
 
 
 def _flat(runs: Runs, arm: str, *, expected: bool) -> Claim:

@@ -9,7 +9,8 @@ STATEMENTS = (
         "With no label inverted, the largest model is more accurate than the smallest. Measured: the difference of "
         "their accuracies on the same prompts.",
         "ordering",
-        note="Of hand-set learners `follows` stands for the largest, `ignores` for the smallest.",
+        note="Bound: one per cent, so that equal ones do not do; a stated choice. "
+        "Of hand-set learners `follows` stands for the largest, `ignores` for the smallest.",
     ),
     Statement(
         "larger-falls-faster",
@@ -17,7 +18,8 @@ STATEMENTS = (
         "Accuracy falls faster with the share of inverted labels for the largest model than for the smallest. "
         "Measured: the difference of their slopes on the same prompts.",
         "ordering",
-        note="Of hand-set learners `follows` stands for the largest, `ignores` for the smallest.",
+        note="Bound: a tenth of the slope -1 of a learner that trusts exemplars in proportion; a stated choice. "
+        "Of hand-set learners `follows` stands for the largest, `ignores` for the smallest.",
     ),
     Statement(
         "small-is-flat",
