@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
 from featscope.language.eviction import H2O, SnapKV
 from featscope.language.gemfilter import GemFilter
-from featscope.language.load import RETRIEVER, load_model
+from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model
 from featscope.language.method import FullCache, Method
 from featscope.options import ConfigError, require
 
@@ -66,10 +66,6 @@ class Generate:
         return H2O(model, self.keep) if self.method == "h2o" else FullCache(model)
 
 
-RETRIEVER_LAYER = 2
-"""The filter layer of the model that ships with FeatScope, found by `choose_layer`."""
-
-
 def generate(options: Generate) -> None:
     """Print the model's answer as it is generated, and what was kept if that is asked for.
 
@@ -97,7 +93,7 @@ class _AnswerStreamer(TextStreamer):
     """Prints what is generated, but not the prompt."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)  # type: ignore[arg-type]
+        super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
         """Text that is complete."""

@@ -12,6 +12,10 @@ from featscope.options import ConfigError
 
 RETRIEVER = "retriever"
 """The name of the small model that ships with FeatScope."""
+RETRIEVER_LENGTH = 768
+"""The longest prompt, in tokens, that it was trained on."""
+RETRIEVER_LAYER = 2
+"""Its filter layer, found by `choose_layer`."""
 
 
 @lru_cache(maxsize=1)

@@ -35,6 +35,13 @@ def band(label: str, series: xr.DataArray, *, dashed: bool = False) -> Curve:
     return Curve(label, steps, mean[seen], None if alone else low[seen], None if alone else high[seen], dashed)
 
 
+def banded(label: str, x: np.ndarray, values: xr.DataArray, *, dashed: bool = False) -> Curve:
+    """Mean and interval over replicas of ``values`` ``[replica, point]`` at ``x``."""
+    middle, low, high = over_replicas(values)
+    alone = values.sizes["replica"] < 2
+    return Curve(label, x, middle, None if alone else low, None if alone else high, dashed)
+
+
 def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:
     """A panel for each series that has one value a replica, with a curve for each arm that was watched so."""
     arms = {arm: run for arm, run in runs.items() if run.sizes["step"] > 1}

@@ -1,0 +1,5 @@
+"""GemFilter: what is exact, what it costs, and what it finds."""
+
+from featscope.studies.gemfilter.study import GemFilterStudy
+
+__all__ = ["GemFilterStudy"]

@@ -27,6 +27,7 @@ BYTES = 4
 
 COLUMNS = {
     "spent": ("1", "share of the tasks' time spent in first passes"),
+    "prompt_length": ("token", "tokens of the prompt"),
     "full_operations": ("1", "operations of reading the prompt in all layers"),
     "first_operations": ("1", "operations of the first pass"),
     "full_seconds": ("s", "reading the prompt in all layers"),
@@ -43,7 +44,7 @@ COLUMNS = {
 }
 
 
-def random_model(size: Geometry, context: int, seed: int) -> LlamaForCausalLM:
+def random_model(size: Geometry, context: int, seed: int) -> Any:
     """A network of these sizes with random weights: cost does not depend on weights."""
     config = LlamaConfig(
         vocab_size=size.vocabulary,
@@ -66,7 +67,7 @@ def random_model(size: Geometry, context: int, seed: int) -> LlamaForCausalLM:
 def build(lengths: Sequence[int], streams: Streams) -> Evaluation:
     """One task a length."""
     draws = streams.at("cost")
-    model: Any = random_model(GEOMETRY, max(lengths) + DECODED, int(draws.choice(2**20, 1))).to(streams.device)
+    model = random_model(GEOMETRY, max(lengths) + DECODED, int(draws.choice(2**20, 1))).to(streams.device)
     prompts = [3 + draws.choice(2**20, length) % (GEOMETRY.vocabulary - 3) for length in lengths]
     return Evaluation([partial(_measured, model, prompt) for prompt in prompts], tuple(COLUMNS), streams)
 
@@ -101,9 +102,10 @@ def _measured(model: Any, prompt: Tensor) -> list[float]:
 
     seconds = _seconds([full, first, choose])
     memory = [float(peak_bytes(prefill)) for prefill in (full, evicted, first)]
-    methods = [FullCache(model), snap, gem]
+    methods: list[Method] = [FullCache(model), snap, gem]
     return [
         seconds[1] / sum(seconds),
+        prompt.shape[1],
         _operations(full),
         _operations(first),
         *seconds,

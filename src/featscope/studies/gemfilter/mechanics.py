@@ -33,7 +33,7 @@ ABOUT = {
 }
 
 
-def small_model(seed: int) -> LlamaForCausalLM:
+def small_model(seed: int) -> Any:
     """A network with grouped queries and random weights."""
     config = LlamaConfig(
         vocab_size=_VOCABULARY,
@@ -93,7 +93,8 @@ def _identical(model: Any, prompt: Tensor) -> float:
 
 
 def _logit_difference(model: Any, prompt: Tensor) -> float:
-    options = {"max_new_tokens": 1, "do_sample": False, "output_logits": True, "return_dict_in_generate": True}
+    options: dict[str, Any] = {"max_new_tokens": 1, "do_sample": False}
+    options |= {"output_logits": True, "return_dict_in_generate": True}
     full = model.generate(prompt, **options).logits[0]
     kept = GemFilter(model, FILTER, PROMPT).generate(prompt, **options).logits[0]
     return float((full - kept).abs().max())
@@ -166,7 +167,7 @@ def _softmax_overlap(model: Any, prompt: Tensor) -> float:
 
 
 def _cache_excess(model: Any, prompt: Tensor) -> float:
-    options = {"max_new_tokens": NEW, "do_sample": False, "return_dict_in_generate": True}
+    options: dict[str, Any] = {"max_new_tokens": NEW, "do_sample": False, "return_dict_in_generate": True}
     output = GemFilter(model, FILTER, KEEP).generate(prompt, **options)
     held = [layer.keys.shape[2] - (NEW - 1) for layer in output.past_key_values.layers]
     return float(max(abs(entries - KEEP) for entries in held))

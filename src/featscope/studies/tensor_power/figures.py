@@ -10,7 +10,7 @@ import xarray as xr
 from featscope.claims import LEVEL
 from featscope.figures import Curve, Curves, Figure, Panel
 from featscope.studies.base import Runs
-from featscope.studies.summaries import over_replicas
+from featscope.studies.summaries import banded
 from featscope.studies.tensor_power.judge import DIMENSION, LITTLE_LEAD, Judged, judged, mean, rival_growth
 from featscope.theory import tensor_power as theory
 from featscope.training.power_method import BLOCK
@@ -27,12 +27,6 @@ def figures(study: "TensorPower", runs: Runs) -> Iterator[Figure]:
     yield _paths(study, runs)
     yield _step_sizes(study, arms["step-sizes"])
     yield _mended(study, runs, arms["steep"])
-
-
-def _banded(label: str, x: np.ndarray, values: xr.DataArray) -> Curve:
-    middle, low, high = over_replicas(values)
-    alone = values.sizes["replica"] < 2
-    return Curve(label, x, middle, None if alone else low, None if alone else high)
 
 
 def _one(run: xr.Dataset, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -107,7 +101,7 @@ def _step_sizes(study: "TensorPower", arm: Judged) -> Curves:
                 "step size η",
                 "sum / limit - 1",
                 [
-                    _banded("measured", eta, excess),
+                    banded("measured", eta, excess),
                     Curve("first order", eta, eta * float((first / limit.values[0]).mean()), dashed=True),
                 ],
                 log_x=True,
@@ -156,7 +150,7 @@ def _mended(study: "TensorPower", runs: Runs, steep: Judged) -> Curves:
                 "lead over the threshold",
                 "y / y_0 - 1",
                 [
-                    _banded("measured", lead, largest_of(rival_growth(rivals) - 1)),
+                    banded("measured", lead, largest_of(rival_growth(rivals) - 1)),
                     Curve("ceiling", lead, np.asarray(theory.rival_ceiling(lead, study.power) - 1), dashed=True),
                 ],
                 log_x=True,
@@ -178,7 +172,7 @@ def _mended(study: "TensorPower", runs: Runs, steep: Judged) -> Curves:
                 "x_0",
                 "C / x_T²",
                 [
-                    _banded("measured", x_0, share),
+                    banded("measured", x_0, share),
                     Curve("printed", x_0, np.ones_like(x_0), dashed=True),
                     Curve("closed form", x_0, (1 - (x_0 / study.level) ** 2) / 2, dashed=True),
                 ],
