@@ -25,14 +25,14 @@ from featscope.runs.shard import Shard
 from featscope.studies.longbench import LongBench, judge
 from featscope.studies.longbench import study as module
 
-EXAMPLES = 40
+EXAMPLES = 10
 Scores = Callable[[str, str, int], float]
 """(method, task, number of the example) -> the score planted."""
 
 
 @cache
 def data() -> str:
-    """A folder with 40 examples of each task."""
+    """A folder with ten examples of each task."""
     folder = Path(mkdtemp())
     for task in TASKS:
         write(folder, {task: EXAMPLES}, [line(task, input=str(i)) for i in range(EXAMPLES)])
@@ -146,6 +146,9 @@ def test_compression_is_that_of_the_paper(keep, verdict, monkeypatch):
     assert claim.measured == pytest.approx(0.08)
     assert claim.predicted == pytest.approx(0.08 * keep / 1024)
     assert claim.verdict == verdict
+    assert claim.expected
+    part = judged(replace(chosen, keep=keep, context=8192), longer)["compression", "gemfilter"]
+    assert not part.expected
 
 
 def test_a_wrong_digit_in_a_table_is_found(monkeypatch):

@@ -28,6 +28,7 @@ SHORT = {
     "gov_report": "Gov",
     "multi_news": "News",
     "triviaqa": "Trivia",
+    "samsum": "SAM",
 }
 """Headings of the paper's tables that 15 groups of bars have no room for."""
 _INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples."

@@ -90,6 +90,11 @@ class LongBench(Study):
         return self.data == MADE_UP
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all examples of all tasks are used, cut only where the model has no room for them."""
+        return not (self.tasks or self.examples or self.context)
+
+    @property
     def steps(self) -> int:  # type: ignore[override]
         """Examples of all tasks; real data are read for it."""
         return sum(
