@@ -100,10 +100,10 @@ def write(folder: Path, name: str, *rows: str) -> Path:
 
 
 def test_tables_of_a_folder(tmp_path):
-    write(tmp_path, "train.tsv", "sentence\tlabel", 'a "quoted \t1', "both \t0", "twice\t1", "twice\t0")
+    write(tmp_path, "train.tsv", "sentence\tlabel", '"a quoted \t1', "both \t1", "twice\t1", "twice\t0")
     write(tmp_path, "dev.tsv", "sentence\tlabel", "both\t0", "c  d\t1")
     examples = load_examples("sst2", str(tmp_path), STREAMS)
-    assert examples.pool == (Example(('a "quoted',), 1), Example(("twice",), 1))
+    assert examples.pool == (Example(('"a quoted',), 1), Example(("twice",), 1))
     assert sorted(examples.items) == [Example(("both",), 0), Example(("c d",), 1)]
 
 

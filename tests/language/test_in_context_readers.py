@@ -32,9 +32,9 @@ WORDS = (" positive", " negative", " pos")  # of one token, of four, of some
 
 
 @torch.no_grad()
-def one_by_one(model, tokenizer, prompt: str, continuation: str) -> float:
+def one_by_one(model, tokenizer, prompt: str, continuation: str, special: bool = True) -> float:
     """Log-likelihood of the tokens of ``continuation``, each from a pass of its own over all that comes before."""
-    ids = tokenizer(prompt)["input_ids"]
+    ids = tokenizer(prompt, add_special_tokens=special)["input_ids"]
     total = 0.0
     for token in tokenizer(continuation, add_special_tokens=False)["input_ids"]:
         logits = model(torch.tensor([ids])).logits[0, -1].double()
@@ -64,8 +64,8 @@ def test_words_of_one_token_share_a_row(monkeypatch):
     model, tokenizer = tiny_llama(), tiny_tokenizer()
     rows = []
     model.register_forward_pre_hook(lambda module, arguments: rows.append(len(arguments[0])))
-    single = [word for word in ("the", "is") if len(tokenizer(f" {word}")["input_ids"]) == 1]
-    assert len(single) == 2
+    single = [word for word in ("the", "is") if len(tokenizer(f" {word}")["input_ids"]) == 2]
+    assert len(single) == 2  # with <s>, two tokens each
     log_likelihoods(model, tokenizer, PROMPTS, single)
     log_likelihoods(model, tokenizer, PROMPTS, ["positive", "negative"])
     assert rows == [3, 6]
@@ -106,7 +106,7 @@ def test_a_chat_model_begins_its_answer_as_a_plain_prompt_does():
     reader = ModelReader(model, tokenizer, TASK.words, chat=True)
     body = PROMPTS[0].removesuffix("\nThe answer is")
     wrapped = f"<s>[user] {body} [end][assistant] The answer is"
-    expected = [one_by_one(model, tokenizer, wrapped, f" {word}") for word in TASK.words]
+    expected = [one_by_one(model, tokenizer, wrapped, f" {word}", special=False) for word in TASK.words]
     assert reader.scores(PROMPTS[:1])[0].tolist() == pytest.approx(expected, abs=1e-4)
     plain = ModelReader(model, tokenizer, TASK.words).scores(PROMPTS[:1])
     assert plain[0].tolist() != pytest.approx(expected, abs=1e-2)

@@ -32,7 +32,7 @@ def test_norms_on_spans_are_those_of_their_tokens():
     row = ModelRow(model, tokenizer).read(TEXT, SPANS)
     place, inside = 0, [[], []]
     for number, token in enumerate(tokenizer(TEXT)["input_ids"]):
-        text = tokenizer.decode([token])
+        text = tokenizer.decode([token], skip_special_tokens=True)
         for span, tokens in zip(SPANS, inside, strict=True):
             if place < span[1] and place + len(text) > span[0]:
                 tokens.append(number)

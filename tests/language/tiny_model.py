@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.in_context import made_up_irrelevant, made_up_sentiment
@@ -15,7 +15,7 @@ CONTEXT = 1024
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-level pairs of made-up sentences; label words are of one token and of several."""
+    """Byte-level pairs of made-up sentences; one label word is one token, the other several. Begins with <s>."""
     streams = Streams(0, [0])
     texts = [f"sentence: {text}\nThe answer is" for text, _ in made_up_sentiment(streams.at("texts"), 200)]
     texts += made_up_irrelevant(streams.at("others"), 200)
@@ -29,6 +29,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator([*texts, *[" positive."] * 50], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", padding_side="left"
     )
