@@ -27,6 +27,7 @@ def test_the_middle_is_cut(most, kept):
 def test_the_template_is_filled_in(name):
     tokenizer, task = byte_tokenizer(), TASKS[name]
     ids, cut = encode(tokenizer, task, EXAMPLE, CONTEXT)
+    assert ids[0, 0] == tokenizer.bos_token_id
     text = tokenizer.decode(ids[0])
     assert cut == 0
     assert text.count("The {old} captain came.") == 1
@@ -55,14 +56,24 @@ def test_chat_puts_the_prompt_between_messages_where_longbench_does():
     assert cut == 0
     assert text.startswith("<system><user>You are given a scientific article")
     assert text.endswith("Answer:<a>")
+    assert "<s>" not in text  # that is for the template to say
     plain = tokenizer.decode(encode(tokenizer, TASKS["trec"], EXAMPLE, CONTEXT, chat=True).ids[0])
-    assert plain.startswith("Please determine")
+    assert plain.startswith("<s>Please determine")
+    whole = len(ids[0])
     ids, cut = encode(tokenizer, TASKS["qasper"], EXAMPLE, 101, chat=True)
     text = tokenizer.decode(ids[0])
-    assert len(ids[0]) <= 101
+    assert 100 <= len(ids[0]) <= 101
     assert text.startswith("<system><user>You are given")
     assert text.endswith("Answer:<a>")
-    assert cut > 0
+    assert cut == whole - len(ids[0])
+
+
+def test_a_chat_that_is_cut_within_a_character_still_fits():
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    for most in range(60, 70):
+        ids, _ = encode(tokenizer, TASKS["qasper"], Example("\u20ac" * 50, "\u20ac" * 300, ("a",)), most, chat=True)
+        assert 40 < len(ids[0]) <= most
 
 
 def test_no_template_and_no_room_are_refused():
@@ -70,6 +81,11 @@ def test_no_template_and_no_room_are_refused():
         encode(byte_tokenizer(), TASKS["qasper"], EXAMPLE, CONTEXT, chat=True)
     with pytest.raises(ConfigError, match=r"context leaves 1 tokens for the prompt of qasper: allowed is 2 or more"):
         encode(byte_tokenizer(), TASKS["qasper"], EXAMPLE, 1)
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    around = len("<system><user><a>")
+    with pytest.raises(ConfigError, match=r"context leaves 1 tokens"):
+        encode(tokenizer, TASKS["qasper"], EXAMPLE, around + 1, chat=True)
 
 
 def test_the_prompt_leaves_room_for_the_answer():
@@ -105,22 +121,37 @@ def test_gemfilter_reads_k_tokens_and_all_where_there_are_no_more():
     assert (cut.tokens, cut.cut) == (80, whole.tokens - 80)
 
 
+class Says:
+    """A method that always says the same, and remembers how it was asked."""
+
+    model = property(lambda self: load_model(saved_model())[0])
+
+    def __init__(self, text: str) -> None:
+        self.said = torch.tensor([byte_tokenizer()(text, add_special_tokens=False)["input_ids"]])
+        self.asked: dict = {}
+
+    def generate(self, input_ids, attention_mask=None, **options):
+        self.asked = options
+        output = torch.cat([input_ids, self.said], 1)
+        output.kept = input_ids
+        return output
+
+
 def test_generation_ends_at_the_line_where_it_should():
-    seen = {}
-
-    class Method:
-        model = load_model(saved_model())[0]
-
-        def generate(self, input_ids, attention_mask=None, **options):
-            seen.update(options)
-            output = FullCache(self.model).generate(input_ids, attention_mask, max_new_tokens=1)
-            return output
-
-    tokenizer = byte_tokenizer()
+    tokenizer, method = byte_tokenizer(), Says("nobody")
     line = tokenizer("\n", add_special_tokens=False)["input_ids"][-1]
-    answer(Method(), tokenizer, TASKS["samsum"], EXAMPLE)
-    assert seen["eos_token_id"] == [1, line]
-    assert (seen["min_new_tokens"], seen["max_new_tokens"], seen["do_sample"]) == (1, 128, False)
-    answer(Method(), tokenizer, TASKS["trec"], EXAMPLE)
-    assert seen["eos_token_id"] == [1]
-    assert seen["min_new_tokens"] is None
+    answer(method, tokenizer, TASKS["samsum"], EXAMPLE)
+    assert method.asked["eos_token_id"] == [1, line]
+    asked = method.asked
+    assert (asked["min_new_tokens"], asked["max_new_tokens"], asked["do_sample"]) == (1, 128, False)
+    answer(method, tokenizer, TASKS["trec"], EXAMPLE)
+    assert method.asked["eos_token_id"] == [1]
+    assert method.asked["min_new_tokens"] is None
+
+
+def test_what_is_said_is_scored_by_the_task():
+    tokenizer, method = byte_tokenizer(), Says("the captain\nand a great many others, who need no names")
+    assert answer(method, tokenizer, TASKS["triviaqa"], EXAMPLE).score == 100.0
+    assert 0 < answer(method, tokenizer, TASKS["hotpotqa"], EXAMPLE).score < 50
+    dated = Says("Date")
+    assert answer(dated, tokenizer, TASKS["trec"], EXAMPLE._replace(answers=("Date",))).score == 100.0

@@ -8,21 +8,20 @@ from tempfile import mkdtemp
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-from featscope.language.longbench import TASKS
 
 CONTEXT = 4096
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a byte."""
+    """One token a byte, and one that begins a text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: i for i, token in enumerate(["<s>", "</s>", *alphabet])}
     tokenizer = Tokenizer(models.BPE(vocabulary, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
 
 
@@ -71,6 +70,3 @@ def write(folder: Path, tasks: Mapping[str, int], lines: Sequence[dict[str, Any]
         made = lines or [line(task, input=f"Who came on day {i}?") for i in range(count)]
         (folder / f"{task}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in made), encoding="utf-8")
     return folder
-
-
-EACH_ONCE = dict.fromkeys(TASKS, 1)

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 import xarray as xr
-from small_longbench import EACH_ONCE, line, saved_model, write
+from small_longbench import line, saved_model, write
 
 from featscope.claims import Claim
 from featscope.language import FullCache, GemFilter, SnapKV
@@ -98,6 +98,7 @@ def test_claims_hold_and_the_control_fails(monkeypatch):
     assert claims[COMPARABLE, "gemfilter"].n == EXAMPLES * len(TASKS)
     assert {claim.id for claim in claims.values()} == {statement.id for statement in LongBench.statements}
     assert not claims[COMPARABLE, "middle-row"].expected
+    assert float(runs["full"]["mean_score"][0]) == pytest.approx(42 + 13)
     assert [arm.name for arm in chosen.arms() if arm.control] == ["middle-row"]
 
 
@@ -184,18 +185,26 @@ def test_a_copy_of_real_data_in_another_replica_is_no_evidence(monkeypatch):
 
 def test_examples_are_answered_with_what_the_arm_keeps(tmp_path):
     read_task.cache_clear()
-    write(tmp_path, EACH_ONCE)
-    chosen = study(data=str(tmp_path), tasks=("trec", "2wikimqa"), context=150)
+    write(tmp_path, dict.fromkeys(TASKS, 2))
+    chosen = study(data=str(tmp_path), tasks=("trec", "2wikimqa"), context=150, examples=1)
     assert (chosen.steps, chosen.names) == (2, ("2wikimqa", "trec"))
     runs = trained(chosen)
     for name, sound in runs.items():
-        # a token is a byte: 2wikimqa's template alone has more than 150, trec's with its example has 137
-        assert sound["tokens"].values.tolist() == [[150, 137]]
-        assert bool((sound["cut"].values[0] > 0).tolist() == [True, False])
-        assert sound["kept"].values.tolist() == ([[150, 137]] if name == "full" else [[100, 100]])
+        # a token is a byte: 2wikimqa's template alone has more than 150, trec's with its example and <s> 138
+        assert sound["tokens"].values.tolist() == [[150, 138]]
+        assert (sound["cut"].values[0] > 0).tolist() == [True, False]
+        assert sound["kept"].values.tolist() == ([[150, 138]] if name == "full" else [[100, 100]])
         assert sound["task_score"].dims == ("replica", "task")
-        assert float(sound["compression"][0]) == pytest.approx(1.0 if name == "full" else 200 / 287)
+        assert float(sound["compression"][0]) == pytest.approx(1.0 if name == "full" else 200 / 288)
         assert float(sound["task_share"][0, 0]) == pytest.approx(1.0 if name == "full" else 2 / 3)
+
+
+def test_a_prompt_of_fewer_than_k_tokens_is_kept_whole(tmp_path):
+    write(tmp_path, {"trec": 1})
+    chosen = replace(study(data=str(tmp_path), tasks=("trec",)), keep=200)
+    claims = judged(chosen, trained(chosen))
+    kept = [claims["kept-is-k", arm].verdict for arm in ("snapkv", "h2o", "gemfilter", "middle-row")]
+    assert kept == ["holds"] * 4
 
 
 def test_a_run_on_made_up_data_says_so_and_expects_nothing_of_it(tmp_path):

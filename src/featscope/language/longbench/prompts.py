@@ -64,7 +64,7 @@ def encode(
     room, ids = most - around, _chat(tokenizer, text)
     while len(ids) > most:  # text that is put together from halves may have more tokens than they had
         ids = _chat(tokenizer, cast(str, tokenizer.decode(cut_middle(plain, room), skip_special_tokens=True)))
-        room -= max(1, len(ids) - most)
+        room = max(0, room - max(1, len(ids) - most))
     return Prompted(torch.tensor([ids]), max(0, len(plain) + around - len(ids)))
 
 
