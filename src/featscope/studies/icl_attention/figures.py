@@ -41,21 +41,22 @@ def figures(study: "IclAttention", runs: Runs) -> Iterator[Figure]:
             for layout, sentence in _PANELS
         ],
     )
-    arms = {f"{model}, {layout}": runs[arm_name(model, layout)] for model in names for layout in LAYOUTS}
+    arms = {f"{model} {layout}": runs[arm_name(model, layout)] for model in names for layout in LAYOUTS}
     arms |= {arm: runs[arm] for arm in HAND_SET}
 
-    def bars(series: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def over_arms(series: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return over_replicas(xr.concat([run[series] for run in arms.values()], "arm"))
 
+    middle, low, high = (np.exp(ends) for ends in over_arms("log_ratio"))
     yield Bars(
         "ratios",
         "Irrelevant over relevant",
-        "Mean over prompts of the norm on the irrelevant sentence over that on the relevant one: raw, and with each "
-        "norm over the square root of its sentence's length. Swapped: the irrelevant sentence comes first. Unrelated: "
-        "another irrelevant sentence in place of the relevant one, so that what is left is the place. Lines are "
-        f"{100 * LEVEL:.3g} % intervals over replicas.",
+        "The norm on the irrelevant sentence over that on the relevant one: its mean over prompts as it is, and its "
+        "geometric mean with each norm over the square root of its sentence's length. Swapped: the irrelevant "
+        "sentence comes first. Unrelated: another irrelevant sentence in place of the relevant one, so that what is "
+        f"left is the place. Lines are {100 * LEVEL:.3g} % intervals over replicas.",
         list(arms),
-        {"raw": bars("ratio"), "length-normalised": bars("normalised_ratio")},
+        {"raw, mean": over_arms("ratio"), "length-normalised, geometric mean": (middle, low, high)},
         "ratio",
         [(1.0, "as much")],
     )

@@ -53,7 +53,7 @@ class IclFlippedLabels(Study):
     task: TaskName = "sst2"
     shots: int = 16
     flips: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    items: int = 100
+    items: int = 50
     chat: bool = False
     steps: Annotated[int, Suppress] = 0
     probe_every: Annotated[int, Suppress] = 1
