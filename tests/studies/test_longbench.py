@@ -22,7 +22,7 @@ from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
-from featscope.studies.longbench import LongBench, judge
+from featscope.studies.longbench import LongBench, figures, judge
 from featscope.studies.longbench import study as module
 
 EXAMPLES = 10
@@ -249,6 +249,14 @@ def test_figures_show_the_paper_beside_real_data_only(monkeypatch):
     assert chat[2].series["All-KV"][0][-1] == pytest.approx(41.46, abs=0.0051)
     layers = list(replace(chosen, published="llama-3.1-8b-layers").figures(runs, []))
     assert len(layers[2].series) == 8
+
+
+def test_intervals_of_few_examples_are_not_drawn():
+    tasks = np.array([0] * 9 + [1] * 10)
+    middle, low, high = figures.means(np.arange(19.0), tasks)
+    assert middle == pytest.approx([4.0, 13.5, (4.0 + 13.5) / 2])
+    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [True, False, False]
+    assert (low[1:] < middle[1:]).all()
 
 
 @pytest.mark.parametrize(

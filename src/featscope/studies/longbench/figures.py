@@ -31,7 +31,9 @@ SHORT = {
     "samsum": "SAM",
 }
 """Headings of the paper's tables that 15 groups of bars have no room for."""
-_INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples."
+_FEWEST = 10
+"""Examples of a task from which on its interval is drawn; that of two or four hides all else."""
+_INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples, of tasks with {_FEWEST} or more and of the mean."
 _MADE_UP = "MADE-UP DATA: these scores say nothing about LongBench. "
 
 
@@ -52,10 +54,11 @@ def _says(study: "LongBench") -> str:
 
 
 def means(values: Float[np.ndarray, " example"], tasks: Int[np.ndarray, " example"]) -> Ends:
-    """Mean of each task and of all, with the ends of their intervals; NaN where a task has a single example."""
+    """Mean of each task and of all, with the ends of their intervals; NaN for tasks of few examples."""
     each = [values[tasks == task] for task in range(tasks.max() + 1)]
     each.append(spread_evenly(values, tasks))
     ends = np.array([interval_of_mean(one) for one in each])
+    ends[:-1][np.array([len(one) < _FEWEST for one in each[:-1]])] = np.nan
     low, high = np.where(np.isfinite(ends), ends, np.nan).T
     return np.array([one.mean() for one in each]), low, high
 
