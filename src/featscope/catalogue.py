@@ -101,7 +101,7 @@ ICL_ATTENTION = Entry(
     name="icl-attention",
     source="Shi 2024 (dissertation), Section 5.6, Figure 5.3",
     summary="How much a label attends to its own sentence, and how much to an irrelevant one beside it.",
-    minutes=1.0,
+    minutes=0.5,
     target="featscope.studies.icl_attention:IclAttention",
 )
 

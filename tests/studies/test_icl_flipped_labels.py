@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -26,6 +26,8 @@ from featscope.runs.shard import Shard
 from featscope.streams import Streams
 from featscope.studies.base import Arm
 from featscope.studies.icl_flipped_labels import IclFlippedLabels, judge, measures
+from featscope.studies.icl_flipped_labels.study import TaskName
+from featscope.training import Evaluation
 
 REPLICAS = 5
 SMALL, LARGE = "small", "large"
@@ -111,8 +113,6 @@ def test_measures_by_hand():
         lambda i=i: measures.found(margins[0, i], int(truth[0, i]), 7)  # type: ignore[misc]
         for i in range(3)
     ]
-    from featscope.training import Evaluation
-
     rates = (0.0, 0.5, 1.0)
     evaluation = Evaluation(tasks, measures.columns(rates), Streams(0, [0]))
     for step in range(3):
@@ -128,6 +128,10 @@ def test_measures_by_hand():
     first = 1 / (1 + np.exp([-1.0, 1.0, 0.0]))
     assert float(found["likely"][0, 0]) == pytest.approx(first.mean())
     assert float(evaluation.loss(Streams(0, [0]).at("x"))) == pytest.approx(1 - (0.5 + 2 / 3 + 1 / 6) / 3)
+
+
+def test_tasks_are_those_that_there_are():
+    assert set(get_args(TaskName)) == set(TASKS)
 
 
 def test_slopes_are_those_of_least_squares():
@@ -242,6 +246,7 @@ def test_it_runs_and_draws(tmp_path):
         ({"models": ()}, "models"),
         ({"models": ("a/x", "b/x")}, "different last parts"),
         ({"models": ("a/follows",)}, "none of"),
+        ({"models": (".",)}, "different last parts"),
         ({"shots": 0}, "shots = 0"),
         ({"flips": (0.0, 0.5)}, "ascending shares from 0 to 1"),
         ({"flips": (0.0, 0.6, 0.5, 1.0)}, "ascending shares from 0 to 1"),

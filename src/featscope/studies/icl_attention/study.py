@@ -60,7 +60,7 @@ class IclAttention(Study):
         distinct = len(set(self.short_names)) == len(self.models)
         clear = not set(self.short_names) & set(judge.HAND_SET)
         allowed = f"names with different last parts, none of {tuple(judge.HAND_SET)}"
-        require(self, "models", bool(self.models) and distinct and clear, allowed)
+        require(self, "models", bool(self.models) and all(self.short_names) and distinct and clear, allowed)
         require(self, "prompts", self.prompts >= 1, ">= 1")
 
     @property

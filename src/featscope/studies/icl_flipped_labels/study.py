@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import torch
 from tyro.conf import Suppress
@@ -67,7 +67,13 @@ class IclFlippedLabels(Study):
     def __post_init__(self) -> None:
         short = [short_name(model) for model in self.models]
         distinct = len(short) == len({*short, *judge.HAND_SET}) - len(judge.HAND_SET)
-        require(self, "models", bool(short) and distinct, f"names with different last parts, none of {judge.HAND_SET}")
+        require(
+            self,
+            "models",
+            all(short) and bool(short) and distinct,
+            f"names with different last parts, none of {judge.HAND_SET}",
+        )
+        require(self, "task", self.task in get_args(TaskName), f"one of {', '.join(get_args(TaskName))}")
         require(self, "shots", self.shots >= 1, ">= 1")
         ascending = all(a < b for a, b in zip(self.flips, self.flips[1:], strict=False))
         ends = len(self.flips) > 1 and self.flips[0] == 0 and self.flips[-1] == 1
