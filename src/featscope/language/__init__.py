@@ -9,6 +9,18 @@ except ImportError as error:
 
 from featscope.language.eviction import H2O, GemFilterOneRun, SnapKV
 from featscope.language.gemfilter import GemFilter
+from featscope.language.layers import LayerChoice, choose_layer
+from featscope.language.load import load_model
 from featscope.language.method import FullCache, Method
 
-__all__ = ["H2O", "FullCache", "GemFilter", "GemFilterOneRun", "Method", "SnapKV"]
+__all__ = [
+    "H2O",
+    "FullCache",
+    "GemFilter",
+    "GemFilterOneRun",
+    "LayerChoice",
+    "Method",
+    "SnapKV",
+    "choose_layer",
+    "load_model",
+]

@@ -9,7 +9,7 @@ the ones that the model itself computes.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -40,6 +40,7 @@ class Attention(NamedTuple):
     scaling: float
 
 
+@runtime_checkable
 class Observer(Protocol):
     """Sees each layer's attention, in order of the layers."""
 

@@ -1,6 +1,6 @@
 """What all ways of generating have in common."""
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Int
@@ -13,6 +13,7 @@ from featscope.options import ConfigError
 Output = TypeVar("Output")
 
 
+@runtime_checkable
 class Method(Protocol):
     """A way of generating: a model and what of the prompt it keeps."""
 

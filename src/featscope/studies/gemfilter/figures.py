@@ -18,13 +18,20 @@ if TYPE_CHECKING:
     from featscope.studies.gemfilter.study import GemFilterStudy
 
 INTERVALS = f"Bands are {100 * LEVEL:.3g} % intervals over replicas."
-_NAMES = {"full": "full attention", "gemfilter": "GemFilter", "snapkv": "SnapKV", "h2o": "H2O"}
+_NAMES = {
+    "full": "full attention",
+    "gemfilter": "GemFilter",
+    "question-kept": "GemFilter, question kept",
+    "snapkv": "SnapKV",
+    "h2o": "H2O",
+}
 
 
 def figures(study: "GemFilterStudy", runs: Runs) -> Iterator[Figure]:
     """Scores, layers, kept tokens; then cost."""
     yield _scores(study, runs["retrieval"])
     yield _layers(study, runs)
+    yield _keeps(study, runs["retrieval"])
     yield _cost(runs["cost"])
 
 
@@ -56,10 +63,12 @@ def _layers(study: "GemFilterStudy", runs: Runs) -> Heatmaps:
         "layers",
         "Which layer finds the needle",
         f"Means over prompts, with {study.keep} tokens kept: the share of prompts whose needle the layer's choice "
-        "touches, the same for random weights, and GemFilter's score with that filter layer.",
+        "touches, the same for random weights, the share whose last token it chooses, and GemFilter's score with that "
+        "filter layer.",
         {
             "needle covered": run["covered"].values,
             "needle covered, random weights": runs["untrained"]["covered"].mean("replica").values,
+            "last token chosen": run["last_kept"].values,
             "score": run["score_of_layer"].values,
         },
         "prompt (tokens)",
@@ -67,6 +76,17 @@ def _layers(study: "GemFilterStudy", runs: Runs) -> Heatmaps:
         "share",
         [str(length) for length in study.lengths],
         layers,
+    )
+
+
+def _keeps(study: "GemFilterStudy", run: xr.Dataset) -> Curves:
+    kept = np.asarray(study.keeps, dtype=float)
+    curves = [banded(f"{n} tokens", kept, run["score_of_keep"].isel(length=i)) for i, n in enumerate(study.lengths)]
+    return Curves(
+        "keeps",
+        "Answers over the tokens kept",
+        f"GemFilter's score with filter layer {study.layer}, a curve a length of the prompt. {INTERVALS}",
+        [Panel("GemFilter", "kept tokens", "normalised score", curves, log_x=True)],
     )
 
 

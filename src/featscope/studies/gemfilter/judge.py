@@ -126,9 +126,14 @@ def _retrieval(study: "GemFilterStudy", runs: Runs) -> Iterator[Claim]:
         yield THE["full-attention-retrieves"].at_least(of["full"], ANSWERED, arm=arm, why=MOST)
         yield THE["gemfilter-is-no-worse"].at_least(of["gemfilter"] - of["full"], CLOSE, arm=arm, why=NEARLY)
         yield THE["gemfilter-beats-snapkv"].at_least(of["gemfilter"] - of["snapkv"], 0.0, arm=arm, why=PAIRED)
+        kept = of["question-kept"]
+        yield THE["question-kept-is-no-worse"].at_least(kept - of["full"], CLOSE, arm=arm, why=NEARLY)
+        yield THE["question-kept-beats-snapkv"].at_least(kept - of["snapkv"], 0.0, arm=arm, why=PAIRED)
+        last = run["last_kept"].isel(length=known, layer=study.layer).mean("length")
+        yield THE["last-token-is-chosen"].at_least(last.values, FOUND, arm=arm, why=NINE_TENTHS)
         if study.lengths[-1] > study.trained:
             far = run["score"].isel(length=-1)
-            ahead = far.isel(method=METHODS.index("gemfilter")) - far.isel(method=METHODS.index("full"))
+            ahead = far.isel(method=METHODS.index("question-kept")) - far.isel(method=METHODS.index("full"))
             yield THE["gemfilter-reads-further"].at_least(ahead.values, 0.0, arm=arm, why=PAIRED)
         yield THE["middle-row-fails"].at_most(of["middle-row"] - of["gemfilter"], MUCH, arm=arm, why=CLEARLY)
         yield THE["largest-row-fails"].at_most(of["largest-row"] - of["gemfilter"], MUCH, arm=arm, why=CLEARLY)
@@ -145,6 +150,7 @@ def headline(runs: Runs, claims: Sequence[Claim]) -> str:
     return (
         f"Reading {length} tokens took GemFilter {float(cost['first_seconds'] / cost['full_seconds']):.2f} of full "
         f"attention's time (r/m = {FILTER / GEOMETRY.layers:g}). Over all lengths, scores were {of['gemfilter']:.2f} "
-        f"with GemFilter, {of['full']:.2f} with full attention, {of['snapkv']:.2f} with SnapKV, {of['h2o']:.2f} with "
-        f"H2O. {holding} of {sum(claim.expected for claim in claims)} claims expected to hold do."
+        f"with GemFilter ({of['question-kept']:.2f} where it keeps the question), {of['full']:.2f} with full "
+        f"attention, {of['snapkv']:.2f} with SnapKV, {of['h2o']:.2f} with H2O. "
+        f"{holding} of {sum(claim.expected for claim in claims)} claims expected to hold do."
     )

@@ -10,13 +10,13 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language import H2O, FullCache, GemFilter, GemFilterOneRun, Method, SnapKV
-from featscope.language.haystack import Haystack, Hidden, normalised_score, passwords
+from featscope.language.haystack import Haystack, normalised_score, passwords
 from featscope.language.layers import choices_of_all_layers, needle_distance
 from featscope.language.prompt import Prompt
 from featscope.streams import Streams
 from featscope.training import Evaluation, Experiment, Measurement
 
-METHODS = ("full", "gemfilter", "snapkv", "h2o", "one-run", "middle-row", "largest-row")
+METHODS = ("full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row")
 _ANSWER = 6
 _OTHERS = 3
 
@@ -31,7 +31,7 @@ class Grid:
         keeps: kept tokens.
         layer: the filter layer where it is not varied.
         keep: kept tokens where they are not varied.
-        window: last tokens that SnapKV and H2O keep.
+        window: last tokens that SnapKV and H2O keep, and GemFilter where it keeps the question.
         prompts: of each length.
     """
 
@@ -47,7 +47,8 @@ class Grid:
     def columns(self) -> tuple[str, ...]:
         """What a task finds: scores of methods, of layers and of keeps, and layers' distances."""
         layers = [str(layer) for layer in range(self.layers)]
-        parts = {"method": METHODS, "layer": layers, "keep": self.keeps, "covered": layers, "distance": layers}
+        of_layers = dict.fromkeys(("layer", "covered", "distance", "last"), layers)
+        parts = {"method": METHODS, "keep": self.keeps, **of_layers}
         return ("lost", *(f"{kind} {which}" for kind, names in parts.items() for which in names))
 
 
@@ -57,6 +58,7 @@ def methods(model: PreTrainedModel, grid: Grid) -> Mapping[str, Method]:
     return {
         "full": FullCache(model),
         "gemfilter": GemFilter(model, grid.layer, keep),
+        "question-kept": GemFilter(model, grid.layer, keep, force_keep=range(-grid.window, 0)),
         "snapkv": SnapKV(model, keep, window=grid.window),
         "h2o": H2O(model, keep, recent=grid.window),
         "one-run": GemFilterOneRun(model, keep, layer=grid.layer),
@@ -94,6 +96,7 @@ def measure(grid: Grid, experiment: Experiment) -> Mapping[str, Measurement]:
         "score_of_layer": part("layer", "layer", "1", f"{score}, GemFilter over filter layers"),
         "score_of_keep": part("keep", "keep", "1", f"{score}, GemFilter over kept tokens"),
         "covered": part("covered", "layer", "1", "share of prompts whose needle the layer's choice touches"),
+        "last_kept": part("last", "layer", "1", "share of prompts whose last token the layer chooses"),
         "distance": part("distance", "layer", "token", "from the needle to the nearest token that the layer chooses"),
     }
 
@@ -114,18 +117,14 @@ def _task(
     of_methods = {name: score(method) for name, method in methods(model, grid).items()}
     of_layers = [score(GemFilter(model, layer, grid.keep)) for layer in range(grid.layers)]
     of_keeps = [score(GemFilter(model, grid.layer, keep)) for keep in grid.keeps]
-    distances = _distances(model, hidden, ids, grid)
+    chosen = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), grid.keep)
+    distances = [float(needle_distance(kept[0].cpu(), hidden.needle)) for kept in chosen]
     covered = [float(distance == 0) for distance in distances]
-    return [1 - of_methods["gemfilter"], *of_methods.values(), *of_layers, *of_keeps, *covered, *distances]
+    last = [float(kept[0, -1] == ids.shape[1] - 1) for kept in chosen]
+    return [1 - of_methods["gemfilter"], *of_methods.values(), *of_keeps, *of_layers, *covered, *distances, *last]
 
 
 def _answer(method: Method, haystack: Haystack, ids: Tensor) -> str:
     output = method.generate(ids, torch.ones_like(ids), max_new_tokens=_ANSWER, do_sample=False)
     words: Any = haystack.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
     return words.replace(".", " ")
-
-
-def _distances(model: PreTrainedModel, hidden: Hidden, ids: Tensor, grid: Grid) -> list[float]:
-    prompt = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
-    chosen = choices_of_all_layers(model, prompt, grid.keep)
-    return [float(needle_distance(kept[0].cpu(), hidden.needle)) for kept in chosen]

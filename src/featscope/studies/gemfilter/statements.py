@@ -176,10 +176,33 @@ STATEMENTS = (
         "ordering",
     ),
     Statement(
+        "last-token-is-chosen",
+        "D Section 9.3.1",
+        "The last token is among the chosen ones, so that the second pass ends on the question: share of prompts.",
+        "bound",
+        expected=False,
+        note="The source relies on it; nothing in the rule makes it so.",
+    ),
+    Statement(
+        "question-kept-is-no-worse",
+        "H, for D Section 9.4.1",
+        "GemFilter that keeps the last tokens in any case, as SnapKV does, answers as well as full attention: "
+        "difference of scores. " + _RETRIEVAL,
+        "ordering",
+        note="No part of the paper's rule: force_keep.",
+    ),
+    Statement(
+        "question-kept-beats-snapkv",
+        "H, for D Section 9.4.1",
+        "GemFilter that keeps the last tokens in any case answers better than SnapKV, which does: difference of "
+        "scores. " + _RETRIEVAL,
+        "ordering",
+    ),
+    Statement(
         "gemfilter-reads-further",
         "D Section 9.3.2",
-        "Beyond the lengths that the model was trained on, compact positions help: GemFilter's score less that of full "
-        "attention at the longest length.",
+        "Beyond the lengths that the model was trained on, compact positions help: the score of GemFilter (with the "
+        "question kept) less that of full attention at the longest length.",
         "ordering",
     ),
     Statement(

@@ -33,6 +33,9 @@ def claims(runs: Runs) -> Iterator[Claim]:
     if {"gemfilter", "snapkv"} <= means.keys():
         ahead = means["gemfilter"] - means["snapkv"]
         yield THE["gemfilter-beats-snapkv"].at_least(ahead, 0.0, arm="gemfilter", why=PAIRED)
+    if {"question-kept", "snapkv"} <= means.keys():
+        ahead = means["question-kept"] - means["snapkv"]
+        yield THE["question-kept-beats-snapkv"].at_least(ahead, 0.0, arm="question-kept", why=PAIRED)
     if {"gemfilter", "full"} <= means.keys():
         ahead = means["gemfilter"] - means["full"]
         yield THE["gemfilter-beats-full"].at_least(ahead, 0.0, arm="gemfilter", why=PAIRED)

@@ -21,6 +21,13 @@ STATEMENTS = (
         "ordering",
     ),
     Statement(
+        "question-kept-beats-snapkv",
+        "H, for D Section 9.4.1",
+        f"GemFilter that keeps the last tokens in any case answers better than SnapKV, which does: difference of their "
+        f"scores. {_MEAN}",
+        "ordering",
+    ),
+    Statement(
         "gemfilter-beats-full",
         "D Section 9.4.1, Figure 9.4",
         f"GemFilter answers better than full attention: difference of their scores. {_MEAN}",

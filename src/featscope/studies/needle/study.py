@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from featscope.studies.needle import figures, judge
 from featscope.studies.needle.statements import STATEMENTS
 from featscope.training import Evaluation, Experiment, Measurement
 
-MethodName = Literal["full", "gemfilter", "snapkv", "h2o"]
+MethodName = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o"]
 COLUMNS = ("lost", "score", "normalised", "kept")
 _OWN_OTHERS = 3
 
@@ -46,10 +46,11 @@ class NeedleInAHaystack(Study):
         lengths: tokens of the prompts.
         depths: places of the needle, evenly from the beginning (0 %) to the question (100 %).
         prompts: prompts of each length and depth in a replica.
-        methods: what is compared.
+        methods: what is compared; "question-kept" is GemFilter that keeps the last tokens in any case, which the
+            paper's rule does not.
         layer: r, GemFilter's filter layer, from 0.
         keep: k, what every method keeps.
-        window: last tokens that SnapKV and H2O keep.
+        window: last tokens that SnapKV, H2O and question-kept keep.
         new_tokens: tokens to generate.
         method: the arm's own (set by the study).
         hidden: whether the needle is in the text (set by the study).
@@ -65,7 +66,7 @@ class NeedleInAHaystack(Study):
     lengths: tuple[int, ...] = (128, 256, 512, 768, 1024, 1536)
     depths: int = 5
     prompts: int = 2
-    methods: tuple[MethodName, ...] = ("full", "gemfilter", "snapkv", "h2o")
+    methods: tuple[MethodName, ...] = ("full", "gemfilter", "question-kept", "snapkv", "h2o")
     layer: int = RETRIEVER_LAYER
     keep: int = 64
     window: int = 16
@@ -85,7 +86,7 @@ class NeedleInAHaystack(Study):
         require(self, "lengths", ascending, "one number >= 1 or more, ascending")
         require(self, "depths", self.depths >= 1, ">= 1")
         require(self, "prompts", self.prompts >= 1, ">= 1")
-        known = ("full", "gemfilter", "snapkv", "h2o")
+        known = get_args(MethodName)
         usable = bool(self.methods) and set(self.methods) <= set(known) and len(set(self.methods)) == len(self.methods)
         require(self, "methods", usable, f"some of {', '.join(known)}")
         own = (self.needle, self.question, self.answer)
@@ -109,6 +110,7 @@ class NeedleInAHaystack(Study):
         described: dict[MethodName, str] = {
             "full": "Full attention.",
             "gemfilter": f"GemFilter: layer {self.layer} chooses {self.keep} tokens.",
+            "question-kept": f"The same, with the last {self.window} tokens among them in any case.",
             "snapkv": f"SnapKV: every layer and head keeps {self.keep} entries.",
             "h2o": f"H2O: every layer and head keeps {self.keep} entries.",
         }
@@ -135,8 +137,9 @@ class NeedleInAHaystack(Study):
 
     def build_method(self, model: Any) -> Method:
         """The arm's method."""
-        if self.method == "gemfilter":
-            return GemFilter(model, self.layer, self.keep)
+        if self.method in ("gemfilter", "question-kept"):
+            forced = range(-self.window, 0) if self.method == "question-kept" else ()
+            return GemFilter(model, self.layer, self.keep, force_keep=forced)
         if self.method == "snapkv":
             return SnapKV(model, self.keep, window=self.window)
         return H2O(model, self.keep, recent=self.window) if self.method == "h2o" else FullCache(model)

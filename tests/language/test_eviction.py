@@ -1,0 +1,116 @@
+"""SnapKV, H2O and GemFilter-One-Run."""
+
+import pytest
+import torch
+from small_models import ARCHITECTURES, padded, prompt, tiny
+
+from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+METHODS = {
+    "snapkv": lambda model, keep: SnapKV(model, keep, window=8),
+    "h2o": lambda model, keep: H2O(model, keep, recent=8),
+    "one-run": lambda model, keep: GemFilterOneRun(model, keep, layer=2),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_keeping_everything_is_the_models_own_generation(method):
+    model = tiny()
+    full = model.generate(prompt(), **GREEDY)
+    assert torch.equal(METHODS[method](model, 60).generate(prompt(), **GREEDY), full)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["llama", "qwen3", "phi3"])
+def test_rows_of_a_padded_batch_are_those_of_prompts_alone(name, method):
+    evicting = METHODS[method](tiny(name), 16)
+    rows = [prompt(60), prompt(40, 1), prompt(12, 2)]
+    batch = evicting.generate(padded(*rows), **GREEDY)
+    for i, row in enumerate(rows):
+        assert torch.equal(batch[i, 60:], evicting.generate(row, **GREEDY)[0, row.shape[1] :])
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_new_tokens_see_what_was_kept_at_its_own_positions(name):
+    """The same as the model with everything else masked: eviction only saves memory."""
+    if name == "gemma2":
+        pytest.skip("its masks differ between layers")
+    model = tiny(name)
+    out = GemFilterOneRun(model, 16, layer=2).generate(prompt(), **GREEDY)
+    first = model(prompt()).logits[:, -1].argmax(-1)
+    assert out[0, 60] == first
+    visible = torch.zeros(61, dtype=torch.bool)
+    visible[out.kept[2, 0, 0]] = True
+    visible[60] = True
+    mask = torch.ones(61, 61, dtype=torch.bool).tril()
+    mask[60] = visible
+    ids = out[:, :61]
+    logits = model(ids, attention_mask=mask[None, None], position_ids=torch.arange(61)[None]).logits
+    assert out[0, 61] == logits[0, -1].argmax()
+
+
+def test_caches_hold_what_is_kept_and_new_tokens():
+    for method in METHODS.values():
+        out = method(tiny(), 16).generate(prompt(), return_dict_in_generate=True, **GREEDY)
+        assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [21] * 4
+        assert out.kept.shape == (4, 1, 2, 16)
+        assert (out.kept.diff(dim=-1) > 0).all()
+
+
+def test_snapkv_keeps_the_window_and_what_it_attends_to_most():
+    model = tiny()
+    attentions = tiny_eager(model)(prompt(), output_attentions=True).attentions
+    kept = SnapKV(model, 16, window=8).generate(prompt(), **GREEDY).kept
+    for layer, weights in enumerate(attentions):
+        received = weights[0, :, -8:, :52].sum(1).unflatten(0, (2, 2)).sum(1)
+        average = torch.nn.functional.avg_pool1d(received[:, None], 5, 1, 2)[:, 0]
+        expected = torch.cat([average.topk(8).indices.sort().values, torch.arange(52, 60).expand(2, -1)], -1)
+        assert torch.equal(kept[layer, 0], expected)
+
+
+def test_h2o_keeps_recent_entries_and_heavy_hitters():
+    model = tiny()
+    attentions = tiny_eager(model)(prompt(), output_attentions=True).attentions
+    kept = H2O(model, 16, recent=8).generate(prompt(), **GREEDY).kept
+    for layer, weights in enumerate(attentions):
+        received = weights[0, :, :, :52].sum(1).unflatten(0, (2, 2)).sum(1)
+        expected = torch.cat([received.topk(8).indices.sort().values, torch.arange(52, 60).expand(2, -1)], -1)
+        assert torch.equal(kept[layer, 0], expected)
+
+
+def tiny_eager(model):
+    eager = type(model)(model.config).eval()
+    eager.load_state_dict(model.state_dict())
+    eager.set_attn_implementation("eager")
+    return eager
+
+
+def test_one_run_chooses_what_gemfilter_chooses():
+    model = tiny()
+    chosen = GemFilter(model, 2, 16).select(prompt())
+    once = GemFilterOneRun(model, 16, layer=2).generate(prompt(), **GREEDY).kept
+    assert torch.equal(once, chosen.expand(4, 2, 16)[:, None])
+
+
+def test_beams_work():
+    for method in METHODS.values():
+        out = method(tiny(), 16).generate(prompt(), num_beams=3, return_dict_in_generate=True, **GREEDY)
+        assert out.sequences.shape == (1, 66)
+        assert out.kept.shape == (4, 1, 2, 16)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m: SnapKV(m, 0), ">= 1"),
+        (lambda m: SnapKV(m, 32), r"SnapKV.keep = 32 is out of range: allowed is > window = 32"),
+        (lambda m: SnapKV(m, 64, kernel=2), "an odd number"),
+        (lambda m: H2O(m, 32), "> recent = 32"),
+        (lambda m: GemFilterOneRun(m, 4, layer=4), "0 to 3"),
+    ],
+)
+def test_wrong_options_say_what_is_allowed(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make(tiny())

@@ -1,0 +1,207 @@
+"""GemFilter on unmodified models of every architecture."""
+
+import pytest
+import torch
+from small_models import ARCHITECTURES, padded, prompt, tiny
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from featscope.language import GemFilter, SnapKV
+from featscope.language.attention import watched
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_keeping_everything_is_the_models_own_generation(name):
+    model = tiny(name)
+    full = model.generate(prompt(), **GREEDY)
+    gem = GemFilter(model, layer=2, keep=60).generate(prompt(), **GREEDY)
+    assert torch.equal(full, gem)
+    assert gem.kept.tolist() == [list(range(60))]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_rows_of_a_padded_batch_are_those_of_prompts_alone(name):
+    gem = GemFilter(tiny(name), layer=2, keep=16)
+    rows = [prompt(60), prompt(40, 1), prompt(11, 2)]
+    batch = gem.generate(padded(*rows), **GREEDY)
+    for i, row in enumerate(rows):
+        alone = gem.generate(row, **GREEDY)
+        assert torch.equal(batch[i, 60:], alone[0, row.shape[1] :])
+        kept = batch.kept[i][batch.kept[i] >= 0]
+        assert torch.equal(kept, alone.kept[0] + 60 - row.shape[1])
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("row", ["last", "middle", "largest"])
+def test_chunks_choose_what_the_whole_pass_chooses(name, row):
+    model = tiny(name)
+    batch = padded(prompt(60), prompt(40, 1))
+    whole = GemFilter(model, 2, 16, row=row).select(batch)
+    for chunk in (7, 30, 100):
+        assert torch.equal(GemFilter(model, 2, 16, row=row, chunk=chunk).select(batch), whole)
+
+
+def test_rows_choose_differently():
+    chosen = [GemFilter(tiny(), 2, 16, row=row).select(prompt()).tolist() for row in ("last", "middle", "largest")]
+    assert chosen[0] != chosen[1]
+    assert chosen[0] != chosen[2]
+
+
+def test_the_choice_is_that_of_raw_products_of_the_models_own_layers():
+    """Without any of our hooks: projections and rotary embedding applied by hand to what enters the layer."""
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    model, ids = tiny(), prompt()
+    entering = model(ids, output_hidden_states=True).hidden_states[2]
+    layer = model.model.layers[2]
+    normed = layer.input_layernorm(entering)
+    query, key = (
+        p(normed).view(1, 60, -1, 8).transpose(1, 2) for p in (layer.self_attn.q_proj, layer.self_attn.k_proj)
+    )
+    cos, sin = model.model.rotary_emb(entering, torch.arange(60)[None])
+    query, key = apply_rotary_pos_emb(query, key, cos, sin)
+    products = (key.repeat_interleave(2, 1) @ query[:, :, -1, :, None]).sum((1, 3))
+    average = torch.nn.functional.avg_pool1d(products[:, None], 5, 1, 2)[0, 0]
+    expected = average.topk(16).indices.sort().values
+    assert torch.equal(GemFilter(model, 2, 16).select(ids)[0], expected)
+
+
+def test_only_layers_below_the_filter_run_and_no_cache_is_kept(monkeypatch):
+    model = tiny()
+    ran: list[int] = []
+    for i, block in enumerate(model.model.layers):
+        block.register_forward_hook(lambda module, given, result, i=i: ran.append(i))
+    model.lm_head.register_forward_hook(lambda module, given, result: ran.append(99))
+    for chunk in (None, 20):
+        ran.clear()
+        GemFilter(model, 2, 16, chunk=chunk).select(prompt())
+        assert set(ran) == {0, 1}
+
+
+def test_the_whole_prompt_comes_back_in_front_of_what_is_generated():
+    out = GemFilter(tiny(), 2, 16).generate(prompt(), **GREEDY)
+    assert out.shape == (1, 66)
+    assert torch.equal(out[:, :60], prompt())
+
+
+def test_beams_samples_streamers_and_stopping_criteria_work():
+    gem = GemFilter(tiny(), 2, 16)
+    beams = gem.generate(
+        prompt(), num_beams=3, num_return_sequences=2, return_dict_in_generate=True, output_scores=True, **GREEDY
+    )
+    assert beams.sequences.shape == (2, 66)
+    assert beams.kept.shape == (1, 16)
+    torch.manual_seed(0)
+    assert gem.generate(prompt(), max_new_tokens=4, do_sample=True, num_return_sequences=3).shape == (3, 64)
+
+    class Stop(StoppingCriteria):
+        def __call__(self, input_ids, scores, **options):
+            return torch.ones(len(input_ids), dtype=torch.bool)
+
+    assert gem.generate(prompt(), stopping_criteria=StoppingCriteriaList([Stop()]), **GREEDY).shape == (1, 61)
+    seen = []
+
+    class Stream:
+        def put(self, value):
+            seen.append(value)
+
+        def end(self):
+            seen.append("end")
+
+    gem.generate(prompt(), streamer=Stream(), **GREEDY)
+    assert seen[-1] == "end"
+
+
+def test_the_second_pass_may_evict_too():
+    model = tiny()
+    out = GemFilter(SnapKV(model, keep=20, window=4), layer=2, keep=32).generate(prompt(), **GREEDY)
+    assert out.shape == (1, 66)
+    assert out.kept.shape == (1, 32)
+    whole = GemFilter(SnapKV(model, keep=40, window=4), layer=2, keep=32).generate(prompt(), **GREEDY)
+    assert torch.equal(whole, GemFilter(model, 2, 32).generate(prompt(), **GREEDY))
+
+
+def test_the_model_is_left_as_it_was():
+    model = tiny()
+    before = model(prompt()).logits
+    GemFilter(model, 2, 16).generate(prompt(), **GREEDY)
+    assert model.config._attn_implementation == "sdpa"
+    assert torch.equal(model(prompt()).logits, before)
+    with pytest.raises(ConfigError, match="longer|at most 256"):
+        GemFilter(model, 2, 16).generate(prompt(300), **GREEDY)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_model_is_watched_by_one_at_a_time():
+    model = tiny()
+
+    class Nothing:
+        def before(self, attention):
+            pass
+
+        def after(self, attention):
+            pass
+
+    with watched(model, Nothing()), pytest.raises(ConfigError, match="watched already"):
+        GemFilter(model, 2, 16).select(prompt())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layer": 4}, r"GemFilter.layer = 4 is out of range: allowed is 0 to 3. .*choose_layer"),
+        ({"layer": -1}, "allowed is 0 to 3"),
+        ({"keep": 0}, r"GemFilter.keep = 0 is out of range: allowed is >= 1"),
+        ({"kernel": 4}, "an odd number"),
+        ({"chunk": 0}, ">= 1, or None"),
+    ],
+)
+def test_wrong_options_say_what_is_allowed(options, message):
+    with pytest.raises(ConfigError, match=message):
+        GemFilter(tiny(), **{"layer": 2, "keep": 16} | options)
+
+
+def test_models_that_cannot_be_filtered_say_why():
+    sizes = {"vocab_size": 100, "num_layers": 1, "num_heads": 2, "d_model": 16, "d_ff": 16, "d_kv": 8}
+    with pytest.raises(ConfigError, match="encoder-decoder"):
+        GemFilter(T5ForConditionalGeneration(T5Config(**sizes)), 0, 4)
+    with pytest.raises(ConfigError, match="no rotary position embedding"):
+        GemFilter(GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2)), 0, 4)
+
+
+def test_a_window_that_hides_early_tokens_is_refused_and_one_that_does_not_is_fine():
+    narrow = tiny("mistral", sliding_window=32)
+    with pytest.raises(ConfigError, match=r"60 tokens, and layer 0 sees the last 32 only"):
+        GemFilter(narrow, 2, 16).select(prompt())
+    assert GemFilter(narrow, 2, 16).select(prompt(30)).shape == (1, 16)
+    assert GemFilter(tiny("mistral", sliding_window=64), 2, 16).select(prompt()).shape == (1, 16)
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "message"),
+    [
+        (torch.zeros(1, 0, dtype=torch.long), None, "at least one token"),
+        (torch.zeros(4, dtype=torch.long), None, r"\[batch, token\]"),
+        (torch.ones(1, 4), None, "token numbers"),
+        (torch.ones(1, 4, dtype=torch.long), torch.ones(1, 3), "that of input_ids"),
+        (torch.ones(1, 4, dtype=torch.long), torch.tensor([[1, 1, 1, 0]]), "padding_side = 'left'"),
+        (torch.ones(1, 4, dtype=torch.long), torch.tensor([[1, 0, 1, 1]]), "padding_side = 'left'"),
+    ],
+)
+def test_wrong_prompts_say_what_is_allowed(ids, mask, message):
+    with pytest.raises(ConfigError, match=message):
+        GemFilter(tiny(), 2, 16).generate(ids, mask)
+
+
+def test_lengths_that_count_the_prompt_are_refused():
+    with pytest.raises(ConfigError, match="use max_new_tokens"):
+        GemFilter(tiny(), 2, 16).generate(prompt(), max_length=80)

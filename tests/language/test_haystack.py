@@ -1,0 +1,74 @@
+"""Needles, their scores, and the prompts that hide them."""
+
+import pytest
+import torch
+from small_models import word_tokenizer
+
+from featscope.language.haystack import BUILT_IN, Haystack, Needle, normalised_score, passwords, read_texts, score
+from featscope.options import ConfigError
+from featscope.streams import Streams
+
+PAPERS = "eat a sandwich and sit in dolores park on a sunny day."
+
+
+def draws():
+    return Streams(0, [0]).at("needle")
+
+
+def haystack() -> Haystack:
+    return Haystack(word_tokenizer(), ["w10 w11 w12 w13. w14 w15 w16 w17. w18 w19 w20 w21."])
+
+
+def test_a_perfect_answer_to_the_papers_question_scores_eleven_twelfths():
+    assert score(PAPERS, PAPERS) == pytest.approx(11 / 12)
+    assert normalised_score(PAPERS, PAPERS) == 1
+    assert score("Eat a sandwich.", PAPERS) == pytest.approx(2 / 12)  # "sandwich." is not "sandwich"
+    assert score("", PAPERS) == 0
+
+
+def test_passwords_are_of_different_cities():
+    found = passwords(draws(), 64)
+    assert len({needle.question for needle in found}) == 64
+    assert all(needle.answer in needle.text for needle in found)
+    assert found == passwords(draws(), 64)
+
+
+@pytest.mark.parametrize("depth", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("length", [20, 45, 120])
+def test_prompts_have_their_length_and_the_needle_its_depth(depth, length):
+    asked = Needle(" w50 w51 w52", " w60 w61", "w52")
+    other = Needle(" w70 w71", " w80", "w71")
+    found = haystack().hide(draws(), length, depth, asked, [other])
+    assert found.ids.shape == (1, length)
+    ids = found.ids[0].tolist()
+    assert ids[0] == 1
+    assert ids[-2:] == [60, 61]
+    assert [ids[i] for i in found.needle] == [50, 51, 52]
+    assert [70, 71] in [ids[i : i + 2] for i in range(length)]
+    place = found.needle.start / (length - 2)
+    assert abs(place - depth) < 12 / length + 0.1
+
+
+def test_needles_do_not_cut_sentences():
+    found = haystack().hide(draws(), 60, 0.4, Needle(" w50 w51", " w60", "w51"))
+    ids = found.ids[0].tolist()
+    assert ids[found.needle.start - 1] in (1, 3)  # the unknown "w13." and so on end sentences
+
+
+def test_short_prompts_are_refused_with_the_length_that_would_do():
+    with pytest.raises(ConfigError, match="allowed is at least 6"):
+        haystack().hide(draws(), 5, 0.5, Needle(" w50 w51 w52", " w60 w61", "w52"))
+
+
+def test_texts_come_from_a_folder_or_ship_with_the_package(tmp_path):
+    assert len(read_texts(BUILT_IN)[0].split()) > 500
+    (tmp_path / "one.txt").write_text("Some  text.\nMore.")
+    assert read_texts(str(tmp_path)) == ["Some text. More."]
+    with pytest.raises(ConfigError, match=r"has no text: allowed is a folder with \.txt files"):
+        read_texts(str(tmp_path / "nothing"))
+
+
+def test_a_needle_that_is_not_hidden_leaves_no_trace():
+    found = haystack().hide(draws(), 40, 0.5, Needle("", " w60", "w51"))
+    assert len(found.needle) == 0
+    assert torch.tensor(50) not in found.ids

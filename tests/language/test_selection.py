@@ -1,0 +1,77 @@
+"""The rule, on cases worked by hand."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from featscope.language.selection import largest_row, pooled, scores, select, summed_queries
+
+
+def everything(values: torch.Tensor) -> torch.Tensor:
+    return torch.ones_like(values, dtype=torch.bool)
+
+
+@given(st.integers(0, 2**31), st.sampled_from([(4, 4), (4, 2), (8, 2), (6, 1)]))
+def test_grouped_queries_score_as_repeated_keys_do(seed, heads):
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(2, heads[0], 1, 8, dtype=torch.float64, generator=generator)
+    key = torch.randn(2, heads[1], 11, 8, dtype=torch.float64, generator=generator)
+    repeated = key.repeat_interleave(heads[0] // heads[1], 1)
+    expected = torch.einsum("bhd,bhnd->bn", query[:, :, 0], repeated)
+    found = scores(summed_queries(query, heads[1])[:, :, 0], key)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_lone_spike_selects_itself_and_two_neighbours_on_either_side():
+    spike = torch.zeros(1, 20)
+    spike[0, 7] = 1
+    assert select(spike, everything(spike), 5).tolist() == [[5, 6, 7, 8, 9]]
+    assert select(spike, everything(spike), 1, pool="none").tolist() == [[7]]
+    assert select(spike, everything(spike), 3, pool="max", kernel=3).tolist() == [[6, 7, 8]]
+
+
+def test_averages_count_zeros_beyond_the_edges():
+    constant = torch.ones(1, 8)
+    found = pooled(constant, everything(constant), "avg", 5)[0]
+    torch.testing.assert_close(found, torch.tensor([0.6, 0.8, 1, 1, 1, 1, 0.8, 0.6]))
+
+
+def test_edges_of_a_padded_prompt_are_those_of_the_prompt_alone():
+    values = torch.randn(1, 9, generator=torch.Generator().manual_seed(0))
+    alone = pooled(values, everything(values), "avg", 5)
+    behind = torch.nn.functional.pad(values, (4, 0), value=100.0)
+    real = torch.arange(13)[None] >= 4
+    torch.testing.assert_close(pooled(behind, real, "avg", 5)[:, 4:], alone)
+    torch.testing.assert_close(pooled(behind, real, "max", 5)[:, 4:], pooled(values, everything(values), "max", 5))
+
+
+def test_places_are_ascending_and_short_prompts_are_kept_whole():
+    values = torch.tensor([[5.0, 1, 4, 2, 3], [9.0, 9, 9, 1, 2]])
+    real = torch.tensor([[True] * 5, [False] * 3 + [True] * 2])
+    assert select(values, real, 3, pool="none").tolist() == [[0, 2, 4], [-1, 3, 4]]
+    assert select(values, real, 9, pool="none").tolist() == [[0, 1, 2, 3, 4], [-1, -1, -1, 3, 4]]
+
+
+def test_forced_places_count_from_the_prompts_own_ends():
+    values = torch.tensor([[0.0, 5, 4, 3, 0], [9.0, 1, 4, 3, 0]])
+    real = torch.tensor([[True] * 5, [False] + [True] * 4])
+    assert select(values, real, 3, pool="none", force=(0, -1)).tolist() == [[0, 1, 4], [1, 2, 4]]
+    assert select(values, real, 3, pool="none", force=(7, -9)).tolist() == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_the_largest_row_is_found_without_the_square_of_scores():
+    generator = torch.Generator().manual_seed(1)
+    queries, key = torch.randn(2, 2, 12, 4, generator=generator), torch.randn(2, 2, 12, 4, generator=generator)
+    real = torch.arange(12) >= torch.tensor([[0], [5]])
+    square = torch.einsum("bgrd,bgtd->brt", queries, key).masked_fill(~real[:, None], 0)
+    expected = square.norm(dim=-1).masked_fill(~real, -1).argmax(-1)
+    assert torch.equal(largest_row(queries, key, real), expected)
+
+
+@pytest.mark.parametrize("factor", [0.25, 8.0])
+def test_scaling_queries_leaves_the_choice(factor):
+    generator = torch.Generator().manual_seed(2)
+    query, key = torch.randn(1, 2, 8, generator=generator), torch.randn(1, 2, 50, 8, generator=generator)
+    one, other = scores(query, key), scores(factor * query, key)
+    assert torch.equal(select(one, everything(one), 12), select(other, everything(other), 12))
