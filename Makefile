@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench bench-language docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -21,6 +21,17 @@ bench: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),bench]'
 	$(BIN)/python -m benchmarks
 
+bench-language: .venv-kvpress/ready
+	.venv-kvpress/bin/python -m benchmarks.long_prompt
+
+# kvpress asks for a transformers older than the extra 'language' does.
+.venv-kvpress/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-kvpress
+	.venv-kvpress/bin/pip install --quiet -c constraints.txt torch
+	.venv-kvpress/bin/pip install --quiet -c constraints.txt kvpress==0.5.5
+	.venv-kvpress/bin/pip install --quiet -c constraints.txt -e .
+	touch $@
+
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'
 	$(BIN)/mkdocs build --strict
@@ -33,4 +44,4 @@ docs: .venv/ready
 	touch $@
 
 clean:
-	rm -rf .venv site dist build
+	rm -rf .venv .venv-kvpress site dist build

@@ -136,7 +136,7 @@ def test_the_model_is_left_as_it_was():
     GemFilter(model, 2, 16).generate(prompt(), **GREEDY)
     assert model.config._attn_implementation == "sdpa"
     assert torch.equal(model(prompt()).logits, before)
-    with pytest.raises(ConfigError, match="longer|at most 256"):
+    with pytest.raises(ConfigError, match="at most 256"):
         GemFilter(model, 2, 16).generate(prompt(300), **GREEDY)
     assert model.config._attn_implementation == "sdpa"
 

@@ -23,7 +23,7 @@ class LayerChoice:
     """What the probe found.
 
     Attributes:
-        layer: the first layer that covers the needle and stays covering it in the next one; None if there is none.
+        layer: the first layer that covers the needle in a share ``stable`` of the examples; None if there is none.
         distance: tokens between the needle and the nearest kept token, ``[example, layer]``; 0 where it is covered.
         stable: share of examples in which a layer must cover the needle.
     """
@@ -64,6 +64,8 @@ def choose_layer(
 ) -> LayerChoice:
     """The first layer whose choice covers the needle, stable over examples.
 
+    Later layers may lose it again: the last ones prepare the output (Section 9.4.3).
+
     Every layer's choice is read off one pass of the whole model, so that the probe costs a prefill an example.
 
     Args:
@@ -73,7 +75,7 @@ def choose_layer(
         keep: tokens kept.
         pool: see `GemFilter`.
         kernel: see `GemFilter`.
-        stable: share of examples in which a layer, and the next one too, must cover the needle.
+        stable: share of examples in which a layer must cover the needle.
 
     Raises:
         ConfigError: no examples, a needle that is not in its prompt, or a prompt that the model cannot read.
@@ -82,9 +84,8 @@ def choose_layer(
     if not examples:
         raise ConfigError("examples = [] is empty: allowed is one pair (prompt, needle) or more")
     distance = np.array([_distances(model, tokenizer, *example, keep, pool, kernel) for example in examples])
-    good = (distance == 0).mean(0) >= stable
-    lasting = np.flatnonzero(good & np.append(good[1:], True))
-    return LayerChoice(int(lasting[0]) if len(lasting) else None, distance, stable)
+    good = np.flatnonzero((distance == 0).mean(0) >= stable)
+    return LayerChoice(int(good[0]) if len(good) else None, distance, stable)
 
 
 def needle_span(tokenizer: PreTrainedTokenizerBase, prompt: str, needle: str) -> tuple[Tensor, range]:

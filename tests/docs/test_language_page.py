@@ -1,0 +1,25 @@
+"""The page about long prompts: its code runs as it stands."""
+
+import re
+from pathlib import Path
+
+PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page"}
+    one_line, layer, others = BLOCKS
+    exec(compile(one_line, "language.md", "exec"), names)
+    said, kept, *_ = capsys.readouterr().out.split("\n", 1)
+    assert said.strip() == "amber lantern."
+    assert "Paris amber lantern opens" in kept
+    exec(compile(layer, "language.md", "exec"), names)
+    assert names["choice"].layer == 2
+    assert (tmp_path / "layers.png").exists()
+    capsys.readouterr()
+    exec(compile(others, "language.md", "exec"), names)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert "amber lantern" in lines[0]

@@ -1,0 +1,101 @@
+"""`featscope generate`."""
+
+import numpy as np
+import pytest
+import torch
+from small_models import tiny, word_tokenizer
+
+from featscope.cli import main
+from featscope.language.command import kept_share, marked
+from featscope.language.load import load_model
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    tiny().save_pretrained(folder)
+    word_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def prompt_file(tmp_path):
+    file = tmp_path / "prompt.txt"
+    file.write_text(" ".join(f"w{3 + i % 90}" for i in range(200)) + "\n")
+    return str(file)
+
+
+def generate(*words: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(["generate", *words])
+    return stopped.value.code
+
+
+@pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "full"])
+def test_every_method_answers_and_shows_what_it_kept(method, model_folder, prompt_file, capsys):
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--layer", "2", "--keep", "40"]
+    assert generate(*options, "--max-new-tokens", "4", "--show-kept") == 0
+    answer, shown = capsys.readouterr().out.split("\n", 1)
+    assert len(answer.split()) == 4
+    if method == "full":
+        assert "200 of 200 tokens kept (100.0%)" in shown
+    else:
+        assert "40 of 200 tokens kept (20.0%)" in shown
+        assert "⟦" in shown
+
+
+def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
+    from featscope.language import GemFilter
+
+    model, tokenizer = load_model(model_folder)
+    ids = torch.tensor([[3 + i % 90 for i in range(200)]])
+    out = GemFilter(model, 2, 40).generate(ids, max_new_tokens=4, do_sample=False)
+    words = ["--model", model_folder, "--prompt", prompt_file, "--layer", "2", "--keep", "40", "--max-new-tokens", "4"]
+    assert generate(*words) == 0
+    assert capsys.readouterr().out.split() == tokenizer.decode(out[0, 200:]).split()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--layer", "9"], "GemFilter.layer = 9 is out of range: allowed is 0 to 3"),
+        ([], "Generate.layer = None is out of range: allowed is a layer's number, from 0. choose_layer"),
+        (["--layer", "2", "--keep", "0"], "Generate.keep = 0 is out of range"),
+        (["--layer", "2", "--model", "./nowhere"], "model = './nowhere' is no folder"),
+        (["--layer", "2", "--prompt", "nothing.txt"], "Generate.prompt = PosixPath('nothing.txt') is out of range"),
+        (["--method", "snapkv", "--keep", "32"], "SnapKV.keep = 32 is out of range: allowed is > window = 32"),
+    ],
+)
+def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, prompt_file, capsys):
+    given = ["--model", model_folder, "--prompt", prompt_file]
+    assert generate(*given, *words) == 2
+    error = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):
+    (tmp_path / "empty.txt").write_text("\n\n")
+    assert generate("--model", model_folder, "--prompt", str(tmp_path / "empty.txt"), "--layer", "2") == 2
+    assert "is empty: allowed is a file with text" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path, prompt_file, capsys):
+    assert generate("--model", str(tmp_path), "--prompt", prompt_file, "--layer", "2") == 2
+    assert "cannot be loaded" in capsys.readouterr().err
+
+
+def test_shares_count_sets():
+    kept = torch.tensor([[[[-1, 0, 3]], [[1, 2, 3]]]])
+    np.testing.assert_allclose(kept_share(kept, 5), [0.5, 0.5, 0.5, 1.0, 0.0])
+
+
+def test_long_gaps_are_shortened_and_short_ones_shown():
+    share = np.zeros(100)
+    share[[0, 1, 10]] = 1
+    shown = marked(word_tokenizer(), list(range(100)), share, colour=False).plain
+    assert shown.startswith("⟦")
+    assert "… 65 tokens …" in shown
+    coloured = marked(word_tokenizer(), list(range(100)), share, colour=True)
+    assert "⟦" not in coloured.plain
+    assert len([span for span in coloured.spans if "yellow" in str(span.style)]) == 2
