@@ -20,6 +20,7 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     assert (tmp_path / "layers.png").exists()
     capsys.readouterr()
     exec(compile(others, "language.md", "exec"), names)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5
-    assert "amber lantern" in lines[0]
+    out = capsys.readouterr().out
+    assert len(names["methods"]) == 5
+    assert all(name in out for name in names["methods"])
+    assert "full attention  amber lantern" in out

@@ -6,8 +6,9 @@ import torch
 from small_models import tiny, word_tokenizer
 
 from featscope.cli import main
-from featscope.language.command import kept_share, marked
+from featscope.language.command import marked
 from featscope.language.load import load_model
+from featscope.language.selection import kept_share
 
 
 @pytest.fixture(scope="module")

@@ -46,13 +46,22 @@ def test_prompts_have_their_length_and_the_needle_its_depth(depth, length):
     assert [ids[i] for i in found.needle] == [50, 51, 52]
     assert [70, 71] in [ids[i : i + 2] for i in range(length)]
     place = found.needle.start / (length - 2)
-    assert abs(place - depth) < 12 / length + 0.1
+    assert abs(place - depth) * (length - 2) <= 5 + 4
 
 
 def test_needles_do_not_cut_sentences():
     found = haystack().hide(draws(), 60, 0.4, Needle(" w50 w51", " w60", "w51"))
     ids = found.ids[0].tolist()
     assert ids[found.needle.start - 1] in (1, 3)  # the unknown "w13." and so on end sentences
+
+
+def test_depth_means_something_without_full_stops():
+    endless = Haystack(word_tokenizer(), [" ".join(f"w{10 + i % 40}" for i in range(900))])
+    needle = Needle(" w50 w51", " w60", "w51")
+    starts = [endless.hide(draws(), 512, depth, needle).needle.start for depth in (0, 0.25, 0.5, 0.75, 1)]
+    assert starts[0] == 1
+    for start, depth in zip(starts, (0, 0.25, 0.5, 0.75, 1), strict=True):
+        assert abs(start - depth * 509) <= 33
 
 
 def test_short_prompts_are_refused_with_the_length_that_would_do():

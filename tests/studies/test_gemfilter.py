@@ -156,7 +156,7 @@ def test_a_pass_through_all_layers_is_seen(monkeypatch):
 
 
 def test_a_choice_that_does_not_look_is_seen(monkeypatch, runs):
-    first = lambda model, prompt, keep: [torch.arange(8)[None]] * 4  # noqa: E731
+    first = lambda model, prompt, keep: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
     monkeypatch.setattr(retrieval, "choices_of_all_layers", first)
     blind = runs | trained(SMALL, "retrieval", replicas=2)
     found = judged(blind)
@@ -172,6 +172,8 @@ def test_a_choice_that_does_not_look_is_seen(monkeypatch, runs):
         ({"lengths": (32,)}, ">= 64"),
         ({"trained": 90, "lengths": (96,)}, ">= 96"),
         ({"keep": 16}, "> window = 16"),
+        ({"keep": 128}, "> keep = 128"),
+        ({"model": "elsewhere"}, "choose_layer finds one"),
         ({"cost_lengths": (200,)}, "> 256"),
         ({"haystack": "nowhere"}, "has no text"),
         ({"prompts": 0}, ">= 1"),

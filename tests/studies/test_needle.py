@@ -29,12 +29,9 @@ def runs():
 
 
 def test_the_retriever_answers_and_not_without_the_needle(runs):
-    found = by_name(judge.claims(runs))
     assert runs["full"]["normalised"].mean() > 0.95
     assert runs["no-needle"]["normalised"].mean() < 0.2
-    assert found["no-needle-no-answer", "full"].verdict == "fails"
-    assert found["perfect-answer", "full"].verdict == "fails"
-    assert found["perfect-answer", "full"].measured == pytest.approx(11 / 12)
+    assert by_name(judge.claims(runs))["the-needle-matters", "full"].measured > 0.75
 
 
 def test_all_arms_ask_the_same(monkeypatch):
@@ -77,7 +74,7 @@ def test_a_needle_of_ones_own_is_hidden_and_asked_for(tmp_path):
 def test_it_runs_and_reports(tmp_path):
     tiny = replace(SMALL, lengths=(96,), depths=2, methods=("full", "gemfilter"))
     outcome = run(tiny, Settings(replicas=2), tmp_path / "run")
-    assert {claim.id for claim in outcome.claims} >= {"gemfilter-beats-full", "no-needle-no-answer"}
+    assert {claim.id for claim in outcome.claims} >= {"gemfilter-beats-full", "the-needle-matters"}
     page = report_run(tmp_path / "run", tiny).read_text()
     assert "Scores over length and depth" in page
 
@@ -85,12 +82,15 @@ def test_it_runs_and_reports(tmp_path):
 def test_scores_without_reading_fail(monkeypatch, runs):
     monkeypatch.setattr(module, "normalised_score", lambda said, expected: 1.0)
     guessing = runs | trained(SMALL, "no-needle", replicas=2)
-    assert by_name(judge.claims(guessing))["no-needle-no-answer", "no-needle"].verdict == "fails"
+    assert by_name(judge.claims(guessing))["the-needle-matters", "full"].measured < 0.1
 
 
-def test_answers_without_the_needle_are_seen(runs):
-    unread = runs["gemfilter"].assign(kept=0 * runs["gemfilter"]["kept"], normalised=1 + 0 * runs["gemfilter"]["kept"])
-    assert by_name(judge.claims(runs | {"gemfilter": unread}))["answer-was-kept", "gemfilter"].verdict == "fails"
+def test_a_tie_is_no_gain(runs):
+    equal = runs | {"gemfilter": runs["full"], "snapkv": runs["full"]}
+    found = by_name(judge.claims(equal))
+    for name in ("gemfilter-beats-snapkv", "gemfilter-beats-full"):
+        assert found[name, "gemfilter"].verdict == "fails"
+    assert found["snapkv-is-like-full", "snapkv"].verdict == "holds"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,8 @@ def test_answers_without_the_needle_are_seen(runs):
         ({"methods": ("full", "full")}, "some of full"),
         ({"needle": "x"}, "together with --question and --answer"),
         ({"keep": 8}, "> window = 16"),
+        ({"keep": 128}, "> keep = 128"),
+        ({"model": "elsewhere"}, "choose_layer finds one"),
         ({"new_tokens": 0}, ">= 1"),
         ({"haystack": "nowhere"}, "has no text"),
     ],

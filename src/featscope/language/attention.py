@@ -7,6 +7,7 @@ the ones that the model itself computes.
 """
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -19,7 +20,9 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from featscope.options import ConfigError
 
 _PREFIX = "featscope-"
-_OBSERVERS: dict[int, "Observer"] = {}  # id of a model's config -> who watches it
+_lock = threading.Lock()
+_watchers: dict[int, int] = {}  # id of a model's config -> threads that watch it
+_mine = threading.local()  # observers of this thread, by the id of a model's config
 
 
 class Attention(NamedTuple):
@@ -53,31 +56,49 @@ class Observer(Protocol):
 
 @contextmanager
 def watched(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
-    """Within it, ``observer`` sees every attention that ``model`` computes.
+    """Within it, ``observer`` sees every attention that ``model`` computes in this thread; others do not notice.
 
     Raises:
-        ConfigError: the model does not take its attention function from `transformers.AttentionInterface`, or is
-            watched already.
+        ConfigError: the model does not take its attention function from `transformers.AttentionInterface`, or this
+            thread watches it already.
     """
     config = model.config
-    own = config._attn_implementation
-    if own.startswith(_PREFIX):
+    observers = _mine.__dict__.setdefault("observers", {})
+    if id(config) in observers:
         raise ConfigError("model is watched already: finish one generation before the next begins")
-    name = _PREFIX + own
-    AttentionInterface.register(name, _watching(own))
-    AttentionMaskInterface.register(name, AttentionMaskInterface()[own])
-    model.set_attn_implementation(name)
+    _enter(model)
+    observers[id(config)] = observer
     try:
-        if config._attn_implementation != name:
-            raise ConfigError(
-                f"{type(model).__name__} computes attention by its own code: allowed is a model that supports "
-                "transformers' AttentionInterface"
-            )
-        _OBSERVERS[id(config)] = observer
         yield
     finally:
-        _OBSERVERS.pop(id(config), None)
-        model.set_attn_implementation(own)
+        del observers[id(config)]
+        _leave(model)
+
+
+def _enter(model: PreTrainedModel) -> None:
+    config = model.config
+    with _lock:
+        if not _watchers.get(id(config)):
+            own = config._attn_implementation
+            name = _PREFIX + own
+            AttentionInterface.register(name, _watching(own))
+            AttentionMaskInterface.register(name, AttentionMaskInterface()[own])
+            model.set_attn_implementation(name)
+            if config._attn_implementation != name:
+                raise ConfigError(
+                    f"{type(model).__name__} computes attention by its own code: allowed is a model that supports "
+                    "transformers' AttentionInterface"
+                )
+        _watchers[id(config)] = _watchers.get(id(config), 0) + 1
+
+
+def _leave(model: PreTrainedModel) -> None:
+    config = model.config
+    with _lock:
+        _watchers[id(config)] -= 1
+        if not _watchers[id(config)]:
+            del _watchers[id(config)]
+            model.set_attn_implementation(config._attn_implementation.removeprefix(_PREFIX))
 
 
 def _watching(own: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
@@ -88,7 +109,9 @@ def _watching(own: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
         function = AttentionInterface().get_interface(own, eager)
         its: Any = module
         seen = Attention(its.layer_idx, query, key, attention_mask, options.get("scaling") or query.shape[-1] ** -0.5)
-        observer = _OBSERVERS[id(its.config)]
+        observer = _mine.__dict__.get("observers", {}).get(id(its.config))
+        if observer is None:
+            return function(module, query, key, value, attention_mask, **options)
         observer.before(seen)
         result = function(module, query, key, value, attention_mask, **options)
         observer.after(seen)

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from rich.console import Console
 from rich.text import Text
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
 from featscope.language.eviction import H2O, SnapKV
 from featscope.language.gemfilter import GemFilter
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model
 from featscope.language.method import FullCache, Method
+from featscope.language.selection import kept_share
 from featscope.options import ConfigError, require
 
 MethodName = Literal["gemfilter", "snapkv", "h2o", "full"]
+_WINDOW = 32  # last tokens that SnapKV and H2O keep, as in the paper
 _SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
 
 
@@ -51,7 +51,7 @@ class Generate:
 
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
-        require(self, "keep", self.keep >= 1, ">= 1")
+        require(self, "keep", self.keep >= 2, ">= 2")
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         cure = "choose_layer finds one for your model."
         needed = self.method == "gemfilter" and self.model != RETRIEVER
@@ -62,8 +62,8 @@ class Generate:
         if self.method == "gemfilter":
             return GemFilter(model, RETRIEVER_LAYER if self.layer is None else self.layer, self.keep)
         if self.method == "snapkv":
-            return SnapKV(model, self.keep)
-        return H2O(model, self.keep) if self.method == "h2o" else FullCache(model)
+            return SnapKV(model, self.keep, window=min(_WINDOW, self.keep - 1))
+        return H2O(model, self.keep, recent=min(_WINDOW, self.keep - 1)) if self.method == "h2o" else FullCache(model)
 
 
 def generate(options: Generate) -> None:
@@ -99,14 +99,6 @@ class _AnswerStreamer(TextStreamer):
         """Text that is complete."""
         sys.stdout.write(text + ("\n" if stream_end else ""))
         sys.stdout.flush()
-
-
-def kept_share(kept: Tensor, length: int) -> Float[np.ndarray, " token"]:
-    """Share of the sets in ``kept`` that hold each token of a single prompt: one set, or one a layer and key head."""
-    sets = kept.reshape(-1, kept.shape[-1])
-    counts = torch.zeros(length + 1, device=kept.device)
-    counts.index_add_(0, (sets.flatten() + 1), torch.ones(sets.numel(), device=kept.device))  # place -1 is padding
-    return (counts[1:] / sets.shape[0]).cpu().numpy()
 
 
 def marked(

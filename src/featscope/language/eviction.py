@@ -1,19 +1,19 @@
 """Methods that read the whole prompt in every layer, then drop most of the cache: SnapKV, H2O, GemFilter-One-Run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import Cache, DynamicLayer
+from transformers import Cache, DynamicLayer, PreTrainedModel
 
 from featscope.language.attention import Attention, attention_weights, watched
-from featscope.language.method import require_decoder, require_fitting, with_kept
+from featscope.language.method import require_decoder, require_fitting, require_own_input, with_kept
 from featscope.language.prompt import Prompt, read_prompt
-from featscope.language.selection import Pool, scores, select, summed_queries
-from featscope.options import require
+from featscope.language.selection import Pool, last_row_scores, require_rule, select
+from featscope.options import ConfigError, require
 
 _ROWS_AT_ONCE = 256
 
@@ -92,15 +92,26 @@ class Eviction:
         Raises:
             ConfigError: the prompt is longer than the model's context, or hidden from layers by sliding windows.
         """
+        _require_own_cache(self.model, options)
         prompt = read_prompt(self.model, input_ids, attention_mask)
         layers = self.model.config.num_hidden_layers
-        require_fitting(self.model, prompt, range(layers))
-        cache = Cache(layers=[_PartialLayer() for _ in range(layers)])
+        require_fitting(self.model, prompt, range(layers), options.get("max_new_tokens") or 0)
+        cache = Cache(layer_class_to_replicate=_PartialLayer)
         dropping = _Dropping(self, cache, prompt)
         with watched(self.model, dropping):
             output = self.model.generate(prompt.ids, attention_mask=prompt.mask, past_key_values=cache, **options)
         copies = dropping.kept[0].shape[0] // len(prompt.ids)  # of each prompt, one a beam
         return with_kept(output, torch.stack([dropping.kept[layer][::copies] for layer in range(layers)]))
+
+
+def _require_own_cache(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for options of ``generate`` that an evicted cache does not follow."""
+    require_own_input(options)
+    for name in ("assistant_model", "prompt_lookup_num_tokens", "cache_implementation", "prefill_chunk_size"):
+        if options.get(name) or getattr(model.generation_config, name, None):
+            raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")
+    if not options.get("use_cache", True):
+        raise ConfigError("use_cache = False leaves nothing to evict: allowed is True")
 
 
 class _Dropping:
@@ -116,9 +127,15 @@ class _Dropping:
         pass
 
     def after(self, attention: Attention) -> None:
-        length = self.prompt.ids.shape[-1]
-        if attention.layer in self.kept or attention.key.shape[2] != length:
+        length, read = self.prompt.ids.shape[-1], attention.query.shape[2]
+        if attention.layer in self.kept and read == 1:
             return
+        if attention.layer in self.kept or not read == attention.key.shape[2] == length:
+            raise ConfigError(
+                f"layer {attention.layer} reads {read} tokens where {1 if self.kept else length} were due: the model "
+                "reads its prompt in pieces or anew (prefill_chunk_size, or Phi-3 beyond its original context), which "
+                "an evicted cache cannot follow. Use GemFilter or full attention there."
+            )
         batch, heads = attention.key.shape[:2]
         real = self.prompt.real.repeat_interleave(batch // len(self.prompt.real), 0)
         if length <= self.method.keep:
@@ -162,8 +179,7 @@ class SnapKV(Eviction):
         require(self, "window", self.window >= 1, ">= 1")
         cure = "The window is part of what is kept: keep more, or choose a smaller window."
         require(self, "keep", self.keep > self.window, f"> window = {self.window}", cure)
-        require(self, "pool", self.pool in ("avg", "max", "none"), "avg, max or none")
-        require(self, "kernel", self.kernel >= 1 and self.kernel % 2 == 1, "an odd number >= 1")
+        require_rule("SnapKV", self.keep, self.pool, self.kernel)
 
     def choose(
         self,
@@ -249,8 +265,7 @@ class GemFilterOneRun(Eviction):
         super().__post_init__()
         layers = self.model.config.num_hidden_layers
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", "Layers count from 0.")
-        require(self, "pool", self.pool in ("avg", "max", "none"), "avg, max or none")
-        require(self, "kernel", self.kernel >= 1 and self.kernel % 2 == 1, "an odd number >= 1")
+        require_rule("GemFilterOneRun", self.keep, self.pool, self.kernel, self.force_keep)
 
     def choose(
         self,
@@ -262,6 +277,6 @@ class GemFilterOneRun(Eviction):
         if attention.layer != self.layer:
             return before
         heads = attention.key.shape[1]
-        row = summed_queries(attention.query[:, :, -1:], heads)[:, :, 0]
-        chosen = select(scores(row, attention.key), real, self.keep, self.pool, self.kernel, self.force_keep)
+        products = last_row_scores(attention.query, attention.key)
+        chosen = select(products, real, self.keep, self.pool, self.kernel, self.force_keep)
         return chosen[:, None].expand(-1, heads, -1)

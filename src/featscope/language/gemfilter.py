@@ -1,5 +1,6 @@
 """GemFilter: an early layer chooses the tokens, the whole model reads only those."""
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,18 +13,19 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.masking_utils import create_causal_mask
 
 from featscope.language.attention import Attention, watched
+from featscope.language.eviction import Eviction
 from featscope.language.method import (
     FullCache,
     Method,
     require_decoder,
     require_fitting,
-    require_no_lengths,
+    require_own_prompt,
     with_kept,
     with_prompt,
 )
 from featscope.language.prompt import Prompt, padding_token, read_prompt
-from featscope.language.selection import Pool, Row, largest_row, scores, select, summed_queries
-from featscope.options import require
+from featscope.language.selection import Pool, Row, largest_row, require_rule, scores, select, summed_queries
+from featscope.options import ConfigError, require
 
 
 @dataclass
@@ -46,7 +48,7 @@ class GemFilter:
             rule keeps the first token or the question.
         row: whose query chooses; "last" is GemFilter, the others are the ablation of Section 9.4.4.
         chunk: tokens that go through a layer at once in the first pass; None for all. Smaller ones need less memory
-            for the same result.
+            for the same result, up to rounding.
     """
 
     model: Any
@@ -59,15 +61,16 @@ class GemFilter:
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        self.second: Method = FullCache(self.model) if isinstance(self.model, PreTrainedModel) else self.model
+        if isinstance(self.model, GemFilter):
+            raise ConfigError("model = GemFilter has a second pass already: allowed is a model, SnapKV or H2O")
+        compressing = isinstance(self.model, (FullCache, Eviction))
+        self.second: Method = self.model if compressing else FullCache(self.model)
         self.model = self.second.model
         require_decoder(self.model)
         layers = self.model.config.num_hidden_layers
         cure = "Layers count from 0; choose_layer finds one for your model."
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", cure)
-        require(self, "keep", self.keep >= 1, ">= 1")
-        require(self, "pool", self.pool in ("avg", "max", "none"), "avg, max or none")
-        require(self, "kernel", self.kernel >= 1 and self.kernel % 2 == 1, "an odd number >= 1")
+        require_rule("GemFilter", self.keep, self.pool, self.kernel, self.force_keep)
         require(self, "row", self.row in ("last", "middle", "largest"), "last, middle or largest")
         require(self, "chunk", self.chunk is None or self.chunk >= 1, ">= 1, or None")
 
@@ -86,7 +89,7 @@ class GemFilter:
         Raises:
             ConfigError: the prompt is longer than the model's context, or hidden from layers by sliding windows.
         """
-        require_no_lengths(options)
+        require_own_prompt(options)
         prompt = read_prompt(self.model, input_ids, attention_mask)
         kept = self._select(prompt)
         short = prompt.take(kept, padding_token(self.model) or 0)
@@ -108,6 +111,10 @@ class GemFilter:
         reached = _Until(self.layer)
         with watched(self.model, reached):
             _run(self.model, prompt)
+        if not hasattr(reached, "key"):
+            raise ConfigError(
+                f"layer = {self.layer} of {type(self.model).__name__} has no attention: choose one that has"
+            )
         queries = summed_queries(
             reached.query[:, :, -1:] if self.row == "last" else reached.query, reached.key.shape[1]
         )
@@ -116,6 +123,13 @@ class GemFilter:
     def _chunked(self, prompt: Prompt, chunk: int) -> tuple[Tensor, Tensor]:
         """The same, layer by layer, and chunk by chunk within a layer: only one layer's keys and values exist."""
         hidden, given = _entering(self.model, prompt)
+        own_angles = any(isinstance(of_kind, dict) for of_kind in self.model.config.rope_parameters.values())
+        takes = inspect.signature(_blocks(self.model)[0].forward).parameters
+        if own_angles or "past_key_values" not in takes or not isinstance(given.get("position_embeddings"), tuple):
+            raise ConfigError(
+                f"chunk = {chunk} needs layers that share their rotary angles and take past_key_values: those of "
+                f"{type(self.model).__name__} do not. Leave out chunk."
+            )
         pieces = [slice(start, start + chunk) for start in range(0, hidden.shape[1], chunk)]
         for layer in range(self.layer):
             for piece, result in self._through(layer, hidden, given, prompt, pieces):

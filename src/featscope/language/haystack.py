@@ -15,6 +15,7 @@ from featscope.language.retriever.passwords import ADJECTIVES, ANSWER, CITIES, N
 from featscope.options import ConfigError
 from featscope.streams import Draws
 
+_LONGEST = 64
 BUILT_IN = "built-in"
 """The name of the haystack that ships with FeatScope."""
 
@@ -97,7 +98,8 @@ class Hidden:
 class Haystack:
     """Texts in tokens, from which prompts of any length are cut.
 
-    Sentences are put in an order that is drawn, and repeated where the texts are too short.
+    Sentences are put in an order that is drawn, and repeated where the texts are too short. One of more than 64 tokens
+    is cut, so that a text without full stops has places for needles, too.
 
     Args:
         tokenizer: of the model that reads the prompts.
@@ -107,14 +109,15 @@ class Haystack:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> None:
         self.tokenizer = tokenizer
         sentences = [s for text in texts for s in re.split(r"(?<=[.!?])\s+", text) if s]
-        self.sentences = [self.encode(" " + sentence) for sentence in sentences]
+        encoded = [self.encode(" " + sentence) for sentence in sentences]
+        self.sentences = [s[i : i + _LONGEST] for s in encoded for i in range(0, len(s), _LONGEST)]
 
     def encode(self, text: str) -> list[int]:
         """Tokens of ``text``, none of them special."""
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def hide(self, draws: Draws, length: int, depth: float, asked: Needle, others: Sequence[Needle] = ()) -> Hidden:
-        """A prompt of ``length`` tokens whose needle lies ``depth`` (0 to 1) into the text, at the end of a sentence.
+        """A prompt of ``length`` tokens whose needle lies ``depth`` (0 to 1) into the text, between two sentences.
 
         Args:
             draws: of one replica; where the text begins, and where other needles lie.
@@ -144,7 +147,7 @@ class Haystack:
                 if len(hay) >= room:
                     break
         hay = hay[-room:] if room else []  # the first sentence is cut, so that the last one ends before the question
-        ends = [end - (ends[-1] - room) for end in ends if end - (ends[-1] - room) >= 0] or [0]
+        ends = [0, *(end - (ends[-1] - room) for end in ends if end - (ends[-1] - room) > 0)]
         depths = [depth, *draws.uniform(len(others))[0].tolist()] if others else [depth]
         places = [min(ends, key=lambda end, d=d: abs(end - d * room)) for d in depths]  # type: ignore[misc]
         body = list(first)

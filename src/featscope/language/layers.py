@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from featscope.language.attention import Attention, watched
 from featscope.language.method import require_decoder, require_fitting
 from featscope.language.prompt import Prompt, read_prompt
-from featscope.language.selection import Pool, scores, select, summed_queries
+from featscope.language.selection import Pool, last_row_scores, require_rule, select
 from featscope.options import ConfigError
 
 
@@ -78,11 +78,15 @@ def choose_layer(
         stable: share of examples in which a layer must cover the needle.
 
     Raises:
-        ConfigError: no examples, a needle that is not in its prompt, or a prompt that the model cannot read.
+        ConfigError: an option is out of range, there are no examples, a needle is not in its prompt, or the model
+            cannot read a prompt.
     """
     require_decoder(model)
+    require_rule("choose_layer", keep, pool, kernel)
     if not examples:
         raise ConfigError("examples = [] is empty: allowed is one pair (prompt, needle) or more")
+    if not 0 < stable <= 1:
+        raise ConfigError(f"stable = {stable!r} is out of range: allowed is (0, 1]")
     distance = np.array([_distances(model, tokenizer, *example, keep, pool, kernel) for example in examples])
     good = np.flatnonzero((distance == 0).mean(0) >= stable)
     return LayerChoice(int(good[0]) if len(good) else None, distance, stable)
@@ -95,7 +99,7 @@ def needle_span(tokenizer: PreTrainedTokenizerBase, prompt: str, needle: str) ->
         ConfigError: the needle is not in the prompt, or the tokenizer does not say where tokens come from.
     """
     place = prompt.find(needle)
-    if place < 0 or not needle:
+    if place < 0 or not needle.strip():
         raise ConfigError(f"needle = {needle!r} is not in its prompt: allowed is a part of the prompt, word for word")
     if not tokenizer.is_fast:
         raise ConfigError(f"tokenizer = {type(tokenizer).__name__} is not a fast one: load it with use_fast=True")
@@ -121,17 +125,18 @@ def _distances(
     kernel: int,
 ) -> list[int]:
     ids, span = needle_span(tokenizer, text, needle)
-    kept = choices_of_all_layers(
-        model, read_prompt(model, ids.to(model.device), torch.ones_like(ids)), keep, pool, kernel
-    )
-    return [needle_distance(choice[0].cpu(), span) for choice in kept]
+    prompt = read_prompt(model, ids.to(model.device), torch.ones_like(ids))
+    chosen = choices_of_all_layers(model, prompt, keep, pool, kernel)
+    never = ids.shape[1]  # a layer without attention finds nothing
+    layers = range(model.config.num_hidden_layers)
+    return [needle_distance(chosen[layer][0].cpu(), span) if layer in chosen else never for layer in layers]
 
 
 @torch.no_grad()
 def choices_of_all_layers(
     model: PreTrainedModel, prompt: Prompt, keep: int, pool: Pool = "avg", kernel: int = 5
-) -> list[Int[Tensor, "batch kept"]]:
-    """What each layer would choose, from one pass of the model."""
+) -> dict[int, Int[Tensor, "batch kept"]]:
+    """What each layer that has attention would choose, from one pass of the model."""
     require_fitting(model, prompt, range(model.config.num_hidden_layers))
     choosing = _Choosing(prompt, keep, pool, kernel)
     with watched(model, choosing):
@@ -142,11 +147,11 @@ def choices_of_all_layers(
 class _Choosing:
     def __init__(self, prompt: Prompt, keep: int, pool: Pool, kernel: int) -> None:
         self.prompt, self.rule = prompt, (keep, pool, kernel)
-        self.kept: list[Tensor] = []
+        self.kept: dict[int, Tensor] = {}
 
     def before(self, attention: Attention) -> None:
-        row = summed_queries(attention.query[:, :, -1:], attention.key.shape[1])[:, :, 0]
-        self.kept.append(select(scores(row, attention.key), self.prompt.real, *self.rule))
+        scores = last_row_scores(attention.query, attention.key)
+        self.kept[attention.layer] = select(scores, self.prompt.real, *self.rule)
 
     def after(self, attention: Attention) -> None:
         pass

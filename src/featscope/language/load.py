@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.options import ConfigError
@@ -18,17 +19,17 @@ RETRIEVER_LAYER = 2
 """Its filter layer, found by `choose_layer`."""
 
 
-@lru_cache(maxsize=1)
 def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A causal language model, ready to generate, and its tokenizer. The last one loaded is kept in memory.
+    """A causal language model, ready to generate, and its tokenizer.
 
     Args:
         name: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         device: where to.
 
     Raises:
-        ConfigError: there is no such model, or it is no causal language model.
+        ConfigError: there is no such model or device, or it is no causal language model.
     """
+    _require_device(device)
     if name == RETRIEVER:
         with as_file(files("featscope.language") / "retriever" / "weights") as folder:
             return _load(str(folder), device)
@@ -36,12 +37,27 @@ def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrai
         raise ConfigError(f"model = {name!r} is no folder: allowed is {RETRIEVER!r}, a folder, or a model of the Hub")
     try:
         return _load(name, device)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ConfigError(
             f"model = {name!r} cannot be loaded ({reason}): allowed is {RETRIEVER!r}, a folder with a causal language "
             "model and its tokenizer, or the name of one on the Hub"
         ) from None
+
+
+@lru_cache(maxsize=1)
+def load_once(name: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The same, kept in memory until another one is asked for: for who changes nothing in it."""
+    return load_model(name, device)
+
+
+def _require_device(device: str) -> None:
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ConfigError(f"device = {device!r} is unknown: allowed is cpu, cuda or cuda:N") from None
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f"device = {device!r} is not there: allowed is a device that torch sees. Use cpu.")
 
 
 def _load(name: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -5,15 +5,31 @@ summed over heads; they are averaged over neighbours, and the tokens with the la
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import avg_pool1d, max_pool1d
 
+from featscope.options import ConfigError
+
 Pool = Literal["avg", "max", "none"]
 Row = Literal["last", "middle", "largest"]
+
+
+def require_rule(who: str, keep: int, pool: Pool, kernel: int, force: Sequence[int] = ()) -> None:
+    """Raise `ConfigError` unless the options of ``who`` are such as `select` takes."""
+    wrong = [
+        ("keep", keep, keep >= 1, ">= 1"),
+        ("pool", pool, pool in get_args(Pool), "avg, max or none"),
+        ("kernel", kernel, kernel >= 1 and kernel % 2 == 1, "an odd number >= 1"),
+        ("force_keep", force, len(set(force)) <= keep, f"at most keep = {keep} places. Keep more, or force fewer"),
+    ]
+    for name, value, fine, allowed in wrong:
+        if not fine:
+            raise ConfigError(f"{who}.{name} = {value!r} is out of range: allowed is {allowed}.")
 
 
 def summed_queries(
@@ -23,7 +39,8 @@ def summed_queries(
 
     Scores are linear in queries, so that Σ_j q_j·k = Σ_g (Σ_{j in g} q_j)·k_g: no key has to be repeated.
     """
-    return query.unflatten(1, (kv_heads, -1)).sum(2)
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    return query.unflatten(1, (kv_heads, -1)).sum(2, dtype=dtype)
 
 
 def scores(
@@ -37,6 +54,13 @@ def scores(
     return total
 
 
+def last_row_scores(
+    query: Float[Tensor, "batch head row channel"], key: Float[Tensor, "batch kv_head token channel"]
+) -> Float[Tensor, "batch token"]:
+    """`scores` of the last query row: the rule of GemFilter."""
+    return scores(summed_queries(query[:, :, -1:], key.shape[1])[:, :, 0], key)
+
+
 def largest_row(
     queries: Float[Tensor, "batch kv_head row channel"],
     key: Float[Tensor, "batch kv_head token channel"],
@@ -47,8 +71,8 @@ def largest_row(
     The norm of row q is sqrt(q' (Σ_i k_i k_i') q), with keys and queries of all heads side by side, so no square
     matrix of scores is formed.
     """
-    rows = queries.transpose(1, 2).flatten(2).float()
-    keys = key.transpose(1, 2).flatten(2).float() * real[..., None]
+    rows = queries.transpose(1, 2).flatten(2)
+    keys = key.transpose(1, 2).flatten(2).to(rows.dtype) * real[..., None]
     norms = torch.einsum("brc,bcd,brd->br", rows, keys.mT @ keys, rows)
     return norms.masked_fill(~real, -torch.inf).argmax(-1)
 
@@ -103,3 +127,11 @@ def select(
     top = ranked.topk(count).indices
     chosen = top.masked_fill(torch.arange(count, device=top.device) >= lengths[:, None], -1)
     return chosen.sort(-1).values
+
+
+def kept_share(kept: Tensor, length: int) -> Float[np.ndarray, " token"]:
+    """Share of the sets in ``kept`` that hold each token of a single prompt: one set, or one a layer and key head."""
+    sets = kept.reshape(-1, kept.shape[-1])
+    counts = torch.zeros(length + 1, device=kept.device)
+    counts.index_add_(0, (sets.flatten() + 1), torch.ones(sets.numel(), device=kept.device))  # place -1 is padding
+    return (counts[1:] / sets.shape[0]).cpu().numpy()

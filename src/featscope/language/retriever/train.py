@@ -19,17 +19,20 @@ import numpy as np
 import torch
 import tyro
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.retriever.passwords import ADJECTIVES, ANSWER, CITIES, NEEDLE, NOUNS, QUESTION
+from featscope.options import ConfigError, require
 from featscope.threads import cores
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 HELD_OUT = 6
 """Every so many essays one is kept for evaluation."""
+_CHECKPOINT = 200  # steps
 _SHORTEST = 64  # of batches, half of which are shorter than their stage says
 _QUESTION_TOKENS = 13  # a question with its answer takes fewer
 
@@ -90,6 +93,14 @@ class Recipe:
     def schedule(self) -> Iterator[Stage]:
         """The stage of each step."""
         return (stage for stage in self.stages for _ in range(stage.steps))
+
+    def __post_init__(self) -> None:
+        texts = len(list(self.essays.glob("*.txt")))
+        require(self, "essays", texts >= 2, "a folder with two .txt files or more", "One in six is held out.")
+        require(self, "stages", bool(self.stages), "one stage or more")
+        longest = max(stage.length for stage in self.stages)
+        require(self, "tokens", self.tokens >= longest, f">= {longest}, the longest sequence")
+        require(self, "context", self.context >= longest, f">= {longest}, the longest sequence")
 
     @property
     def steps(self) -> int:
@@ -246,7 +257,7 @@ def train(recipe: Recipe) -> None:
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
     checkpoint = recipe.out / "checkpoint.safetensors"
-    start, history = _restore(checkpoint, model, optimizer)
+    start, history = _restore(checkpoint, model, optimizer, recipe)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns) as bar:
         task = bar.add_task("", total=recipe.steps, completed=start)
@@ -271,7 +282,7 @@ def train(recipe: Recipe) -> None:
             bar.update(
                 task, advance=1, description=f"{length} tokens, loss of answers {float(answer_loss.detach()):.3f}"
             )
-            if (step + 1) % 200 == 0 or step + 1 == recipe.steps:
+            if (step + 1) % _CHECKPOINT == 0 or step + 1 == recipe.steps:
                 found = {
                     "step": step + 1,
                     "length": stage.length,
@@ -280,12 +291,16 @@ def train(recipe: Recipe) -> None:
                 found |= {"answers": float(answer_loss.detach()), "all": float(losses.detach().mean())}
                 history.append(found)
                 bar.console.print(json.dumps(found))
-                _save(checkpoint, model, optimizer, step + 1, history)
+                _save(checkpoint, model, optimizer, step + 1, {"history": history, "recipe": _plain(recipe)})
     model.save_pretrained(recipe.out)
     tokenizer.save_pretrained(recipe.out)
-    made = asdict(recipe) | {"essays": recipe.essays.name, "out": None}
-    (recipe.out / "training.json").write_text(json.dumps({"recipe": made, "history": history}, indent=1) + "\n")
+    made = {"recipe": _plain(recipe), "history": history}
+    (recipe.out / "training.json").write_text(json.dumps(made, indent=1) + "\n")
     checkpoint.unlink()
+
+
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    return asdict(recipe) | {"essays": recipe.essays.name, "out": None}
 
 
 def _config(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
@@ -306,22 +321,25 @@ def _config(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
     )
 
 
-def _save(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, step: int, history: list) -> None:
+def _save(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, step: int, about: Any) -> None:
     tensors = {f"model.{name}": value.clone() for name, value in model.named_parameters()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
     partial = path.with_suffix(".part")
-    save_file(tensors, partial, {"step": str(step), "history": json.dumps(history)})
+    save_file(tensors, partial, {"step": str(step), "about": json.dumps(about)})
     partial.replace(path)
 
 
-def _restore(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimizer) -> tuple[int, list[dict[str, Any]]]:
+def _restore(
+    path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, recipe: Recipe
+) -> tuple[int, list[dict[str, Any]]]:
     if not path.exists():
         return 0, []
-    from safetensors import safe_open
-
     with safe_open(path, "pt") as file:
-        about = file.metadata()
+        written = file.metadata()
+    about = json.loads(written["about"])
+    if about["recipe"] != json.loads(json.dumps(_plain(recipe))):
+        raise ConfigError(f"out = {str(path.parent)!r} holds a training by another recipe: choose another folder")
     tensors = load_file(path)
     own = dict(model.named_parameters())
     with torch.no_grad():
@@ -333,7 +351,7 @@ def _restore(path: Path, model: LlamaForCausalLM, optimizer: torch.optim.Optimiz
             _, index, name = key.split(".")
             state.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    return int(about["step"]), json.loads(about["history"])
+    return int(written["step"]), about["history"]
 
 
 if __name__ == "__main__":

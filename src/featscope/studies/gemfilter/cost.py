@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import LlamaConfig, LlamaForCausalLM, StoppingCriteria, StoppingCriteriaList
 
 from featscope.language import FullCache, GemFilter, Method, SnapKV
-from featscope.language.selection import scores, select, summed_queries
+from featscope.language.selection import last_row_scores, select
 from featscope.streams import Streams
 from featscope.theory.token_selection import Geometry
 from featscope.training import Evaluation, Experiment, Measurement
@@ -93,12 +93,12 @@ def _measured(model: Any, prompt: Tensor) -> list[float]:
     def evicted() -> Any:
         return snap.generate(prompt, max_new_tokens=1, do_sample=False)
 
-    queries = torch.randn(1, GEOMETRY.heads, 1, GEOMETRY.channels, device=prompt.device)
-    keys = torch.randn(1, GEOMETRY.kv_heads, prompt.shape[1], GEOMETRY.channels, device=prompt.device)
+    queries = torch.ones(1, GEOMETRY.heads, 1, GEOMETRY.channels, device=prompt.device)
+    keys = model.get_input_embeddings()(prompt).view(1, -1, GEOMETRY.kv_heads, GEOMETRY.channels * 4)
+    keys = keys[..., : GEOMETRY.channels].transpose(1, 2).contiguous()
 
     def choose() -> Any:
-        row = summed_queries(queries, GEOMETRY.kv_heads)[:, :, 0]
-        return select(scores(row, keys), torch.ones_like(prompt, dtype=torch.bool), KEEP)
+        return select(last_row_scores(queries, keys), torch.ones_like(prompt, dtype=torch.bool), KEEP)
 
     seconds = _seconds([full, first, choose])
     memory = [float(peak_bytes(prefill)) for prefill in (full, evicted, first)]

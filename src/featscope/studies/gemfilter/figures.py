@@ -47,8 +47,9 @@ def _scores(study: "GemFilterStudy", run: xr.Dataset) -> Curves:
     return Curves(
         "scores",
         "Answers over the length of the prompt",
-        f"Share of the answer's words that were given, with {study.keep} tokens kept, filter layer {study.layer}. "
-        f"Left, methods; right, GemFilter with another row or without its second pass. {INTERVALS}",
+        f"Share of the answer's words that were given, with {study.keep} tokens kept and filter layer "
+        f"{study.filter_layer}. Left, methods; right, GemFilter with another row or without its second pass. "
+        f"{INTERVALS}",
         [
             Panel("Methods", "prompt (tokens)", "normalised score", compared, edge),
             Panel("Ablations", "prompt (tokens)", "normalised score", ablated, edge),
@@ -85,7 +86,7 @@ def _keeps(study: "GemFilterStudy", run: xr.Dataset) -> Curves:
     return Curves(
         "keeps",
         "Answers over the tokens kept",
-        f"GemFilter's score with filter layer {study.layer}, a curve a length of the prompt. {INTERVALS}",
+        f"GemFilter's score with filter layer {study.filter_layer}, a curve a length of the prompt. {INTERVALS}",
         [Panel("GemFilter", "kept tokens", "normalised score", curves, log_x=True)],
     )
 

@@ -22,6 +22,7 @@ THE = {statement.id: statement for statement in STATEMENTS}
 
 PerReplica = Float[np.ndarray, " replica"]
 EXACT = "Tolerance: none; the same kernels on the same numbers."
+UNROUNDED = "Tolerance: none; rounding could swap two tokens of nearly equal scores, and did not in 2,000 seeds."
 ROUNDING = 1e-5
 ROUNDED = "Bound: rounding of float32 in another order of sums."
 COUNT = 1e-3
@@ -30,6 +31,7 @@ SHARE = 0.15
 STATED = "Tolerance: 15 % of the ratio, a stated choice: the projections of layer r and the choice come on top."
 CHEAP = 0.02
 ONE_LAYER = "Tolerance: the keys and values of one layer, which the first pass holds too while it is at work."
+AS_ABOVE = "Tolerance: as of memory-model."
 TENTH = 0.1
 CHOOSING = "Tolerance: a tenth, for what SnapKV holds while it chooses."
 FOUND = 0.9
@@ -38,7 +40,8 @@ ANSWERED = 0.95
 MOST = "Bound: what the retriever was to reach at the longest length it was trained on."
 CLOSE = -0.05
 NEARLY = "Bound: five points in a hundred worse, a stated choice. Paired by prompt."
-PAIRED = "Bound: 0, the sign of a difference paired by prompt."
+GAIN = 0.01
+PAIRED = "Bound: one point in a hundred, a stated choice, so that a tie is no gain. Paired by prompt."
 MUCH = -0.2
 CLEARLY = "Bound: a fifth, a stated choice (the paper's differences are 0.64 and 0.71)."
 CONTROL = "Control: random weights of the same shapes."
@@ -60,7 +63,7 @@ def _mechanics(run: xr.Dataset) -> Iterator[Claim]:
     yield THE["keep-all-same-logits"].equals(value("logit_difference"), 0.0, 0.0, arm=arm, why=EXACT)
     yield THE["grouped-query-identity"].at_most(value("grouping_error"), ROUNDING, arm=arm, why=ROUNDED)
     yield THE["lone-spike"].equals(value("spike"), 1.0, 0.0, arm=arm, why=EXACT)
-    yield THE["scale-invariance"].equals(value("scaled_overlap"), 1.0, 0.0, arm=arm, why=EXACT)
+    yield THE["scale-invariance"].equals(value("scaled_overlap"), 1.0, 0.0, arm=arm, why=UNROUNDED)
     yield THE["softmax-keeps-the-choice"].equals(value("softmax_overlap"), 1.0, 0.0, arm=arm, why=EXACT)
     yield THE["cache-length-is-keep"].equals(value("cache_excess"), 0.0, 0.0, arm=arm, why=EXACT)
     yield THE["positions-are-compact"].equals(value("position_error"), 0.0, 0.0, arm=arm, why=EXACT)
@@ -95,7 +98,7 @@ def _cost(run: xr.Dataset) -> Iterator[Claim]:
     kept = theory.cache_numbers(GEOMETRY, KEEP)
     yield THE["memory-model-snapkv"].equals(more("snapkv_bytes", kept), 1.0, TENTH, arm=arm, why=CHOOSING)
     printed = 2 * GEOMETRY.layers * GEOMETRY.heads * GEOMETRY.channels
-    yield THE["printed-memory"].equals(more("full_bytes", printed), 1.0, 1 / GEOMETRY.layers, arm=arm, why=ONE_LAYER)
+    yield THE["printed-memory"].equals(more("full_bytes", printed), 1.0, 1 / GEOMETRY.layers, arm=arm, why=AS_ABOVE)
     expected = theory.decoding_operations(GEOMETRY, KEEP + 1)
     each = np.stack([longest[f"{name}_decoding_operations"].values / expected for name in ("gemfilter", "snapkv")])
     furthest = np.take_along_axis(each, np.abs(each - 1).argmax(0)[None], 0)[0]
@@ -111,13 +114,13 @@ def _retrieval(study: "GemFilterStudy", runs: Runs) -> Iterator[Claim]:
         run, control = runs[arm], arm == "untrained"
         expected, why = (False, f" {CONTROL}") if control else (None, "")
         covered = run["covered"].isel(length=known).mean("length")
-        chosen = covered.isel(layer=study.layer)
+        chosen = covered.isel(layer=study.filter_layer)
         yield THE["early-layer-finds-needle"].at_least(
             chosen.values, FOUND, arm=arm, expected=expected, why=f"{NINE_TENTHS}{why}"
         )
         if control:
             continue
-        if study.layer:
+        if study.filter_layer:
             yield THE["first-layer-does-not"].at_most(
                 (covered.isel(layer=0) - chosen).values, MUCH, arm=arm, why=CLEARLY
             )
@@ -125,16 +128,16 @@ def _retrieval(study: "GemFilterStudy", runs: Runs) -> Iterator[Claim]:
         of = {name: scores.isel(method=i).values for i, name in enumerate(METHODS)}
         yield THE["full-attention-retrieves"].at_least(of["full"], ANSWERED, arm=arm, why=MOST)
         yield THE["gemfilter-is-no-worse"].at_least(of["gemfilter"] - of["full"], CLOSE, arm=arm, why=NEARLY)
-        yield THE["gemfilter-beats-snapkv"].at_least(of["gemfilter"] - of["snapkv"], 0.0, arm=arm, why=PAIRED)
+        yield THE["gemfilter-beats-snapkv"].at_least(of["gemfilter"] - of["snapkv"], GAIN, arm=arm, why=PAIRED)
         kept = of["question-kept"]
         yield THE["question-kept-is-no-worse"].at_least(kept - of["full"], CLOSE, arm=arm, why=NEARLY)
-        yield THE["question-kept-beats-snapkv"].at_least(kept - of["snapkv"], 0.0, arm=arm, why=PAIRED)
-        last = run["last_kept"].isel(length=known, layer=study.layer).mean("length")
+        yield THE["question-kept-beats-snapkv"].at_least(kept - of["snapkv"], GAIN, arm=arm, why=PAIRED)
+        last = run["last_kept"].isel(length=known, layer=study.filter_layer).mean("length")
         yield THE["last-token-is-chosen"].at_least(last.values, FOUND, arm=arm, why=NINE_TENTHS)
         if study.lengths[-1] > study.trained:
             far = run["score"].isel(length=-1)
             ahead = far.isel(method=METHODS.index("question-kept")) - far.isel(method=METHODS.index("full"))
-            yield THE["gemfilter-reads-further"].at_least(ahead.values, 0.0, arm=arm, why=PAIRED)
+            yield THE["gemfilter-reads-further"].at_least(ahead.values, GAIN, arm=arm, why=PAIRED)
         yield THE["middle-row-fails"].at_most(of["middle-row"] - of["gemfilter"], MUCH, arm=arm, why=CLEARLY)
         yield THE["largest-row-fails"].at_most(of["largest-row"] - of["gemfilter"], MUCH, arm=arm, why=CLEARLY)
         yield THE["one-run-is-close"].at_least(of["one-run"] - of["gemfilter"], CLOSE, arm=arm, why=NEARLY)

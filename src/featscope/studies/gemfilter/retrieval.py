@@ -118,9 +118,10 @@ def _task(
     of_layers = [score(GemFilter(model, layer, grid.keep)) for layer in range(grid.layers)]
     of_keeps = [score(GemFilter(model, grid.layer, keep)) for keep in grid.keeps]
     chosen = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), grid.keep)
-    distances = [float(needle_distance(kept[0].cpu(), hidden.needle)) for kept in chosen]
+    kept = [chosen[layer][0].cpu() for layer in range(grid.layers)]
+    distances = [float(needle_distance(places, hidden.needle)) for places in kept]
     covered = [float(distance == 0) for distance in distances]
-    last = [float(kept[0, -1] == ids.shape[1] - 1) for kept in chosen]
+    last = [float(places[-1] == ids.shape[1] - 1) for places in kept]
     return [1 - of_methods["gemfilter"], *of_methods.values(), *of_keeps, *of_layers, *covered, *distances, *last]
 
 

@@ -153,7 +153,7 @@ STATEMENTS = (
     Statement(
         "early-layer-finds-needle",
         "D Section 9.4.3, Figure 9.5",
-        "A layer before the last chooses tokens of the needle: the share of prompts in which it does.",
+        "The filter layer, which is not the last, chooses tokens of the needle: the share of prompts where it does.",
         "bound",
     ),
     Statement(

@@ -11,7 +11,7 @@ from tyro.conf import Suppress
 from featscope.claims import Claim, Statement
 from featscope.figures import Figure
 from featscope.language.haystack import BUILT_IN, read_texts
-from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, RETRIEVER_LENGTH, load_model
+from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, RETRIEVER_LENGTH, load_once
 from featscope.options import require
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Runs, Study
@@ -35,7 +35,7 @@ class GemFilterStudy(Study):
         haystack: a folder of .txt files that needles are hidden in, or "built-in".
         lengths: tokens of the prompts with needles.
         trained: the longest prompt that the model was trained on.
-        layer: r, the filter layer, from 0.
+        layer: r, the filter layer, from 0; None for the retriever's own.
         keep: k, the tokens kept.
         keeps: other numbers of kept tokens.
         window: last tokens that SnapKV and H2O keep; at most all of the kept ones but one.
@@ -50,7 +50,7 @@ class GemFilterStudy(Study):
     haystack: str = BUILT_IN
     lengths: tuple[int, ...] = (128, 256, 512, 768, 1024, 1536)
     trained: int = RETRIEVER_LENGTH
-    layer: int = RETRIEVER_LAYER
+    layer: int | None = None
     keep: int = 64
     keeps: tuple[int, ...] = (16, 32, 48, 64, 96, 128)
     window: int = 16
@@ -71,14 +71,21 @@ class GemFilterStudy(Study):
             require(self, name, ascending, "one number >= 1 or more, ascending")
         require(self, "lengths", self.lengths[0] >= 64, ">= 64", "Needles and question take as many.")
         require(self, "trained", self.trained >= self.lengths[0], f">= {self.lengths[0]}, the shortest of lengths")
-        require(self, "layer", self.layer >= 0, ">= 0")
+        given = self.layer is not None or self.model == RETRIEVER
+        require(self, "layer", given and (self.layer or 0) >= 0, ">= 0", "choose_layer finds one for your model.")
         require(self, "keep", self.keep > self.window, f"> window = {self.window}")
+        require(self, "lengths", self.lengths[0] > self.keep, f"> keep = {self.keep}", "Shorter ones are kept whole.")
         require(self, "window", self.window >= 1, ">= 1")
         require(self, "prompts", self.prompts >= 1, ">= 1")
         fits = self.cost_lengths[0] > cost.KEEP
         require(self, "cost_lengths", fits, f"> {cost.KEEP}", "Shorter prompts are kept whole.")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
         read_texts(self.haystack)  # says what is wrong with the folder
+
+    @property
+    def filter_layer(self) -> int:
+        """The filter layer, the retriever's own if none is given."""
+        return RETRIEVER_LAYER if self.layer is None else self.layer
 
     def arms(self) -> Sequence[Arm["GemFilterStudy"]]:
         """What is exact, what it costs, what it finds; and what random weights find."""
@@ -101,7 +108,7 @@ class GemFilterStudy(Study):
             return mechanics.build(streams)
         if self.part == "cost":
             return cost.build(self.cost_lengths, streams)
-        model, tokenizer = load_model(self.model, str(streams.device))
+        model, tokenizer = load_once(self.model, str(streams.device))
         if self.part == "untrained":
             with torch.random.fork_rng(devices=()):
                 torch.manual_seed(int(streams.at("weights").choice(2**20, 1)))
@@ -110,10 +117,10 @@ class GemFilterStudy(Study):
 
     def grid(self, streams: Streams) -> Grid:
         """What the arms with needles vary."""
-        model, _ = load_model(self.model, str(streams.device))
+        model, _ = load_once(self.model, str(streams.device))
         layers = model.config.num_hidden_layers
-        require(self, "layer", self.layer < layers, f"0 to {layers - 1}, the model's layers")
-        return Grid(self.lengths, layers, self.keeps, self.layer, self.keep, self.window, self.prompts)
+        require(self, "layer", self.filter_layer < layers, f"0 to {layers - 1}, the model's layers")
+        return Grid(self.lengths, layers, self.keeps, self.filter_layer, self.keep, self.window, self.prompts)
 
     def measure(self, experiment: Experiment) -> Mapping[str, Measurement]:
         """What the arm found."""

@@ -132,11 +132,11 @@ class IclAttention(Study):
 
     def _reader(self, streams: Streams) -> "RowReader":
         from featscope.language.in_context import FocusedRow, ModelRow
-        from featscope.language.load import load_model
+        from featscope.language.load import load_once
 
         if self.learner in judge.HAND_SET:
             return FocusedRow(judge.HAND_SET[self.learner])
-        return ModelRow(*load_model(self.learner, str(streams.device)))
+        return ModelRow(*load_once(self.learner, str(streams.device)))
 
     def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
         """Nothing but the mean ratio so far, which is the loss."""

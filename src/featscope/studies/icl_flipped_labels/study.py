@@ -133,7 +133,7 @@ class IclFlippedLabels(Study):
 
     def _reader(self, examples: "Examples", streams: Streams) -> "Reader":
         from featscope.language.in_context import Follower, Frequency, Ignorer, ModelReader
-        from featscope.language.load import load_model
+        from featscope.language.load import load_once
 
         task = examples.task
         truth = {task.shown(texts): label for texts, label in examples.truth.items()}
@@ -147,7 +147,7 @@ class IclFlippedLabels(Study):
             return Ignorer(beliefs)
         if self.learner == judge.FREQUENCY:
             return Frequency(task.words)
-        model, tokenizer = load_model(self.learner, str(streams.device))
+        model, tokenizer = load_once(self.learner, str(streams.device))
         return ModelReader(model, tokenizer, task.words, self.chat)
 
     def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:

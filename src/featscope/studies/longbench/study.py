@@ -12,7 +12,7 @@ from tyro.conf import Suppress
 from featscope.claims import Claim, Statement
 from featscope.figures import Figure
 from featscope.language import H2O, FullCache, GemFilter, Method, SnapKV
-from featscope.language.load import RETRIEVER, load_model
+from featscope.language.load import RETRIEVER, load_once
 from featscope.language.longbench import MADE_UP, TASKS, Example, answer, made_up, read_task
 from featscope.language.longbench.made_up import made_up_count
 from featscope.options import ConfigError, require
@@ -128,7 +128,7 @@ class LongBench(Study):
         Raises:
             ConfigError: model or data cannot be read, or do not go with the options.
         """
-        model, tokenizer = load_model(self.model, str(streams.device))
+        model, tokenizer = load_once(self.model, str(streams.device))
         method = self._method(model)
         if self.chat and not tokenizer.chat_template:
             raise ConfigError(

@@ -13,9 +13,9 @@ from tyro.conf import Suppress
 from featscope.claims import Claim, Statement
 from featscope.figures import Figure
 from featscope.language import H2O, FullCache, GemFilter, Method, SnapKV
-from featscope.language.command import kept_share
 from featscope.language.haystack import BUILT_IN, Haystack, Needle, normalised_score, passwords, read_texts, score
-from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model
+from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_once
+from featscope.language.selection import kept_share
 from featscope.options import require
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Runs, Study
@@ -48,7 +48,7 @@ class NeedleInAHaystack(Study):
         prompts: prompts of each length and depth in a replica.
         methods: what is compared; "question-kept" is GemFilter that keeps the last tokens in any case, which the
             paper's rule does not.
-        layer: r, GemFilter's filter layer, from 0.
+        layer: r, GemFilter's filter layer, from 0; None for the retriever's own.
         keep: k, what every method keeps.
         window: last tokens that SnapKV, H2O and question-kept keep.
         new_tokens: tokens to generate.
@@ -67,7 +67,7 @@ class NeedleInAHaystack(Study):
     depths: int = 5
     prompts: int = 2
     methods: tuple[MethodName, ...] = ("full", "gemfilter", "question-kept", "snapkv", "h2o")
-    layer: int = RETRIEVER_LAYER
+    layer: int | None = None
     keep: int = 64
     window: int = 16
     new_tokens: int = 6
@@ -92,12 +92,20 @@ class NeedleInAHaystack(Study):
         own = (self.needle, self.question, self.answer)
         both = all(word.strip() for word in own) or not any(own)
         require(self, "needle", both, "given together with --question and --answer, or none of them")
-        require(self, "layer", self.layer >= 0, ">= 0")
+        needed = self.model != RETRIEVER and {"gemfilter", "question-kept"} & set(self.methods)
+        given = self.layer is not None or not needed
+        require(self, "layer", given and (self.layer or 0) >= 0, ">= 0", "choose_layer finds one for your model.")
         require(self, "window", self.window >= 1, ">= 1")
         require(self, "keep", self.keep > self.window, f"> window = {self.window}")
+        require(self, "lengths", self.lengths[0] > self.keep, f"> keep = {self.keep}", "Shorter ones are kept whole.")
         require(self, "new_tokens", self.new_tokens >= 1, ">= 1")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
         read_texts(self.haystack)  # says what is wrong with the folder
+
+    @property
+    def filter_layer(self) -> int:
+        """The filter layer, the retriever's own if none is given."""
+        return RETRIEVER_LAYER if self.layer is None else self.layer
 
     @property
     def places(self) -> list[float]:
@@ -109,7 +117,7 @@ class NeedleInAHaystack(Study):
         steps = len(self.lengths) * self.depths * self.prompts
         described: dict[MethodName, str] = {
             "full": "Full attention.",
-            "gemfilter": f"GemFilter: layer {self.layer} chooses {self.keep} tokens.",
+            "gemfilter": f"GemFilter: layer {self.filter_layer} chooses {self.keep} tokens.",
             "question-kept": f"The same, with the last {self.window} tokens among them in any case.",
             "snapkv": f"SnapKV: every layer and head keeps {self.keep} entries.",
             "h2o": f"H2O: every layer and head keeps {self.keep} entries.",
@@ -123,9 +131,9 @@ class NeedleInAHaystack(Study):
 
     def build(self, streams: Streams) -> Experiment:
         """A task for each length, depth and prompt."""
-        model, tokenizer = load_model(self.model, str(streams.device))
+        model, tokenizer = load_once(self.model, str(streams.device))
         layers = model.config.num_hidden_layers
-        require(self, "layer", self.layer < layers, f"0 to {layers - 1}, the model's layers")
+        require(self, "layer", self.filter_layer < layers, f"0 to {layers - 1}, the model's layers")
         haystack = Haystack(tokenizer, read_texts(self.haystack))
         tasks = [
             partial(self._ask, self.build_method(model), haystack, streams, length, depth, prompt)
@@ -139,7 +147,7 @@ class NeedleInAHaystack(Study):
         """The arm's method."""
         if self.method in ("gemfilter", "question-kept"):
             forced = range(-self.window, 0) if self.method == "question-kept" else ()
-            return GemFilter(model, self.layer, self.keep, force_keep=forced)
+            return GemFilter(model, self.filter_layer, self.keep, force_keep=forced)
         if self.method == "snapkv":
             return SnapKV(model, self.keep, window=self.window)
         return H2O(model, self.keep, recent=self.window) if self.method == "h2o" else FullCache(model)
