@@ -114,3 +114,43 @@ def test_beams_work():
 def test_wrong_options_say_what_is_allowed(make, message):
     with pytest.raises(ConfigError, match=message):
         make(tiny())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prefill_chunk_size": 25}, "prefill_chunk_size cannot be used"),
+        ({"cache_implementation": "static"}, "cache_implementation cannot be used"),
+        ({"prompt_lookup_num_tokens": 3}, "prompt_lookup_num_tokens cannot be used"),
+        ({"use_cache": False}, "nothing to evict"),
+        ({"past_key_values": None, "inputs_embeds": torch.ones(1)}, "inputs_embeds cannot be given"),
+    ],
+)
+def test_options_that_an_evicted_cache_does_not_follow_are_refused(method, options, message):
+    with pytest.raises(ConfigError, match=message):
+        METHODS[method](tiny(), 16).generate(prompt(), **GREEDY | options)
+
+
+def test_the_models_own_settings_are_looked_at_too():
+    model = tiny()
+    model.generation_config.cache_implementation = "static"
+    with pytest.raises(ConfigError, match="cache_implementation"):
+        SnapKV(model, 16, window=8).generate(prompt(), **GREEDY)
+
+
+def test_phi3_beyond_its_original_context_evicts_and_across_it_is_refused():
+    model = tiny("phi3", original_max_position_embeddings=32)
+    out = SnapKV(model, 16, window=8).generate(prompt(), return_dict_in_generate=True, **GREEDY)
+    assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [21] * 4
+    with pytest.raises(ConfigError, match="reads its prompt in pieces or anew"):
+        SnapKV(model, 16, window=8).generate(prompt(29), **GREEDY)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_samples_of_one_prompt_share_what_was_kept():
+    for method in METHODS.values():
+        torch.manual_seed(0)
+        out = method(tiny(), 16).generate(prompt(), max_new_tokens=4, do_sample=True, num_return_sequences=3)
+        assert out.shape == (3, 64)
+        assert out.kept.shape == (4, 1, 2, 16)

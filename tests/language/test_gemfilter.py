@@ -1,9 +1,15 @@
 """GemFilter on unmodified models of every architecture."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from small_models import ARCHITECTURES, padded, prompt, tiny
 from transformers import (
+    DynamicCache,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GenerationConfig,
     GPT2Config,
     GPT2LMHeadModel,
     StoppingCriteria,
@@ -75,7 +81,7 @@ def test_the_choice_is_that_of_raw_products_of_the_models_own_layers():
     assert torch.equal(GemFilter(model, 2, 16).select(ids)[0], expected)
 
 
-def test_only_layers_below_the_filter_run_and_no_cache_is_kept(monkeypatch):
+def test_only_layers_below_the_filter_run():
     model = tiny()
     ran: list[int] = []
     for i, block in enumerate(model.model.layers):
@@ -141,18 +147,81 @@ def test_the_model_is_left_as_it_was():
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_a_model_is_watched_by_one_at_a_time():
+class Nothing:
+    def before(self, attention):
+        pass
+
+    def after(self, attention):
+        pass
+
+
+def test_a_thread_watches_a_model_once():
     model = tiny()
-
-    class Nothing:
-        def before(self, attention):
-            pass
-
-        def after(self, attention):
-            pass
-
     with watched(model, Nothing()), pytest.raises(ConfigError, match="watched already"):
         GemFilter(model, 2, 16).select(prompt())
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_other_threads_do_not_notice():
+    """Plain and filtered generations at the same time, each with its own result."""
+    model = tiny()
+    plain = model.generate(prompt(), **GREEDY)
+    filtered = GemFilter(model, 2, 16).generate(prompt(), **GREEDY)
+    with watched(model, Nothing()), ThreadPoolExecutor(3) as pool:
+        works = [
+            lambda: model.generate(prompt(), **GREEDY),
+            lambda: GemFilter(model, 2, 16).generate(prompt(), **GREEDY),
+            lambda: SnapKV(model, 20, window=4).generate(prompt(), **GREEDY),
+        ]
+        found = [pool.submit(works[i % 3]) for i in range(12)]
+        for i, future in enumerate(found):
+            if i % 3 < 2:
+                assert torch.equal(future.result(), (plain, filtered)[i % 3])
+            assert future.result().shape == (1, 66)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_layers_with_rotary_angles_of_their_own_go_whole_but_not_in_chunks():
+    model = Gemma3ForCausalLM(
+        Gemma3TextConfig(
+            vocab_size=100,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=8,
+            sliding_window=64,
+            layer_types=["sliding_attention", "full_attention"] * 2,
+            max_position_embeddings=256,
+            bos_token_id=1,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+    ).eval()
+    full = model.generate(prompt(), **GREEDY)
+    assert torch.equal(GemFilter(model, 2, 60).generate(prompt(), **GREEDY), full)
+    with pytest.raises(ConfigError, match="chunk = 20 needs layers that share their rotary angles"):
+        GemFilter(model, 2, 16, chunk=20).select(prompt())
+
+
+def test_scaled_contexts_are_as_long_as_declared_and_padding_does_not_count():
+    rope = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 64}
+    scaled = tiny("qwen2", rope_parameters=rope, max_position_embeddings=64)
+    assert GemFilter(scaled, 2, 16).select(prompt(200)).shape == (1, 16)
+    with pytest.raises(ConfigError, match="at most 256"):
+        GemFilter(scaled, 2, 16).select(prompt(300))
+    long = torch.nn.functional.pad(prompt(60), (240, 0))
+    assert torch.equal(GemFilter(tiny(), 2, 16).select(long) - 240, GemFilter(tiny(), 2, 16).select(prompt(60)))
+
+
+def test_sums_over_heads_are_not_rounded_to_half_precision():
+    model = tiny().to(torch.bfloat16)
+    kept = GemFilter(model, 2, 16).select(prompt())
+    assert kept.shape == (1, 16)
+    from featscope.language.selection import summed_queries
+
+    assert summed_queries(torch.randn(1, 4, 1, 8).bfloat16(), 2).dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -163,6 +232,7 @@ def test_a_model_is_watched_by_one_at_a_time():
         ({"keep": 0}, r"GemFilter.keep = 0 is out of range: allowed is >= 1"),
         ({"kernel": 4}, "an odd number"),
         ({"chunk": 0}, ">= 1, or None"),
+        ({"force_keep": range(-17, 0)}, "at most keep = 16 places"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(options, message):
@@ -176,6 +246,13 @@ def test_models_that_cannot_be_filtered_say_why():
         GemFilter(T5ForConditionalGeneration(T5Config(**sizes)), 0, 4)
     with pytest.raises(ConfigError, match="no rotary position embedding"):
         GemFilter(GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2)), 0, 4)
+
+
+def test_what_is_no_transformers_model_is_refused():
+    with pytest.raises(ConfigError, match="no transformers model: allowed is a PreTrainedModel"):
+        GemFilter(torch.nn.Linear(2, 2), 0, 4)
+    with pytest.raises(ConfigError, match="has a second pass already"):
+        GemFilter(GemFilter(tiny(), 2, 16), 2, 4)
 
 
 def test_a_window_that_hides_early_tokens_is_refused_and_one_that_does_not_is_fine():
@@ -202,6 +279,11 @@ def test_wrong_prompts_say_what_is_allowed(ids, mask, message):
         GemFilter(tiny(), 2, 16).generate(ids, mask)
 
 
-def test_lengths_that_count_the_prompt_are_refused():
+def test_options_that_speak_of_another_prompt_are_refused():
+    gem = GemFilter(tiny(), 2, 16)
     with pytest.raises(ConfigError, match="use max_new_tokens"):
-        GemFilter(tiny(), 2, 16).generate(prompt(), max_length=80)
+        gem.generate(prompt(), max_length=80)
+    with pytest.raises(ConfigError, match="max_length = 80 counts the prompt"):
+        gem.generate(prompt(), generation_config=GenerationConfig(max_length=80))
+    with pytest.raises(ConfigError, match="past_key_values cannot be given"):
+        gem.generate(prompt(), past_key_values=DynamicCache(), **GREEDY)

@@ -63,10 +63,10 @@ class GemFilter:
     def __post_init__(self) -> None:
         if isinstance(self.model, GemFilter):
             raise ConfigError("model = GemFilter has a second pass already: allowed is a model, SnapKV or H2O")
-        compressing = isinstance(self.model, (FullCache, Eviction))
-        self.second: Method = self.model if compressing else FullCache(self.model)
-        self.model = self.second.model
+        second = self.model if isinstance(self.model, (FullCache, Eviction)) else None
+        self.model = second.model if second else self.model
         require_decoder(self.model)
+        self.second: Method = second or FullCache(self.model)
         layers = self.model.config.num_hidden_layers
         cure = "Layers count from 0; choose_layer finds one for your model."
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", cure)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from featscope.options import ConfigError
 
@@ -31,8 +32,14 @@ def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrai
     """
     _require_device(device)
     if name == RETRIEVER:
-        with as_file(files("featscope.language") / "retriever" / "weights") as folder:
-            return _load(str(folder), device)
+        bars = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # it loads in no time
+        try:
+            with as_file(files("featscope.language") / "retriever" / "weights") as folder:
+                return _load(str(folder), device)
+        finally:
+            if bars:
+                logging.enable_progress_bar()
     if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
         raise ConfigError(f"model = {name!r} is no folder: allowed is {RETRIEVER!r}, a folder, or a model of the Hub")
     try:

@@ -24,7 +24,7 @@ class Method(Protocol):
         """What ``model.generate`` returns, with the attribute ``kept``."""
 
 
-def require_decoder(model: PreTrainedModel) -> None:
+def require_decoder(model: Any) -> None:
     """Raise `ConfigError` unless ``model`` is a transformers model, a decoder, with rotary embedding."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
