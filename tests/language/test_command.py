@@ -64,7 +64,7 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--layer", "2", "--keep", "0"], "Generate.keep = 0 is out of range"),
         (["--layer", "2", "--model", "./nowhere"], "model = './nowhere' is no folder"),
         (["--layer", "2", "--prompt", "nothing.txt"], "Generate.prompt = PosixPath('nothing.txt') is out of range"),
-        (["--method", "snapkv", "--keep", "32"], "SnapKV.keep = 32 is out of range: allowed is > window = 32"),
+        (["--method", "snapkv", "--keep", "1"], "Generate.keep = 1 is out of range: allowed is >= 2"),
     ],
 )
 def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, prompt_file, capsys):
@@ -73,6 +73,19 @@ def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, pr
     error = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert message in error
     assert "Traceback" not in error
+
+
+def test_a_lost_question_is_said_and_can_be_kept(model_folder, prompt_file, capsys):
+    options = ["--model", model_folder, "--prompt", prompt_file, "--layer", "2", "--max-new-tokens", "2", "--show-kept"]
+    lost = generate(*options, "--keep", "5")
+    first = capsys.readouterr()
+    assert lost == 0
+    assert "--keep-last keeps" in first.err
+    assert generate(*options, "--keep", "5", "--keep-last", "3") == 0
+    second = capsys.readouterr()
+    assert "--keep-last" not in second.err
+    last_words = " ".join(f"w{3 + i % 90}" for i in range(197, 200))
+    assert f"{last_words}⟧" in " ".join(second.out.split())
 
 
 def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):

@@ -35,6 +35,7 @@ class Generate:
             layer, or nothing.
         layer: the layer that chooses, from 0 (gemfilter). Papers chose 13 of 32 for Llama 3.1 8B.
         keep: tokens of the prompt that are kept.
+        keep_last: last tokens that are kept in any case (gemfilter), such as the question. The paper's rule has none.
         max_new_tokens: tokens to generate at most.
         show_kept: print the prompt with what was kept.
         device: "cpu", "cuda" or "cuda:N".
@@ -45,6 +46,7 @@ class Generate:
     method: MethodName = "gemfilter"
     layer: int | None = None
     keep: int = 1024
+    keep_last: int = 0
     max_new_tokens: int = 64
     show_kept: bool = False
     device: str = "cpu"
@@ -52,6 +54,7 @@ class Generate:
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
         require(self, "keep", self.keep >= 2, ">= 2")
+        require(self, "keep_last", 0 <= self.keep_last <= self.keep, f"0 to keep = {self.keep}")
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         cure = "choose_layer finds one for your model."
         needed = self.method == "gemfilter" and self.model != RETRIEVER
@@ -60,7 +63,8 @@ class Generate:
     def build(self, model: PreTrainedModel) -> Method:
         """The method on ``model``."""
         if self.method == "gemfilter":
-            return GemFilter(model, RETRIEVER_LAYER if self.layer is None else self.layer, self.keep)
+            layer = RETRIEVER_LAYER if self.layer is None else self.layer
+            return GemFilter(model, layer, self.keep, force_keep=range(-self.keep_last, 0))
         if self.method == "snapkv":
             return SnapKV(model, self.keep, window=min(_WINDOW, self.keep - 1))
         return H2O(model, self.keep, recent=min(_WINDOW, self.keep - 1)) if self.method == "h2o" else FullCache(model)
@@ -81,6 +85,8 @@ def generate(options: Generate) -> None:
     streamer: Any = _AnswerStreamer(tokenizer)
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
     output = method.generate(encoded["input_ids"], encoded["attention_mask"], **settings)
+    if options.method == "gemfilter" and int(output.kept[0, -1]) != encoded["input_ids"].shape[-1] - 1:
+        print("The choice lost the end of the prompt: --keep-last keeps as many of its last tokens.", file=sys.stderr)
     if options.show_kept:
         share = kept_share(output.kept, encoded["input_ids"].shape[-1])
         console = Console()
