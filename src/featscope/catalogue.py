@@ -117,7 +117,7 @@ GEMFILTER = Entry(
     name="gemfilter",
     source="Shi 2024 (dissertation), Chapter 9 and Appendix G (GemFilter)",
     summary="An early layer chooses the tokens of a long prompt: what is exact, what it costs, what it finds.",
-    minutes=5.0,
+    minutes=9.0,
     target="featscope.studies.gemfilter:GemFilterStudy",
 )
 
@@ -125,6 +125,6 @@ NEEDLE = Entry(
     name="needle",
     source="Shi 2024 (dissertation), Section 9.4.1, Figures 9.4 and G.1-G.4",
     summary="Needles in a haystack over length and depth, by method: full attention, GemFilter, SnapKV, H2O.",
-    minutes=3.0,
+    minutes=2.0,
     target="featscope.studies.needle:NeedleInAHaystack",
 )

@@ -42,7 +42,9 @@ def draw_heatmaps(figure: Heatmaps) -> Canvas:
         axes = canvas.add_subplot(rows, columns, i + 1)
         picture = _matrix(axes, np.asarray(matrix), colours)
         if figure.columns:
-            axes.set_xticks(range(len(figure.columns)), [plain(name) for name in figure.columns])
+            crowded = sum(map(len, figure.columns)) > 60 / columns
+            names = [plain(name) for name in figure.columns]
+            axes.set_xticks(range(len(names)), names, rotation=45 if crowded else 0)
         if figure.rows:
             axes.set_yticks(range(len(figure.rows)), [plain(name) for name in figure.rows])
         panel_title(axes, label, width / columns)

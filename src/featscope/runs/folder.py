@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,8 @@ class RunFolder:
 
 def environment(device: str) -> dict[str, Any]:
     """Versions, machine and revision, for ``environment.json``."""
-    packages = ("featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn")
+    packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
+    packages += [name for name in ("transformers", "tokenizers", "datasets") if find_spec(name) is not None]
     return {
         "python": sys.version.split()[0],
         "packages": {name: version(name) for name in packages},

@@ -39,7 +39,7 @@ def _scores(study: "GemFilterStudy", run: xr.Dataset) -> Curves:
     lengths = np.asarray(study.lengths, dtype=float)
     compared = [banded(_NAMES[m], lengths, run["score"].isel(method=METHODS.index(m))) for m in _NAMES]
     ablated = [
-        banded(m.replace("-", " "), lengths, run["score"].isel(method=METHODS.index(m)))
+        banded(_NAMES.get(m, m.replace("-", " ")), lengths, run["score"].isel(method=METHODS.index(m)))
         for m in METHODS
         if m == "gemfilter" or m not in _NAMES
     ]
