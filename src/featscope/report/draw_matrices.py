@@ -42,7 +42,7 @@ def draw_heatmaps(figure: Heatmaps) -> Canvas:
         axes = canvas.add_subplot(rows, columns, i + 1)
         picture = _matrix(axes, np.asarray(matrix), colours)
         if figure.columns:
-            crowded = sum(map(len, figure.columns)) > 60 / columns
+            crowded = sum(map(len, figure.columns)) > 50 / columns
             names = [plain(name) for name in figure.columns]
             axes.set_xticks(range(len(names)), names, rotation=45 if crowded else 0)
         if figure.rows:
