@@ -148,6 +148,7 @@ class Heatmaps(Figure):
         panels: panel label -> ``[row, column]``.
         row_label, column_label, value_label: what the axes and colours are, with units.
         rows, columns: names along the axes; numbers from 0 if there are none.
+        ends: of the colour scale; those of the values if there are none.
     """
 
     panels: dict[str, np.ndarray]
@@ -156,6 +157,7 @@ class Heatmaps(Figure):
     value_label: str
     rows: Sequence[str] = ()
     columns: Sequence[str] = ()
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

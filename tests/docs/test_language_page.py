@@ -24,3 +24,5 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     assert len(names["methods"]) == 5
     assert all(name in out for name in names["methods"])
     assert "full attention  amber lantern" in out
+    assert "GemFilter, then SnapKV  amber lantern" in out
+    assert "SnapKV  amber lantern" in out

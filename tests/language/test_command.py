@@ -34,7 +34,8 @@ def generate(*words: str) -> int:
 
 @pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "full"])
 def test_every_method_answers_and_shows_what_it_kept(method, model_folder, prompt_file, capsys):
-    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--layer", "2", "--keep", "40"]
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "40"]
+    options += ["--layer", "2"] if method == "gemfilter" else []
     assert generate(*options, "--max-new-tokens", "4", "--show-kept") == 0
     answer, shown = capsys.readouterr().out.split("\n", 1)
     assert len(answer.split()) == 4
@@ -64,6 +65,8 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--layer", "2", "--keep", "0"], "Generate.keep = 0 is out of range"),
         (["--layer", "2", "--model", "./nowhere"], "model = './nowhere' is no folder"),
         (["--layer", "2", "--prompt", "nothing.txt"], "Generate.prompt = PosixPath('nothing.txt') is out of range"),
+        (["--method", "snapkv", "--layer", "2"], "Generate.layer = 2 is out of range: allowed is no value with"),
+        (["--method", "h2o", "--keep-last", "2"], "Generate.keep_last = 2 is out of range: allowed is no value with"),
         (["--method", "snapkv", "--keep", "1"], "Generate.keep = 1 is out of range: allowed is >= 2"),
     ],
 )
@@ -80,7 +83,7 @@ def test_a_lost_question_is_said_and_can_be_kept(model_folder, prompt_file, caps
     lost = generate(*options, "--keep", "5")
     first = capsys.readouterr()
     assert lost == 0
-    assert "--keep-last keeps" in first.err
+    assert "--keep-last N keeps" in first.err
     assert generate(*options, "--keep", "5", "--keep-last", "3") == 0
     second = capsys.readouterr()
     assert "--keep-last" not in second.err

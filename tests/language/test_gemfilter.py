@@ -251,6 +251,8 @@ def test_models_that_cannot_be_filtered_say_why():
 def test_what_is_no_transformers_model_is_refused():
     with pytest.raises(ConfigError, match="no transformers model: allowed is a PreTrainedModel"):
         GemFilter(torch.nn.Linear(2, 2), 0, 4)
+    with pytest.raises(ConfigError, match="cannot generate"):
+        GemFilter(tiny().model, 2, 16)
     with pytest.raises(ConfigError, match="has a second pass already"):
         GemFilter(GemFilter(tiny(), 2, 16), 2, 4)
 

@@ -85,6 +85,13 @@ def test_scores_without_reading_fail(monkeypatch, runs):
     assert by_name(judge.claims(guessing))["the-needle-matters", "full"].measured < 0.1
 
 
+def test_methods_are_not_compared_where_nothing_is_answered(runs):
+    silent = {arm: run.assign(normalised=0 * run["normalised"]) for arm, run in runs.items()}
+    found = by_name(judge.claims(silent))
+    assert found["the-needle-matters", "full"].verdict == "fails"
+    assert {claim.verdict for claim in found.values() if claim.id != "the-needle-matters"} == {"undecided"}
+
+
 def test_a_tie_is_no_gain(runs):
     equal = runs | {"gemfilter": runs["full"], "snapkv": runs["full"]}
     found = by_name(judge.claims(equal))
@@ -115,4 +122,4 @@ def test_wrong_options_say_what_is_allowed(options, message):
 
 def test_a_length_that_does_not_hold_the_needle_is_refused():
     with pytest.raises(ConfigError, match="too short: allowed is at least"):
-        trained(replace(SMALL, lengths=(20,)), "full")
+        trained(replace(SMALL, lengths=(20,), keep=17), "full")

@@ -55,6 +55,9 @@ class Generate:
         require(self, "prompt", self.prompt.is_file(), "a text file")
         require(self, "keep", self.keep >= 2, ">= 2")
         require(self, "keep_last", 0 <= self.keep_last <= self.keep, f"0 to keep = {self.keep}")
+        for name, unset in (("layer", None), ("keep_last", 0)):
+            useless = self.method != "gemfilter" and getattr(self, name) != unset
+            require(self, name, not useless, f"no value with --method {self.method}", "It is GemFilter's.")
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         cure = "choose_layer finds one for your model."
         needed = self.method == "gemfilter" and self.model != RETRIEVER
@@ -76,22 +79,26 @@ def generate(options: Generate) -> None:
     Raises:
         ConfigError: the prompt, the model or the options cannot be used.
     """
-    text = options.prompt.read_text(encoding="utf-8", errors="replace")
-    if not text.strip():
+    prompt = options.prompt.read_text(encoding="utf-8", errors="replace")
+    if not prompt.strip():
         raise ConfigError(f"prompt = {str(options.prompt)!r} is empty: allowed is a file with text")
     model, tokenizer = load_model(options.model, options.device)
     method = options.build(model)
-    encoded = tokenizer(text.rstrip("\n"), return_tensors="pt").to(model.device)
+    encoded = tokenizer(prompt.rstrip("\n"), return_tensors="pt").to(model.device)
     streamer: Any = _AnswerStreamer(tokenizer)
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
     output = method.generate(encoded["input_ids"], encoded["attention_mask"], **settings)
-    if options.method == "gemfilter" and int(output.kept[0, -1]) != encoded["input_ids"].shape[-1] - 1:
-        print("The choice lost the end of the prompt: --keep-last keeps as many of its last tokens.", file=sys.stderr)
+    length = encoded["input_ids"].shape[-1]
+    if options.method != "full" and length <= options.keep:
+        print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
+    if options.method == "gemfilter" and int(output.kept[0, -1]) != length - 1:
+        print("The last token was not chosen: --keep-last N keeps the last N tokens of the prompt.", file=sys.stderr)
     if options.show_kept:
-        share = kept_share(output.kept, encoded["input_ids"].shape[-1])
+        share = kept_share(output.kept, length)
         console = Console()
         console.print()
-        console.print(marked(tokenizer, encoded["input_ids"][0].tolist(), share, colour=console.is_terminal))
+        text = marked(tokenizer, encoded["input_ids"][0].tolist(), share, colour=console.is_terminal)
+        console.print(text, soft_wrap=True)
         console.print(_summary(share, options.method))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -34,7 +35,7 @@ class LayerChoice:
 
     @property
     def covered(self) -> Float[np.ndarray, " layer"]:
-        """Share of examples whose needle is covered."""
+        """Share of examples of whose needle a token is kept."""
         return (self.distance == 0).mean(0)
 
     def figure(self) -> Figure:
@@ -48,7 +49,8 @@ class LayerChoice:
         below.axhline(self.stable, color="black", linestyle="--", label=f"asked for: {self.stable:g}")
         if self.layer is not None:
             below.axvline(self.layer, color="black", linestyle=":", label=f"chosen: layer {self.layer}")
-        below.set(xlabel="filter layer", ylabel="share of covered needles", ylim=(0, 1.05))
+        below.set(xlabel="filter layer", ylabel="share of needles of which a token is kept", ylim=(0, 1.05))
+        below.xaxis.set_major_locator(MaxNLocator(integer=True))
         below.legend()
         return figure
 
@@ -85,6 +87,8 @@ def choose_layer(
     require_rule("choose_layer", keep, pool, kernel)
     if not examples:
         raise ConfigError("examples = [] is empty: allowed is one pair (prompt, needle) or more")
+    if any(isinstance(pair, str) or len(pair) != 2 for pair in examples):
+        raise ConfigError(f"examples = {examples!r:.60} are no pairs: allowed are pairs (prompt, needle) of text")
     if not 0 < stable <= 1:
         raise ConfigError(f"stable = {stable!r} is out of range: allowed is (0, 1]")
     distance = np.array([_distances(model, tokenizer, *example, keep, pool, kernel) for example in examples])

@@ -27,6 +27,10 @@ class Method(Protocol):
 def require_decoder(model: Any) -> None:
     """Raise `ConfigError` unless ``model`` is a transformers model, a decoder, with rotary embedding."""
     name = type(model).__name__
+    if isinstance(model, PreTrainedModel) and not model.can_generate():
+        raise ConfigError(
+            f"model = {name} cannot generate: allowed is a model with a language head, such as {name}ForCausalLM"
+        )
     if not isinstance(model, PreTrainedModel):
         raise ConfigError(
             f"model = {name} is no transformers model: allowed is a PreTrainedModel. Unwrap it first "

@@ -21,6 +21,8 @@ Row = Literal["last", "middle", "largest"]
 
 def require_rule(who: str, keep: int, pool: Pool, kernel: int, force: Sequence[int] = ()) -> None:
     """Raise `ConfigError` unless the options of ``who`` are such as `select` takes."""
+    if isinstance(force, int | slice):
+        raise ConfigError(f"{who}.force_keep = {force!r} is no list: allowed are places, such as range(-8, 0)")
     wrong = [
         ("keep", keep, keep >= 1, ">= 1"),
         ("pool", pool, pool in get_args(Pool), "avg, max or none"),

@@ -33,7 +33,7 @@ def draw_movie(figure: MatrixMovie) -> Canvas:
 
 def draw_heatmaps(figure: Heatmaps) -> Canvas:
     """The matrices side by side with one colour bar."""
-    colours = scale(*value_range(figure.panels), figure.value_label)
+    colours = scale(*(figure.ends or value_range(figure.panels)), figure.value_label)
     rows, columns = grid(len(figure.panels))
     width = 4.2 if columns == 1 else FULL_WIDTH
     canvas = paper(width, rows * min(3.0, width / columns))

@@ -35,7 +35,7 @@ def quantised(values: np.ndarray, colours: Scale) -> np.ndarray:
 
 
 def heatmaps_drawing(figure: Heatmaps) -> Drawing:
-    colours = scale(*value_range(figure.panels), figure.value_label)
+    colours = scale(*(figure.ends or value_range(figure.panels)), figure.value_label)
     plots = [
         Plot(
             label,

@@ -77,6 +77,7 @@ def _layers(study: "GemFilterStudy", runs: Runs) -> Heatmaps:
         "share",
         [str(length) for length in study.lengths],
         layers,
+        (0.0, 1.0),
     )
 
 

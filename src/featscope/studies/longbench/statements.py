@@ -1,17 +1,17 @@
-"""What the study puts to the test. M is the dissertation's Chapter 9 and Appendix G, D what is asked of the study here.
+"""What the study puts to the test. P is the dissertation's Chapter 9 and Appendix G, D what is asked of the study here.
 
-Scores are in points from 0 to 100, as in M's tables. A mean is over tasks of the mean over a task's examples.
+Scores are in points from 0 to 100, as in P's tables. A mean is over tasks of the mean over a task's examples.
 """
 
 from featscope.claims import Statement
 
 MARGIN = 2.0
-"""Points that scores called comparable may differ by; a stated choice, as M names none."""
+"""Points that scores called comparable may differ by; a stated choice, as P names none."""
 
 STATEMENTS = (
     Statement(
         "gemfilter-is-comparable-to-snapkv",
-        "M Section 9.4.2, Table 9.1",
+        "P Section 9.4.2, Table 9.1",
         "At equal k GemFilter scores as SnapKV does. Measured: the difference of means, paired by example; the "
         "interval is over examples.",
         "identity",
@@ -20,11 +20,11 @@ STATEMENTS = (
     ),
     Statement(
         "gemfilter-is-no-worse-than-h2o",
-        "M Section 9.4.2, Table 9.1",
+        "P Section 9.4.2, Table 9.1",
         "GemFilter scores at least what H2O does. Measured: the difference of means, paired by example; the interval "
         "is over examples.",
         "ordering",
-        note="M says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; here both "
+        note="P says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; here both "
         "have one k and one prompt. Undecided where something-to-lose does not hold.",
     ),
     Statement(
@@ -37,7 +37,7 @@ STATEMENTS = (
     ),
     Statement(
         "compression",
-        "M Section 9.4.2",
+        "P Section 9.4.2",
         "GemFilter reads 8 % of the prompt's tokens at k = 1024 and 32 % at 4096. Measured: mean k over mean n, over "
         "examples.",
         "identity",
@@ -46,22 +46,22 @@ STATEMENTS = (
     ),
     Statement(
         "kept-is-k",
-        "M Algorithm 2 and Section G.4.2",
+        "P Algorithm 2 and Section G.4.2",
         "Of a prompt of n tokens exactly min(k, n) are kept. Measured: the largest difference over examples.",
         "identity",
         note="Whole numbers: no tolerance.",
     ),
     Statement(
         "published-averages-are-means",
-        "M Tables 9.1, 9.2 and G.1",
+        "P Tables 9.1, 9.2 and G.1",
         "The average that each row prints is the mean of its scores. Measured: the largest difference, in points.",
         "bound",
         note="Bound: half of the last printed digit, and 10⁻⁹ for the sum in floating point.",
     ),
     Statement(
         "published-scores-are-comparable",
-        "M Section 9.4.2, Table 9.1; Section G.4.7, Table G.1",
-        "M's own averages of GemFilter and SnapKV are comparable at every k. Measured: the largest difference of "
+        "P Section 9.4.2, Table 9.1; Section G.4.7, Table G.1",
+        "P's own averages of GemFilter and SnapKV are comparable at every k. Measured: the largest difference of "
         "averages at equal k, in points.",
         "bound",
         expected=False,

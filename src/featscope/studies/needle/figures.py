@@ -40,6 +40,7 @@ def _grids(
         label,
         [f"{100 * depth:.0f}" for depth in study.places],
         [str(length) for length in study.lengths],
+        (0.0, 1.0),
     )
 
 

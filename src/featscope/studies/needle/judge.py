@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from featscope.claims import Claim
 from featscope.studies.base import Runs
 from featscope.studies.needle.statements import STATEMENTS
@@ -17,8 +19,11 @@ FAR = "Bound: a half, a stated choice. Paired by prompt but for the needle."
 
 
 def claims(runs: Runs) -> Iterator[Claim]:
-    """Methods against each other, and what answers rest on."""
+    """Methods against each other, undecided where full attention does not answer either; and what answers rest on."""
     means = {arm: run["normalised"].mean(("length", "depth", "prompt")).values for arm, run in runs.items()}
+    if "full" in means and (means["full"] - means["no-needle"]).mean() < HALF:  # nothing is answered that could be lost
+        unread = np.full_like(means["full"], np.nan)
+        means |= dict.fromkeys(means.keys() - {"full", "no-needle"}, unread)
     if {"gemfilter", "snapkv"} <= means.keys():
         ahead = means["gemfilter"] - means["snapkv"]
         yield THE["gemfilter-beats-snapkv"].at_least(ahead, GAIN, arm="gemfilter", why=PAIRED)
