@@ -11,7 +11,7 @@ from trained import by_name, trained
 
 from featscope.language import eviction, gemfilter
 from featscope.language.prompt import Prompt
-from featscope.language.selection import scores, select
+from featscope.language.selection import last_row_scores, select
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
@@ -138,8 +138,8 @@ def test_old_positions_are_seen(monkeypatch):
 
 
 def test_another_choice_of_one_run_is_seen(monkeypatch):
-    negative = lambda query, key: -scores(query, key)  # noqa: E731
-    assert faulty(monkeypatch, eviction, "scores", negative) == {"one-run-equal-selection"}
+    negative = lambda query, key: -last_row_scores(query, key)  # noqa: E731
+    assert faulty(monkeypatch, eviction, "last_row_scores", negative) == {"one-run-equal-selection"}
 
 
 def test_a_pass_through_all_layers_is_seen(monkeypatch):
