@@ -5,7 +5,7 @@
 ESSAYS is a folder of .txt files. Lengths grow in stages: at short lengths the needle is easy to find, and what finds
 it (a head that looks one token back, one that then looks for the same predecessor) carries over to longer ones. The
 loss is that of the answers plus a tenth of that of all tokens. The first stage is no text: random tokens that repeat
-teach both heads in minutes, which needles alone did not in a quarter of an hour. Interrupted, the same command goes on
+teach both heads in minutes, which needles alone did not in ten. Interrupted, the same command goes on
 where it was.
 """
 
