@@ -150,7 +150,7 @@ def _show(words: list[str]) -> int:
     entry, kind = find(name)
     console = Console(highlight=False)
     console.print(f"[bold]{entry.name}[/bold]  {entry.summary}\n{entry.source}\n")
-    for statement in kind.statements:
+    for statement in kind.statements():
         expected = "" if statement.expected else "  [italic](not expected to hold at this size)[/italic]"
         console.print(f"[bold]{statement.id}[/bold]  {statement.source}{expected}")
         console.print(f"  {statement.text}", markup=False)

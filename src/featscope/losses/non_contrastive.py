@@ -1,13 +1,14 @@
 """Losses without negatives: predict of one view what the target network says of the other (Wen & Li 2022)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from featscope.losses.similarity import stop_gradient
+from featscope.numbers import per_replica
 from featscope.options import require
 
 Normalization = Literal["batch", "l2", "none"]
@@ -28,6 +29,8 @@ class NonContrastive:
         stop_gradient: whether targets are constants.
         eps: added to variances. The paper has 0; with real networks an output may be constant.
     """
+
+    floats_per_replica: ClassVar[bool] = True
 
     normalization: Normalization = "batch"
     scale: Literal["correlation", "squared"] = "correlation"
@@ -51,7 +54,7 @@ class NonContrastive:
         """Representations as the loss compares them."""
         if self.normalization == "batch":
             variance = f.var(-2, correction=0, keepdim=True)
-            return (f - f.mean(-2, keepdim=True)) * (variance + self.eps).rsqrt()
+            return (f - f.mean(-2, keepdim=True)) * (variance + per_replica(self.eps, variance)).rsqrt()
         if self.normalization == "l2":
             return normalize(f, dim=-1)
         return f

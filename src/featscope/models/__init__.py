@@ -4,6 +4,7 @@ from featscope.models.activations import activations
 from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, OnlineNetwork
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
 from featscope.models.heads import PredictionHead, ProjectionHead
+from featscope.models.planted import PlantedStart
 from featscope.models.prediction_head import IdentityHead, IdentityInit
 from featscope.models.symmetric_relu import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
@@ -16,6 +17,7 @@ __all__ = [
     "IdentityHead",
     "IdentityInit",
     "OnlineNetwork",
+    "PlantedStart",
     "PredictionHead",
     "ProjectionHead",
     "ResNet18",

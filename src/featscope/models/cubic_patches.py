@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -29,8 +30,9 @@ class CubicPatches:
         require(self, "width", self.width >= 1, ">= 1")
         require(self, "overlaps", self.overlaps is None or self.width == 2, "None unless width = 2")
 
-    def build(self, dictionary: Float[Tensor, "replica input 2"], draws: Draws) -> "CubicPatchesNetwork":
-        """A network a replica with w_j ~ N(0, I/d) but for the overlaps with ``dictionary`` that are set."""
+    def build(self, source: Any, draws: Draws) -> "CubicPatchesNetwork":
+        """A network a replica with w_j ~ N(0, I/d) but for the overlaps with ``source.dictionary`` that are set."""
+        dictionary = source.dictionary
         d = dictionary.shape[1]
         weight = draws.normal(self.width, d) / sqrt(d)
         if self.overlaps is not None:

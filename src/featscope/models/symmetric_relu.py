@@ -59,8 +59,9 @@ class SymmetricReLU:
         require(self, "width", self.width >= 1, ">= 1")
         require(self, "init_norm", self.init_norm > 0, "> 0")
 
-    def build(self, input_dim: int, draws: Draws) -> "SymmetricReLUNetwork":
-        """A network a replica with w_i ~ N(0, σ0² I) and b_i = 0."""
+    def build(self, source: Any, draws: Draws) -> "SymmetricReLUNetwork":
+        """A network a replica with w_i ~ N(0, σ0² I) and b_i = 0, for inputs as long as ``source.dictionary``'s."""
+        input_dim = source.dictionary.shape[-2]
         return SymmetricReLUNetwork(draws.normal(self.width, input_dim) * (self.init_norm / sqrt(input_dim)))
 
 

@@ -80,6 +80,15 @@ class RunFolder:
             folder._clear()
         return folder
 
+    def remove_unless_begun(self) -> None:
+        """Leave nothing behind of a run that was refused before any of it was done."""
+        if any(f for part, files in _PARTS.items() for f in (self.path / part).glob(files)):
+            return
+        for name in ("config.json", "environment.json"):
+            (self.path / name).unlink(missing_ok=True)
+        if _untouched(self.path):
+            shutil.rmtree(self.path)
+
     def _clear(self) -> None:
         inside = (f for part, files in _PARTS.items() for f in (self.path / part).glob(files))
         for file in (*(self.path / name for name in _FILES), *inside):

@@ -1,5 +1,8 @@
 """How the loss of one step comes about for images: draw a batch, make two views, compare or classify."""
 
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,9 +10,98 @@ from torch.nn.functional import cross_entropy
 
 from featscope.data import ImageSource
 from featscope.losses import NonContrastive, NTXent
-from featscope.streams import Draws
-from featscope.training.ema import MovingAverage
+from featscope.models import PredictionHead, ProjectionHead
+from featscope.models.encoders import initialise
+from featscope.options import require
+from featscope.streams import Draws, Streams
+from featscope.training.ema import EMA, MovingAverage
+from featscope.training.gradient import Training
 from featscope.views import View
+
+
+@dataclass(frozen=True)
+class ImageTraining(Training):
+    """The recipe of an arm that trains an ordinary module, one replica at a time, on images."""
+
+    replica_axis: ClassVar[bool] = False
+    drawn_at: ClassVar[tuple[str, str]] = ("data", "learner")
+
+
+@dataclass(frozen=True)
+class ContrastImages:
+    """Options of `InBatchContrastive`.
+
+    Attributes:
+        view: makes the positive pair.
+        projection: maps features to what is compared; trained, and not part of the learner.
+        loss: compares.
+        batch: images in a batch, which has twice as many views.
+    """
+
+    view: View
+    projection: ProjectionHead = field(default_factory=ProjectionHead)
+    loss: NTXent = field(default_factory=NTXent)
+    batch: int = 128
+
+    def __post_init__(self) -> None:
+        require(self, "batch", self.batch >= 2, ">= 2", "One pair has no negatives.")
+
+    def build(self, source: ImageSource, learner: Any, streams: Streams) -> "InBatchContrastive":
+        """The objective, with a projection of its own."""
+        projection = self.projection.build(learner.features, streams.at("head"))
+        return InBatchContrastive(self.view, projection, self.loss, self.batch)
+
+
+@dataclass(frozen=True)
+class ClassifyImages:
+    """Options of `ClassifyViews`.
+
+    Attributes:
+        view: augments.
+        batch: images in a batch, which has twice as many views.
+    """
+
+    view: View
+    batch: int = 128
+
+    def __post_init__(self) -> None:
+        require(self, "batch", self.batch >= 2, ">= 2")
+
+    def build(self, source: ImageSource, learner: Any, streams: Streams) -> "ClassifyViews":
+        """The objective, with a linear head of its own."""
+        head = initialise(nn.Linear(learner.features, len(source.class_names)), streams.at("head"))
+        return ClassifyViews(self.view, head, self.batch)
+
+
+@dataclass(frozen=True)
+class PredictImages:
+    """Options of `PredictViews`.
+
+    Attributes:
+        view: makes the positive pair.
+        projection: maps features to representations; trained, and not part of the learner.
+        head: maps representations to predictions, in the online branch only; trained.
+        loss: compares. It is averaged over the two directions.
+        batch: images in a batch, which has twice as many views.
+        target: how the target network follows the trained one; None where it is the trained one itself.
+    """
+
+    view: View
+    projection: ProjectionHead
+    head: PredictionHead
+    loss: NonContrastive
+    batch: int = 128
+    target: EMA | None = None
+
+    def __post_init__(self) -> None:
+        require(self, "batch", self.batch >= 2, ">= 2", "One pair has no variance.")
+
+    def build(self, source: ImageSource, learner: Any, streams: Streams) -> "PredictViews":
+        """The objective, with a projection, a head and a target network of its own."""
+        projection = self.projection.build(learner.features, streams.at("projection"))
+        head = self.head.build(self.projection.outputs, streams.at("head"))
+        target = self.target.target(nn.Sequential(learner, projection)) if self.target else None
+        return PredictViews(self.view, projection, head, self.loss, self.batch, target)
 
 
 class InBatchContrastive(nn.Module):

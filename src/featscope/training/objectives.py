@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -11,12 +11,22 @@ from torch.nn.functional import softplus
 
 from featscope.losses import InfoNCE, NonContrastive
 from featscope.options import require
-from featscope.streams import Draws
+from featscope.streams import Draws, Streams
 from featscope.views import RandomMask, View, patch_split
+
+T = TypeVar("T")
+
+
+class Ready:
+    """Options of an objective that are the objective: there is nothing to build."""
+
+    def build(self: T, source: Any, learner: nn.Module, streams: Streams) -> T:
+        """The objective itself."""
+        return self
 
 
 @dataclass(frozen=True)
-class Contrastive:
+class Contrastive(Ready):
     """Contrast each anchor's other view with fresh samples (Wen & Li 2021, Section 2.2 and Appendix A.1).
 
     Negatives are not augmented (Remark 2.4) and shared by the anchors of a batch, where the paper draws a
@@ -51,7 +61,7 @@ class Contrastive:
 
 
 @dataclass(frozen=True)
-class ContrastivePairs:
+class ContrastivePairs(Ready):
     """Contrast the members of pairs that the source draws; in-batch negatives, no augmentation.
 
     The independent noise of a pair's members plays the part of augmentation (P, Section 2; V, Section 2).
@@ -80,7 +90,7 @@ class ContrastivePairs:
 
 
 @dataclass(frozen=True)
-class PredictOtherView:
+class PredictOtherView(Ready):
     """Predict of one half of a sample's patches what the encoder says of the other (Wen & Li 2022, Algorithm 1).
 
     Attributes:

@@ -2,35 +2,27 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from featscope.data import SparseTokensSource, TokenPairs
+from featscope.data import TokenPairs
 from featscope.losses import products
 from featscope.models import TokenMLPNetwork
 from featscope.probes import alignment, owner
 from featscope.theory.pruning import positive_logit_change, similarity_change
-from featscope.training import ContrastivePairs, Experiment, MagnitudePruning, Measurement
-from featscope.training.pruning import PruningMask
+from featscope.training import GradientTraining, MagnitudePruning, Measurement
 
 BATCHES = 60
 SMALL = 0.05  # factor on the pruned neurons' weights for which the first order must be all there is
 HIDDEN = 0.9  # share of a feature's energy out of the logits' sight from which on the feature counts as hidden
 
 
-def parts(experiment: Experiment) -> tuple[SparseTokensSource, TokenMLPNetwork, PruningMask]:
-    """Source, learner and pruning mask."""
-    (mask,) = (rule for rule in experiment.rules if isinstance(rule, PruningMask))
-    return cast(SparseTokensSource, experiment.source), cast(TokenMLPNetwork, experiment.learner), mask
-
-
-def trajectory(experiment: Experiment) -> Mapping[str, Measurement]:
+def energies(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Measured along the way."""
-    source, learner, mask = parts(experiment)
+    source, learner, mask = experiment.source, experiment.learner, experiment.rules["pruning"]
     cosines = alignment(learner.weight, source.dictionary)
     along = (learner.weight @ source.dictionary).square()
     energy, unseen = along.sum(-2), (along * ~mask.kept[..., None]).sum(-2)
@@ -42,28 +34,27 @@ def trajectory(experiment: Experiment) -> Mapping[str, Measurement]:
     share = (pruned & of_rare).sum(-1) / pruned.sum(-1)  # NaN where nothing is pruned
     hidden = (unseen > HIDDEN * energy).float().sum(-1)
     return {
-        "minority_energy": Measurement(rare, (), "1", "F_j = Σ_i <w_i, M_j>², minority features"),
-        "majority_energy": Measurement(common, (), "1", "F_j, majority features"),
-        "energy_ratio": Measurement(rare / common, (), "1", "F_min / F_maj"),
-        "largest_energy": Measurement(energy.amax(-1), (), "1", "largest F_j of any feature"),
+        "minority_energy": Measurement(rare, "F_j = Σ_i <w_i, M_j>², minority features"),
+        "majority_energy": Measurement(common, "F_j, majority features"),
+        "energy_ratio": Measurement(rare / common, "F_min / F_maj"),
+        "largest_energy": Measurement(energy.amax(-1), "largest F_j of any feature"),
         "minority_singletons": Measurement(
-            single[..., first_rare:].mean(-1), (), "neurons", "singletons of a minority feature"
+            single[..., first_rare:].mean(-1), "singletons of a minority feature", units="neurons"
         ),
         "majority_singletons": Measurement(
-            single[..., :first_rare].mean(-1), (), "neurons", "singletons of a majority feature"
+            single[..., :first_rare].mean(-1), "singletons of a majority feature", units="neurons"
         ),
-        "overlap": Measurement(share, (), "1", "share of the pruned neurons that belong to a minority feature"),
-        "hidden_features": Measurement(hidden, (), "features", f"features with {HIDDEN:.0%} of their energy hidden"),
+        "overlap": Measurement(share, "share of the pruned neurons that belong to a minority feature"),
+        "hidden_features": Measurement(hidden, f"features with {HIDDEN:.0%} of their energy hidden", units="features"),
     }
 
 
-def one_step(experiment: Experiment) -> Mapping[str, Measurement]:
+def one_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """What pruning does to logits and gradients at the planted start, over `BATCHES` batches.
 
     Growth is -<g_i, w_i>/||w_i||² of the data gradient g: what a step adds to the norm, relative to it and to η.
     """
-    source, learner, _ = parts(experiment)
-    objective = cast(ContrastivePairs, experiment.objective)
+    source, learner, objective = experiment.source, experiment.learner, experiment.objective
     rare = smallest(learner)
     masks = {"whole": None} | _masks(rare)
     zeros = learner.weight.new_zeros
@@ -93,19 +84,19 @@ def one_step(experiment: Experiment) -> Mapping[str, Measurement]:
         return (growth[name] * members).sum(-1) / members.sum(-1)
 
     found = {
-        f"growth_{kind}_{name}": Measurement(of(name, members), (), "1/η", f"growth of {kind} neurons, {name}")
+        f"growth_{kind}_{name}": Measurement(of(name, members), f"growth of {kind} neurons, {name}", units="1/η")
         for name in masks
         for kind, members in (("minority", rare), ("majority", ~rare))
     }
     for name, sums in hardness.items():
         for where, mean in zip(("minority", "other"), sums / samples, strict=True):
-            found[f"hardness_{where}_{name}"] = Measurement(mean, (), "1", f"E[1 - ℓ'_p], {where} samples, {name}")
+            found[f"hardness_{where}_{name}"] = Measurement(mean, f"E[1 - ℓ'_p], {where} samples, {name}")
     for size, (true, predicted) in zip(("small", "whole"), first_order.values(), strict=True):
         about = f"Δℓ'_p over its first order, {size} neurons"
-        found[f"first_order_{size}"] = Measurement(true / predicted, (), "1", about)
+        found[f"first_order_{size}"] = Measurement(true / predicted, about)
     largest = (growth["straight_through"] * rare).abs().amax(-1)
-    found["pruned_growth"] = Measurement(largest, (), "1/η", "largest growth of a pruned neuron, straight-through")
-    found["presence"] = Measurement(samples[0] / samples.sum(0), (), "1", "share of samples with a minority feature")
+    found["pruned_growth"] = Measurement(largest, "largest growth of a pruned neuron, straight-through", units="1/η")
+    found["presence"] = Measurement(samples[0] / samples.sum(0), "share of samples with a minority feature")
     return found
 
 
@@ -161,10 +152,10 @@ def _by_first_order(
     return positive_logit_change(logits, change, np.arange(len(h_x)), temperature)
 
 
-def one_update(experiment: Experiment) -> Mapping[str, Measurement]:
+def one_update(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """How far a step of training is from Algorithm 1 with the gradient (5), written out in float64 (P)."""
-    source, learner, mask = parts(experiment)
-    objective = cast(ContrastivePairs, experiment.objective)
+    source, learner, mask = experiment.source, experiment.learner, experiment.rules["pruning"]
+    objective = experiment.objective
     step = 0  # any: only its draws matter
     trial = deepcopy(experiment)
     with torch.enable_grad():
@@ -180,6 +171,6 @@ def one_update(experiment: Experiment) -> Mapping[str, Measurement]:
     gradient = scale * learner.tokens / objective.pairs * ((push @ h_y) * (u.abs() >= b)).mT @ x
     (group,) = experiment.optimizer.param_groups
     expected = -group["lr"] * (gradient + group["weight_decay"] * w)
-    moved = parts(trial)[1].weight.detach() - w
+    moved = trial.learner.weight.detach() - w
     error = (moved - expected).flatten(1).norm(dim=-1) / expected.flatten(1).norm(dim=-1)
-    return {"update_error": Measurement(error, (), "1", "a step of training against Algorithm 1, relative")}
+    return {"update_error": Measurement(error, "a step of training against Algorithm 1, relative")}

@@ -1,17 +1,15 @@
-"""The tensor power method as an experiment: a leader x and a rival y under random positive factors."""
+"""The tensor power method: a leader x and a rival y under random positive factors (Wen & Li 2022, Appendix G)."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from featscope.streams import Draws, Streams
-from featscope.training.experiment import Experiment
-from featscope.training.optimizers import SGD
+from featscope.streams import Draws
 
 BLOCK = 100
-"""Steps of the recursion in a training step."""
+"""Steps of the recursion in a step of the experiment."""
 CAP = 1e6
 """Values beyond it are kept there."""
 
@@ -121,35 +119,3 @@ class PowerSequences(nn.Module):
             (self.ratio, 1 + push * x ** (self.power - 1)),
         ):
             torch.maximum(most, values.amax(1), out=most)
-
-
-class PowerMethod(Experiment):
-    """Sequences under the tensor power method.
-
-    A training step is `BLOCK` steps of the recursion. The event ``passed`` is that x is beyond A in all sequences.
-    """
-
-    all_passed: Tensor
-
-    def __init__(self, sequences: PowerSequences, streams: Streams) -> None:
-        super().__init__(nn.Module(), sequences, _to_go, SGD(lr=1.0, weight_decay=0.0), (), streams)
-        self.register_buffer("all_passed", torch.full((len(streams.replicas),), -1, device=streams.device))
-
-    def advance(self, step: int) -> Float[Tensor, "replica"]:
-        """The next steps of the recursion. Returns the loss before."""
-        draws = self.streams.at("batch", step)
-        with torch.no_grad():
-            loss = self.loss(draws)
-            self.learner(draws)
-            there: Any = self.learner.passed
-            self.all_passed.masked_fill_(there.all(1) & (self.all_passed < 0), step + 1)
-        return loss
-
-    def events(self) -> dict[str, Tensor]:
-        """The training step by which all sequences of a replica had passed."""
-        return super().events() | {"passed": self.all_passed}
-
-
-def _to_go(learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
-    """Mean of log(A/x), which is 0 beyond A."""
-    return (learner.level[:, None] / learner.state[:, 0]).log().clamp(min=0).mean(-1)
