@@ -75,7 +75,9 @@ def check(study: Study) -> Checked:
             problems.append(f"figures or headline: {_said(error, runs)}")
     known = {test.statement.id for test in small.tests}
     for figure in figures:
-        problems += [f"the figure {figure.id!r} shows {c!r}, which is no claim" for c in figure.claims if c not in known]
+        problems += [
+            f"the figure {figure.id!r} shows {c!r}, which is no claim" for c in figure.claims if c not in known
+        ]
     return Checked(len(runs), len(claims), len(figures), time.monotonic() - began, problems)
 
 

@@ -1,11 +1,11 @@
 """For authors of studies: arms run without a folder around them, and planted faults that a claim must notice.
 
-    TRIAL = Trial(MyStudy().smallest(), replicas=8)
-    FAULTS = {"gradient ascent": Fault(SGD, "build", ascending, claim="features-emerge", arm="augmented")}
+TRIAL = Trial(MyStudy().smallest(), replicas=8)
+FAULTS = {"gradient ascent": Fault(SGD, "build", ascending, claim="features-emerge", arm="augmented")}
 
-    @pytest.mark.parametrize("name", FAULTS)
-    def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
-        TRIAL.require_noticed(FAULTS[name], monkeypatch)
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)
 """
 
 from collections.abc import Mapping, Sequence
