@@ -4,8 +4,16 @@ from math import isfinite
 from typing import Any
 
 
-class ConfigError(ValueError):
-    """A wrong option. The message names the field, its value, what is allowed and the cure (exit code 2)."""
+class ConfigError(Exception):
+    """A wrong option. The message names the field, its value, what is allowed and the cure (exit code 2).
+
+    Attributes:
+        owner: name of the class whose field it is; empty if it is no field's.
+        field: the field.
+    """
+
+    owner: str = ""
+    field: str = ""
 
 
 class MissingExtraError(ImportError):
@@ -34,4 +42,7 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
         condition, allowed = False, f"{allowed}, and finite"
     if not condition:
         hint = f" {cure}" if cure else ""
-        raise ConfigError(f"{type(config).__name__}.{field} = {value!r} is out of range: allowed is {allowed}.{hint}")
+        owner = type(config).__name__
+        error = ConfigError(f"{owner}.{field} = {value!r} is out of range: allowed is {allowed}.{hint}")
+        error.owner, error.field = owner, field
+        raise error

@@ -173,7 +173,8 @@ def _parts(method: Callable[..., Any]) -> tuple[str, str, str]:
     text, _, measured_there = " ".join(rest.split()).partition("Measured: ")
     if not title:
         raise TypeError(f"{method.__qualname__} has no docstring: a claim's first line is its title in plain words")
-    return title.strip().rstrip("."), text.strip() or title.strip(), measured or measured_there.strip()
+    title = title.strip().rstrip(".")
+    return title, text.strip() or title, measured or measured_there.strip()
 
 
 def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], Test]]:

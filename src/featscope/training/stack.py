@@ -50,9 +50,9 @@ def stack(experiments: Sequence[Experiment]) -> Experiment:
 
     for holder, *holders in zip(*(_holders(e) for e in (whole, *experiments)), strict=True):
         for name in holder.names:
-            first = holders[0].values[name]
-            joined = _side_by_side([other.values[name] for other in holders], side_by_side)
-            if joined is not first:  # what does not differ stays the copy that the whole has
+            values = [other.values[name] for other in holders]
+            joined = _side_by_side(values, side_by_side)
+            if joined is not values[0]:  # what does not differ stays the copy that the whole has
                 holder.values[name] = joined
     return whole
 
@@ -74,6 +74,20 @@ def together(experiments: Sequence[Experiment], schedules: Sequence[Any]) -> lis
         else:
             programs.append((this, [place]))
     return [places for _, places in programs]
+
+
+def apart(one: Experiment, other: Experiment) -> str:
+    """Why two experiments cannot run as one program, as what is said of the option in which they differ."""
+    if not (_stackable(one) and _stackable(other)):
+        return "is of a network with tensors that have no replica axis"
+    (types, held, shapes, optimizer), (others, held_there, shapes_there, optimizer_there) = _kind(one), _kind(other)
+    if types != others or optimizer != optimizer_there:
+        return "changes what the program is made of"
+    if shapes != shapes_there:
+        return "changes the shapes of tensors"
+    pairs = zip(held, held_there, strict=True)
+    names = [name for here, there in pairs for name in here if not _equal(here[name], there.get(name))]
+    return f"is no number that may differ between replicas ({', '.join(dict.fromkeys(names))})"
 
 
 def _holders(experiment: Experiment) -> Iterator["_Holder"]:
