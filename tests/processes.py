@@ -29,9 +29,7 @@ SMALL = [
 _PRELUDE = """
 import sys
 from featscope.runs import shard
-from featscope.studies.decoupling import identities, measures
 shard._SECONDS_BETWEEN_CHECKPOINTS = 0.02
-measures.LABELS, identities.SAMPLES, identities.CENSUS_NETWORKS = 300, 1024, 4
 """
 _NO_REPORT = "from featscope.report import run_report; run_report.report_run = lambda out: out / 'report.html'\n"
 _MAIN = "from featscope.cli import main; main(sys.argv[1:])"

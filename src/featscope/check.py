@@ -61,7 +61,7 @@ def check(study: Study) -> Checked:
         for test in small.tests:
             for name in test.arms(small):
                 try:
-                    found = test.judge(small, name, runs) if name in runs else None
+                    found = test.judge(small, name, runs) if name in runs or not test.of_runs else None
                 except Exception as error:
                     problems.append(f"the claim {test.statement.id!r} on {name!r}: {_said(error, runs, name)}")
                     continue
@@ -87,7 +87,7 @@ def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
         yield f"two arms are called {name!r}"
     for test in study.tests:
         for name in test.arms(study):
-            if name not in known:
+            if name not in known and test.of_runs:
                 yield f"the claim {test.statement.id!r} names the arm {name!r}{_nearest(name, known)}"
     for arm in arms:
         if not 1 <= len((arm.label or arm.name).split()) <= 4:
@@ -99,7 +99,8 @@ def _out_of_range(claim: Claim) -> Iterator[str]:
     room = _ROUNDING * max(1.0, *(abs(end) for end in (low, high) if isfinite(end)), 1.0)
     for value in claim.values or (claim.measured,):
         if isfinite(value) and not low - room <= value <= high + room:
-            yield f"the claim {claim.id!r} on {claim.arm!r} measured {value:g}, outside of its range [{low:g}, {high:g}]"
+            where = f"the claim {claim.id!r} on {claim.arm!r}"
+            yield f"{where} measured {value:g}, outside of its range [{low:g}, {high:g}]"
             return
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 Number = float | Float[Tensor, "replica"]
 
 
-def per_replica(number: Number, like: Tensor) -> Number:
+def per_replica(number: Number, like: Tensor) -> float | Float[Tensor, "replica ..."]:
     """``number`` such that it combines with ``like`` ``[replica, ...]`` replica by replica; a float stays as it is."""
     if not isinstance(number, Tensor):
         return number

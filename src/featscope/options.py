@@ -1,5 +1,7 @@
 """Checks of options, and the error that a wrong one raises."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
@@ -25,6 +27,27 @@ class MissingExtraError(ImportError):
 
     def __str__(self) -> str:
         return f"{self.part} needs the extra '{self.extra}': pip install 'featscope[{self.extra}]'"
+
+
+@contextmanager
+def require_extra(part: str, extra: str) -> Iterator[None]:
+    """Import within it what an extra installs.
+
+    Args:
+        part: what needs it.
+        extra: its name.
+
+    Raises:
+        MissingExtraError: some of it is not installed.
+    """
+    try:
+        yield
+    except MissingExtraError as error:
+        raise MissingExtraError(part, error.extra) from error
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "featscope":
+            raise
+        raise MissingExtraError(part, extra) from error
 
 
 def require(config: Any, field: str, condition: bool, allowed: str, cure: str = "") -> None:

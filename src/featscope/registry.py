@@ -2,13 +2,10 @@
 
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from featscope.catalogue import Entry
 from featscope.options import ConfigError
-
-if TYPE_CHECKING:
-    from featscope.studies.base import Study
 
 _GROUP = "featscope.studies"
 
@@ -36,8 +33,8 @@ def _load(point: Any) -> Entry:
     return entry
 
 
-def find(name: str) -> tuple[Entry, "type[Study]"]:
-    """The entry and class of the study called ``name``.
+def find(name: str) -> tuple[Entry, Any]:
+    """The entry and the class, a `Study`, of the study called ``name``.
 
     Raises:
         ConfigError: there is no such study, or its entry does not name its class.

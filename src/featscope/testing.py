@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import xarray as xr
 
@@ -75,6 +75,7 @@ class Fault:
     verdict: str | None = None
 
 
+@runtime_checkable
 class Plants(Protocol):
     """What plants a fault for a while: pytest's ``monkeypatch``."""
 

@@ -1,6 +1,7 @@
 """TeX for eyes that have only a terminal."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
@@ -11,19 +12,28 @@ from pylatexenc.macrospec import std_macro
 _OPERATORS = ("Pr", "arg", "det", "dim", "rank", "sign", "Var", "Cov", "lim", "max", "min", "log", "exp", "sup", "inf")
 _SIZES = ("left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr")
 _RAISED = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
+_RELATIONS = "=<>≤≥≠≈∼∝∈→×≪≫≲≳"  # with blanks on both sides or on none: a macro takes the blank that ends it
+_OVER_AND_UNDER = {"widehat": "\u0302", "widetilde": "\u0303", "overline": "\u0305", "underline": "\u0332"}
+
+FORMULA = re.compile(r"\$(\S|\S[^$]*\S)\$(?!\d)")
+"""What is mathematics in a text. Two prices are not: no formula ends with a blank, and no digit follows its dollar."""
 
 
 def in_unicode(text: str) -> str:
-    """``text`` with what stands between dollars written in Unicode; all else stays as it is."""
-    parts = text.split("$")
-    if len(parts) % 2 == 0:  # a dollar that no other one closes is a dollar
-        return text
-    return "".join(_formula(part) if i % 2 else part for i, part in enumerate(parts))
+    """``text`` with what stands between dollars written in Unicode; all else, and what is no TeX, stays as it is."""
+    return FORMULA.sub(_written, text)
 
 
 def unknown_macros(tex: str) -> set[str]:
     """Macros of which `in_unicode` would lose the name."""
     return {name for name in re.findall(r"\\([A-Za-z]+)", tex) if not _TEXTS.get_macro_spec(name)}
+
+
+def _written(found: re.Match[str]) -> str:
+    try:
+        return _formula(found[1])
+    except Exception:  # they are of many kinds, and a slip in a statement must not hide the others
+        return found[0]
 
 
 def _formula(tex: str) -> str:
@@ -33,7 +43,9 @@ def _formula(tex: str) -> str:
     plain = LatexNodes2Text(latex_context=_TEXTS, math_mode="text").nodelist_to_text(nodes)
     plain = re.sub(r"\^([+-]?[0-9]+|\++)", lambda power: power[1].translate(_RAISED), plain)
     plain = plain.replace("^⊤", "ᵀ").replace("^∗", "*").replace("^*", "*").replace("^'", "'").replace("′", "'")
-    return re.sub(r"([⟨(]) | ([⟩)(])", r"\1\2", re.sub(" +", " ", plain)).strip()
+    plain = re.sub(f" ([{_RELATIONS}]) ?| ?([{_RELATIONS}]) ", lambda one: f" {one[1] or one[2]} ", plain)
+    plain = re.sub(r" ?([_^]) ?(\w)", r"\1\2", re.sub(" +", " ", plain))
+    return re.sub(r"([⟨(]) | ([⟩)(/])", r"\1\2", plain).strip()
 
 
 def _fraction(node: LatexMacroNode, l2tobj: Any) -> str:
@@ -45,12 +57,18 @@ def _own_argument(node: LatexMacroNode, l2tobj: Any) -> str:
     return l2tobj.nodelist_to_text(node.nodeargd.argnlist[-1:])
 
 
+def _marked(mark: str) -> Callable[[LatexMacroNode, Any], str]:
+    """A macro that puts ``mark`` over or under each letter of its argument."""
+    return lambda node, l2tobj: "".join(letter + mark for letter in _own_argument(node, l2tobj))
+
+
 _MACROS = get_default_walker_db()
 _MACROS.add_context_category(
     "featscope",
     prepend=True,
     macros=[*(std_macro(name, "{{") for name in ("tfrac", "dfrac", "frac")), std_macro("operatorname", "*{")],
 )
+# pylatexenc reads the names of a function's arguments, which a checker of types around the function would hide.
 _TEXTS = get_default_latex_context_db()
 _TEXTS.add_context_category(
     "featscope",
@@ -58,7 +76,11 @@ _TEXTS.add_context_category(
     macros=[
         *(MacroTextSpec(name, f" {name} ") for name in _OPERATORS),
         *(MacroTextSpec(name, "") for name in _SIZES),
-        *(MacroTextSpec(name, _fraction) for name in ("tfrac", "dfrac", "frac")),
-        MacroTextSpec("operatorname", _own_argument),
+        *(MacroTextSpec(name, lambda node, l2tobj: _fraction(node, l2tobj)) for name in ("tfrac", "dfrac", "frac")),
+        MacroTextSpec("operatorname", lambda node, l2tobj: _own_argument(node, l2tobj)),
+        *(MacroTextSpec(name, _marked(mark)) for name, mark in _OVER_AND_UNDER.items()),
+        MacroTextSpec("|", "‖"),
+        MacroTextSpec("ne", "≠"),
+        MacroTextSpec("mid", " | "),
     ],
 )

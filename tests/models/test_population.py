@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from featscope.training.population import OrderParameters, Population, packed_weights, random_start
 from scipy.stats import chi2, kstest
 
 from featscope.data import PatchFeatures
@@ -10,7 +11,6 @@ from featscope.models import CubicPatchesNetwork, IdentityHead, OnlineNetwork
 from featscope.streams import Streams
 from featscope.theory.prediction_head import patch_moments
 from featscope.training import PredictOtherView
-from featscope.training.population import OrderParameters, Population, packed_weights, random_start
 
 M = 3
 MOMENTS = patch_moments(12, 4, 1.5, 1.2, 0.7)

@@ -1,5 +1,7 @@
 """Symmetrised ReLU neurons."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given
@@ -48,7 +50,8 @@ def test_only_weights_are_trained_and_biases_are_in_the_state():
 
 def test_initial_weights_are_normal_with_the_norm_asked_for():
     """Mean of 512 squared norms, each with relative spread √(2/400): standard error 0.3 %, 5 σ."""
-    network = SymmetricReLU(width=256, init_norm=0.3).build(400, Streams(0, range(2)).at("weights"))
+    source = SimpleNamespace(dictionary=torch.zeros(2, 400, 7))
+    network = SymmetricReLU(width=256, init_norm=0.3).build(source, Streams(0, range(2)).at("weights"))
     assert network.weight.shape == (2, 256, 400)
     assert float(network.weight.detach().square().sum(-1).mean()) == pytest.approx(0.09, rel=5 * (2 / 400 / 512) ** 0.5)
     assert (network.bias == 0).all()

@@ -1,25 +1,19 @@
-"""The study of imbalance at a size that takes seconds, trained once for all tests in this process."""
+"""The study of imbalance at a size that takes seconds, run once for all tests in this process."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import xarray as xr
 
-from featscope.claims import Claim
 from featscope.data import SparseTokens
 from featscope.models import TokenMLP
-from featscope.runs.folder import RunFolder
-from featscope.runs.shard import Shard
-from featscope.studies.base import Arm
-from featscope.studies.imbalance import Imbalance, identities, measures
+from featscope.studies import Arm
+from featscope.studies.imbalance import Imbalance, probes
+from featscope.testing import Trial
 from featscope.training import SGD, ContrastivePairs
 
-REPLICAS = 8
 STUDY = Imbalance(
     data=SparseTokens(features=12, input_dim=160, activity=0.4),
     learner=TokenMLP(width=24),
@@ -36,59 +30,36 @@ CHEAP = replace(
 )
 """Outside of Stage 1 nothing is compared with a closed form of rates, so batches may be small."""
 
+FEW = {"PULL_BLOCKS": 2, "CENSUS_NEURONS": 200_000, "CROWD_NEURONS": 20_000, "TRAIN_PAIRS": 400, "TEST_PAIRS": 1000}
+
 
 @contextmanager
-def few_samples():
+def few_samples() -> Iterator[None]:
     """Fewer samples where assays draw many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(identities, "BLOCKS", 2)
-        patch.setattr(measures, "CENSUS_NEURONS", 200_000)
-        patch.setattr(measures, "CROWD_NEURONS", 40_000)
-        patch.setattr(measures, "TRAIN_PAIRS", 400)
-        patch.setattr(measures, "TEST_PAIRS", 1000)
+        for name, number in FEW.items():
+            patch.setattr(probes, name, number)
         yield
 
 
-def arms() -> Mapping[str, Arm]:
-    """Those of Stage 1 with large batches, all others with small ones."""
-    exact, cheap = ({arm.name: arm for arm in study.arms()} for study in (STUDY, CHEAP))
-    return {name: exact[name] if name.startswith("stage-one") else cheap[name] for name in exact}
+class Small(Trial):
+    """A trial with few samples."""
+
+    def measure(self, arm: Arm, at_most: int | None = None) -> xr.Dataset:
+        with few_samples():
+            return super().measure(arm, at_most)
 
 
-def train(arm: Arm, replicas: range = range(REPLICAS), seed: int = 0) -> xr.Dataset:
-    """What is measured on ``arm``, its axes unrolled into a grid."""
-    with TemporaryDirectory() as place, few_samples():
-        folder = RunFolder.create(Path(place) / "run")
-        points = Shard(arm, replicas, seed, "cpu").run(folder, lambda: False, lambda steps, status: None).data
-    if not arm.over:
-        return points[0]
-    names = [axis.name for axis in arm.over]
-    return xr.concat(points, "point", join="outer").set_index(point=names).unstack("point")
+def arms() -> Iterator[Arm]:
+    """Cheap ones in place of all but those of Stage 1, at the ends of the curves alone."""
+    for arm in CHEAP.arms():
+        if arm.over:
+            eps, noise = arm.over
+            arm = replace(arm, over=(replace(eps, values=(eps.values[0], eps.values[-1])), noise))
+        if arm.name == "imbalanced":  # nothing is claimed of it
+            arm = replace(arm, at_end=())
+        if not arm.name.startswith("stage-one"):
+            yield arm
 
 
-@cache
-def runs(seed: int = 0) -> Mapping[str, xr.Dataset]:
-    """All arms but the one that only sweeps use."""
-    return {name: train(arm, seed=seed) for name, arm in arms().items() if name != "imbalanced"}
-
-
-def judged(measured: Mapping[str, xr.Dataset]) -> Mapping[tuple[str, str], Claim]:
-    """(id, arm) -> claim."""
-    return {(claim.id, claim.arm): claim for claim in STUDY.claims(measured)}
-
-
-@cache
-def healthy() -> Mapping[tuple[str, str], Claim]:
-    """The claims of the study as it is."""
-    return judged(runs())
-
-
-def retrained(name: str, steps: int) -> Mapping[tuple[str, str], Claim]:
-    """The claims after an arm was trained anew for at most ``steps``.
-
-    What is measured before the first step stays as it was, unless there is but one.
-    """
-    arm = arms()[name]
-    new = train(replace(arm, config=arm.config.shortened(steps), at_start=arm.at_start if steps == 1 else ()))
-    old = runs()[name]
-    return judged({**runs(), name: new.assign({measure: old[measure] for measure in old if measure not in new})})
+TRIAL = Small(STUDY, arms={arm.name: arm for arm in arms()})

@@ -31,7 +31,7 @@ def test_a_contrastive_batch_has_views_of_the_first_samples_and_the_rest_as_they
 def test_the_contrastive_loss_compares_representations():
     streams = Streams(0, range(2))
     source = SparseCoding(4, 16).build(streams.at("dictionary"))
-    learner = SymmetricReLU(6, 1.0).build(16, streams.at("weights"))
+    learner = SymmetricReLU(6, 1.0).build(source, streams.at("weights"))
     objective = Contrastive(loss=InfoNCE(2.0), anchors=5, negatives=3)
     views = objective.batch(source, streams.at("batch"))
     expected = InfoNCE(2.0)(*(view @ learner.weight.mT for view in views))
@@ -42,8 +42,9 @@ def test_the_contrastive_loss_compares_representations():
 def test_contrastive_pairs_are_each_others_negatives(means):
     """The loss is that of the members of a pair, in the order in which the source gives them."""
     streams = Streams(0, range(2))
-    source = SparseTokens(4, 16, tokens=3).build(streams.at("dictionary"), means=means)
-    learner = TokenMLP(6, 1.0).build(3, 16, streams.at("weights"))
+    source = SparseTokens(4, 16, tokens=3).build(streams.at("dictionary"))
+    learner = TokenMLP(6, 1.0).build(source, streams.at("weights"))
+    source.means = means
     pairs = source.pairs(streams.at("batch"), 5)
     f_x, f_y = (3 * (v if means else v.mean(-2)) @ learner.weight.mT for v in (pairs.x, pairs.y))
     own = torch.diagonal(f_x @ f_y.mT / 2, dim1=-2, dim2=-1)

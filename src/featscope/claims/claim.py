@@ -128,7 +128,9 @@ class Claim:
 def how_many_hold(claims: Sequence[Claim]) -> str:
     """How many of the claims that are expected to hold do, in a sentence; empty if there are none."""
     verdicts = [claim.verdict for claim in claims if claim.expected]
-    return f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do." if claims else ""
+    return (
+        f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do." if claims else ""
+    )
 
 
 def _finite(value: float) -> float | None:

@@ -43,12 +43,14 @@ class Found(NamedTuple):
         why: what this run adds to the reason of the bound.
         predicted: the predicted value or bound, where it follows from the options.
         tolerance: half-width accepted around ``predicted``, where it follows from the options.
+        expected: whether it is expected to hold here, where only the run can tell (the size of a model, say).
     """
 
     measured: ArrayLike | float
     why: str = ""
     predicted: float | None = None
     tolerance: float | None = None
+    expected: bool | None = None
 
 
 Measured = ArrayLike | float | Found | None
@@ -85,7 +87,8 @@ class Test:
     """A method that measures, and what its measurement must be: a `Statement` with its bound and its arms.
 
     The method gets what it names: ``run``, the measurements on the arm in question; ``runs``, those on all arms; and
-    ``arm``, its name. It returns what it measured; None says nothing on this arm.
+    ``arm``, its name. It returns what it measured; None says nothing on this arm. A method that asks for no run says
+    something of what is not run, a table of the paper say, and its ``on`` names that in place of arms.
     """
 
     __test__ = False  # not one of pytest's
@@ -115,6 +118,11 @@ class Test:
         expected = bool(on)
         self.statement = Statement(name, title, text, measured, source, kind, range, expected, note)
 
+    @property
+    def of_runs(self) -> bool:
+        """Whether it is about arms; else about what is not run."""
+        return not {"run", "runs"}.isdisjoint(self.wants)
+
     def arms(self, study: Any) -> dict[str, tuple[bool, str]]:
         """Arm -> whether it is expected to hold there, and what is to be said of that arm."""
         granted = self.given is None or self.given(study)
@@ -123,7 +131,7 @@ class Test:
 
     def judge(self, study: Any, arm: str, runs: Mapping[str, Any]) -> Claim | None:
         """The claim on ``arm``; None where nothing was measured there."""
-        given = {"run": runs[arm], "runs": runs, "arm": arm}
+        given = {"run": runs.get(arm), "runs": runs, "arm": arm}
         found = self.method(study, **{name: given[name] for name in self.wants})
         if found is None:
             return None
@@ -145,7 +153,7 @@ class Test:
             statement=statement.text,
             kind=statement.kind,
             arm=arm,
-            expected=expected,
+            expected=expected if found.expected is None else found.expected,
             note=why,
             title=statement.title,
             measures=statement.measured,
@@ -153,8 +161,8 @@ class Test:
         )
 
     def claims(self, study: Any, runs: Mapping[str, Any]) -> Iterable[Claim]:
-        """A claim for each of its arms that was run."""
-        found = (self.judge(study, arm, runs) for arm in self.arms(study) if arm in runs)
+        """A claim for each of its arms that was run, and for all that it names where it is not about arms."""
+        found = (self.judge(study, arm, runs) for arm in self.arms(study) if arm in runs or not self.of_runs)
         return [claim for claim in found if claim is not None]
 
 
@@ -209,24 +217,12 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
             given: what options it is expected under; default all.
             relation: where the measurement says what is predicted (`Found`), how it should stand to it.
         """
-        stated = [(r, b) for r, b in (("=", equals), (">=", at_least), ("<=", at_most)) if b is not None]
-        if len(stated) + (relation is not None) != 1:
+        bounds: dict[Relation, float | None] = {"=": equals, ">=": at_least, "<=": at_most}
+        stated: list[tuple[Relation, float | None]] = [(r, bound) for r, bound in bounds.items() if bound is not None]
+        stated += [(relation, None)] if relation is not None else []
+        if len(stated) != 1:
             raise TypeError(f"{source}: a claim takes one of equals, at_least, at_most and relation")
-        chosen, bound = stated[0] if stated else (relation, None)
-        return lambda method: Test(
-            method,
-            kind,
-            source,
-            chosen,
-            bound,
-            within,
-            on,
-            not_on,
-            because,
-            note,
-            range,
-            given,  # type: ignore[arg-type]
-        )
+        return lambda method: Test(method, kind, source, *stated[0], within, on, not_on, because, note, range, given)
 
     return declare
 

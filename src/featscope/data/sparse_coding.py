@@ -14,7 +14,7 @@ from jaxtyping import Float
 from scipy.linalg import hadamard
 from torch import Tensor, nn
 
-from featscope.numbers import per_replica
+from featscope.numbers import Number, per_replica
 from featscope.options import require
 from featscope.streams import Draws
 
@@ -71,16 +71,16 @@ class SparseCoding:
         if self.dictionary == "hadamard":
             power_of_two = self.input_dim & (self.input_dim - 1) == 0
             require(self, "input_dim", power_of_two, "a power of two", "Or take dictionary 'qr'.")
-        require(self, "sparsity", self.sparsity > 0 and self.activity <= 1, "> 0 with C_z log log d / d <= 1")
+        require(self, "sparsity", self.sparsity > 0 and bool(self.activity <= 1), "> 0 with C_z log log d / d <= 1")
         require(self, "noise", self.noise >= 0, ">= 0")
 
     @property
-    def activity(self) -> float:
+    def activity(self) -> Number:
         """p = Pr(|z_j| = 1)."""
         return self.sparsity * log(log(self.features)) / self.features
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> Number:
         """s², the variance of each noise coordinate."""
         return self.noise * sqrt(log(self.features)) / self.features
 

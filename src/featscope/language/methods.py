@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
 from featscope.language.eviction import H2O, GemFilterOneRun, SnapKV
 from featscope.language.gemfilter import GemFilter
+from featscope.language.load import RETRIEVER, RETRIEVER_LAYER
 from featscope.language.method import FullCache, Method
-from featscope.options import ConfigError
+from featscope.options import ConfigError, require
 
 MethodName = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row"]
 
@@ -41,6 +42,23 @@ class Reading:
     def about(self, name: str) -> str:
         """What it does, in a sentence."""
         return METHODS[name].about.format(layer=self.layer, keep=self.keep, window=self.window)
+
+
+def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
+    """What options called ``model``, ``layer``, ``keep`` and ``window`` say; the retriever has a layer of its own.
+
+    Args:
+        options: of a study, say.
+        needs_layer: whether there is a method in it for which a layer chooses.
+
+    Raises:
+        ConfigError: one of them is out of range.
+    """
+    given = options.layer is not None or options.model == RETRIEVER or not needs_layer
+    require(options, "layer", given and (options.layer or 0) >= 0, ">= 0", "choose_layer finds one for your model.")
+    require(options, "window", options.window >= 1, ">= 1")
+    require(options, "keep", options.keep > options.window, f"> window = {options.window}")
+    return Reading(RETRIEVER_LAYER if options.layer is None else options.layer, options.keep, options.window)
 
 
 class Listed(NamedTuple):
@@ -81,7 +99,7 @@ METHODS: Mapping[str, Listed] = {
     ),
     "one-run": Listed(
         "one run",
-        "GemFilter in one run: all layers read the prompt, then each keeps the {keep} entries that layer {layer} chooses.",
+        "One run: all layers read the prompt, then each keeps the {keep} entries that layer {layer} chooses.",
         lambda of, model: GemFilterOneRun(model, of.keep, layer=of.layer),
     ),
     "middle-row": Listed(

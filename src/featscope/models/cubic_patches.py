@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.models.prediction_head import IdentityInit
 from featscope.models.token_mlp import Projectable
 from featscope.options import require
 from featscope.streams import Draws
@@ -62,6 +63,26 @@ class CubicPatchesNetwork(nn.Module):
     def forward(self, x: Float[Tensor, "*replica batch patch input"]) -> Float[Tensor, "*replica batch neuron"]:
         """f(X)."""
         return self.of_patches(x).sum(-2)
+
+
+@dataclass(frozen=True)
+class Online:
+    """Options of `OnlineNetwork`.
+
+    Attributes:
+        encoder: maps a view to a representation.
+        head: maps it to the prediction of the other view's; None predicts the same.
+    """
+
+    encoder: CubicPatches
+    head: IdentityInit | None
+
+    def build(self, source: Any, draws: Draws) -> "OnlineNetwork":
+        """A network a replica."""
+        encoder = self.encoder.build(source, draws)
+        return OnlineNetwork(
+            encoder, self.head.build(self.encoder.width, draws.replicas) if self.head else nn.Identity()
+        )
 
 
 class OnlineNetwork(nn.Module):

@@ -10,16 +10,17 @@ and so does what gradient flow does to them. Time is in units of 1/η. The paper
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Inexact, Int
+from jaxtyping import Bool, Float, Inexact, Int
 from scipy.stats import chi2
 from torch import Tensor, nn
 
-from featscope.losses import NonContrastive
-from featscope.losses.non_contrastive import Normalization
 from featscope.streams import Draws
+
+PURE = 0.3  # the smaller |B| over the larger one, below which a neuron has one feature
+CONSTANTS = ("same", "own", "noise_patches", "noise", "rate")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,25 @@ class OrderParameters:
         b, r, e = y.split([2 * neurons, upper, neurons * (neurons - 1)])
         return cls(b.unflatten(0, (neurons, 2)), r[_places(neurons)], _spread(e, neurons))
 
+    @property
+    def norms(self) -> Inexact[Tensor, "neuron trajectory"]:
+        """R_jj, squared norms off the features."""
+        return self.r.diagonal(dim1=0, dim2=1).mT
+
+    @property
+    def features(self) -> tuple[Int[Tensor, "neuron trajectory"], Bool[Tensor, "neuron trajectory"]]:
+        """The feature of each neuron's larger overlap (0: strong, 1: weak), and whether the other one is small."""
+        size = self.b.abs()
+        return size.argmax(1), size.amin(1) < PURE * size.amax(1)
+
+    def by_role(
+        self, fast: Int[Tensor, " trajectory"]
+    ) -> tuple[Float[Tensor, "2 2 trajectory"], Float[Tensor, "2 trajectory"], Float[Tensor, "2 trajectory"]]:
+        """B with the ``fast`` one of two neurons first, (R_1, R_2), and (E_12, E_21)."""
+        order = torch.stack([fast, 1 - fast])
+        b = self.b.gather(0, order[:, None].expand_as(self.b))
+        return b, self.norms.gather(0, order), torch.stack([self.e[0, 1], self.e[1, 0]]).gather(0, order)
+
 
 @dataclass(frozen=True)
 class Population:
@@ -71,13 +91,42 @@ class Population:
     noise_patches: Float[Tensor, " trajectory"]
     noise: Float[Tensor, " trajectory"]
     rate: Float[Tensor, " trajectory"]
-    normalization: Normalization = "batch"
+    normalization: Literal["batch", "none"] = "batch"
     stop_gradient: bool = True
     tied: bool = False
 
+    @classmethod
+    def alike(
+        cls,
+        trajectories: int,
+        same: tuple[float, float],
+        own: tuple[float, float],
+        noise_patches: float,
+        noise_std: float,
+        rate: float,
+        *,
+        device: torch.device | None = None,
+        **kind: Any,
+    ) -> "Population":
+        """The same constants for all of some trajectories.
+
+        Args:
+            trajectories: how many.
+            same: c0_1 and c0_2.
+            own: c1_1 and c1_2.
+            noise_patches: C2.
+            noise_std: s.
+            rate: η_E/η.
+            device: where they are.
+            **kind: ``normalization``, ``stop_gradient`` and ``tied``.
+        """
+        one = torch.ones(trajectories, dtype=torch.float64, device=device)
+        c0, c1 = (one.new_tensor(values)[:, None] * one for values in (same, own))
+        return cls(c0, c1, noise_patches * one, noise_std**6 * one, rate * one, **kind)
+
     def noise_products(self, r: Inexact[Tensor, "neuron neuron trajectory"]) -> Tensor:
         """M_jk = E <w_j, ξ>³ <w_k, ξ>³ = s⁶ (9 R_jj R_kk R_jk + 6 R_jk³) of one noise patch."""
-        diagonal = r.diagonal(dim1=0, dim2=1).mT  # [neuron, trajectory]
+        diagonal = r.diagonal(dim1=0, dim2=1).mT
         return self.noise * (9 * diagonal[:, None] * diagonal * r + 6 * r**3)
 
     def loss(self, y: OrderParameters) -> Float[Tensor, " trajectory"]:
@@ -86,6 +135,13 @@ class Population:
         if self.normalization == "none":
             return -moments.product.sum(0)
         return len(y.b) - (moments.product * (moments.predicted * moments.target).rsqrt()).sum(0)
+
+    def correlation(self, y: OrderParameters) -> Float[Tensor, "neuron neuron trajectory"]:
+        """Corr(f_j, f_k) of the neurons' outputs over views."""
+        cubes = y.b**3
+        moments = (self.own * cubes[:, None] * cubes).sum(2) + self.noise_patches * self.noise_products(y.r)
+        square = moments.diagonal(dim1=0, dim2=1).mT
+        return moments * (square[:, None] * square).rsqrt()
 
     def velocity(
         self, packed: Inexact[Tensor, "state trajectory"], neurons: int
@@ -142,48 +198,29 @@ class PopulationNetwork(nn.Module):
     Args:
         start: order parameters at the start, packed.
         neurons: m.
-        same: see `Population`; the same for all starts of a replica, as all else.
-        own: see there.
-        noise_patches: see there.
-        noise: see there.
-        rate: see there.
-        loss: its ``normalization`` and ``stop_gradient`` are meant.
-        tied: see `Population`.
+        of: constants of each replica, which are those of all its starts.
     """
 
-    def __init__(
-        self,
-        start: Float[Tensor, "replica start number"],
-        neurons: int,
-        *,
-        same: Float[Tensor, "replica 2"],
-        own: Float[Tensor, "replica 2"],
-        noise_patches: Float[Tensor, " replica"],
-        noise: Float[Tensor, " replica"],
-        rate: Float[Tensor, " replica"],
-        loss: NonContrastive,
-        tied: bool = False,
-    ) -> None:
+    def __init__(self, start: Float[Tensor, "replica start number"], neurons: int, of: Population) -> None:
         super().__init__()
-        self.neurons, self.normalization, self.stop_gradient = neurons, loss.normalization, loss.stop_gradient
-        self.tied = tied
+        self.neurons, self.normalization, self.stop_gradient = neurons, of.normalization, of.stop_gradient
+        self.tied = of.tied
         self.state = nn.Parameter(start)
-        constants = {"same": same, "own": own, "noise_patches": noise_patches, "noise": noise, "rate": rate}
-        for name, values in constants.items():
-            self.register_buffer(name, values.double())
+        for name in CONSTANTS:
+            self.register_buffer(name, getattr(of, name).movedim(-1, 0).contiguous())
 
     @property
     def order_parameters(self) -> OrderParameters:
         """B, R and E now; trajectory = replica · starts + start."""
         return OrderParameters.unpack(self.state.detach().flatten(0, 1).mT, self.neurons)
 
-    def population(self, which: Int[Tensor, " trajectory"]) -> Population:
-        """The constants of some trajectories."""
-        replica = which // self.state.shape[1]
-        same, own = self.get_buffer("same")[replica].mT, self.get_buffer("own")[replica].mT
-        noise_patches, noise, rate = (self.get_buffer(name)[replica] for name in ("noise_patches", "noise", "rate"))
-        kind = (self.normalization, self.stop_gradient, self.tied)
-        return Population(same, own, noise_patches, noise, rate, *kind)
+    def population(self, which: Int[Tensor, " trajectory"] | None = None) -> Population:
+        """The constants of some trajectories, or of all."""
+        replicas, starts = self.state.shape[:2]
+        which = torch.arange(replicas * starts, device=self.state.device) if which is None else which
+        each = (self.get_buffer(name)[which // starts].movedim(0, -1) for name in CONSTANTS)
+        same, own, noise_patches, noise, rate = each
+        return Population(same, own, noise_patches, noise, rate, self.normalization, self.stop_gradient, self.tied)
 
     def velocity(self, y: Inexact[Tensor, "number trajectory"], which: Int[Tensor, " trajectory"]) -> Tensor:
         """See `Dynamics`."""
@@ -191,9 +228,7 @@ class PopulationNetwork(nn.Module):
 
     def loss(self) -> Float[Tensor, "replica start"]:
         """See `Dynamics`."""
-        shape = self.state.shape[:2]
-        everyone = torch.arange(shape[0] * shape[1], device=self.state.device)
-        return self.population(everyone).loss(self.order_parameters).view(shape)
+        return self.population().loss(self.order_parameters).view(self.state.shape[:2])
 
 
 def random_start(draws: Draws, starts: int, input_dim: int, neurons: int) -> Float[Tensor, "replica start number"]:
@@ -209,6 +244,19 @@ def random_start(draws: Draws, starts: int, input_dim: int, neurons: int) -> Flo
     factor = below + torch.diag_embed(squares.sqrt())
     gram = factor @ factor.mT
     return packed_weights(overlaps / sqrt(input_dim), gram / input_dim)
+
+
+def of_weights(
+    weight: Float[Tensor, "*batch neuron input"], features: Float[Tensor, "*batch input 2"]
+) -> tuple[Float[Tensor, "*batch neuron 2"], Float[Tensor, "*batch neuron neuron"]]:
+    """B and R: overlaps with the features, and inner products of what is off them.
+
+    Args:
+        weight: w_j, in rows.
+        features: v_l, orthonormal, in columns.
+    """
+    overlaps = weight @ features
+    return overlaps, weight @ weight.mT - overlaps @ overlaps.mT
 
 
 def packed_weights(

@@ -65,8 +65,13 @@ def correlation_matrix(embeddings: Embeddings) -> Float[Tensor, "*replica dimens
 
 def pairwise_correlations(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, " pair"]:
     """Correlation of each pair of two dimensions that vary: what the histogram of Wen & Li 2022, Figure 1, shows."""
-    varies = ~constant_dimensions(embeddings)
-    matrix = correlation_matrix(embeddings)[varies][:, varies]
+    return off_diagonal(correlation_matrix(embeddings))
+
+
+def off_diagonal(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, " pair"]:
+    """Of a matrix of correlations, those of two dimensions that vary: one that does not has none with itself."""
+    varies = correlations.diagonal() > 0.5
+    matrix = correlations[varies][:, varies]
     return matrix[torch.ones_like(matrix, dtype=torch.bool).triu(1)]
 
 

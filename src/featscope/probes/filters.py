@@ -1,7 +1,8 @@
 """What first-layer filters look like, and how far weights have moved."""
 
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def colourfulness(filters: Float[Tensor, "filter channel height width"]) -> Float[Tensor, " filter"]:
@@ -16,6 +17,19 @@ def colourfulness(filters: Float[Tensor, "filter channel height width"]) -> Floa
     return chromatic.square().flatten(1).sum(-1) / w.square().flatten(1).sum(-1)
 
 
+def as_images(filters: Float[Tensor, "filter channel height width"]) -> Float[Tensor, "filter height width channel"]:
+    """Filters to look at: each over its largest weight, zero as mid-grey, in the order from grey to colourful."""
+    largest = filters.abs().amax((1, 2, 3), keepdim=True)
+    scaled = 0.5 + 0.5 * filters / largest.where(largest > 0, torch.ones_like(largest))
+    return scaled[colourfulness(filters).argsort()].permute(0, 2, 3, 1)
+
+
 def distance_from_init(weight: Float[Tensor, "*shape"], initial: Float[Tensor, "*shape"]) -> Float[Tensor, ""]:
     """||W - W(0)|| / ||W(0)||, Frobenius norms."""
     return (weight.double() - initial.double()).norm() / initial.double().norm()
+
+
+def distance(one: nn.Module, other: nn.Module) -> Float[Tensor, ""]:
+    """||θ - θ'|| of all parameters of two modules of one shape."""
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return torch.stack([(a - b).norm() for a, b in pairs]).norm()

@@ -13,7 +13,7 @@ import torch
 import xarray as xr
 
 from featscope.claims import Claim
-from featscope.options import ConfigError, require
+from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.folder import RunFolder, environment
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
@@ -83,7 +83,8 @@ def run(
         train: trains the shards; `train_all` on this machine.
 
     Raises:
-        ConfigError: wrong settings, or ``out`` cannot be used.
+        ConfigError: wrong settings or options, or ``out`` cannot be used; nothing is left of the run.
+        MissingExtraError: the study needs what is not installed; nothing is left of the run.
         DivergedError: training diverged.
         InterruptedRunError: Ctrl-C or a termination signal.
     """
@@ -91,8 +92,9 @@ def run(
     folder = RunFolder.create(out, resume=resume, overwrite=overwrite)
     try:
         return _run(study, arms, settings, folder, resume, train)
-    except ConfigError:
-        folder.remove_unless_begun()
+    except (ConfigError, MissingExtraError):
+        if not resume:
+            folder.remove_unless_begun()
         raise
 
 

@@ -30,7 +30,7 @@ def programs(arm: Arm, settings: Settings) -> str:
     if len(groups) == 1:
         return f"{what} run as one program."
     program_of = {place: n for n, group in enumerate(groups) for place in group}
-    reasons = {}
+    reasons: dict[str, str] = {}
     for axis in arm.over:
         for one, (at, _, _) in enumerate(built):
             others = (two for two in range(one) if _differ_only_in(axis.name, at, built[two][0]))

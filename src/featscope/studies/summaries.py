@@ -8,7 +8,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from featscope.claims import LEVEL, Claim, interval_of_mean
-from featscope.figures import Agreement, Curve, Curves, Panel
+from featscope.figures import Agreement, Bars, Curve, Curves, Heatmaps, Panel
 
 INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
 """What stands under every figure with intervals."""
@@ -16,15 +16,19 @@ INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
 Ends = Float[np.ndarray, "*shape"]
 
 
-def over_replicas(values: xr.DataArray) -> tuple[Ends, Ends, Ends]:
+def over_replicas(values: xr.DataArray, within: tuple[float, float] = (-np.inf, np.inf)) -> tuple[Ends, Ends, Ends]:
     """Mean over replicas and the ends of its interval, each with the other dimensions of ``values``.
 
     NaN where some replica has no value; the ends are NaN for a single replica, whose spread is unknown.
+
+    Args:
+        values: ``[replica, ...]`` in any order.
+        within: what values can be; intervals are cut there.
     """
     samples = values.transpose("replica", ...).values
     ends = np.apply_along_axis(interval_of_mean, 0, samples)
     mean = samples.mean(0)
-    low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan)
+    low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan).clip(*within)
     return mean, low, high
 
 
@@ -35,6 +39,7 @@ def curve(
     *,
     x: np.ndarray | None = None,
     dashed: bool = False,
+    within: tuple[float, float] = (-np.inf, np.inf),
 ) -> Curve:
     """Mean and interval over replicas of ``values`` ``[replica, along]``.
 
@@ -44,8 +49,9 @@ def curve(
         along: the dimension along x.
         x: abscissae; the dimension's own labels if not given.
         dashed: for predictions.
+        within: what values can be.
     """
-    mean, low, high = over_replicas(values.transpose("replica", along))
+    mean, low, high = over_replicas(values.transpose("replica", along), within)
     at = values[along].values if x is None else x
     seen = np.isfinite(mean) if along == "step" else np.full(mean.shape, True)
     alone = values.sizes["replica"] < 2
@@ -64,6 +70,62 @@ def curves(
 def chart(id: str, title: str, caption: str, *panels: Panel, claims: Sequence[str] = ()) -> Curves:
     """Panels of curves with bands; what bands are is said here. ``claims`` are the ids of those it shows."""
     return Curves(id, title, f"{caption} {INTERVALS}".strip(), panels, claims=claims)
+
+
+def bars(
+    id: str,
+    title: str,
+    caption: str,
+    groups: Sequence[str],
+    series: Mapping[str, xr.DataArray],
+    y_label: str,
+    *,
+    within: tuple[float, float] = (-np.inf, np.inf),
+    claims: Sequence[str] = (),
+) -> Bars:
+    """Bars with intervals of ``series``, each ``[replica, group]`` and ``within`` some range; what their lines are is
+    said here."""
+    heights = {label: over_replicas(values, within) for label, values in series.items()}
+    return Bars(id, title, f"{caption} {INTERVALS}".strip(), groups, heights, y_label, claims=claims)
+
+
+def heatmaps(
+    id: str,
+    title: str,
+    caption: str,
+    panels: Mapping[str, xr.DataArray],
+    rows: tuple[str, str],
+    columns: tuple[str, str],
+    value_label: str,
+    ends: tuple[float, float] | None = None,
+    claims: Sequence[str] = (),
+) -> Heatmaps:
+    """Matrices of means over all dimensions but two, whose coordinates name rows and columns.
+
+    Args:
+        id, title, caption, value_label, ends, claims: see `Heatmaps`.
+        panels: panel label -> values.
+        rows, columns: a dimension each, and what it is.
+    """
+    (down, row_label), (across, column_label) = rows, columns
+    each = {
+        label: one.mean([d for d in one.dims if d not in (down, across)]).transpose(down, across)
+        for label, one in panels.items()
+    }
+    first = next(iter(each.values()))
+    return Heatmaps(
+        id,
+        title,
+        caption,
+        {label: mean.values for label, mean in each.items()},
+        row_label,
+        column_label,
+        value_label,
+        [f"{place:g}" for place in first[down].values],
+        [f"{place:g}" for place in first[across].values],
+        ends,
+        claims=claims,
+    )
 
 
 def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:

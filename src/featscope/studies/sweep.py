@@ -38,7 +38,7 @@ class Point:
         return next(iter(self.study.arms()))
 
     @property
-    def replica_axis(self) -> bool:  # type: ignore[override]
+    def replica_axis(self) -> bool:
         """As in the arm's recipe."""
         return self.first.recipe.replica_axis
 
@@ -108,6 +108,7 @@ class Sweep(Study):
                 ARM,
                 Point(self.study),
                 f"{first.name} ({first.about}) over {', '.join(axis.name for axis in self.axes)}",
+                stop_at=first.stop_at,
                 at_start=[lambda experiment, assay=assay: _scalars(assay(experiment)) for assay in first.at_start],  # type: ignore[misc]
                 at_end=[lambda experiment, assay=assay: _scalars(assay(experiment)) for assay in first.at_end],  # type: ignore[misc]
                 over=[replace(axis, option=f"study.{axis.option}") for axis in self.axes],
@@ -138,7 +139,7 @@ class Sweep(Study):
         )
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Every measurement over the first axis, a line for each value of the others."""
+        """Every measurement over the first axis, a line for each value of the others; its mean over axes of its own."""
         run = runs[ARM]
         first, *others = (axis.name for axis in self.axes)
         given_up = run["diverged"] >= 0
@@ -153,6 +154,7 @@ class Sweep(Study):
                 continue
             sampled = "step" in variable.dims
             values = (last(run, variable) if sampled else variable).where(~given_up)
+            values = values.mean([dim for dim in values.dims if dim not in ("replica", first, *others)])
             y_label = str(name) if units == "1" else f"{name} ({units})"
             panel = self._panel(variable.attrs.get("long_name") or str(name), y_label, values)
             (along if sampled else once).append(panel)
@@ -160,7 +162,8 @@ class Sweep(Study):
         caption += f"Means over replicas with {100 * LEVEL:.3g} % intervals." + (
             " Runs that diverged are left out; where some did, the others are a selection." if given_up.any() else ""
         )
-        yield Curves("at-the-last-step", f"At the last step, over {first}", caption, along)
+        if along:
+            yield Curves("at-the-last-step", f"At the last step, over {first}", caption, along)
         if once:
             yield Curves("measured-once", f"Measured once, over {first}", caption, once)
 

@@ -1,16 +1,16 @@
 """The engine: experiments and the loop that runs them, recipes, objectives, optimizers, rules, records."""
 
 from featscope.training.ema import EMA, MovingAverage
-from featscope.training.evaluation import Answer, Evaluation, Questionnaire
+from featscope.training.evaluation import Answer, Evaluation, Later, Questionnaire
 from featscope.training.experiment import DivergedError, Experiment, Recipe
 from featscope.training.flow import Flow
 from featscope.training.gradient import GradientTraining, Training
 from featscope.training.loop import probe_steps, train
-from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, Supervised
+from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, SignLabels, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.pruning import MagnitudePruning, Pruner
 from featscope.training.record import Measurement, Record
-from featscope.training.recursion import Recursion
+from featscope.training.recursion import Iteration, Recursion
 from featscope.training.rules import BiasSchedule, FirstTime, ProportionalBias
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "FirstTime",
     "Flow",
     "GradientTraining",
+    "Iteration",
+    "Later",
     "MagnitudePruning",
     "Measurement",
     "MovingAverage",
@@ -36,6 +38,7 @@ __all__ = [
     "Recipe",
     "Record",
     "Recursion",
+    "SignLabels",
     "Supervised",
     "TorchOptimizer",
     "Training",

@@ -1,6 +1,7 @@
 """Experiments that train nothing: questions, asked one after another."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from types import MappingProxyType
@@ -157,3 +158,35 @@ class Questionnaire:
     def build(self, streams: Streams) -> Evaluation:
         """The questions of one replica, not asked yet."""
         return Evaluation(self.asker(streams), self.grid, self.answers, streams, self.summary)
+
+
+@dataclass(frozen=True)
+class Later:
+    """The recipe of an arm whose questionnaire needs an extra: it is imported when it is built.
+
+    So a study can be looked at, and its report rebuilt, where the extra is not installed.
+
+    Attributes:
+        kind: imports the questionnaire's class.
+        steps: how many questions it has.
+        options: its fields.
+    """
+
+    kind: Callable[[], Callable[..., Questionnaire]]
+    steps: int
+    options: Mapping[str, Any]
+
+    replica_axis: ClassVar[bool] = False
+
+    @property
+    def probe_every(self) -> int:
+        """Nothing is measured on the way."""
+        return max(1, self.steps)
+
+    def build(self, streams: Streams) -> Evaluation:
+        """The questions of one replica, not asked yet.
+
+        Raises:
+            MissingExtraError: the extra is not installed.
+        """
+        return self.kind()(**self.options).build(streams)

@@ -136,7 +136,8 @@ class GradientTraining(Experiment):
         self.objective: Any = objective
         self.to(streams.device)
         self.optimizer = optimizer.build([p for p in self.parameters() if p.requires_grad])
-        self.rules = nn.ModuleDict({name: rule.build(self) for name, rule in rules.items() if rule is not None})
+        built = {name: rule.build(self) for name, rule in rules.items() if rule is not None}
+        self.rules: Any = nn.ModuleDict(built)
         self.rules.to(streams.device)
         self._latest: Tensor | None = None
 

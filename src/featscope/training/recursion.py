@@ -1,11 +1,13 @@
 """Experiments that iterate a map."""
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
+from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training.experiment import Experiment
 
@@ -19,6 +21,39 @@ class Iterated(Protocol):
 
     def __call__(self, draws: Draws) -> None:
         """Move all sequences that have not."""
+
+
+@runtime_checkable
+class IteratedConfig(Protocol):
+    """Options of an `Iterated`."""
+
+    def build(self, draws: Draws, /) -> nn.Module:
+        """Sequences at their starts; their first axis is the replica."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The recipe of an arm that iterates a map.
+
+    Attributes:
+        learner: what moves.
+        steps: the most steps, each of as many iterations as the learner takes at a time.
+        probe_every: steps between measurements (log-spaced ones are added).
+    """
+
+    learner: IteratedConfig
+    steps: int
+    probe_every: int
+
+    replica_axis: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+
+    def build(self, streams: Streams) -> "Recursion":
+        """Sequences at their starts."""
+        return Recursion(self.learner.build(streams.at("start")), streams)
 
 
 class Recursion(Experiment):

@@ -17,6 +17,9 @@ from featscope.training import (
     ProportionalBias,
     Training,
 )
+from featscope.training.gradient import RuleConfig
+
+Rules = Mapping[str, RuleConfig | None]
 
 JUDGED, LITTLE = 0.125, 0.05  # pruning ratios that claims are made of
 RATIOS = (0.0, LITTLE, JUDGED, 2 * JUDGED)
@@ -87,7 +90,7 @@ class PruningArms(Study):
         require(self, "optimizer", decays, "an optimizer with weight_decay > 0", "Nothing settles without.")
 
         def training(pruning: MagnitudePruning, steps: int, probe_every: int = 0) -> Training:
-            rules = {"bias": self.bias, "pruning": pruning}
+            rules: Rules = {"bias": self.bias, "pruning": pruning}
             every = probe_every or self.probe_every
             return Training(data, start, self.objective, self.optimizer, rules, min(steps, self.steps), every)
 
