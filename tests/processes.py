@@ -36,7 +36,7 @@ _MAIN = "from featscope.cli import main; main(sys.argv[1:])"
 
 
 def start(*words: str | Path, report: bool = False, **options) -> subprocess.Popen:
-    """Begin ``featscope`` with ``words``; checkpoints follow each other fast, measurements take few samples."""
+    """Begin ``featscope`` with ``words``; checkpoints follow each other fast."""
     program = _PRELUDE + ("" if report else _NO_REPORT) + _MAIN
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, words)],

@@ -19,7 +19,7 @@ wait_without_spinning()
 import numpy as np
 import xarray as xr
 
-from featscope.cli import _study_options
+from featscope.commands.run import _study_options
 from featscope.runs.execute import run
 
 SHAPES = "--data shapes --side 8 --batch 8 --steps 3 --probe-every 2"

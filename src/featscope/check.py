@@ -1,5 +1,6 @@
 """Checking a study in seconds: a step of every arm at its smallest size, then every claim, figure and headline."""
 
+import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ import xarray as xr
 
 from featscope.claims import Claim
 from featscope.studies import Arm, Study
+from featscope.studies.axes import numeric_options
 from featscope.studies.summaries import identities
 from featscope.testing import measure
 
@@ -51,6 +53,8 @@ def check(study: Study) -> Checked:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # after a single step much is 0 or missing
         for arm in arms:
+            if _unknown_options(arm):
+                continue
             try:
                 runs[arm.name] = measure(small, arm, _REPLICAS, at_most=1)
             except Exception as error:
@@ -90,8 +94,15 @@ def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
             if name not in known and test.of_runs:
                 yield f"the claim {test.statement.id!r} names the arm {name!r}{_nearest(name, known)}"
     for arm in arms:
+        options = list(numeric_options(arm.recipe))
+        for option in _unknown_options(arm):
+            yield f"the arm {arm.name!r} is over {option!r}, which its recipe does not have{_nearest(option, options)}"
         if not 1 <= len((arm.label or arm.name).split()) <= 4:
             yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are two or three words"
+
+
+def _unknown_options(arm: Arm) -> list[str]:
+    return [axis.option for axis in arm.over if axis.option not in numeric_options(arm.recipe)]
 
 
 def _out_of_range(claim: Claim) -> Iterator[str]:
@@ -105,15 +116,26 @@ def _out_of_range(claim: Claim) -> Iterator[str]:
 
 
 def _said(error: Exception, runs: Mapping[str, xr.Dataset] | None = None, arm: str = "") -> str:
-    """The error in a line; where a name is unknown, what was meant."""
-    if isinstance(error, KeyError | AttributeError) and runs is not None:
-        name = error.name if isinstance(error, AttributeError) else str(error.args[0]) if error.args else ""
-        measured = sorted({str(v) for run in runs.values() for v in run.variables} | set(runs))
-        if name and name not in measured:
+    """The error in a line; where a series or an arm is unknown, what was meant."""
+    if runs and (name := _series_asked_for(error)):
+        measured = sorted({str(v) for run in runs.values() for v in run.variables})
+        if name not in measured:
             return f"{name!r} is measured on no arm{_nearest(name, measured)}"
-        if name and arm and name not in runs[arm]:
+        if arm in runs and name not in runs[arm]:
             return f"{name!r} is not measured on the arm {arm!r}"
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if runs and isinstance(key, str) and get_close_matches(key, list(runs), 1):
+        return f"{key!r} is no arm{_nearest(key, list(runs))}"
     return f"{type(error).__name__}: {error}"
+
+
+def _series_asked_for(error: Exception) -> str:
+    """What a dataset was asked for that it does not have, as ``run.x`` or ``run["x"]``; empty for other errors."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, xr.Dataset):
+        return error.name or ""
+    said = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
+    found = re.match(r"No variable named '(.+?)'", said)
+    return found[1] if found else ""
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -12,9 +12,12 @@ from safetensors.torch import load_file
 
 from featscope.language.haystack import Haystack, passwords, read_texts
 from featscope.language.load import RETRIEVER_LENGTH, load_model
+from featscope.language.retriever import checkpoint
 from featscope.language.retriever import train as module
 from featscope.language.retriever.passwords import ADJECTIVES, CITIES, NOUNS
-from featscope.language.retriever.train import Prompts, Recipe, Stage, read_essays, train, train_tokenizer
+from featscope.language.retriever.prompts import Prompts, read_essays, train_tokenizer
+from featscope.language.retriever.recipe import Recipe, Stage
+from featscope.language.retriever.train import train
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -101,15 +104,15 @@ def test_training_goes_on_where_it_was_stopped(tmp_path, essays, monkeypatch):
     monkeypatch.setattr(module, "cores", lambda: 1)
     train(recipe(tmp_path / "whole", essays))
 
-    save, saved = module._save, []
+    save, saved = checkpoint.save, []
 
-    def stopping(path, model, optimizer, step, about):
-        save(path, model, optimizer, step, about)
+    def stopping(path, model, optimizer, recipe, step, history):
+        save(path, model, optimizer, recipe, step, history)
         saved.append(step)
         if step == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_save", stopping)
+    monkeypatch.setattr(checkpoint, "save", stopping)
     monkeypatch.setattr(module, "_CHECKPOINT", 2)
     with pytest.raises(KeyboardInterrupt):
         train(recipe(tmp_path / "again", essays))
@@ -149,5 +152,5 @@ def test_the_shipped_model_answers(length):
 
 def test_stages_are_in_order(essays):
     stages = (Stage(64, 2), Stage(96, 1))
-    shortened = replace(Recipe(essays=essays, out=Path()), stages=stages)
+    shortened = Recipe(essays=essays, out=Path(), stages=stages)
     assert [stage.length for stage in shortened.schedule()] == [64, 64, 96]

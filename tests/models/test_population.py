@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from featscope.training.population import OrderParameters, Population, packed_weights, random_start
+from featscope.models.population import OrderParameters, Population, packed_weights, random_start
 from scipy.stats import chi2, kstest
 
 from featscope.data import PatchFeatures

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from featscope.cli import main
 from featscope.runs.folder import RunFolder
-from featscope.training import Experiment
+from featscope.training import GradientTraining
 from processes import SMALL, finish, start
 
 
@@ -91,7 +91,7 @@ def test_ctrl_c_saves_and_prints_the_command_that_goes_on(untouched, tmp_path):
 def test_a_finished_run_resumes_to_itself_without_training(untouched, monkeypatch):
     before = checkpoints(untouched)
     claims = (untouched / "claims.json").read_text()
-    monkeypatch.setattr(Experiment, "advance", None)
+    monkeypatch.setattr(GradientTraining, "advance", None)
     monkeypatch.setattr("featscope.report.run_report.report_run", lambda out: out)
     with pytest.raises(SystemExit) as ended:
         main(["run", "decoupling", "--out", str(untouched), *SMALL, "--resume"])

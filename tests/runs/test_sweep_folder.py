@@ -25,6 +25,8 @@ from swept import Pull, installed
 
 WIDTHS = Axis("width", (1.0, 3.0))
 OF_WIDTHS = replace(WIDTHS, option="learner.width")  # in a recipe
+OF_WIDTHS = replace(WIDTHS, option="learner.width")  # in a recipe
+OF_WIDTHS = replace(WIDTHS, option="learner.width")  # in a recipe
 NOISE = Axis("data.noise", (0.1, 0.5, 1.0))
 
 

@@ -17,11 +17,11 @@ from featscope.options import ConfigError, MissingExtraError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.studies.gemfilter import GemFilterStudy, retrieval
-from featscope.testing import Fault, Trial, by_name, measure
+from featscope.testing import Trial, measure
 
-SMALL = GemFilterStudy(lengths=(96, 128), prompts=2, keeps=(32, 64), cost_lengths=(300,), trained=128)
+SMALL = GemFilterStudy(lengths=(96, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
 TRIAL = Trial(SMALL, replicas=2)
-EXACT = [
+EXACT = {
     "keep-all-is-identity",
     "keep-all-same-logits",
     "grouped-query-identity",
@@ -32,40 +32,140 @@ EXACT = [
     "layers-run",
     "projections-run",
     "one-run-equal-selection",
-]
-COST = ["operations-by-formula", "prompt-cost-ratio", "memory-model", "memory-model-snapkv", "generation-cost"]
+}
+COUNTED = {"operations-by-formula", "prompt-cost-ratio", "memory-model", "memory-model-snapkv", "generation-cost"}
+
+
+def holding(claims, arm):
+    """Claims that hold on an arm."""
+    return {claim.id for claim in claims.values() if claim.arm == arm and claim.verdict == "holds"}
+
+
+def test_what_is_exact_holds():
+    assert holding(TRIAL.healthy, "mechanics") == EXACT
+    assert TRIAL.healthy["softmax-keeps-the-choice", "mechanics"].measured < 0.9
+
+
+def test_costs_follow_the_formulas():
+    assert holding(TRIAL.healthy, "cost") >= COUNTED
+    assert TRIAL.healthy["printed-memory", "cost"].verdict == "fails"
+
+
+def test_every_statement_is_judged():
+    far = replace(SMALL, trained=100)
+    assert {claim.id for claim in far.claims(TRIAL.runs)} == {statement.id for statement in SMALL.statements()}
+
+
+def test_random_weights_do_not_find_needles():
+    found = TRIAL.healthy
+    trained, untrained = (found["early-layer-finds-needle", arm] for arm in ("retrieval", "untrained"))
+    assert untrained.measured < trained.measured
+    assert not untrained.expected
+    assert found["full-attention-retrieves", "retrieval"].measured > 0.9
+
+
+def test_it_runs_reports_and_resumes(tmp_path):
+    tiny = SMALL.smallest()
+    outcome = run(tiny, Settings(replicas=1), tmp_path / "run")
+    page = report_run(tmp_path / "run", tiny).read_text()
+    assert "What a prompt costs" in page
+    assert re.search(r"Reading 300 tokens took GemFilter \d\.\d+", page)
+    again = run(tiny, Settings(replicas=1), tmp_path / "run", resume=True)
+    assert again.claims == outcome.claims
 
 
 def shifted(self, input_ids, attention_mask=None, **options):
-    """Kept tokens at positions from 7 on."""
+    """Generates with positions from 7 on."""
     positions = 7 + torch.arange(input_ids.shape[1])[None]
     return self.model.generate(input_ids, attention_mask=attention_mask, position_ids=positions, **options)
 
 
-def slow(self, input_ids, attention_mask=None):
-    """All layers run before the first pass."""
-    self.model(input_ids, use_cache=True)
-    return choose(self, input_ids, attention_mask)
-
-
-choose = gemfilter.GemFilter.select
 deeper = type("Deeper", (gemfilter._Until,), {"__init__": lambda self, layer: setattr(self, "layer", layer + 1)})
-other_groups = lambda query, heads: query.unflatten(1, (-1, heads)).sum(1)  # noqa: E731
-weights = lambda query, key: (key @ query[..., None])[..., 0].softmax(-1).sum(1)  # noqa: E731
-first_places = lambda model, prompt, keep: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
-
 FAULTS = {
-    "a lost token": [
-        (gemfilter, "select", lambda *a, **k: select(*a, **k)[:, 1:], "keep-all-same-logits"),
-        (gemfilter, "select", lambda *a, **k: select(*a, **k)[:, 1:], "cache-length-is-keep"),
-    ],
-    "heads of other groups": [(selection, "summed_queries", other_groups, "grouped-query-identity")],
-    "another kernel": [(checks, "select", partial(select, kernel=3), "lone-spike")],
-    "attention weights": [(selection, "scores", weights, "scale-invariance")],
-    "a deeper pass": [(gemfilter, "_Until", deeper, name) for name in ("layers-run", "projections-run")],
-    "a second pass on everything": [(Prompt, "take", lambda self, kept, padding: self, "cache-length-is-keep")],
-    "old positions": [(FullCache, "generate", shifted, "positions-are-compact")],
-    "another choice of one run": [
-        (eviction, "last_row_scores", lambda query, key: -last_row_scores(query, key), "one-run-equal-selection")
-    ],
+    "a lost token": (
+        (gemfilter, "select", lambda *a, **k: select(*a, **k)[:, 1:]),
+        {"keep-all-same-logits", "cache-length-is-keep"},
+    ),
+    "heads of other groups": (
+        (selection, "summed_queries", lambda query, heads: query.unflatten(1, (-1, heads)).sum(1)),
+        {"grouped-query-identity"},
+    ),
+    "another kernel": ((checks, "select", partial(select, kernel=3)), {"lone-spike"}),
+    "attention weights": (
+        (selection, "scores", lambda query, key: (key @ query[..., None])[..., 0].softmax(-1).sum(1)),
+        {"scale-invariance"},
+    ),
+    "a deeper pass": ((gemfilter, "_Until", deeper), {"layers-run", "projections-run"}),
+    "a second pass on everything": ((Prompt, "take", lambda self, kept, padding: self), {"cache-length-is-keep"}),
+    "old positions": ((FullCache, "generate", shifted), {"positions-are-compact"}),
+    "another choice of one run": (
+        (eviction, "last_row_scores", lambda query, key: -last_row_scores(query, key)),
+        {"one-run-equal-selection"},
+    ),
 }
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_take_holds_from_what_is_exact(name, monkeypatch):
+    fault, claims = FAULTS[name]
+    monkeypatch.setattr(*fault)
+    broken = EXACT - holding(TRIAL.again("mechanics"), "mechanics")
+    assert broken >= claims
+    if name == "another choice of one run":
+        assert broken == claims
+
+
+def test_a_pass_through_all_layers_is_seen(monkeypatch):
+    choose = gemfilter.GemFilter.select
+
+    def slow(self, input_ids, attention_mask=None):
+        self.model(input_ids, use_cache=True)
+        return choose(self, input_ids, attention_mask)
+
+    monkeypatch.setattr(gemfilter.GemFilter, "select", slow)
+    found = TRIAL.again("cost")
+    for name in ("operations-by-formula", "prompt-cost-ratio", "memory-model"):
+        assert found[name, "cost"].verdict == "fails"
+
+
+def test_a_choice_that_does_not_look_is_seen(monkeypatch):
+    first = lambda model, prompt, keep: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
+    monkeypatch.setattr(retrieval, "choices_of_all_layers", first)
+    found = TRIAL.again("retrieval")
+    assert found["early-layer-finds-needle", "retrieval"].measured < 0.5
+    assert found["first-layer-does-not", "retrieval"].measured == 0
+    assert TRIAL.healthy["early-layer-finds-needle", "retrieval"].measured > 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lengths": (128, 96)}, "ascending"),
+        ({"lengths": (32,)}, ">= 64"),
+        ({"trained": 90, "lengths": (96,)}, ">= 96"),
+        ({"keep": 16}, "> window = 16"),
+        ({"keep": 128}, "> keep = 128"),
+        ({"model": "elsewhere"}, "choose_layer finds one"),
+        ({"cost_lengths": (200,)}, "> 256"),
+        ({"haystack": "nowhere"}, "has no text"),
+        ({"prompts": 0}, ">= 1"),
+    ],
+)
+def test_wrong_options_say_what_is_allowed(options, message):
+    with pytest.raises(ConfigError, match=message):
+        GemFilterStudy(**options)
+
+
+def test_a_layer_that_the_model_does_not_have_is_refused():
+    beyond = replace(SMALL, layer=4)
+    with pytest.raises(ConfigError, match="layer = 4 is out of range: allowed is 0 to 3"):
+        measure(beyond, beyond.arm("retrieval"), 1)
+
+
+@pytest.mark.parametrize("study", ["gemfilter", "needle"])
+def test_without_transformers_the_extra_is_named(study, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith(("featscope.language", f"featscope.studies.{study}"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match="needs the extra 'language'"):
+        importlib.import_module(f"featscope.studies.{study}")

@@ -1,11 +1,12 @@
 """The study of what a label attends to, small: known ratios, what each arm shows to a model, planted faults."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from tiny_model import saved
+from tiny_model import remembered_examples, saved
 
 from featscope.check import check
 from featscope.language.in_context import FocusedRow, ModelRow, load_examples, sentence_pairs, spans
@@ -25,6 +26,13 @@ def study(**options: Any) -> IclAttention:
     """Two random models of different size."""
     models = (saved(SMALL, 0, 16), saved(LARGE, 1, 32))
     return IclAttention(**{"models": models, "prompts": 8} | options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _remembered() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sentence_pairs, "load_examples", remembered_examples)
+        yield
 
 
 @cache
@@ -149,7 +157,7 @@ def test_arms_have_their_roles():
 
 
 def test_it_runs_and_draws_four_panels(tmp_path):
-    one = study(prompts=4)
+    one = study(prompts=2)
     outcome = run(one, Settings(replicas=2), tmp_path / "run")
     norms, ratios = one.figures(outcome.runs)
     titles = {

@@ -3,6 +3,7 @@
 The language models are tiny and random; where one must follow, it is given a follower's answers.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any, get_args
@@ -10,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from tiny_model import saved
+from tiny_model import remembered_examples, saved
 
 from featscope.check import check
 from featscope.language.in_context import (
@@ -25,7 +26,6 @@ from featscope.language.in_context import (
     parse,
 )
 from featscope.options import ConfigError
-from featscope.runs import Settings, run
 from featscope.streams import Streams
 from featscope.studies.icl_flipped_labels import IclFlippedLabels
 from featscope.studies.icl_flipped_labels.arms import TaskName
@@ -40,6 +40,13 @@ def study(**options: Any) -> IclFlippedLabels:
     """Two random models of different size."""
     models = (saved(SMALL, 0, 16), saved(LARGE, 1, 32))
     return IclFlippedLabels(**{"models": models, "items": 24, "shots": 4} | options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _remembered() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flipped_labels, "load_examples", remembered_examples)
+        yield
 
 
 @cache
@@ -168,16 +175,18 @@ def test_one_model_is_not_compared():
     assert [claim.id for claim in one.claims(measured) if claim.arm == SMALL] == ["small-is-flat"]
 
 
-def test_it_runs_and_draws(tmp_path):
-    one = study(models=(study().models[0],), items=4)
-    outcome = run(one, Settings(replicas=2), tmp_path / "run")
-    assert len(outcome.claims) == 11
-    drawn = list(one.figures(outcome.runs))
+def test_a_study_of_one_model_is_drawn_and_summed_up():
+    one = study(models=(study().models[0],))
+    runs = {name: run for name, run in trial().runs.items() if name != LARGE}
+    claims = one.claims(runs)
+    assert len(claims) == 11
+    drawn = list(one.figures(runs))
     assert [figure.id for figure in drawn] == ["accuracy", "following"]
     assert [curve.label for curve in drawn[0].panels[0].curves] == [SMALL, "chance"]
     assert list(drawn[0].panels[1].curves[0].y) == [1, 1, 0.5, 0, 0]
-    assert "ends at 0%" in one.headline(outcome.runs, outcome.claims)
-    assert f"{SMALL} (" in one.headline(outcome.runs, outcome.claims)
+    assert [curve.label for curve in drawn[1].panels[0].curves] == [SMALL, "follows exemplars", "ignores exemplars"]
+    assert "ends at 0%" in one.headline(runs, claims)
+    assert f"{SMALL} (" in one.headline(runs, claims)
 
 
 def test_the_smallest_study_can_be_checked():

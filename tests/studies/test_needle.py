@@ -10,9 +10,7 @@ from featscope.language.methods import Reading
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
-from featscope.studies import Axis
 from featscope.studies.needle import NeedleInAHaystack
-from featscope.studies.sweep import Sweep
 from featscope.testing import Fault, Trial, by_name, measure
 
 SMALL = NeedleInAHaystack(lengths=(96, 160), depths=3, prompts=1)
@@ -76,16 +74,19 @@ def test_it_runs_and_reports(tmp_path):
     assert "Scores over length and depth" in page
 
 
-def test_a_sweep_draws_mean_scores():
-    study = Sweep(replace(SMALL, lengths=(96,), depths=2), (Axis("keep", (20, 64)),))
-    swept = {"sweep": measure(study, study.arm("sweep"), 1)}
-    (figure,) = study.figures(swept)
-    scores = next(panel for panel in figure.panels if panel.y_label == "normalised")
-    assert scores.curves[0].y.tolist() == swept["sweep"].normalised.mean(("replica", "length", "depth", "prompt")).values.tolist()
+def test_grids_show_means_over_prompts_and_replicas():
+    grid = next(iter(SMALL.figures(TRIAL.runs)))
+    assert (grid.rows, grid.columns) == (["0", "50", "100"], ["96", "160"])
+    scores = TRIAL.run("h2o").normalised
+    for row, column in ((0, 1), (2, 0)):
+        each = scores.isel(depth=row, length=column)
+        assert grid.panels["h2o"][row, column] == pytest.approx(float(each.sum()) / each.size)
 
 
 def test_scores_without_reading_are_noticed(monkeypatch):
-    guess = Fault(haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",))
+    guess = Fault(
+        haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",)
+    )
     TRIAL.require_noticed(guess, monkeypatch)
 
 

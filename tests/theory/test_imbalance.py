@@ -190,6 +190,21 @@ def test_the_stated_ratio_bounds_growth_at_first_and_not_later():
     assert model.growth_ratio(10) < model.stated_growth_ratio < model.growth_ratio(40)
 
 
+def test_linear_growth_starts_like_exponential_growth_and_ends_at_the_ratio_of_rates():
+    p = theory.activities(4, 2, 0.25, 0.1)
+    model = theory.PairStage1(p, 4, 9, 0.0, lr=0.05, weight_decay=0.0, keys=1e12, anchors=np.inf)
+    assert model.linear_growth_ratio(np.array([0, 10])) == pytest.approx([1, 1.8 / 1.2])
+    (late,) = model.linear_growth_ratio(np.array([10**9]))
+    assert late == pytest.approx(model.stated_growth_ratio)
+
+
+def test_what_is_outgrown_at_the_end_of_the_stage_is_in_units_of_the_stated_ratio():
+    model = stage1()
+    assert model.outgrown() == pytest.approx(model.growth_ratio(int(model.duration())) * 0.3)
+    never = theory.PairStage1(np.array([0.5, 0.2]), 1, 9, 0.0, lr=1e-12, weight_decay=0.0, keys=8, anchors=8)
+    assert np.isnan(never.outgrown())
+
+
 def test_the_loss_as_printed_grows_slower_by_the_temperature():
     as_printed = stage1(temperature=5.0, loss_scale="1")
     np.testing.assert_allclose(as_printed.growth, stage1(lr=0.01, weight_decay=5e-3).growth)

@@ -255,7 +255,23 @@ def test_the_last_look_is_that_of_each_replica():
     assert made.last_look.tolist() == [12, 4, 12]
 
 
-@pytest.mark.parametrize("optimizer", [SGD(0.3, 0.1), TorchOptimizer("AdamW", 0.1), TorchOptimizer("RMSprop", 0.1)])
+class Slowing(torch.optim.Optimizer):
+    """Steps that become smaller; it counts in whole numbers, as some optimizers do."""
+
+    @classmethod
+    def build(cls, parameters):
+        return cls(parameters, {"lr": 0.5})
+
+    def step(self, closure=None):
+        for parameter in self.param_groups[0]["params"]:
+            remembered = self.state[parameter]
+            remembered["count"] = remembered.get("count", 0) + 1
+            parameter.data.sub_(0.5 / remembered["count"] * parameter.grad)
+
+
+@pytest.mark.parametrize(
+    "optimizer", [SGD(0.3, 0.1), TorchOptimizer("AdamW", 0.1), TorchOptimizer("RMSprop", 0.1), Slowing]
+)
 def test_a_state_is_all_that_changes_and_goes_through_files_as_tensors_and_json(optimizer):
     def made():
         away = FirstTime("away", lambda e: e.learner.value[:, 0] > 0.5, every=1)

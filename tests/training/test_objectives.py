@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 
-from featscope.data import SparseCoding, SparseTokens
+from featscope.data import SparseCoding, SparseTokens, linear_task
 from featscope.losses import InfoNCE
 from featscope.models import SymmetricReLU, TokenMLP
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.training import Contrastive, ContrastivePairs, Supervised
+from featscope.training import Contrastive, ContrastivePairs, SignLabels, Supervised
 from featscope.views import SameSample
 
 
@@ -81,3 +81,29 @@ def test_the_supervised_loss_is_logistic_and_leaves_out_samples_without_a_label(
 
 def test_a_batch_without_any_label_costs_nothing_and_is_no_divergence():
     assert supervised(torch.zeros(1, 3)).tolist() == [0.0]
+
+
+def test_sign_labels_are_those_of_a_random_task_on_the_true_signals():
+    """The head is random, of norm 1 in expectation, and trained; the task is in the state and not trained."""
+    streams = Streams(0, range(2))
+    source = SparseCoding(4, 16).build(streams.at("dictionary"))
+    learner = SymmetricReLU(600, 1.0).build(source, streams.at("weights"))
+    objective = SignLabels(samples=50).build(source, learner, streams)
+    task = linear_task(streams.at("task"), 4)
+    assert {name for name, _ in objective.named_parameters()} == {"head"}
+    assert set(objective.state_dict()) == {"head", "labels.vector"}
+    assert torch.equal(objective.labels.vector, task)
+    assert torch.equal(objective.head.detach(), streams.at("head").normal(600) / 600**0.5)
+    assert objective.head.detach().norm(dim=-1).tolist() == pytest.approx([1, 1], abs=5 * (1 / 1200) ** 0.5)
+    sample = source.sample(streams.at("batch"), 50)
+    y = torch.einsum("rbf,rf->rb", sample.codes, task).sign()
+    margins = y * (learner(sample.x) @ objective.head[..., None])[..., 0]
+    expected = torch.stack([-logsigmoid(m[at != 0]).mean() for m, at in zip(margins, y, strict=True)])
+    torch.testing.assert_close(objective(learner, source, streams.at("batch")), expected)
+    with pytest.raises(ConfigError, match=r"SignLabels.samples = 0"):
+        SignLabels(samples=0)
+
+
+def test_options_of_an_objective_may_be_the_objective():
+    objective = ContrastivePairs(pairs=5)
+    assert objective.build(None, nn.Identity(), Streams(0, [0])) is objective

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 from toys import Numbers, Targets, squared_distance
 
-from featscope.data import SparseCoding, SparseTokens
-from featscope.losses import InfoNCE
-from featscope.models import PlantedStart, SymmetricReLU, TokenMLP
+from featscope.data import PatchFeatures, SparseCoding, SparseTokens
+from featscope.losses import InfoNCE, NonContrastive
+from featscope.models import CubicPatches, IdentityInit, PlantedStart, SymmetricReLU, TokenMLP
+from featscope.models.cubic_patches import Online
 from featscope.numbers import per_replica
 from featscope.streams import Streams
 from featscope.studies.axes import numeric_options, with_option
@@ -22,6 +23,7 @@ from featscope.training import (
     ContrastivePairs,
     GradientTraining,
     MagnitudePruning,
+    PredictOtherView,
     ProportionalBias,
     TorchOptimizer,
     Training,
@@ -236,6 +238,12 @@ CODING = Training(
     SGD(0.1, 0.01),
     {"bias": BiasSchedule(feature_energy=0.3)},
 )
+PATCHES = Training(
+    PatchFeatures(patches=6, feature_patches=2, input_dim=12),
+    Online(CubicPatches(), IdentityInit(0.5)),
+    PredictOtherView(NonContrastive(eps=0.1), samples=12, noise="dense"),
+    SGD(0.05, 0.01),
+)
 FLOATS = {
     "tokens": (
         SMALL,
@@ -265,6 +273,18 @@ FLOATS = {
     ),
     "planted": (PLANTED, {"learner.amplitude": 0.5, "learner.minority_amplitude": 0.5, "learner.jitter": 0.1}),
     "by norm": (BY_NORM, {"rules.bias.norm_growth": 1.1, "rules.bias.cap_ratio": 0.9}),
+    "patches": (
+        PATCHES,
+        {
+            "data.strong": 2.0,
+            "data.weak": 4.0,
+            "data.strong_share": 0.2,
+            "data.noise_std": 0.3,
+            "learner.head.rate": 2.0,
+            "objective.loss.eps": 9.0,
+            "optimizer.lr": 0.5,
+        },
+    ),
     "coding": (CODING, {"data.sparsity": 1.5, "data.noise": 3.0, "optimizer.lr": 0.2, "rules.bias.reset": 0.3}),
 }
 POINTS = [(name, option) for name, (_, options) in FLOATS.items() for option in options]
@@ -279,8 +299,8 @@ def test_a_float_option_may_differ_between_the_parts_of_one_program(name, option
     train(stack(parts), 30)
     for part, single in zip(parts, alone, strict=True):
         train(single, 30)
-        torch.testing.assert_close(part.learner.weight, single.learner.weight, rtol=1e-3, atol=1e-5)
-        torch.testing.assert_close(part.learner.bias, single.learner.bias, rtol=1e-3, atol=1e-5)
+        for name, expected in single.learner.state_dict().items():
+            torch.testing.assert_close(part.learner.state_dict()[name], expected, rtol=1e-3, atol=1e-5)
         assert all(torch.equal(part.events()[event], step) for event, step in single.events().items())
     assert not all(
         torch.allclose(a, b, rtol=1e-2) for a, b in zip(parts[0].parameters(), parts[1].parameters(), strict=True)

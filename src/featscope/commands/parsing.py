@@ -63,11 +63,9 @@ def as_typed(kind: type) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        known: dict[tuple[str, str], str] = {}
-        for place, option in option_names(kind):
-            known.setdefault(place, option)
-        typed = known.get((error.owner, error.field))
-        if typed is None:
+        options = dict.fromkeys(option for place, option in option_names(kind) if place == (error.owner, error.field))
+        if not options:
             raise
+        typed = " or ".join(options)
         message = str(error).replace(f"{error.owner}.{error.field} =", f"{typed} =", 1)
         raise ConfigError(message) from None

@@ -21,7 +21,7 @@ from featscope.registry import entries, find
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.programs import programs
-from featscope.runs.workers import InterruptedRunError, Trainer, train_all
+from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
 from featscope.studies import Axis, Study
 from featscope.studies.axes import find_option
 from featscope.studies.sweep import Sweep
@@ -77,9 +77,18 @@ def sweep(words: list[str]) -> int:
         train = on_cluster(chosen.sweep.address)
     with as_typed(type(chosen)):
         study = Sweep(chosen.study, tuple(axes))
-        print(programs(next(iter(study.arms())), chosen.settings), file=sys.stderr)
+        print(_how_many_programs(study, chosen.settings), file=sys.stderr)
         code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train)
     return code
+
+
+def _how_many_programs(study: Sweep, settings: Settings) -> str:
+    """What runs as how many programs, found out in a worker: this process must stay fit for forking."""
+
+    def say() -> str:
+        return programs(next(iter(study.arms())), settings)
+
+    return in_worker(say) if settings.device == "cpu" else say()
 
 
 def axis_values(axis: str, spec: str) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """`featscope list` and `featscope show`: what is there, without importing anything heavy.
 
-What `show` prints of a study is its card, a JSON file made when the package is (`make cards`), so that neither torch nor
-extras are needed to read it. A study of another package is imported instead.
+What `show` prints of a study is its card, a JSON file made when the package is (`make cards`), so that neither torch
+nor extras are needed to read it. A study of another package is imported instead.
 """
 
 import json
@@ -11,11 +11,9 @@ from dataclasses import asdict, dataclass, is_dataclass
 from importlib.resources import files
 from typing import Any, get_args, get_type_hints
 
-
 from featscope.catalogue import Entry
 from featscope.commands.parsing import name_and_options, parse, require_no_more
-from featscope.options import ConfigError
-from featscope.registry import entries, find
+from featscope.registry import entries, entry, find
 
 Card = Mapping[str, Any]
 """``statements`` and ``options`` of a study, as `show` prints them."""
@@ -33,14 +31,14 @@ def list_studies(words: list[str]) -> int:
     """Print a table of the studies."""
     wanted = parse(_ListArgs, words, "list")
     if wanted.json:
-        print(json.dumps([asdict(entry) for entry in entries().values()], indent=2))
+        print(json.dumps([asdict(study) for study in entries().values()], indent=2))
         return 0
     from rich.console import Console
     from rich.table import Table
 
     table = Table("study", "source", "what it shows", "minutes")
-    for entry in entries().values():
-        table.add_row(entry.name, entry.source, entry.summary, f"{entry.minutes:g}")
+    for study in entries().values():
+        table.add_row(study.name, study.source, study.summary, f"{study.minutes:g}")
     Console().print(table)
     return 0
 
@@ -51,12 +49,10 @@ def show(words: list[str]) -> int:
 
     name, rest = name_and_options(words, "show", "STUDY")
     require_no_more(rest, "show", "study")
-    known = entries()
-    if name not in known:
-        raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
-    entry, card = known[name], stored_card(known[name])
+    about = entry(name)
+    card = stored_card(about)
     console = Console(highlight=False)
-    console.print(f"[bold]{entry.name}[/bold]  {entry.summary}\n{entry.source}\n")
+    console.print(f"[bold]{about.name}[/bold]  {about.summary}\n{about.source}\n")
     for statement in card["statements"]:
         expected = "" if statement["expected"] else "  [italic](not expected to hold at this size)[/italic]"
         console.print(f"[bold]{statement['id']}[/bold]  {statement['source']}{expected}")
@@ -74,12 +70,12 @@ def show(words: list[str]) -> int:
     return 0
 
 
-def stored_card(entry: Entry) -> Card:
+def stored_card(study: Entry) -> Card:
     """The card that comes with the package; of a study that has none, a new one."""
-    stored = files("featscope") / "cards" / f"{entry.name}.json"
-    if entry.target.startswith("featscope.") and stored.is_file():
+    stored = files("featscope") / "cards" / f"{study.name}.json"
+    if study.target.startswith("featscope.") and stored.is_file():
         return json.loads(stored.read_text(encoding="utf-8"))
-    return card_of(entry.name)
+    return card_of(study.name)
 
 
 def card_of(name: str) -> Card:
@@ -117,5 +113,3 @@ def _options(plain: Mapping[str, Any], prefix: str) -> list[str]:
         elif key != "type":
             lines.append(f"{option} = {value}")
     return lines
-
-

@@ -89,12 +89,12 @@ METHODS: Mapping[str, Listed] = {
     ),
     "snapkv": Listed(
         "SnapKV",
-        "SnapKV: every layer and head keeps {keep} entries.",
+        "SnapKV: every layer and head keeps {keep} entries: the last {window}, and what they attend to.",
         lambda of, model: SnapKV(model, of.keep, window=of.window),
     ),
     "h2o": Listed(
         "H2O",
-        "H2O: every layer and head keeps {keep} entries.",
+        "H2O: every layer and head keeps {keep} entries: the last {window}, and what all tokens attend to.",
         lambda of, model: H2O(model, of.keep, recent=of.window),
     ),
     "one-run": Listed(
@@ -104,7 +104,7 @@ METHODS: Mapping[str, Listed] = {
     ),
     "middle-row": Listed(
         "middle row",
-        "GemFilter, but the prompt's middle token chooses.",
+        "GemFilter, but the prompt's middle token chooses (dissertation, Section 9.4.4).",
         lambda of, model: GemFilter(model, of.layer, of.keep, row="middle"),
     ),
     "largest-row": Listed(

@@ -22,8 +22,8 @@ class InfoNCE:
 
     Attributes:
         temperature: τ.
-        scale: "tau": the loss as above, whose gradient has no 1/τ, as theories write it; "1": without the leading
-            τ, as papers define the loss.
+        scale: "tau": the loss with its leading τ, whose gradient has no 1/τ, as theories write it; "1": without it, as
+            papers define the loss.
     """
 
     floats_per_replica: ClassVar[bool] = True

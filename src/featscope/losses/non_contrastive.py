@@ -25,7 +25,7 @@ class NonContrastive:
     Attributes:
         normalization: "batch": each output has mean 0 and variance 1 over the batch, without affine parameters or
             running statistics (3.1); "l2": each representation has norm 1; "none".
-        scale: "correlation": as above; "squared": twice that, the mean squared distance.
+        scale: "correlation": m - Σ_j corr(F_j, G_j) or 1 - cos; "squared": twice that, the mean squared distance.
         stop_gradient: whether targets are constants.
         eps: added to variances. The paper has 0; with real networks an output may be constant.
     """

@@ -9,6 +9,7 @@ and so does what gradient flow does to them. Time is in units of 1/η. The paper
 """
 
 from dataclasses import dataclass
+from functools import cache
 from math import sqrt
 from typing import Any, Literal, NamedTuple
 
@@ -218,7 +219,8 @@ class PopulationNetwork(nn.Module):
         """The constants of some trajectories, or of all."""
         replicas, starts = self.state.shape[:2]
         which = torch.arange(replicas * starts, device=self.state.device) if which is None else which
-        each = (self.get_buffer(name)[which // starts].movedim(0, -1) for name in CONSTANTS)
+        replica = which // starts
+        each = (self.get_buffer(name)[replica].movedim(0, -1) for name in CONSTANTS)
         same, own, noise_patches, noise, rate = each
         return Population(same, own, noise_patches, noise, rate, self.normalization, self.stop_gradient, self.tied)
 
@@ -296,16 +298,19 @@ def _diagonal(values: Inexact[Tensor, "neuron trajectory"]) -> Inexact[Tensor, "
     return torch.diag_embed(values.mT).permute(1, 2, 0)
 
 
+@cache
 def _triangle(m: int) -> tuple[Tensor, Tensor]:
     i, j = torch.triu_indices(m, m)
     return i, j
 
 
+@cache
 def _off_diagonal(m: int) -> tuple[Tensor, Tensor]:
     p, q = (~torch.eye(m, dtype=torch.bool)).nonzero().T
     return p, q
 
 
+@cache
 def _places(m: int) -> Tensor:
     """Where R_jk stands in the upper triangle."""
     places = torch.zeros(m, m, dtype=torch.long)
@@ -314,8 +319,14 @@ def _places(m: int) -> Tensor:
     return places
 
 
+@cache
+def _spots(m: int) -> Tensor:
+    """Where E_jk stands among the off-diagonal entries; E_jj after the last."""
+    spots = torch.full((m, m), m * (m - 1), dtype=torch.long)
+    spots[_off_diagonal(m)] = torch.arange(m * (m - 1))
+    return spots
+
+
 def _spread(e: Inexact[Tensor, "entry trajectory"], m: int) -> Inexact[Tensor, "neuron neuron trajectory"]:
     """The off-diagonal entries at their places, zeros on the diagonal."""
-    places = torch.full((m, m), len(e), dtype=torch.long)
-    places[_off_diagonal(m)] = torch.arange(len(e))
-    return torch.cat([e, e.new_zeros(1, e.shape[-1])])[places]
+    return torch.cat([e, e.new_zeros(1, e.shape[-1])])[_spots(m)]

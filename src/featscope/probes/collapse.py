@@ -75,6 +75,12 @@ def off_diagonal(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor
     return matrix[torch.ones_like(matrix, dtype=torch.bool).triu(1)]
 
 
+def in_order(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, "dimension other"]:
+    """A matrix of correlations to look at: dimensions by their part in its largest eigenvector."""
+    order = torch.linalg.eigh(correlations).eigenvectors[:, -1].argsort()
+    return correlations[order][:, order]
+
+
 def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, ""]:
     """Mean |correlation| over pairs of dimensions that vary: 1 if all say the same; NaN if fewer than two vary."""
     return pairwise_correlations(embeddings).abs().mean()

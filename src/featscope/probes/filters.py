@@ -1,7 +1,9 @@
 """What first-layer filters look like, and how far weights have moved."""
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 
@@ -17,11 +19,15 @@ def colourfulness(filters: Float[Tensor, "filter channel height width"]) -> Floa
     return chromatic.square().flatten(1).sum(-1) / w.square().flatten(1).sum(-1)
 
 
-def as_images(filters: Float[Tensor, "filter channel height width"]) -> Float[Tensor, "filter height width channel"]:
-    """Filters to look at: each over its largest weight, zero as mid-grey, in the order from grey to colourful."""
-    largest = filters.abs().amax((1, 2, 3), keepdim=True)
-    scaled = 0.5 + 0.5 * filters / largest.where(largest > 0, torch.ones_like(largest))
-    return scaled[colourfulness(filters).argsort()].permute(0, 2, 3, 1)
+def as_images(filters: ArrayLike) -> Float[np.ndarray, "filter height width channel"]:
+    """Filters ``[filter, channel, height, width]`` to look at, in the order from grey to colourful.
+
+    Each is scaled to its largest weight; zero is mid-grey.
+    """
+    weights = torch.as_tensor(np.asarray(filters))
+    largest = weights.abs().amax((1, 2, 3), keepdim=True)
+    scaled = 0.5 + 0.5 * weights / largest.where(largest > 0, torch.ones_like(largest))
+    return scaled[colourfulness(weights).argsort()].permute(0, 2, 3, 1).numpy()
 
 
 def distance_from_init(weight: Float[Tensor, "*shape"], initial: Float[Tensor, "*shape"]) -> Float[Tensor, ""]:

@@ -15,6 +15,7 @@ from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from featscope.data.images import as_float
@@ -23,6 +24,10 @@ Features = Float[Tensor, "sample feature"]
 Labels = Int[Tensor, " sample"]
 TestFeatures = Float[Tensor, "other feature"]
 TestLabels = Int[Tensor, " other"]
+
+one_thread = threadpool_limits.wrap(limits=1)
+"""Decorates what reads out in a worker, which has one core: BLAS threads that spin at barriers beside other workers
+cost a factor of 10."""
 
 
 def features_of(

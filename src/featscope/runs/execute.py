@@ -47,10 +47,10 @@ class Settings:
         require(self, "memory_limit", self.memory_limit is None or self.memory_limit > 0, "> 0 GiB")
         try:
             device = torch.device(self.device)
-        except RuntimeError:
-            raise ConfigError(f"Settings.device = {self.device!r} is unknown: allowed is cpu, cuda or cuda:N") from None
-        require(self, "device", device.type in ("cpu", "cuda"), "cpu, cuda or cuda:N")
-        usable = device.type == "cpu" or (device.index or 0) < torch.cuda.device_count()
+        except RuntimeError:  # torch knows no such word
+            device = None
+        require(self, "device", device is not None and device.type in ("cpu", "cuda"), "cpu, cuda or cuda:N")
+        usable = device is None or device.type == "cpu" or (device.index or 0) < torch.cuda.device_count()
         require(self, "device", usable, "a device that torch sees", "Use --device cpu, or a CUDA build of torch.")
 
 
@@ -200,8 +200,10 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         need = find(lambda: most(with_assays=True))
     fitting = int(limit / workers / need)
     if fitting < 1:
-        raise ConfigError(
+        error = ConfigError(
             f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: one replica for each of {workers} "
             f"workers needs {workers * need / 2**30:.2f} GiB. Raise --memory-limit, or shrink the study."
         )
+        error.owner, error.field = "Settings", "memory_limit"
+        raise error
     return min(size, fitting)

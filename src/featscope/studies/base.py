@@ -96,6 +96,10 @@ class Study:
         """The arm called ``name``."""
         return next(arm for arm in self.arms() if arm.name == name)
 
+    def labelled(self, runs: Runs) -> Runs:
+        """``runs`` by the labels of their arms, as figures call them."""
+        return {self.arm(name).label or name: run for name, run in runs.items()}
+
     def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """What to measure on the way, beside what an experiment measures of itself."""
         return {}

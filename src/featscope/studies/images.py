@@ -5,12 +5,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from threadpoolctl import threadpool_limits
-
 from featscope.claims import COSINE, ordering
 from featscope.models import Encoder, ProjectionHead
 from featscope.options import require
-from featscope.studies.base import Arm, Runs, Study
+from featscope.studies.base import Arm, Study
 from featscope.training import Measurement, TorchOptimizer
 from featscope.training.gradient import LearnerConfig, ObjectiveConfig, SourceConfig
 from featscope.training.image_objectives import ImageTraining
@@ -20,18 +18,19 @@ GAIN = 0.01
 GAINED = "Bound: one point in a hundred, a stated choice that a network which learns nothing cannot reach."
 SIGN = "Bound: 0, the sign of a difference paired by replica."
 UNTRAINED = {"untrained": "Control: the untrained network takes the place of the trained one."}
+UNSAID = "The paper does not say so; without it nothing else here means anything."
 
 gained = partial(ordering, at_least=GAIN, range=COSINE)
 """A difference of shares that has to be seen."""
 higher = partial(ordering, at_least=0.0, because=SIGN, range=COSINE)
 """A difference of shares whose sign is what matters."""
-one_thread = threadpool_limits.wrap(limits=1)
-"""For read-outs: BLAS threads that spin at barriers beside other workers cost a factor of 10."""
 
 
 @dataclass(frozen=True)
 class ImageStudy(Study):
     """Base of studies that train a small network on images, one replica at a time.
+
+    A replica is one experiment, so that every measurement has a leading replica axis of 1.
 
     Attributes:
         data: "cifar10", "cifar100", "stl10" or another data set of the Hub by its name; a folder with the Hub's
@@ -54,6 +53,8 @@ class ImageStudy(Study):
 
     on_cpu: ClassVar[Mapping[str, int]]
     """What options that are None for all images on CUDA stand for on the CPU."""
+    few: ClassVar[Mapping[str, Any]]
+    """What makes the study small, beside few steps on small batches of shapes."""
 
     def __post_init__(self) -> None:
         require(self, "data", self.data != "", "'shapes', a folder, or a data set of the Hub such as 'cifar10'")
@@ -64,6 +65,10 @@ class ImageStudy(Study):
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
         self.arms()  # the options of its parts say what is wrong with theirs
 
+    def smallest(self) -> "ImageStudy":
+        """Three steps, and few of all that costs time."""
+        return replace(self, data="shapes", batch=8, steps=3, probe_every=2, **self.few)
+
     def measure(self, experiment: Any) -> Mapping[str, Measurement]:
         """What is measured at the end."""
         raise NotImplementedError
@@ -72,8 +77,8 @@ class ImageStudy(Study):
         self, name: str, data: SourceConfig, learner: LearnerConfig, objective: ObjectiveConfig, about: str, label: str
     ) -> Arm[ImageTraining]:
         """An arm without rules."""
-        how = {"optimizer": self.optimizer, "steps": self.steps, "probe_every": self.probe_every}
-        return Arm(name, ImageTraining(data, learner, objective, **how), about, label, at_end=(self.measure,))
+        recipe = ImageTraining(data, learner, objective, self.optimizer, {}, self.steps, self.probe_every)
+        return Arm(name, recipe, about, label, at_end=(self.measure,))
 
     def untrained(self, arm: Arm[ImageTraining]) -> Arm[ImageTraining]:
         """The control that is measured as ``arm`` is, before its first step."""
@@ -82,9 +87,4 @@ class ImageStudy(Study):
 
     def initial(self, experiment: Any) -> Encoder:
         """The network that all arms begin from: the same one at every call."""
-        recipe, streams = self.arm("untrained").recipe, experiment.streams
-        return recipe.learner.build(experiment.source, streams.at(recipe.drawn_at[1])).to(streams.device)
-
-    def labelled(self, runs: Runs) -> Runs:
-        """``runs`` by the labels of their arms, as figures call them."""
-        return {self.arm(name).label: run for name, run in runs.items()}
+        return self.arm("untrained").recipe.initial(experiment)

@@ -26,6 +26,7 @@ def over_replicas(values: xr.DataArray, within: tuple[float, float] = (-np.inf, 
         within: what values can be; intervals are cut there.
     """
     samples = values.transpose("replica", ...).values
+    samples = samples if samples.dtype.kind == "f" else samples.astype(np.float64)  # whole numbers, truths
     ends = np.apply_along_axis(interval_of_mean, 0, samples)
     mean = samples.mean(0)
     low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan).clip(*within)

@@ -139,7 +139,7 @@ class Sweep(Study):
         )
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Every measurement over the first axis, a line for each value of the others; its mean over axes of its own."""
+        """Every measurement over the first axis, a line for each value of the others."""
         run = runs[ARM]
         first, *others = (axis.name for axis in self.axes)
         given_up = run["diverged"] >= 0
@@ -150,11 +150,11 @@ class Sweep(Study):
             along.append(self._panel("runs that diverged", "share of replicas", share))
         for name, variable in run.data_vars.items():
             units = variable.attrs.get("units", "1")
-            if units == "step":  # events, which may not have happened
+            more = set(variable.dims) - {"replica", "step", first, *others}
+            if more or units == "step":  # not one number a replica; events, which may not have happened
                 continue
             sampled = "step" in variable.dims
             values = (last(run, variable) if sampled else variable).where(~given_up)
-            values = values.mean([dim for dim in values.dims if dim not in ("replica", first, *others)])
             y_label = str(name) if units == "1" else f"{name} ({units})"
             panel = self._panel(variable.attrs.get("long_name") or str(name), y_label, values)
             (along if sampled else once).append(panel)

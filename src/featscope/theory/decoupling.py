@@ -121,13 +121,16 @@ class Stage1:
 
     def duration(self, feature_energy: float, longest: int = 100_000) -> float:
         """Steps until the share of feature energy reaches ``feature_energy``; infinite if it never does."""
-        energy = np.array([self.features, self.input_dim - self.features]) / self.input_dim
+        transition, energy = self._transition(), np.array([self.features, self.input_dim - self.features])
+        energy = energy / self.input_dim
+        if energy[0] < feature_energy > self.ceiling():
+            return inf  # the share goes from its start towards the ceiling and not beyond
         for step in range(longest):
             if energy[0] >= feature_energy * energy.sum():
                 return float(step)
-            energy = self._transition() @ energy
+            energy = transition @ energy
             energy /= energy.sum()  # only the share matters, and energies outgrow floats
-        return float("inf")
+        return inf
 
     def share_of_chance(self, feature_energy: float) -> float:
         """Share of the feature energy at the end of Stage I that batches added by chance, not growth of the start.

@@ -1,21 +1,23 @@
 """How the loss of one step comes about for images: draw a batch, make two views, compare or classify."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from featscope.data import ImageSource
+from featscope.data import ImageSet, ImageSource
+from featscope.data.images import as_float
 from featscope.losses import NonContrastive, NTXent
 from featscope.models import PredictionHead, ProjectionHead
 from featscope.models.encoders import initialise
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training.ema import EMA, MovingAverage
-from featscope.training.gradient import Training
+from featscope.training.gradient import GradientTraining, Training
 from featscope.views import View
 
 
@@ -25,6 +27,11 @@ class ImageTraining(Training):
 
     replica_axis: ClassVar[bool] = False
     drawn_at: ClassVar[tuple[str, str]] = ("data", "learner")
+
+    def initial(self, experiment: GradientTraining) -> Any:
+        """The learner of ``experiment``, which this built, as it was before its first step; a new one at every call."""
+        streams = experiment.streams
+        return self.learner.build(experiment.source, streams.at(self.drawn_at[1])).to(streams.device)
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,15 @@ class InBatchContrastive(nn.Module):
         views = self.view(source.sample(draws, self.batch).x, draws)
         anchor, positive = self.head(learner(torch.cat(views, dim=1)[0])).chunk(2)
         return self.loss(anchor, positive)[None]
+
+    def doubts(
+        self, networks: Sequence[nn.Module], images: ImageSet, draws: Draws
+    ) -> tuple[Float[Tensor, "network view"], Int[Tensor, " view"]]:
+        """1 - ℓ'_p of the two views of each image of a batch, by each of ``networks``; and the views' classes."""
+        chosen = draws.choice(len(images.labels), min(self.batch, len(images.labels)))[0]
+        views = torch.cat(self.view(as_float(images.pixels[chosen])[None], draws), dim=1)[0]
+        found = [self.loss.doubt(*self.head(network(views)).chunk(2)) for network in networks]
+        return torch.stack(found), images.labels[chosen].repeat(2)
 
 
 class ClassifyViews(nn.Module):

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featscope.data import PatchFeatures
@@ -18,7 +18,7 @@ from featscope.training.flow import Flow
 from featscope.training.gradient import GradientTraining, Training
 from featscope.training.phases import Phases
 
-_TRIES = 400  # random weights to choose from where only some starts are wanted
+_TRIES, _AT_A_TIME = 400, 200  # random weights to choose from where only some starts are wanted
 
 
 def moments(data: PatchFeatures) -> PatchMoments:
@@ -128,11 +128,13 @@ class InfiniteBatches:
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
 
     def build(self, streams: Streams) -> Flow:
-        """Order parameters of the replicas of ``streams`` at their starts."""
-        return self.flow(self.start.build(self.data, streams), streams)
+        """Order parameters of the replicas of ``streams`` at their starts. Of two neurons `Phases` are watched."""
+        network = self.network(self.start.build(self.data, streams))
+        rules = {"phases": Phases(self.data.input_dim)} if network.neurons == 2 else {}
+        return Flow(network, self.duration, streams, rules)
 
-    def flow(self, start: Float[Tensor, "replica start number"], streams: Streams) -> Flow:
-        """The flow from given order parameters, packed. Where neurons are two, their `Phases` are watched."""
+    def network(self, start: Float[Tensor, "replica start number"]) -> PopulationNetwork:
+        """Networks at given order parameters, packed."""
         of = population(
             self.data,
             len(start),
@@ -142,9 +144,7 @@ class InfiniteBatches:
             tied=self.tied,
             device=start.device,
         )
-        network = PopulationNetwork(start, self.start.width, of)
-        rules = {"phases": Phases(self.data.input_dim)} if self.start.width == 2 else {}
-        return Flow(network, self.duration, streams, rules)
+        return PopulationNetwork(start, self.start.width, of)
 
 
 @dataclass(frozen=True)
@@ -167,26 +167,32 @@ class RescuedTraining(Training):
             ConfigError: the flow rescues no start of some replica.
         """
         training = super().build(streams)
+        found = torch.zeros(len(streams.replicas), dtype=torch.bool, device=streams.device)
         with torch.no_grad():
-            training.learner.encoder.weight.copy_(self._rescued(training.source, streams))
-        return training
+            for first in range(0, _TRIES, _AT_A_TIME):
+                weights, wanted = self._tried(training.source, streams, range(first, first + _AT_A_TIME))
+                new = wanted.any(1) & ~found
+                training.learner.encoder.weight[new] = weights[new, wanted[new].float().argmax(1)]
+                found |= new
+                if found.all():
+                    return training
+        raise ConfigError(
+            f"{type(self.flow).__name__}.duration = {self.flow.duration:g} is out of range: allowed is a time in "
+            f"which the head rescues one of {_TRIES} random starts in every replica. Raise it."
+        )
 
-    def _rescued(self, source: Any, streams: Streams) -> Float[Tensor, "replica neuron input"]:
+    def _tried(
+        self, source: Any, streams: Streams, tries: range
+    ) -> tuple[Float[Tensor, "replica try neuron input"], Bool[Tensor, "replica try"]]:
+        """Random weights, and which of them are rescued."""
         encoder: Any = self.learner.encoder  # type: ignore[attr-defined]
-        tries = [encoder.build(source, streams.at("weights", k)).weight.detach() for k in range(_TRIES)]
-        weights = torch.stack(tries, 1)
+        weights = torch.stack([encoder.build(source, streams.at("weights", k)).weight for k in tries], 1)
         start = packed_weights(*of_weights(weights.double(), source.dictionary.double()[:, None]))
-        flow = self.flow.flow(start, streams)
-        network: PopulationNetwork = flow.learner
+        network = self.flow.network(start)
         overlaps = network.order_parameters.b.movedim(-1, 0).cpu().numpy()
         collapse = torch.from_numpy(ends_on_strong(overlaps, moments(self.flow.data).same).all(-1)).to(start.device)
+        flow = Flow(network, self.flow.duration, streams)
         while (flow.arrived < 0).any():
             flow.advance(0)
         feature, pure = network.order_parameters.features
-        wanted = (collapse & pure.all(0) & (feature[0] != feature[1])).view(len(weights), _TRIES)
-        if not wanted.any(1).all():
-            raise ConfigError(
-                f"{type(self.flow).__name__}.duration = {self.flow.duration:g} is out of range: allowed is a time in "
-                f"which the head rescues one of {_TRIES} random starts in every replica. Raise it."
-            )
-        return weights[torch.arange(len(weights)), wanted.float().argmax(1)]
+        return weights, (collapse & pure.all(0) & (feature[0] != feature[1])).view(weights.shape[:2])

@@ -24,6 +24,11 @@ class Measurement(NamedTuple):
     dims: tuple[str, ...] = ()
     units: str = "1"
 
+    @classmethod
+    def of_one(cls, values: Tensor, about: str, *dims: str) -> "Measurement":
+        """What was measured on the one replica of an experiment without a replica axis, a pure number ``[*dims]``."""
+        return cls(values[None], about, dims)
+
 
 class Record:
     """Measurements of some replicas: series over steps, and single values.

@@ -59,7 +59,7 @@ class BiasSchedule:
 
     Stage I: b = 0, until the weights lie mostly in the feature space. Then b_i = reset √(2 log d/d) ||w_i||.
     Stages II and III: b_i <- b_i (1 + max{growth η/d, ||w_i(t+1)||/||w_i(t)|| - 1}) while b_i is below its cap.
-    Stage III begins, for the books only, when some ||w_i||² has grown d-fold since Stage I.
+    Stage III begins when some ||w_i||² has grown d-fold since Stage I; it changes nothing, and is only recorded.
 
     reset = growth = 1 is the paper's own schedule. It kills every neuron at the sizes a computer reaches: the
     threshold grows at rate η/d, a lucky weight at η(p(1 - b/α) - λ), and p = C_z log log d/d is not larger.

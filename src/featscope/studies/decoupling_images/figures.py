@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 import xarray as xr
-from jaxtyping import Float
 
 from featscope.figures import Bars, Figure, Heatmaps, ImageGrids, Panel, Scatters
 from featscope.probes.filters import as_images
@@ -24,7 +22,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         "What training added to the first-layer filters",
         "W - W(0) of replica 0, each filter scaled to its largest weight and sorted from grey to colourful; "
         "mid-grey is zero (the paper's Figure 2). The random start, which all arms share, is taken away.",
-        {name: _images(run["filters"] - start["filters"]) for name, run in first.items() if run is not start},
+        {name: as_images(run["filters"] - start["filters"]) for name, run in first.items() if run is not start},
         claims=("filters-move-without-augmentation", "crop-learns-colourful-filters", "supervised-learns-more-colour"),
     )
     probe = "crop-learns-some-semantics", "colour-improves-features", "augmentation-improves-linear-probe"
@@ -43,20 +41,20 @@ def figures(runs: Runs) -> Iterator[Figure]:
         "First-layer filters as they are",
         "Filters of replica 0, each scaled to its own largest weight and sorted from grey to colourful; mid-grey is "
         "zero (the paper's Figure 2).",
-        {name: _images(run["filters"]) for name, run in first.items()},
+        {name: as_images(run["filters"]) for name, run in first.items()},
         claims=("crop-keeps-colourful-filters", "supervised-more-colourful"),
     )
-    for_density = "no-augmentation-fires-densely", "supervised-sparser-than-crop", "supervised-firing-ignores-colour"
     sparser = "colour-makes-contrastive-sparser"
+    density = "no-augmentation-fires-densely", "supervised-sparser-than-crop", "supervised-firing-ignores-colour"
     paper, ends = "Layers 2 to 5 are the paper's Figure 4.", "0: all units alike; 1: a single one is active."
-    yield _by_layer(runs, "density", "Fraction of units that fire", "active fraction", paper, sparser, *for_density)
+    yield _by_layer(runs, "density", "Fraction of units that fire", "active fraction", paper, sparser, *density)
     yield _by_layer(runs, "hoyer", "Hoyer sparsity", "Hoyer sparsity", ends, f"{sparser}-hoyer")
     yield Heatmaps(
         "firing-patterns",
         "Firing patterns",
         "Activations of replica 0 on test images (rows): the centre of 24 channels of each layer above the first, "
         "left to right, each over its highest value (the paper's Figure 4).",
-        {name: _above_first(run["firing_pattern"]) for name, run in first.items()},
+        {name: np.concatenate(run["firing_pattern"].values[1:], axis=-1) for name, run in first.items()},
         row_label="test image",
         column_label="unit, layer after layer",
         value_label="activation / highest",
@@ -74,14 +72,15 @@ def figures(runs: Runs) -> Iterator[Figure]:
     yield _by_layer(runs, "linear_probe", "Linear-probe accuracy", "test accuracy", pooled)
     separates = "augmentation-separates-classes"
     yield _by_layer(runs, "silhouette", "Silhouette of the classes", "silhouette", mixed, separates)
-    course = {name: run for name, run in runs.items() if run.sizes["step"] > 1}
-    if course:
-        panels = {
-            "Firing of the top layer": ("watched_density", "active fraction"),
-            "Distance of the filters from their start": ("filter_distance", "||W - W(0)|| / ||W(0)||"),
-            "Colourfulness of the filters": ("filter_colourfulness", "chromatic share of energy"),
-        }
-        yield chart("training", "The course of training", "", *(_course(course, t, *p) for t, p in panels.items()))
+    if any(run.sizes["step"] > 1 for run in runs.values()):
+        yield chart(
+            "training",
+            "The course of training",
+            "",
+            _course(runs, "Firing of the top layer", "watched_density", "active fraction"),
+            _course(runs, "Distance of the filters from their start", "filter_distance", "||W - W(0)|| / ||W(0)||"),
+            _course(runs, "Colourfulness of the filters", "filter_colourfulness", "chromatic share of energy"),
+        )
 
 
 def _by_layer(runs: Runs, measured: str, title: str, y_label: str, hint: str, *claims: str) -> Bars:
@@ -91,13 +90,6 @@ def _by_layer(runs: Runs, measured: str, title: str, y_label: str, hint: str, *c
 
 
 def _course(runs: Runs, title: str, measured: str, y_label: str) -> Panel:
-    top = {name: run[measured].isel(layer=-1, missing_dims="ignore") for name, run in runs.items()}
-    return Panel(title, "step", y_label, [curve(values, name) for name, values in top.items()])
-
-
-def _images(filters: xr.DataArray) -> Float[np.ndarray, "filter height width channel"]:
-    return as_images(torch.from_numpy(filters.transpose("filter", "channel", "row", "column").values)).numpy()
-
-
-def _above_first(pattern: xr.DataArray) -> Float[np.ndarray, "image unit"]:
-    return np.concatenate(pattern.transpose("layer", "image", "unit").values[1:], axis=-1)
+    trained = {name: run[measured] for name, run in runs.items() if run.sizes["step"] > 1}
+    top = {name: series.isel(layer=-1, missing_dims="ignore") for name, series in trained.items()}
+    return Panel(title, "step", y_label, [curve(series, name) for name, series in top.items()])

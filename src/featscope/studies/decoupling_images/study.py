@@ -6,11 +6,10 @@ reading of a word such as "sparser". All differences are paired: a replica's arm
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, Claim, Found, bound, identity, ordering
@@ -30,6 +29,7 @@ GROWING = (
     f"{ONE_METRIC} The difference begins with the other sign and grows while the default run trains, which is short: "
     "four replicas leave it undecided there."
 )
+ABOVE_FIRST = {"layer": slice(1, None)}  # Figure 4 shows layers 2 to 5
 ADDED = "The random start, two thirds chromatic, holds nearly all of the filters' energy after a short training."
 
 sparser = partial(ordering, on={"crop-colour": SIGN}, not_on=UNTRAINED, at_least=0.0, range=COSINE)
@@ -64,11 +64,12 @@ class DecouplingImages(ImageStudy):
     name = "decoupling-images"
     default_replicas = 4
     on_cpu: ClassVar[Mapping[str, int]] = {"train": 5000, "test": 4000}
-
-    def smallest(self) -> "DecouplingImages":
-        """Four filters, 48 shapes, three steps."""
-        few = replace(self, data="shapes", train=48, test=32, batch=8, steps=3, probe_every=2)
-        return replace(few, alexnet=AlexNet(width=4), network="alexnet")
+    few: ClassVar[Mapping[str, Any]] = {
+        "train": 48,
+        "test": 32,
+        "alexnet": AlexNet(4),
+        "wide_resnet": WideResNet(10, 1),
+    }
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:
         """Three contrastive ones, two supervised ones, and the network they begin from."""
@@ -113,19 +114,13 @@ class DecouplingImages(ImageStudy):
         range=POSITIVE,
     )
     def filters_move_without_augmentation(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Without augmentation the first layer's filters do not stay at their random start.
-
-        Measured: their distance from it over its norm, $\|W - W(0)\| / \|W(0)\|$.
-        """
+        r"""Without augmentation weights leave their random start. Measured: $\|W - W(0)\| / \|W(0)\|$, first layer."""
         return last(run, run.filter_distance)
 
     @ordering("Message 1, Figure 2", on="none", at_most=0.0, because=SIGN, range=COSINE)
-    def no_augmentation_learns_no_signal(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """Features learned without augmentation are of no use.
-
-        Measured: linear-probe accuracy minus that of the untrained network.
-        """
-        return top(run.linear_probe) - top(runs["untrained"].linear_probe)
+    def no_augmentation_learns_no_signal(self, runs: Runs, arm: str) -> xr.DataArray:
+        """Without augmentation features are of no use. Measured: linear-probe accuracy minus that before training."""
+        return above("linear_probe", runs, arm, "untrained")
 
     @gained(
         "Message 2",
@@ -134,41 +129,41 @@ class DecouplingImages(ImageStudy):
         "has had few steps knows them by that first.",
     )
     def crop_learns_some_semantics(self, runs: Runs, arm: str) -> xr.DataArray:
-        """Crop-resize alone helps to learn some semantic features, of what is seen.
+        """Crop-resize alone helps to learn some semantic features.
 
-        Measured: linear-probe accuracy minus the higher of that without augmentation and that of the untrained network.
+        Measured: linear-probe accuracy minus the higher of that without augmentation and that before training.
         """
-        return gain(runs, arm, "none", "linear_probe")
+        return above("linear_probe", runs, arm, "none", "untrained")
 
     @ordering("Message 2, Message 3", on="crop", at_least=0.0, because=SIGN)
-    def crop_keeps_colour_features(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """With crop-resize alone the features keep a mixture of colours that distortion removes.
+    def crop_keeps_colour_features(self, runs: Runs, arm: str) -> xr.DataArray:
+        """With crop-resize alone features keep a mixture of colours that distortion removes.
 
-        Measured: $R^2$ of a linear read-out of the image's mean colour, minus that with colour distortion.
+        Measured: $R^2$ of a linear read-out of the image's mean colour, with crop-resize alone minus with distortion.
         """
-        return top(run.colour_readout) - top(runs["crop-colour"].colour_readout)
+        return above("colour_readout", runs, arm, "crop-colour")
 
     @higher("Message 2, Message 3, Figure 2", on="crop")
     def crop_keeps_colourful_filters(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """With crop-resize alone the first layer's filters stay more colourful.
+        """With crop-resize alone first-layer filters stay more colourful.
 
-        Measured: mean chromatic share of their energy with crop-resize alone minus with colour distortion.
+        Measured: mean chromatic share of their energy, with crop-resize alone minus with distortion.
         """
-        return colour(run) - colour(runs["crop-colour"])
+        return last(run, run.filter_colourfulness - runs["crop-colour"].filter_colourfulness)
 
     @higher("Message 2, Message 3, Figure 2", on="crop", note=ADDED)
     def crop_learns_colourful_filters(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """What training adds to the filters is more colourful with crop-resize alone.
+        """With crop-resize alone training adds more colour to first-layer filters.
 
-        Measured: mean chromatic share of $W - W(0)$ with crop-resize alone minus with colour distortion.
+        Measured: mean chromatic share of $W - W(0)$, with crop-resize alone minus with distortion.
         """
         return run.colour_added - runs["crop-colour"].colour_added
 
-    # --- Message 3, Figures 2 to 4: with distorted colours ------------------------------------------------------------
+    # --- Message 3, Figures 1 to 4: with distorted colours, and against supervised training ---------------------------
 
     @sparser("Message 3, Figure 4", note=GROWING)
     def colour_makes_contrastive_sparser(self, run: xr.Dataset, runs: Runs) -> Found:
-        """Distorted colours make firing sparser.
+        """Colour distortion makes firing sparser.
 
         Measured: fraction of active units in the layers above the first, with crop-resize alone minus with distortion.
         """
@@ -176,9 +171,10 @@ class DecouplingImages(ImageStudy):
 
     @sparser("Message 3, Figure 4", note=GROWING)
     def colour_makes_contrastive_sparser_hoyer(self, run: xr.Dataset, runs: Runs) -> Found:
-        """Distorted colours make firing sparser also where it counts how much units fire.
+        """Colour distortion makes firing sparser in strength, too.
 
-        Measured: Hoyer's measure in the layers above the first, with distortion minus with crop-resize alone.
+        Measured: Hoyer's sparsity, which also weighs how much units fire, of the layers above the first, with
+        distortion minus with crop-resize alone.
         """
         return in_each_layer(run.hoyer - runs["crop"].hoyer)
 
@@ -190,36 +186,33 @@ class DecouplingImages(ImageStudy):
     def no_augmentation_fires_densely(self, run: xr.Dataset, runs: Runs) -> Found:
         """Without augmentation representations are dense.
 
-        Measured: fraction of active units in the layers above the first, without augmentation minus with crop-resize
-        and colour distortion.
+        Measured: fraction of active units in the layers above the first, without augmentation minus with distortion.
         """
         return in_each_layer(runs["none"].density - run.density)
 
     @better("Message 3")
     def colour_improves_features(self, runs: Runs, arm: str) -> xr.DataArray:
-        """Distorted colours make for better features, of edges and shapes.
+        """Colour distortion makes edge and shape features better.
 
-        Measured: linear-probe accuracy minus the higher of that with crop-resize alone and that of the untrained
-        network.
+        Measured: linear-probe accuracy minus the higher of that with crop-resize alone and that before training.
         """
-        return gain(runs, arm, "crop", "linear_probe")
+        return above("linear_probe", runs, arm, "crop", "untrained")
 
     @better("Figures 2, 3")
     def augmentation_improves_linear_probe(self, runs: Runs, arm: str) -> xr.DataArray:
         """Crop-resize and colour distortion together improve the features.
 
-        Measured: linear-probe accuracy minus the higher of that without augmentation and that of the untrained network.
+        Measured: linear-probe accuracy minus the higher of that without augmentation and that before training.
         """
-        return gain(runs, arm, "none", "linear_probe")
+        return above("linear_probe", runs, arm, "none", "untrained")
 
     @better("Figure 3")
     def augmentation_improves_knn(self, runs: Runs, arm: str) -> xr.DataArray:
-        """Together they bring images of a class near to each other.
+        """Crop-resize and colour distortion together bring a class's images together.
 
-        Measured: accuracy of 20 nearest neighbours minus the higher of that without augmentation and of the untrained
-        network.
+        Measured: accuracy of 20 nearest neighbours minus the higher of that without augmentation and before training.
         """
-        return gain(runs, arm, "none", "knn")
+        return above("knn", runs, arm, "none", "untrained")
 
     @better(
         "Figure 3",
@@ -228,14 +221,11 @@ class DecouplingImages(ImageStudy):
         range=(-2.0, 2.0),
     )
     def augmentation_separates_classes(self, runs: Runs, arm: str) -> xr.DataArray:
-        """Together they make separable clusters of the classes.
+        """Crop-resize and colour distortion together make clusters of the classes.
 
-        Measured: mean silhouette of the classes minus the higher of that without augmentation and of the untrained
-        network.
+        Measured: mean silhouette of the classes minus the higher of that without augmentation and before training.
         """
-        return gain(runs, arm, "none", "silhouette")
-
-    # --- Figures 1 and 4: against supervised training -----------------------------------------------------------------
+        return above("silhouette", runs, arm, "none", "untrained")
 
     @higher("Figure 4", on=("supervised-crop", "supervised-crop-colour"), note=ONE_METRIC)
     def supervised_sparser_than_crop(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
@@ -243,7 +233,7 @@ class DecouplingImages(ImageStudy):
 
         Measured: active fraction above the first layer, contrastive with crop-resize alone minus supervised.
         """
-        return above_first(runs["crop"].density - run.density).mean("layer")
+        return (runs["crop"].density - run.density).isel(ABOVE_FIRST).mean("layer")
 
     @identity(
         "Figure 4",
@@ -254,15 +244,15 @@ class DecouplingImages(ImageStudy):
         range=COSINE,
     )
     def supervised_firing_ignores_colour(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """Distorted colours do not change how sparsely supervised networks fire.
+        """Colour distortion does not change how sparsely supervised networks fire.
 
-        Measured: active fraction above the first layer without distortion minus with it.
+        Measured: active fraction above the first layer without it minus with it.
         """
-        return above_first(runs["supervised-crop"].density - run.density).mean("layer")
+        return (runs["supervised-crop"].density - run.density).isel(ABOVE_FIRST).mean("layer")
 
     @higher("Figure 1", on="supervised-crop", note=f"{ADDED} The paper's figure visualises higher layers.")
     def supervised_learns_more_colour(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """Supervised training adds more colour to the filters than contrastive training.
+        """Supervised training adds more colour to filters than contrastive training.
 
         Measured: mean chromatic share of $W - W(0)$, supervised (crop-resize) minus contrastive (with distortion).
         """
@@ -276,51 +266,35 @@ class DecouplingImages(ImageStudy):
     def supervised_more_colourful(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Supervised features are more colourful than contrastive ones.
 
-        Measured: mean chromatic share of the first layer's filters, supervised (crop-resize) minus contrastive (with
-        distortion).
+        Measured: mean chromatic share of first-layer filters, supervised (crop-resize) minus contrastive (distorted).
         """
-        return colour(run) - colour(runs["crop-colour"])
+        return last(run, run.filter_colourfulness - runs["crop-colour"].filter_colourfulness)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Filters, read-outs, firing, maps."""
+        """Filters, read-outs, firing, maps, and the course of training."""
         return figures.figures(self.labelled(runs))
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """The two numbers that matter most."""
-        named = {arm: 100 * float(top(run.linear_probe).mean()) for arm, run in runs.items()}
-        added = {arm: 100 * float(run.colour_added.mean()) for arm, run in runs.items()}
+        named = {arm: f"{100 * run.linear_probe.isel(layer=-1).mean().item():.0f} %" for arm, run in runs.items()}
+        added = {arm: f"{100 * run.colour_added.mean().item():.0f} %" for arm, run in runs.items()}
         return (
-            f"What crops alone add to the first-layer filters is {added['crop']:.0f} % colour, with colour distortion "
-            f"{added['crop-colour']:.0f} %; a linear probe then names {named['crop']:.0f} % and "
-            f"{named['crop-colour']:.0f} % of the test images, {named['untrained']:.0f} % before training."
+            f"What crops alone add to the first-layer filters is {added['crop']} colour, with colour distortion "
+            f"{added['crop-colour']}; a linear probe then names {named['crop']} and {named['crop-colour']} of the test "
+            f"images, {named['untrained']} before training."
         )
 
 
-def top(by_layer: xr.DataArray) -> xr.DataArray:
-    """At the features, the last layer."""
-    return by_layer.isel(layer=-1)
-
-
-def above_first(by_layer: xr.DataArray) -> xr.DataArray:
-    """In all layers but the first: Figure 4 shows layers 2 to 5."""
-    return by_layer.isel(layer=slice(1, None))
-
-
-def colour(run: xr.Dataset) -> xr.DataArray:
-    """Mean chromatic share of the first-layer filters' energy at the end."""
-    return last(run, run.filter_colourfulness)
-
-
-def gain(runs: Runs, arm: str, over: str, measured: str) -> xr.DataArray:
-    """How far ``arm`` is above both ``over`` and the network that all begin from."""
-    reached, *others = (top(runs[name][measured]) for name in (arm, over, "untrained"))
-    return reached - np.maximum(*others)
+def above(measured: str, runs: Runs, arm: str, *others: str) -> xr.DataArray:
+    """How far ``arm`` is above all of ``others`` at the features, the last layer."""
+    top = [runs[name][measured].isel(layer=-1) for name in (arm, *others)]
+    return top[0] - xr.concat(top[1:], "arm").max("arm")
 
 
 def in_each_layer(difference: xr.DataArray) -> Found:
-    """Its mean over the layers above the first, and the words that say what it is in each."""
-    layers = above_first(difference)
+    """Its mean over the layers above the first, and what it is in each."""
+    layers = difference.isel(ABOVE_FIRST)
     values = ", ".join(f"{float(v):+.3f}" for v in layers.mean("replica"))
     return Found(layers.mean("layer"), f"Measured in each layer from the second: {values}.")

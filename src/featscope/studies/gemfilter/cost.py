@@ -25,7 +25,7 @@ FILTER, KEEP, DECODED = 2, 256, 16  # r, k, and new tokens that are timed
 BYTES = 4  # of a number
 WORK = {
     "full": "reading the prompt in all layers",
-    "snapkv": "the same with SnapKV",
+    "snapkv": "reading the prompt with SnapKV",
     "first": "GemFilter's first pass with its choice",
     "choice": "the choice alone",
 }

@@ -30,7 +30,7 @@ the_ratio = partial(identity, on="cost", equals=RATIO, within=0.15 * RATIO, beca
 no_worse = partial(ordering, on="retrieval", at_least=-0.05, because=NEARLY, range=COSINE)
 better = partial(ordering, on="retrieval", at_least=0.01, because=NO_TIE, range=COSINE)
 nine_tenths = partial(bound, at_least=0.9, because="Bound: nine tenths, a stated choice.", range=SHARE)
-much_worse = partial(ordering, on="retrieval", at_most=-0.2, because=CLEARLY, range=COSINE)
+clearly_less = partial(ordering, on="retrieval", at_most=-0.2, because=CLEARLY, range=COSINE)
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ class GemFilterStudy(GemFilterArms):
         """The filter layer, which is not the last, chooses tokens of the needle. Measured: share of such prompts."""
         return self.mean(run.covered).isel(layer=self.reading.layer)
 
-    @much_worse("P Section 9.4.3, Figure 9.5")
+    @clearly_less("P Section 9.4.3, Figure 9.5")
     def first_layer_does_not(self, run: xr.Dataset) -> xr.DataArray | None:
         """The first layer does not choose tokens of the needle yet.
 
@@ -325,12 +325,12 @@ class GemFilterStudy(GemFilterArms):
         beyond = self.lengths[-1] > self.trained
         return _of("question-kept", farthest) - _of("full", farthest) if beyond else None
 
-    @much_worse("P Section 9.4.4, Figure G.3")
+    @clearly_less("P Section 9.4.4, Figure G.3")
     def middle_row_fails(self, run: xr.Dataset) -> xr.DataArray:
         """The prompt's middle row chooses badly. Measured: its mean score less GemFilter's, at trained lengths."""
         return self.ahead(run, "middle-row", "gemfilter")
 
-    @much_worse("P Section 9.4.4, Figure G.3")
+    @clearly_less("P Section 9.4.4, Figure G.3")
     def largest_row_fails(self, run: xr.Dataset) -> xr.DataArray:
         """The row of largest scores chooses badly. Measured: its mean score less GemFilter's, at trained lengths."""
         return self.ahead(run, "largest-row", "gemfilter")

@@ -33,7 +33,7 @@ class IclAttention(AttentionArms):
         FIGURE,
         on=models_and(UNIFORM, COMPARED, CORRECT),
         at_least=MORE,
-        because=f"Bound: {MORE}, so that equal ones do not do; {STATED} Of hand-set readers `uniform` stands for the "
+        note=f"Bound: {MORE}, so that equal ones do not do; {STATED} Of hand-set readers `uniform` stands for the "
         "largest, `focused` for the smallest.",
     )
     def larger_attends_to_both(self, runs: Runs, arm: str) -> Found | None:
@@ -60,7 +60,7 @@ class IclAttention(AttentionArms):
         on=models_and(FOCUSED, ALONE, CORRECT),
         not_on={UNIFORM: ALONE},
         at_most=MAINLY,
-        because=f"Bound: one half for 'mainly'; {STATED}",
+        note=f"Bound: one half for 'mainly'; {STATED}",
         range=POSITIVE,
     )
     def small_attends_to_relevant(self, runs: Runs, arm: str) -> Found | None:

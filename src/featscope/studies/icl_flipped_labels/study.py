@@ -39,7 +39,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         FIGURES,
         on=models_and(FOLLOWS, COMPARED),
         at_least=BETTER,
-        because=f"Bound: one per cent, so that equal ones do not do; {STATED} {STAND_FOR}",
+        note=f"Bound: one per cent, so that equal ones do not do; {STATED} {STAND_FOR}",
         range=COSINE,
     )
     def larger_is_better_without_flips(self, runs: Runs, arm: str) -> Found | None:
@@ -50,9 +50,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0))
 
-    @ordering(
-        FIGURES, on=models_and(FOLLOWS, COMPARED), at_most=FASTER, because=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}"
-    )
+    @ordering(FIGURES, on=models_and(FOLLOWS, COMPARED), at_most=FASTER, note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}")
     def larger_falls_faster(self, runs: Runs, arm: str) -> Found | None:
         """Inverted labels hurt larger models more.
 
@@ -61,7 +59,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return self.compared(runs, arm, lambda run: run.slope)
 
-    @bound(FIGURES, on=models_and(IGNORES), not_on=FOLLOWS, at_least=FLAT, because=f"Bound: a quarter {OF_SLOPE}")
+    @bound(FIGURES, on=models_and(IGNORES), not_on=FOLLOWS, at_least=FLAT, note=f"Bound: a quarter {OF_SLOPE}")
     def small_is_flat(self, runs: Runs, arm: str) -> Found | None:
         """A small model goes on as before, however many labels are inverted.
 

@@ -1,4 +1,7 @@
-"""What `imbalance` claims of Stage 1, where b = 0 and logits are nearly uniform, and of neurons before training."""
+"""What `imbalance` claims of Stage 1, where b = 0 and logits are nearly uniform, and of neurons before training.
+
+P and V are the papers that `featscope.studies.imbalance.study` names.
+"""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,7 +59,8 @@ class StageOne(ImbalanceArms):
     def stage1_identity_negatives(self, run: xr.Dataset) -> xr.DataArray:
         r"""Samples of other pairs pull no neuron along.
 
-        For independent negatives the same expectation is 0. Measured: its coefficient over the largest $a_j$.
+        For independent negatives the expectation of $h_i(Y) \nabla h_i(X)$ is 0. Measured: its coefficient over the
+        largest $a_j$.
         """
         return run.pull_of_negatives / self.stage1.correlation.max()
 
@@ -95,7 +99,7 @@ class StageOne(ImbalanceArms):
 
     @closed_form("P (8), V (46)", within=0.05, because="Tolerance: 5 %, a stated choice.")
     def nonfeature_decay(self, run: xr.Dataset) -> Found:
-        r"""What neurons have of no feature only decays.
+        r"""The part of neurons that is no feature only decays.
 
         Off the features weights only decay, by $1 - \eta\lambda$ a step. Measured: the logarithm of their norm over its
         start, over the prediction.
@@ -216,10 +220,10 @@ class StageOne(ImbalanceArms):
 
     @exact_law("P Definition B.1", within=0.05, because="Tolerance: 5 %, a stated choice.")
     def lucky_census(self, run: xr.Dataset) -> Found:
-        r"""How many random neurons are lucky, with very much of one feature alone, is known exactly.
+        r"""How many random neurons have very much of one feature alone is known exactly.
 
-        Pr(a neuron is lucky for a feature), from the exact joint law of a random direction's coordinates. Measured: its
-        frequency over that, at $\epsilon_{\min}/\epsilon_{\max} = 0.8$.
+        The probability that a neuron is lucky for a feature follows from the exact joint law of a random direction's
+        coordinates. Measured: its frequency over that, at $\epsilon_{\min}/\epsilon_{\max} = 0.8$.
         """
         exact = Census(self.data.features, CENSUS_RATIO).lucky_probability
         return Found(run.lucky_probability / or_nan(exact), f"Exact {exact:.2e}.")
@@ -234,7 +238,7 @@ class StageOne(ImbalanceArms):
         range=SHARE,
     )
     def lucky_lower_bound(self, run: xr.Dataset) -> Found:
-        r"""Enough random neurons are lucky.
+        r"""Enough random neurons have very much of one feature alone.
 
         At least $m d^{-(1+\gamma)/r^2}$ neurons are lucky for a feature. Measured: their frequency, at
         $r = \epsilon_{\min}/\epsilon_{\max} = 0.8$.

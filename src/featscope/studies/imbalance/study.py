@@ -55,7 +55,7 @@ class Imbalance(StageOne):
 
     @rises("P Figure 3", note="Test data are balanced, which P does not say, and pairs without a signal are left out.")
     def cosine_rises(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The more frequent the rare feature in training, the more alike the members of test pairs are seen.
+        r"""The more frequent the rare feature in training, the more alike test pairs look.
 
         $\cos(f(X), f(Y))$ of test pairs rises with $\epsilon_{\min}$. Measured: its difference between the largest and
         the smallest $\epsilon_{\min}$, mean over $\sigma$ = 0.05, 0.075 and 0.1.
@@ -69,7 +69,7 @@ class Imbalance(StageOne):
         "show the minority.",
     )
     def mse_falls(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The more frequent the rare feature in training, the more a linear head can read.
+        r"""The more frequent the rare feature in training, the more linear heads can read.
 
         The test error of a linear regression head falls with $\epsilon_{\min}$. Measured: its difference between the
         smallest and the largest $\epsilon_{\min}$, mean over $\sigma$ = 0.03, 0.05 and 0.075.
@@ -78,7 +78,7 @@ class Imbalance(StageOne):
 
     @rises("P Figure 4", note="Not in P, whose target is unknown; here the effect should be largest.")
     def minority_mse_falls(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The more frequent the rare feature in training, the more a linear head can read of it.
+        r"""The more frequent the rare feature in training, the better linear heads read it.
 
         The test error of a linear head on the minority feature's own signal falls with $\epsilon_{\min}$. Measured: its
         difference between the smallest and the largest $\epsilon_{\min}$, mean over $\sigma$ = 0.03, 0.05 and 0.075.

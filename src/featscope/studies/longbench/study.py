@@ -40,7 +40,7 @@ class LongBench(LongBenchArms):
         equals=0.0,
         within=MARGIN,
         given=lambda study: not study.is_made_up,
-        because=f"Tolerance: {MARGIN:g} points, a stated choice. Where all methods find next to nothing "
+        note=f"Tolerance: {MARGIN:g} points, a stated choice. Where all methods find next to nothing "
         "(something-to-lose), scores are close for want of anything to lose, and nothing is decided.",
     )
     def gemfilter_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found:
@@ -71,7 +71,7 @@ class LongBench(LongBenchArms):
         "D",
         on="full",
         at_least=2 * MARGIN,
-        because=f"Bound: twice the tolerance of {MARGIN:g} points. It asks whether this model and these tasks can tell "
+        note=f"Bound: twice the tolerance of {MARGIN:g} points. It asks whether this model and these tasks can tell "
         "methods apart at all.",
         range=POSITIVE,
     )
@@ -88,7 +88,7 @@ class LongBench(LongBenchArms):
         on="gemfilter",
         relation="=",
         given=lambda study: study.is_whole and not study.is_made_up,
-        because="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
+        note="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
         "Expected of the whole benchmark and uncut prompts alone.",
     )
     def compression(self, runs: Runs) -> Found:
@@ -106,7 +106,7 @@ class LongBench(LongBenchArms):
         on=COMPRESSED,
         equals=0.0,
         within=0.0,
-        because="Whole numbers: no tolerance.",
+        note="Whole numbers: no tolerance.",
         range=POSITIVE,
     )
     def kept_is_k(self, runs: Runs, arm: str) -> Found:
@@ -123,7 +123,7 @@ class LongBench(LongBenchArms):
         "P Tables 9.1, 9.2 and G.1",
         on=tuple(TABLES),
         at_most=0.005 + 1e-9,
-        because="Bound: half of the last printed digit, and 10⁻⁹ for the sum in floating point.",
+        note="Bound: half of the last printed digit, and 10⁻⁹ for the sum in floating point.",
         range=POSITIVE,
     )
     def published_averages_are_means(self, arm: str) -> float:
@@ -137,7 +137,7 @@ class LongBench(LongBenchArms):
         "P Section 9.4.2, Table 9.1; Section G.4.7, Table G.1",
         not_on=("Table 9.1", "Table G.1"),
         at_most=MARGIN,
-        because=f"Bound: the {MARGIN:g} points of gemfilter-is-comparable-to-snapkv. Not expected: the tables have "
+        note=f"Bound: the {MARGIN:g} points of gemfilter-is-comparable-to-snapkv. Not expected: the tables have "
         "-2.51 (Phi 3.5, k = 2048) and -3.10 (Llama 3.1 with chat template).",
         range=POSITIVE,
     )

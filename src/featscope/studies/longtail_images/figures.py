@@ -1,7 +1,6 @@
 """The figures of the study, described for the report to draw. Runs are called by the labels of their arms."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import xarray as xr
@@ -10,44 +9,41 @@ from jaxtyping import Float
 from featscope.figures import Bars, Figure
 from featscope.studies import Runs
 from featscope.studies.longtail_images.table2 import ACCURACY, GAP, TABLE_2, accuracy, gap
-from featscope.studies.summaries import bars, over_steps
+from featscope.studies.summaries import INTERVALS, bars, over_replicas, over_steps
 
 PLAIN, PRUNED = "long tail", "long tail, pruned"  # the arms that Table 2 has
 _MOST_GROUPS = 20
-_TABLE = "and the paper's Table 2"
 _THEIRS = "The paper's numbers are from networks and settings that it does not give; their lines are its ±."
 _BY_CLASS = "Classes are in the order from head to tail, with the number of long-tailed training images."
 
 
 def figures(runs: Runs) -> Iterator[Figure]:
     """Table 2 beside what was measured, then class by class, then what is pruned, then the course of training."""
-    measured = bars(
+    yield Bars(
         "accuracy",
-        f"Accuracy of the linear probe, {_TABLE}",
-        f"Leftmost: measured here. {_THEIRS}",
-        ["measured"],
-        {name: 100 * accuracy(run).expand_dims("group") for name, run in runs.items()},
+        "Accuracy of the linear probe, and the paper's Table 2",
+        f"Leftmost: measured here. {INTERVALS} {_THEIRS}",
+        ["measured", *TABLE_2],
+        {name: _beside(accuracy(run), ACCURACY, name) for name, run in runs.items()},
         "accuracy (%)",
         claims=("training-helps", "imbalance-costs-accuracy", "pruning-raises-accuracy", "pruning-gains-as-printed"),
     )
-    yield _beside(measured, ACCURACY)
-    easier = "Some classes are easier than others, so that untrained networks have a gap too: compare arms."
-    measured = bars(
+    yield Bars(
         "gap",
-        f"Gap between head and tail, {_TABLE}",
-        f"Leftmost: measured here. {easier} {_THEIRS}",
-        ["measured"],
-        {name: 100 * gap(run).expand_dims("group") for name, run in runs.items()},
+        "Gap between head and tail, and the paper's Table 2",
+        "Leftmost: measured here. Some classes are easier than others, so that untrained networks have a gap too: "
+        f"compare arms. {INTERVALS} {_THEIRS}",
+        ["measured", *TABLE_2],
+        {name: _beside(gap(run), GAP, name) for name, run in runs.items()},
         "Δ₂₀ (points)",
         claims=("imbalance-opens-gap", "pruning-lowers-gap"),
     )
-    yield _beside(measured, GAP)
-    sizes = runs[PLAIN]["class_size"].isel(replica=0)
+    groups = _names(runs[PLAIN]["class_size"].isel(replica=0))
     yield bars(
         "class-accuracy",
         "Accuracy of the linear probe, class by class",
         f"{_BY_CLASS} The probe is fitted to balanced images.",
-        _names(sizes),
+        groups,
         {name: 100 * _in_groups(run["class_accuracy"]) for name, run in runs.items()},
         "accuracy (%)",
         claims=("class-sizes", "imbalance-opens-gap"),
@@ -57,7 +53,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         "What pruning adds to the doubt of the contrastive loss",
         f"1 - ℓ'_p of the pruned network minus that of the whole one, on views of test images. {_BY_CLASS} The paper's "
         "Lemma F.2 has it rise on rare samples and on no others.",
-        _names(sizes),
+        groups,
         {name: 100 * _in_groups(run["doubt_added"]) for name, run in runs.items()},
         "added 1 - ℓ'_p (points)",
         claims=("pruning-doubts-the-tail",),
@@ -74,14 +70,14 @@ def figures(runs: Runs) -> Iterator[Figure]:
     yield over_steps(runs)
 
 
-def _beside(measured: Bars, printed: Float[np.ndarray, "row 2 2"]) -> Bars:
-    """What was measured, and right of it the rows of Table 2, which has two of the arms."""
-    theirs, series = dict(zip((PLAIN, PRUNED), printed.swapaxes(0, 1), strict=True)), {}
-    for name, here in measured.series.items():
-        value, spread = theirs.get(name, np.full_like(printed[:, 0], np.nan)).T
-        mean, low, high = (np.r_[h, t] for h, t in zip(here, (value, value - spread, value + spread), strict=True))
-        series[name] = mean, low, high
-    return replace(measured, groups=[*measured.groups, *TABLE_2], series=series)
+def _beside(
+    here: xr.DataArray, printed: Float[np.ndarray, "row 2 2"], name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and ends of what was measured, and right of it what Table 2 has of two of the arms."""
+    theirs = {PLAIN: printed[:, 0], PRUNED: printed[:, 1]}.get(name, np.full_like(printed[:, 0], np.nan))
+    value, spread = theirs.T
+    mean, low, high = over_replicas(100 * here)
+    return np.r_[mean, value], np.r_[low, value - spread], np.r_[high, value + spread]
 
 
 def _parts(by_class: xr.DataArray) -> Sequence[np.ndarray]:

@@ -18,7 +18,7 @@ from featscope.losses import NTXent
 from featscope.models import AlexNet, ResNet18
 from featscope.options import require
 from featscope.studies import Arm, Runs
-from featscope.studies.images import GAINED, UNTRAINED, ImageStudy, gained, higher
+from featscope.studies.images import GAINED, UNSAID, UNTRAINED, ImageStudy, gained, higher
 from featscope.studies.longtail_images import figures, probes
 from featscope.studies.longtail_images.table2 import SMALLEST_GAIN, accuracy, gap, tail_minus_head
 from featscope.training import GradientTraining, MagnitudePruning, Measurement
@@ -78,16 +78,12 @@ class LongTailImages(ImageStudy):
     name = "longtail-images"
     default_replicas = 6
     on_cpu: ClassVar[Mapping[str, int]] = {"largest": 1000, "probe": 500, "test": 1000}
+    few: ClassVar[Mapping[str, Any]] = {"imbalance": 10, "largest": 20, "probe": 6, "test": 5, "alexnet": AlexNet(4)}
 
     def __post_init__(self) -> None:
         through = self.pruning.gradient == "straight-through"
         require(self, "pruning", through, "one with gradient 'straight-through'", "Heads take no pairs of outputs.")
         super().__post_init__()
-
-    def smallest(self) -> "LongTailImages":
-        """Four filters, 20 shapes of the largest class, three steps."""
-        few = replace(self, data="shapes", imbalance=10, largest=20, probe=6, test=5, batch=8, steps=3, probe_every=2)
-        return replace(few, alexnet=AlexNet(width=4), network="alexnet")
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:
         """Long-tailed and balanced images, each with and without pruning, and the network that all begin from."""
@@ -154,20 +150,12 @@ class LongTailImages(ImageStudy):
         range=SHARE,
     )
     def pruned_share(self, run: xr.Dataset) -> Found:
-        r"""The loss sees the network without the share $\alpha$ of its weights. Measured: share of pruned entries."""
+        """The loss does not see the share of weights that is to be pruned. Measured: share of pruned entries."""
         return Found(run.pruned_share, predicted=self.pruning.ratio)
 
-    @gained(
-        "Section 4",
-        on={"plain": GAINED},
-        not_on=UNTRAINED,
-        note="The paper does not say so; without it nothing else here means anything.",
-    )
+    @gained("Section 4", on={"plain": GAINED}, not_on=UNTRAINED, note=UNSAID)
     def training_helps(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """Contrastive training on the long tail improves the features.
-
-        Measured: linear-probe accuracy minus that of the untrained network.
-        """
+        """Training on the long tail improves features. Measured: linear-probe accuracy minus that before training."""
         return accuracy(run) - accuracy(runs["untrained"])
 
     # --- Table 2, and the mechanism that is to explain it -------------------------------------------------------------
@@ -187,10 +175,10 @@ class LongTailImages(ImageStudy):
         range=GAPS,
     )
     def imbalance_opens_gap(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        r"""Imbalance opens a gap between the accuracies on frequent and on rare classes.
+        r"""Imbalance opens a gap between frequent classes, the head, and rare ones, the tail.
 
-        Imbalance opens a gap between head and tail: $\Delta_{20}$, accuracy on the first fifth of the classes minus that
-        on the last. Measured: $\Delta_{20}$ after training on long-tailed images minus that on as many balanced ones.
+        Measured: $\Delta_{20}$, accuracy on the first fifth of the classes minus that on the last, after training on
+        long-tailed images minus that on as many balanced ones.
         """
         return gap(run) - gap(runs["balanced"])
 
@@ -214,7 +202,7 @@ class LongTailImages(ImageStudy):
         range=COSINE,
     )
     def pruning_gains_as_printed(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """Pruning improves it by as much as the paper prints.
+        """Pruning improves what is learned by as much as the paper prints.
 
         The gain is at least the smallest in Table 2, 1.91 points on ImageNet-LT. Measured: linear-probe accuracy with
         pruning minus without.
@@ -228,7 +216,10 @@ class LongTailImages(ImageStudy):
         range=GAPS,
     )
     def pruning_lowers_gap(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        r"""Pruning narrows the gap between head and tail. Measured: $\Delta_{20}$ without it minus with it."""
+        r"""Pruning narrows the gap between frequent classes, the head, and rare ones, the tail.
+
+        Measured: $\Delta_{20}$, accuracy on the first fifth of classes minus that on the last, without minus with it.
+        """
         return gap(runs["plain"]) - gap(run)
 
     @higher(
@@ -239,10 +230,7 @@ class LongTailImages(ImageStudy):
         range=GAPS,
     )
     def pruning_helps_the_long_tail_more(self, run: xr.Dataset, runs: Runs) -> Found:
-        """The more imbalance, the more pruning helps.
-
-        Measured: its gain in accuracy on long-tailed images minus that on as many balanced ones.
-        """
+        """The more imbalance, the more pruning helps. Measured: gain in accuracy, long tail minus balanced images."""
         on_tail = accuracy(run) - accuracy(runs["plain"])
         on_even = accuracy(runs["balanced-pruned"]) - accuracy(runs["balanced"])
         tail, even = (f"{100 * gain.mean().item():+.2f}" for gain in (on_tail, on_even))
@@ -256,7 +244,7 @@ class LongTailImages(ImageStudy):
         range=GAPS,
     )
     def pruning_doubts_the_tail(self, run: xr.Dataset, runs: Runs) -> Found:
-        r"""Pruning makes the contrastive loss doubt the positives of rare samples, and of no others.
+        r"""Pruning makes the loss doubt the positives of rare samples, and of no others.
 
         Measured: rise of $1 - \ell'_p$ by pruning on the tail classes minus on the head classes, after training on
         long-tailed images minus on balanced ones.
@@ -277,7 +265,7 @@ class LongTailImages(ImageStudy):
         even = f", {named['balanced']} after training on balanced images" if "balanced" in runs else ""
         raises = next(claim.verdict for claim in claims if claim.id == "pruning-raises-accuracy")
         return (
-            f"A linear probe names {named['plain']} of the test images after training on a long tail, {named['pruned']} "
-            f"with pruning{even}, {named['untrained']} before training; that pruning raises it "
+            f"A linear probe names {named['plain']} of the test images after training on a long tail, "
+            f"{named['pruned']} with pruning{even}, {named['untrained']} before training; that pruning raises it "
             f"{'is undecided' if raises == 'undecided' else raises}."
         )

@@ -63,42 +63,37 @@ class PredictionHeadArms(Study):
         require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
         own = self.objective.loss == NonContrastive()
         require(self, "objective", own, "the loss NonContrastive() as it is", "Flow and theory are of that one.")
-        starts, few = RandomStarts(self.starts), RandomStarts(min(50, self.starts))
+        few = RandomStarts(min(50, self.starts))
         single = RandomStarts(min(25, self.starts) * probes.WIDEST, width=1)
-        steps = min(self.steps, 4000)
-        head = InfiniteBatches(self.data, starts, self.head, duration=self.duration, steps=steps)
+        equal, most = replace(self.data, strong=3.0, weak=3.0), min(self.steps, 4000)
+        head = InfiniteBatches(self.data, RandomStarts(self.starts), self.head, duration=self.duration, steps=most)
         alone = replace(head, head=None)
         no_stop = replace(head, loss=NonContrastive(stop_gradient=False))
         as_they_are = replace(head, loss=NonContrastive(normalization="none"), duration=1e3)
-        equal = replace(self.data, strong=3.0, weak=3.0)
         rare = replace(head, data=replace(equal, strong_share=0.9))
         both = replace(head, data=replace(self.data, both=True))
-        weak = Axis("data.weak", (0.4, 1.0, 2.0, 3.0))
+        longer = replace(head, start=few, duration=1e3 * self.duration)
         sizes = Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (1.0, 2.0))
+        ratios = (Axis("data.weak", (0.4, 1.0, 2.0, 3.0)),)
 
         small = replace(self.data, input_dim=32, patches=16, weak=3.0)
         given = Online(CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)), IdentityInit(rate=0.3))
-        schedule: Any = {"steps": self.steps, "probe_every": self.probe_every}
-        batches = Training(small, given, self.objective, self.optimizer, **schedule)
-        beside = replace(
-            head, data=small, start=TrainingStart(given.encoder), head=given.head, steps=4000, probe_every=2
+        batches = Training(small, given, self.objective, self.optimizer, steps=self.steps, probe_every=self.probe_every)
+        batches_alone = replace(batches, learner=replace(given, head=None))
+        beside = InfiniteBatches(
+            small, TrainingStart(given.encoder), given.head, duration=self.duration, steps=4000, probe_every=2
         )
         early = replace(head, data=replace(self.data, patches=16, weak=3.0), duration=60.0)
-        random = RescuedTraining(
-            early.data,
-            Online(self.learner, self.head),
-            replace(self.objective, samples=1800),
-            SGD(lr=0.02, weight_decay=0.0),
-            steps=min(self.steps, 5000),
-            probe_every=50,
-            flow=early,
-        )
+        learner, steps = Online(self.learner, self.head), min(self.steps, 5000)
+        objective, sgd = replace(self.objective, samples=1800), SGD(lr=0.02, weight_decay=0.0)
+        random = RescuedTraining(early.data, learner, objective, sgd, steps=steps, probe_every=50, flow=early)
+        random_alone = replace(random, learner=replace(learner, head=None))
 
         def flow(name: str, recipe: Recipe, about: str, label: str, **more: Any) -> Arm:
             return Arm(name, recipe, about, label, **{"stop_at": "arrived", "at_end": (probes.outcomes,)} | more)
 
         def hand_set(name: str, gap: float, about: str, label: str, role: Role) -> Arm:
-            recipe = Following(HandSetHead(gap, self.starts), 1e4, steps=steps)
+            recipe = Following(HandSetHead(gap, self.starts), 1e4, steps=most)
             return flow(name, recipe, about, label, role=role, at_end=(probes.rank,))
 
         return [
@@ -121,22 +116,13 @@ class PredictionHeadArms(Study):
                 "equal features",
                 role="control",
             ),
-            flow("ratios", replace(alone, start=few), "no head, over the weak feature", "weak varies", over=(weak,)),
+            flow("ratios", replace(alone, start=few), "no head, over the weak feature", "weak varies", over=ratios),
             flow(
-                "sizes",
-                replace(head, start=few, duration=1e3 * self.duration),
-                "with the head, over input dimension and weak feature",
-                "dimension varies",
-                over=sizes,
+                "sizes", longer, "with the head, over input dimension and weak feature", "dimension varies", over=sizes
             ),
             flow("widths", replace(alone, start=single), "64 neurons without head", "wide", at_end=(probes.widths,)),
             Arm("batches", batches, "Algorithm 1 from given overlaps, with the head", "batches"),
-            Arm(
-                "batches-no-head",
-                replace(batches, learner=replace(given, head=None)),
-                "the same without",
-                "batches, no head",
-            ),
+            Arm("batches-no-head", batches_alone, "the same without", "batches, no head"),
             flow(
                 "batches-flow",
                 beside,
@@ -151,12 +137,7 @@ class PredictionHeadArms(Study):
                 "Algorithm 1 from random weights that the flow's head rescues early",
                 "random batches",
             ),
-            Arm(
-                "random-batches-no-head",
-                replace(random, learner=Online(self.learner, None)),
-                "the same without head",
-                "random, no head",
-            ),
+            Arm("random-batches-no-head", random_alone, "the same without head", "random, no head"),
             hand_set(
                 "hand-set-gap",
                 16.0,

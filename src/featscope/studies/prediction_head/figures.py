@@ -91,7 +91,8 @@ def over_sizes(run: xr.Dataset) -> Curves:
     axis, times = "input dimension d", []
     for event, label in (("strong_learned", "T1, strong learned"), ("weak_learned", "T3, weak learned")):
         time = run[f"time_{event}"].sel(weak=2.0)
-        mean, low, high = (10**end for end in over_replicas(np.log10(time.where(np.isfinite(time)).median("start"))))
+        logs = xr.apply_ufunc(np.log10, time.where(np.isfinite(time)).median("start"))
+        mean, low, high = (10**end for end in over_replicas(logs))
         times.append(Curve(label, run["input_dim"].values, mean, low, high))
     return chart(
         "sizes",

@@ -129,8 +129,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     @bound(
         "Theorem 4.3, Cor. 4.4",
         on={
-            "no-head": f"{CHOICE[:-1]}; some have not settled.",
-            "ratios": f"{CHOICE[:-1]}; the least over α_2.",
+            "no-head": "Bound: a stated choice; some have not settled.",
+            "ratios": "Bound: a stated choice; the least over α_2.",
         },
         not_on={"equal-no-head": "Of all starts, as theory says of features of unequal strength."},
         at_least=0.9,
@@ -239,7 +239,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         on="head",
         relation="=",
         within=0.02,
-        because=f"Tolerance: {STATED[:-1]}; noise decays slowly.",
+        because="Tolerance: a stated choice; noise decays slowly.",
         range=POSITIVE,
     )
     def optimum_value(self, run: xr.Dataset) -> Found:
@@ -254,7 +254,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         on="head",
         equals=0.0,
         within=0.02,
-        because=f"Tolerance: {STATED[:-1]}; the loss begins at about 2.",
+        because="Tolerance: a stated choice; the loss begins at about 2.",
     )
     def loss_cannot_see_collapse(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Collapsed and diverse networks reach the same loss.
@@ -310,8 +310,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def head_has_the_sign(self, run: xr.Dataset) -> xr.DataArray:
         """What the slow neuron borrows has the sign of what it has.
 
-        $E_{21}$ takes the sign of $B_{11} B_{21}$. Measured: share of rescued trajectories in which it has it at its
-        peak.
+        $E_{21}$ takes the sign of $B_{11} B_{21}$. Measured: share of rescued trajectories where it has it at its peak.
         """
         return share(run.head_sign, rescued(run))
 
@@ -319,8 +318,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def others_stand_still(self, run: xr.Dataset) -> xr.DataArray:
         """While the head rises, nothing else moves.
 
-        From $T_1$ to substitution all other overlaps stay. Measured: median over rescued trajectories of the largest
-        relative change.
+        From $T_1$ to substitution all other overlaps stay. Measured: largest relative change, median over rescued ones.
         """
         return median(run.others_moved, rescued(run))
 

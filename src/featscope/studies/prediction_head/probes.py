@@ -117,8 +117,7 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
     found = {"rescued": Measurement(rescue, "of starts that would collapse without head, share that is diverse")}
     for name, (values, about) in of_start.items():
         values = values.double().mean(0) if values.ndim == 2 else values.double()
-        units = "1/η" if name.startswith("time") else "1"
-        found[name] = Measurement(values.view(shape), about, ("start",), units)
+        found[name] = Measurement(values.view(shape), about, ("start",), "1/η" if name.startswith("time") else "1")
     return found
 
 
@@ -140,9 +139,6 @@ def rank(experiment: Flow) -> Mapping[str, Measurement]:
     """Of a head that is set by hand."""
     about = "share of the larger eigenvalue in the trace of the head"
     return {"top_share": Measurement(experiment.learner.top_share(), about, ("start",))}
-
-
-# --- What is made of it -----------------------------------------------------------------------------------------------
 
 
 def share(flag: xr.DataArray, given: xr.DataArray) -> xr.DataArray:

@@ -70,7 +70,7 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
         "Theorem 4.1, N ≥ poly(d)",
         on="batches",
         at_most=0.05,
-        because=f"{CHOICE[:-1]}; overlaps are up to 1.",
+        because="Bound: a stated choice; overlaps are up to 1.",
         range=POSITIVE,
     )
     def sgd_follows_ode(self, run: xr.Dataset, runs: Runs) -> np.ndarray:
@@ -144,13 +144,11 @@ def distance_from_flow(run: xr.Dataset, flow: xr.Dataset, lr: float) -> np.ndarr
     """Mean over training and the four overlaps of |B - B of the flow|, for each replica."""
     found = []
     for replica in run["replica"].values:
-        path = flow.sel(replica=replica).isel(path=0)
-        known = path.isel(step=np.isfinite(path["time"].values))
-        ours = run.overlap.sel(replica=replica).isel(path=0)
-        time, on_the_way = known["time"].values, ours["step"].values * lr
-        apart = [
-            abs(ours.sel(at).values - np.interp(on_the_way, time, known.overlap.sel(at).values))
-            for at in ({"neuron": j, "feature": f} for j in range(2) for f in range(2))
-        ]
-        found.append(np.mean(apart))
+        ours, theirs = (one.sel(replica=replica).isel(path=0) for one in (run, flow))
+        known = np.isfinite(theirs["time"].values)
+        b, of_flow = (
+            one.overlap.stack(of=("neuron", "feature")).transpose("of", "step").values for one in (ours, theirs)
+        )
+        at, time = ours["step"].values * lr, theirs["time"].values[known]
+        found.append(abs(b - [np.interp(at, time, each[known]) for each in of_flow]).mean())
     return np.array(found)

@@ -5,23 +5,21 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 import xarray as xr
-from jaxtyping import Float
 
 from featscope.figures import Curve, Curves, Figure, Heatmaps, Panel
-from featscope.probes.collapse import off_diagonal
+from featscope.probes.collapse import in_order, off_diagonal
 from featscope.studies import Runs
 from featscope.studies.summaries import bars, chart, curve, over_steps
 
 FIRST = "identity-initialised head"  # the arm's label
 SHOWN = (FIRST, "MLP head", "no head", "untrained")  # where all would be too many
-_BINS = np.linspace(-1, 1, 41)
+_EDGES = np.linspace(-1, 1, 41)
 _LEAST = 1e-3  # singular value shown
 
 
 def figures(runs: Runs) -> Iterator[Figure]:
     """Figures 2, 1 and 3 of the paper, then spectra, then the course of training."""
     shown = {name: runs[name] for name in SHOWN}
-    correlated = "no-head-correlation", "head-decorrelates", "milder-in-encoder"
     yield bars(
         "linear-probe",
         "Accuracy of the linear probe",
@@ -38,19 +36,33 @@ def figures(runs: Runs) -> Iterator[Figure]:
         "Histogram over pairs of dimensions and replicas, on test images (the paper's Figure 1, which shows the "
         "network trained without a head). Constant dimensions are left out.",
         [_histogram(shown, "projection"), _histogram(shown, "encoder")],
-        claims=correlated,
+        claims=("no-head-correlation", "head-decorrelates", "milder-in-encoder"),
     )
+    matrices = {name: run["projection_correlations"].values[0] for name, run in shown.items()}
     yield Heatmaps(
         "correlation-matrices",
         "Correlation matrices of the projection's outputs",
         "Of replica 0, on test images. Outputs are in the order of their part in the matrix's largest eigenvector.",
-        {name: _sorted(run["projection_correlations"].isel(replica=0).values) for name, run in shown.items()},
+        {name: in_order(torch.from_numpy(matrix)).numpy() for name, matrix in matrices.items()},
         row_label="output",
         column_label="output",
         value_label="correlation",
-        claims=correlated[:2],
+        claims=("no-head-correlation", "head-decorrelates"),
     )
-    yield _head({name: run for name, run in runs.items() if "head_difference" in run and run.sizes["step"] > 1})
+    with_head = {name: run for name, run in runs.items() if "head_difference" in run and run.sizes["step"] > 1}
+    steps = next((run["step"].values for run in with_head.values()), np.array([0]))
+    known = {"independent entries": 2**0.5, "antisymmetric": 2.0}
+    ratio = [curve(asymmetry(run), name) for name, run in with_head.items()]
+    ratio += [Curve(label, steps, np.full(len(steps), value), dashed=True) for label, value in known.items()]
+    size = [curve(run["head_off_diagonal"], name) for name, run in with_head.items()]
+    yield chart(
+        "head",
+        "The course of the identity-initialised head",
+        "The paper's Figures 3 and 4, in Frobenius norms. A symmetric head, such as the identity itself, has ratio 0.",
+        Panel("Size of the off-diagonal", "training step", "||offdiag(E)||", size),
+        Panel("Asymmetry", "training step", "||E - Eᵀ|| / ||offdiag(E)||", ratio),
+        claims=("rise-and-fall-on-images", "head-asymmetric-early", "head-not-symmetric"),
+    )
     yield Curves(
         "spectra",
         "Singular spectra",
@@ -64,8 +76,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
 
 def asymmetry(run: xr.Dataset) -> xr.DataArray:
     """||E - Eᵀ||_F/||offdiag(E)||_F ``[replica, step]``: 0 for a symmetric head, also for E = I; at most 2."""
-    off = run["head_off_diagonal"]
-    return (run["head_difference"] / off.where(off > 0, 1.0)).where(off > 0, 0.0)
+    return (run["head_difference"] / run["head_off_diagonal"]).where(run["head_off_diagonal"] > 0, 0.0)
 
 
 def _histogram(runs: Runs, name: str) -> Panel:
@@ -73,34 +84,12 @@ def _histogram(runs: Runs, name: str) -> Panel:
     for label, run in runs.items():
         matrices = torch.from_numpy(run[f"{name}_correlations"].values)
         pairs = torch.cat([off_diagonal(matrix) for matrix in matrices]).numpy()
-        count, _ = np.histogram(pairs.clip(-1, 1), _BINS)
-        curves.append(Curve(label, (_BINS[1:] + _BINS[:-1]) / 2, 100 * count / max(1, len(pairs))))
+        count, _ = np.histogram(pairs.clip(-1, 1), _EDGES)
+        curves.append(Curve(label, (_EDGES[1:] + _EDGES[:-1]) / 2, 100 * count / max(1, len(pairs))))
     return Panel(f"Outputs of the {name}", "correlation", "pairs (%)", curves)
-
-
-def _sorted(matrix: Float[np.ndarray, "output other"]) -> Float[np.ndarray, "output other"]:
-    order = np.argsort(np.linalg.eigh(matrix)[1][:, -1])
-    return matrix[order][:, order]
-
-
-def _head(runs: Runs) -> Curves:
-    steps = next((run["step"].values for run in runs.values()), np.array([0]))
-    known = {"independent entries": 2**0.5, "antisymmetric": 2.0}
-    references = [Curve(label, steps, np.full(len(steps), value), dashed=True) for label, value in known.items()]
-    size = [curve(run["head_off_diagonal"], name) for name, run in runs.items()]
-    ratio = [curve(asymmetry(run), name) for name, run in runs.items()]
-    return chart(
-        "head",
-        "The course of the identity-initialised head",
-        "The paper's Figures 3 and 4, in Frobenius norms. A symmetric head, such as the identity itself, has ratio 0.",
-        Panel("Size of the off-diagonal", "training step", "||offdiag(E)||", size),
-        Panel("Asymmetry", "training step", "||E - Eᵀ|| / ||offdiag(E)||", [*ratio, *references]),
-        claims=("rise-and-fall-on-images", "head-asymmetric-early", "head-not-symmetric"),
-    )
 
 
 def _spectra(runs: Runs, name: str) -> Panel:
     means = {label: run[f"{name}_spectrum"].mean("replica") for label, run in runs.items()}
-    places = np.arange(1, 1 + next(iter(means.values())).size)
-    curves = [Curve(label, places, mean.where(mean > _LEAST).values) for label, mean in means.items()]
+    curves = [Curve(label, 1 + np.arange(mean.size), mean.where(mean > _LEAST).values) for label, mean in means.items()]
     return Panel(f"Outputs of the {name}", "axis", "singular value / √images", curves, log_y=True)

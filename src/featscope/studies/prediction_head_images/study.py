@@ -19,7 +19,7 @@ from featscope.figures import Figure
 from featscope.losses import NonContrastive
 from featscope.models import PredictionHead, ProjectionHead, ResNet18
 from featscope.studies import Arm, Runs, last
-from featscope.studies.images import GAINED, SIGN, UNTRAINED, ImageStudy, gained, higher
+from featscope.studies.images import GAINED, SIGN, UNSAID, UNTRAINED, ImageStudy, gained, higher
 from featscope.studies.prediction_head_images import figures, probes
 from featscope.studies.prediction_head_images.figures import asymmetry
 from featscope.training import EMA, GradientTraining, Measurement, TorchOptimizer
@@ -75,11 +75,12 @@ class PredictionHeadImages(ImageStudy):
     name = "prediction-head-images"
     default_replicas = 5
     on_cpu: ClassVar[Mapping[str, int]] = {"train": 5000, "test": 2000, "side": 16}
-
-    def smallest(self) -> "PredictionHeadImages":
-        """Two filters, 40 shapes of 8 pixels, four steps."""
-        few = replace(self, data="shapes", train=40, test=24, side=8, batch=8, steps=4, probe_every=2)
-        return replace(few, network=ResNet18(width=2), projection=ProjectionHead(hidden=8, outputs=6))
+    few: ClassVar[Mapping[str, Any]] = {
+        "train": 40,
+        "test": 24,
+        "network": ResNet18(2),
+        "projection": ProjectionHead(8, 6),
+    }
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:
         """Heads under batch normalisation, two of them also under l2 and with a moving average, and where all begin."""
@@ -88,26 +89,24 @@ class PredictionHeadImages(ImageStudy):
         def arm(
             name: str, kind: Any, about: str, label: str, norm: Literal["batch", "l2"] = "batch", ema: EMA | None = None
         ) -> Arm[ImageTraining]:
-            loss = NonContrastive(
-                norm, eps=1e-5
-            )  # as of a BatchNorm layer: with real networks an output may be constant
-            parts = self.augmentation, self.projection, PredictionHead(kind), loss
-            plain = self.trained(name, images, self.network, PredictImages(*parts, self.batch, ema), f"{about}.", label)
+            loss = NonContrastive(norm, eps=1e-5)  # that of BatchNorm: with real networks an output may be constant
+            head = PredictionHead(kind)
+            objective = PredictImages(self.augmentation, self.projection, head, loss, self.batch, ema)
+            plain = self.trained(name, images, self.network, objective, f"{about}.", label)
             return replace(plain, recipe=replace(plain.recipe, rules={"ema": ema}))
 
-        frozen, random = "Identity-initialised head with frozen diagonal, batch-normalised outputs", "begins at random"
-        identity, none = "The identity-initialised head", "No prediction head"
-        averaged, unit = "targets come from a moving average", "outputs of norm 1"
+        frozen = "Identity-initialised head with frozen diagonal, batch-normalised outputs"
+        identity, averaged = "The identity-initialised head", "targets come from a moving average"
         first = arm("identity", "identity", frozen, figures.FIRST)
         return [
             first,
-            arm("none", "none", none, "no head"),
-            arm("linear", "linear", f"A linear head that {random}", "linear head"),
-            arm("mlp", "mlp", f"A head with a hidden layer that {random}", "MLP head"),
+            arm("none", "none", "No prediction head", "no head"),
+            arm("linear", "linear", "A linear head that begins at random", "linear head"),
+            arm("mlp", "mlp", "A head with a hidden layer that begins at random", "MLP head"),
             arm("identity-ema", "identity", f"{identity}; {averaged} (BYOL)", "identity, moving average", ema=self.ema),
-            arm("none-ema", "none", f"{none}; {averaged}", "no head, moving average", ema=self.ema),
-            arm("identity-l2", "identity", f"{identity}, with {unit} instead", "identity, l2", "l2"),
-            arm("none-l2", "none", f"{none}, with {unit}", "no head, l2", "l2"),
+            arm("none-ema", "none", f"No prediction head; {averaged}", "no head, moving average", ema=self.ema),
+            arm("identity-l2", "identity", f"{identity}, with outputs of norm 1 instead", "identity, l2", "l2"),
+            arm("none-l2", "none", "No prediction head, with outputs of norm 1", "no head, l2", "l2"),
             self.untrained(first),
         ]
 
@@ -124,7 +123,7 @@ class PredictionHeadImages(ImageStudy):
 
     @identity("Equation (3.3)", on="identity", equals=0.0, within=0.0, because="Tolerance: none.", range=POSITIVE)
     def targets_are_constant(self, run: xr.Dataset) -> xr.DataArray:
-        """No gradient flows through the loss's targets. Measured: norm of that to them over that to predictions."""
+        """Targets are constants to the loss. Measured: norm of its gradient to targets over that to predictions."""
         return run.target_gradient
 
     @identity(
@@ -157,17 +156,9 @@ class PredictionHeadImages(ImageStudy):
 
     # --- Accuracy (Section 1.1, Figure 2) -----------------------------------------------------------------------------
 
-    @gained(
-        "Section 8",
-        on={"identity": GAINED, "identity-ema": GAINED},
-        not_on=UNTRAINED,
-        note="The paper does not say so; without it nothing else here means anything.",
-    )
+    @gained("Section 8", on={"identity": GAINED, "identity-ema": GAINED}, not_on=UNTRAINED, note=UNSAID)
     def training_helps(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
-        """Training without negatives improves the features.
-
-        Measured: linear-probe accuracy minus that of the untrained network.
-        """
+        """Training without negatives improves features. Measured: linear-probe accuracy minus that before training."""
         return run.linear_probe - runs["untrained"].linear_probe
 
     @bound(
@@ -196,9 +187,7 @@ class PredictionHeadImages(ImageStudy):
         return run.linear_probe - runs[WITHOUT[arm]].linear_probe
 
     @higher(
-        "Section 7, Figure 2",
-        not_on="identity-l2",
-        note=f"The paper says that its figure seems to suggest it. {SHORT}",
+        "Section 7, Figure 2", not_on="identity-l2", note=f"The paper says that its figure seems to suggest it. {SHORT}"
     )
     def l2_gap(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Outputs of norm 1 leave a gap to batch-normalised ones.
@@ -237,7 +226,7 @@ class PredictionHeadImages(ImageStudy):
 
     @higher("Figure 1b, Section 7", on="none")
     def milder_in_encoder(self, run: xr.Dataset) -> xr.DataArray:
-        """Before the projection outputs are less correlated.
+        """Before the projection the correlation is milder.
 
         Measured: mean |correlation| of projection outputs minus of encoder outputs, without a head.
         """
