@@ -19,7 +19,6 @@ from featscope.studies import Axis
 from featscope.studies.prediction_head import PredictionHeadStudy
 from featscope.testing import Fault, Trial
 from featscope.training import PredictOtherView, objectives
-from featscope.training.infinite_batches import RandomStarts
 
 STUDY = PredictionHeadStudy(starts=16, duration=1e5, steps=2500)
 
@@ -32,8 +31,7 @@ def cheaper(name: str, **change):
 SIZES = Axis("data.input_dim", (100, 316, 1000, 3162, 10000)), Axis("data.weak", (2.0,))
 CHEAPER = [
     *(cheaper(name, steps=40) for name in ("tied-head", "rare-weak", "both-features", "ratios")),
-    replace(cheaper("sizes", duration=1e7), over=SIZES),
-    cheaper("widths", start=RandomStarts(8 * 64, width=1)),
+    replace(STUDY.arm("sizes"), over=SIZES),
     cheaper("batches", steps=2000),
     cheaper("batches-no-head", steps=1000),
     cheaper("random-batches", steps=10),
@@ -194,23 +192,23 @@ def in_the_system(where, name, line):
     return Fault(where, name, line, "ode-gradient-exact", "head", steps=1)
 
 
-def on_batches(where, name, line, steps):
-    return Fault(where, name, line, "sgd-follows-ode", "batches", steps=steps)
+def on_the_way(where, name, line, claim):
+    return Fault(where, name, line, claim, "head", steps=450)
 
 
 FAULTS = {
     "without the 3": in_the_system(Population, "velocity", without_the_three),
     "all noise patches": in_the_system(Population, "velocity", all_noise_patches),
     "only fourth moments": in_the_system(Population, "noise_products", only_fourth_moments),
+    "views overlap": in_the_system(objectives, "patch_split", overlapping),
+    "targets are differentiated": in_the_system(non_contrastive, "stop_gradient", goes_on),
+    "rate itself": Fault(IdentityHead, "__init__", rate_itself, "sgd-follows-ode", "batches"),
     "flow of all noise patches": Fault(
         Population, "velocity", all_noise_patches, "sgd-follows-ode", "batches", arms=("batches-flow",)
     ),
-    "views overlap": in_the_system(objectives, "patch_split", overlapping),
-    "rate itself": on_batches(IdentityHead, "__init__", rate_itself, steps=1500),
-    "targets are differentiated": on_batches(non_contrastive, "stop_gradient", goes_on, steps=500),
-    "flow without stop-gradient": Fault(Population, "velocity", no_stop, "acceleration", "head", steps=450),
-    "frozen head": Fault(Population, "velocity", frozen_head, "acceleration", "head", steps=450),
-    "slow first": Fault(OrderParameters, "by_role", slow_first, "head-has-the-sign", "head", steps=450),
+    "flow without stop-gradient": on_the_way(Population, "velocity", no_stop, "acceleration"),
+    "frozen head": on_the_way(Population, "velocity", frozen_head, "acceleration"),
+    "slow first": on_the_way(OrderParameters, "by_role", slow_first, "head-has-the-sign"),
     "no decay": Fault(hand_set_head, "DECAY", 0.0, "symmetric-head-baseline", "hand-set-gap"),
 }
 

@@ -63,7 +63,10 @@ def as_typed(kind: type) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        options = dict.fromkeys(option for place, option in option_names(kind) if place == (error.owner, error.field))
+        names = list(option_names(kind))
+        options = dict.fromkeys(option for place, option in names if place == (error.owner, error.field))
+        if not options and error.owner:  # a recipe's own field, which a study's option of that name has set
+            options = dict.fromkeys(option for (_, field), option in names if field == error.field)
         if not options:
             raise
         typed = " or ".join(options)

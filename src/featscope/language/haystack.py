@@ -103,7 +103,7 @@ class Hidden:
     asked: Needle
 
 
-class Answered(NamedTuple):
+class Retrieved(NamedTuple):
     """What became of a needle.
 
     Attributes:
@@ -184,7 +184,7 @@ class Haystack:
             body += needles[which][0]
         return Hidden(torch.tensor([[*body, *hay[start:], *question]]), span, asked)
 
-    def ask(self, method: Method, hidden: Hidden, new_tokens: int) -> Answered:
+    def ask(self, method: Method, hidden: Hidden, new_tokens: int) -> Retrieved:
         """Have ``method`` answer a prompt with needles.
 
         Args:
@@ -198,4 +198,4 @@ class Haystack:
         said = said if asked.full_stops else said.replace(".", " ")
         kept = kept_share(output.kept, ids.shape[1])[list(hidden.needle)]
         found = float(kept.mean()) if len(kept) else 0.0
-        return Answered(score(said, asked.answer), normalised_score(said, asked.answer), found)
+        return Retrieved(score(said, asked.answer), normalised_score(said, asked.answer), found)

@@ -6,11 +6,12 @@ from featscope.language.in_context.made_up import made_up_irrelevant, made_up_se
 from featscope.language.in_context.prompt import LEAD, ask, flipped, flips, labelled_pair, parse
 from featscope.language.in_context.readers import Follower, Frequency, Ignorer, ModelReader, Reader, log_likelihoods
 from featscope.language.in_context.sentence_pairs import SentencePairs
-from featscope.language.in_context.spans import FocusedRow, ModelRow, Row, RowReader, span_norms
+from featscope.language.in_context.spans import AttentionRow, FocusedRow, ModelRow, RowReader, span_norms
 
 __all__ = [
     "LEAD",
     "TASKS",
+    "AttentionRow",
     "Example",
     "Examples",
     "FlippedLabels",
@@ -21,7 +22,6 @@ __all__ = [
     "ModelReader",
     "ModelRow",
     "Reader",
-    "Row",
     "RowReader",
     "SentencePairs",
     "Task",

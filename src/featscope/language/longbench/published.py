@@ -9,7 +9,7 @@ from numpy import append, array, isfinite, mean, nan, ndarray
 from featscope.language.longbench.tasks import TASKS
 
 
-class Row(NamedTuple):
+class PublishedRow(NamedTuple):
     """One line of a table.
 
     Attributes:
@@ -82,9 +82,9 @@ GemFilter-1024 22.8 40.78 48.05 54.33 50.03 30.03 41.00
 """
 
 
-def _rows(table: str) -> dict[str, Row]:
+def _rows(table: str) -> dict[str, PublishedRow]:
     read = (line.split() for line in table.strip().splitlines())
-    return {name: Row(name, tuple(map(float, scores)), float(average)) for name, *scores, average in read}
+    return {name: PublishedRow(name, tuple(map(float, scores)), float(average)) for name, *scores, average in read}
 
 
 PUBLISHED = {

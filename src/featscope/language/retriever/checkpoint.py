@@ -9,14 +9,14 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from featscope.language.retriever.recipe import Recipe
+from featscope.language.retriever.recipe import TrainingPlan
 from featscope.options import ConfigError
 
 History = list[dict[str, Any]]
 
 
 def save(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe, step: int, history: History
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe: TrainingPlan, step: int, history: History
 ) -> None:
     """Write weights, what the optimizer remembers, and what was measured after ``step`` steps."""
     tensors = {f"model.{name}": value.detach().clone() for name, value in model.named_parameters()}
@@ -28,7 +28,9 @@ def save(
     partial.replace(path)
 
 
-def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe) -> tuple[int, History]:
+def restore(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe: TrainingPlan
+) -> tuple[int, History]:
     """Go back to where `save` was: steps done, and what was measured. Nothing happens where there is no file.
 
     Raises:

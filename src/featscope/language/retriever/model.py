@@ -8,10 +8,10 @@ from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.retriever.prompts import Batch, Prompts, together
-from featscope.language.retriever.recipe import Recipe
+from featscope.language.retriever.recipe import TrainingPlan
 
 
-def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+def build(recipe: TrainingPlan, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """The network before its first step."""
     torch.manual_seed(recipe.seed)
     config = LlamaConfig(

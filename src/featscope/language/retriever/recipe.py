@@ -11,7 +11,7 @@ from featscope.options import require
 
 
 @dataclass(frozen=True)
-class Stage:
+class TrainingStage:
     """Some steps at one length.
 
     Attributes:
@@ -26,7 +26,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingPlan:
     """How the model is made.
 
     Attributes:
@@ -51,12 +51,12 @@ class Recipe:
     layers: int = 4
     heads: int = 4
     context: int = 8192
-    stages: tuple[Stage, ...] = (
-        Stage(64, 600, copies=True),
-        Stage(96, 200),
-        Stage(192, 400),
-        Stage(384, 800),
-        Stage(768, 1400),
+    stages: tuple[TrainingStage, ...] = (
+        TrainingStage(64, 600, copies=True),
+        TrainingStage(96, 200),
+        TrainingStage(192, 400),
+        TrainingStage(384, 800),
+        TrainingStage(768, 1400),
     )
     tokens: int = 4096
     lr: float = 3e-3
@@ -76,7 +76,7 @@ class Recipe:
         """Of all stages."""
         return sum(stage.steps for stage in self.stages)
 
-    def schedule(self) -> Iterator[Stage]:
+    def schedule(self) -> Iterator[TrainingStage]:
         """The stage of each step."""
         return (stage for stage in self.stages for _ in range(stage.steps))
 

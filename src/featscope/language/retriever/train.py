@@ -20,7 +20,7 @@ from torch import nn
 from featscope.language.retriever import checkpoint
 from featscope.language.retriever.model import accuracy, build, losses
 from featscope.language.retriever.prompts import Batch, Prompts, read_essays, train_tokenizer
-from featscope.language.retriever.recipe import Recipe, Stage
+from featscope.language.retriever.recipe import TrainingPlan, TrainingStage
 from featscope.threads import cores
 
 _CHECKPOINT = 200  # steps
@@ -28,7 +28,7 @@ _SHORTEST = 64  # of batches, half of which are shorter than their stage says
 _WARM_UP = 200  # steps
 
 
-def train(recipe: Recipe) -> None:
+def train(recipe: TrainingPlan) -> None:
     """Train, save the checkpoint every 200 steps, and at the end model, tokenizer and what was measured.
 
     Raises:
@@ -71,7 +71,7 @@ def train(recipe: Recipe) -> None:
     saved.unlink()
 
 
-def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module, recipe: TrainingPlan) -> torch.optim.Optimizer:
     """AdamW, which decays matrices alone."""
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
@@ -79,12 +79,12 @@ def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
 
 
-def _learning_rate(recipe: Recipe, step: int) -> float:
+def _learning_rate(recipe: TrainingPlan, step: int) -> float:
     """Warms up, and falls to 0 along a cosine."""
     return recipe.lr * min(1, (step + 1) / _WARM_UP) * (0.5 + 0.5 * np.cos(np.pi * step / recipe.steps))
 
 
-def _batch(prompts: Prompts, recipe: Recipe, stage: Stage, step: int) -> Batch:
+def _batch(prompts: Prompts, recipe: TrainingPlan, stage: TrainingStage, step: int) -> Batch:
     """Of the stage's length, or (every other time) of a shorter one."""
     rng = np.random.default_rng([0, recipe.seed, step])
     length = stage.length if rng.random() < 0.5 else int(rng.integers(_SHORTEST, stage.length + 1))
@@ -93,4 +93,4 @@ def _batch(prompts: Prompts, recipe: Recipe, stage: Stage, step: int) -> Batch:
 
 
 if __name__ == "__main__":
-    train(tyro.cli(Recipe))
+    train(tyro.cli(TrainingPlan))

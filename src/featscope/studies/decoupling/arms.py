@@ -13,8 +13,6 @@ from featscope.studies.decoupling import probes
 from featscope.training import SGD, BiasSchedule, Contrastive, FirstTime, SignLabels, TorchOptimizer, Training
 from featscope.views import SameSample
 
-TEMPERATURES = (0.5, 1.0, 2.0)
-
 
 @dataclass(frozen=True)
 class DecouplingArms(Study):
@@ -23,9 +21,9 @@ class DecouplingArms(Study):
     Attributes:
         data: sparse coding, x = M z + ξ (Definition 2.1).
         learner: symmetrised ReLU neurons (Section 2.2).
-        objective: InfoNCE on views (equation 2.1).
+        objective: InfoNCE on views (equation 2.1); negatives are not augmented, and shared by a batch's anchors.
         optimizer: gradient descent with step size η and decay λ.
-        bias: the three-stage schedule.
+        bias: the three-stage schedule; the paper's own, reset = growth = 1, kills every neuron at reachable sizes.
         steps: most training steps of any arm.
         probe_every: steps between measurements (log-spaced ones are added).
     """
@@ -134,7 +132,7 @@ class DecouplingArms(Study):
                     f"τ = {tau:g}",
                     at_end=(probes.census,),
                 )
-                for tau in TEMPERATURES
+                for tau in (0.5, 1.0, 2.0)
             ),
             *(
                 Arm(

@@ -52,8 +52,9 @@ class ClosedForms(DecouplingArms):
     def mask_cancels_noise(self, run: xr.Dataset) -> xr.DataArray:
         r"""Masking cancels the noise in what pulls two views together.
 
-        At $b = 0$ RandomMask removes the noise from the positive term: $\mathbb{E}[h_i(x^{++}) x^{+}] =
-        p (P - \operatorname{diag} P) w_i$, without any $s^2$ part. Measured: the share of $s^2$ that is left.
+        At $b = 0$ RandomMask removes the noise from the positive term: with $P = M M^{\top}$,
+        $\mathbb{E}[h_i(x^{++}) x^{+}] = p (P - \operatorname{diag} P) w_i$ without any $s^2$ part. Measured: the share
+        of $s^2$ that is left.
         """
         return run.mask_leak
 

@@ -80,7 +80,10 @@ class Decoupling(ClosedForms):
         range=SHARE,
     )
     def firing_matches_feature(self, run: xr.Dataset) -> Found:
-        """A neuron fires only if one of its features is present. Measured: how often none is when it fires."""
+        """A neuron fires only if one of its features is present.
+
+        Measured: probability that none is present although it fires, mean over neurons.
+        """
         missed = f"{100 * float(run.missed_firing.mean()):.0f} % of the inputs that hold one of its features"
         return Found(run.false_firing.mean("neuron"), f"A neuron stays silent on {missed}.")
 
@@ -129,9 +132,9 @@ class Decoupling(ClosedForms):
         range=POSITIVE,
     )
     def downstream_regression(self, run: xr.Dataset, runs: Runs) -> Found:
-        r"""A linear head regresses the hidden signals far better from what was learned than from the raw input.
+        r"""A linear head on what was learned does far better than one on the raw input.
 
-        Labels are $\langle w^{*}, z\rangle$. Measured: error on the representation over that on the raw input.
+        It regresses $\langle w^{*}, z\rangle$. Measured: error on the representation over that on the raw input.
         """
         raw = theory.raw_readout_error(self.stage1.p, self.stage1.s2)
         why = f"With unlimited labels the raw input gives {raw:.3f} of Var(y)."
@@ -148,7 +151,8 @@ class Decoupling(ClosedForms):
     def downstream_classification(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         r"""A linear head classifies better with augmentation than without.
 
-        Labels are $\operatorname{sign}\langle w^{*}, z\rangle$. Measured: difference of accuracies.
+        Labels are $\operatorname{sign}\langle w^{*}, z\rangle$, inputs the augmented or the plain representation. Measured:
+        difference of accuracies.
         """
         return run.representation_accuracy - runs["plain"].representation_accuracy
 
@@ -175,9 +179,9 @@ class Decoupling(ClosedForms):
         range=SHARE,
     )
     def plain_overwhelmed_by_noise(self, run: xr.Dataset) -> Found:
-        """Without augmentation weights stay orthogonal to the features.
+        """Without augmentation the weights are nearly all noise.
 
-        Measured: mean share of squared norm outside their span.
+        They stay orthogonal to the features. Measured: mean share of squared norm outside their span.
         """
         start, end = (float(at.mean()) for at in (run.noise_cosine.isel(step=0), last(run, run.noise_cosine)))
         why = f"The cosine of f(x) and f(ξ) ends at {end:.2f}, from {start:.2f} at the random start."
@@ -205,7 +209,7 @@ class Decoupling(ClosedForms):
         range=SHARE,
     )
     def supervised_finds_the_same(self, run: xr.Dataset) -> xr.DataArray:
-        """Training the same network on labels finds the same features. Measured: share held by a singleton."""
+        """Training on labels finds the same features. Measured: share of features held by a singleton."""
         return last(run, run.coverage)
 
     # --- What gradients are made of -----------------------------------------------------------------------------------
@@ -243,7 +247,7 @@ class Decoupling(ClosedForms):
     def pseudo_objective_gradient(self, run: xr.Dataset) -> xr.DataArray:
         """A convex stand-in for the objective has the objective's gradient.
 
-        It freezes the gates of the current weights. Measured: largest relative difference to autograd there.
+        This pseudo-objective freezes the current gates. Measured: largest relative difference to autograd.
         """
         return run.pseudo_error
 
