@@ -1,25 +1,42 @@
 """The learner with infinite batches, against autograd on weights and against the loss of large batches."""
 
+from dataclasses import asdict, replace
+
 import pytest
 import torch
-from featscope.models.population import OrderParameters, Population, packed_weights, random_start
 from scipy.stats import chi2, kstest
 
 from featscope.data import PatchFeatures
 from featscope.losses import NonContrastive
 from featscope.models import CubicPatchesNetwork, IdentityHead, OnlineNetwork
+from featscope.models.population import (
+    OrderParameters,
+    Population,
+    PopulationNetwork,
+    of_weights,
+    packed_weights,
+    random_start,
+)
 from featscope.streams import Streams
 from featscope.theory.prediction_head import patch_moments
 from featscope.training import PredictOtherView
 
 M = 3
 MOMENTS = patch_moments(12, 4, 1.5, 1.2, 0.7)
+DATA = PatchFeatures(input_dim=8, patches=12, feature_patches=4, strong=1.5, weak=1.2, strong_share=0.7, noise_std=0.8)
 
 
-def constants(**kind) -> Population:
-    one = torch.ones(1, dtype=torch.float64)
-    same, own = (torch.tensor(x, dtype=torch.float64)[:, None] for x in (MOMENTS.same, MOMENTS.own))
-    return Population(same, own, MOMENTS.noise_patches * one, 0.8**6 * one, 0.3 * one, **kind)
+def constants(trajectories: int = 1, **kind) -> Population:
+    return Population.alike(trajectories, **asdict(MOMENTS), noise_std=0.8, rate=0.3, **kind)
+
+
+def somewhere(neurons: int, trajectories: int) -> OrderParameters:
+    """Order parameters of random weights, with a random head."""
+    start = random_start(Streams(0, range(1)).at("start"), trajectories, 30, neurons)[0]
+    y = OrderParameters.unpack(start.mT, neurons)
+    generator = torch.Generator().manual_seed(1)
+    off = 0.3 * torch.randn(neurons, neurons, trajectories, generator=generator, dtype=torch.float64)
+    return replace(y, e=off * (1 - torch.eye(neurons, dtype=torch.float64))[..., None])
 
 
 def loss_of_weights(w, e, of: Population, frozen=None) -> torch.Tensor:
@@ -62,20 +79,16 @@ def test_moves_as_gradient_descent_on_weights_does(stop: bool):
 
 def test_the_loss_is_that_of_a_large_batch():
     """100 batches of 4,000: their mean is within 4 standard errors (false alarms: 1 in 10,000)."""
-    data = PatchFeatures(
-        input_dim=8, patches=12, feature_patches=4, strong=1.5, weak=1.2, strong_share=0.7, noise_std=0.8
-    )
     streams = Streams(0, range(1))
-    source = data.build(streams.at("dictionary"))
+    source = DATA.build(streams.at("dictionary"))
     weight = 0.5 * streams.at("weights").normal(M, 8)
     head = IdentityHead(0.4 * streams.at("head").normal(M, M), torch.ones(1, 1, 1))
     network = OnlineNetwork(CubicPatchesNetwork(weight), head)
     objective = PredictOtherView(samples=4000)
     with torch.no_grad():
         batches = torch.cat([objective(network, source, streams.at("batch", n)) for n in range(100)]).double()
-    b = (weight @ source.dictionary).double()
-    gram = (weight @ weight.mT).double() - b @ b.mT
-    y = OrderParameters(*(x.movedim(0, -1) for x in (b, gram, head.off_diagonal.detach().double())))
+    b, r = of_weights(weight.double(), source.dictionary.double())
+    y = OrderParameters(*(x.movedim(0, -1) for x in (b, r, head.off_diagonal.detach().double())))
     exact = float(constants().loss(y))
     assert abs(float(batches.mean()) - exact) < 4 * float(batches.std()) / 10
 
@@ -83,13 +96,9 @@ def test_the_loss_is_that_of_a_large_batch():
 @pytest.mark.parametrize("kind", [{}, {"tied": True}, {"stop_gradient": False}])
 def test_norms_are_kept(kind):
     """Σ_k <w_k, dw_k/dt> = 0 as outputs are normalised, whatever the head."""
-    start = OrderParameters.unpack(random_start(Streams(0, range(1)).at("start"), 50, 30, M)[0].mT, M)
-    generator = torch.Generator().manual_seed(1)
-    off = 0.3 * torch.randn(M, M, 50, generator=generator, dtype=torch.float64)
-    e = off * (1 - torch.eye(M, dtype=torch.float64))[..., None]
-    y = OrderParameters(start.b, start.r, e)
-    moved = OrderParameters.unpack(constants(**kind).velocity(y.pack(), M), M)
-    change = 2 * (y.b * moved.b).sum((0, 1)) + moved.r.diagonal(dim1=0, dim2=1).sum(-1)
+    y = somewhere(M, 50)
+    moved = OrderParameters.unpack(constants(50, **kind).velocity(y.pack(), M), M)
+    change = 2 * (y.b * moved.b).sum((0, 1)) + moved.norms.sum(0)
     torch.testing.assert_close(change, torch.zeros_like(change), atol=1e-10, rtol=0)
 
 
@@ -129,6 +138,60 @@ def test_packed_weights_begin_with_the_identity():
     y = OrderParameters.unpack(packed_weights(torch.ones(4, 2, 2), torch.eye(2).expand(4, 2, 2)).mT, 2)
     assert torch.equal(y.e, torch.zeros(2, 2, 4, dtype=torch.float64))
     assert torch.equal(y.r[..., 0], torch.eye(2, dtype=torch.float64))
+
+
+def test_order_parameters_of_weights_are_overlaps_and_what_is_off_the_features():
+    w = torch.randn(4, M, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    features = torch.eye(7, 2, dtype=torch.float64)
+    b, r = of_weights(w, features)
+    torch.testing.assert_close(b, w[..., :2])
+    torch.testing.assert_close(r, w[..., 2:] @ w[..., 2:].mT)
+
+
+def test_a_neuron_has_one_feature_where_the_other_is_small():
+    b = torch.tensor([[[-0.9, 0.2, 0.4], [0.2, -0.9, 0.5]], [[0.0, 1.0, -1.0], [0.1, 0.31, 0.0]]])
+    feature, pure = OrderParameters(b, torch.zeros(2, 2, 3), torch.zeros(2, 2, 3)).features
+    assert feature.tolist() == [[0, 1, 1], [1, 0, 0]]
+    assert pure.tolist() == [[True, True, False], [True, False, True]]
+
+
+def test_roles_put_the_fast_neuron_first():
+    y = somewhere(2, 3)
+    fast = torch.tensor([0, 1, 1])
+    b, r, e = y.by_role(fast)
+    for trajectory, (one, other) in enumerate([(0, 1), (1, 0), (1, 0)]):
+        assert torch.equal(b[:, :, trajectory], y.b[[one, other], :, trajectory])
+        assert torch.equal(r[:, trajectory], y.r[[one, other], [one, other], trajectory])
+        assert torch.equal(e[:, trajectory], y.e[[one, other], [other, one], trajectory])
+
+
+def test_correlations_are_those_of_outputs_on_many_views():
+    """200,000 views: correlations of cubes of Gaussians are known to about 0.01."""
+    streams = Streams(0, range(1))
+    source = DATA.build(streams.at("dictionary"))
+    weight = 0.5 * streams.at("weights").normal(2, 8)
+    each = CubicPatchesNetwork(weight).of_patches(source.sample(streams.at("batch"), 200_000)).detach()[0]
+    chance = torch.rand(200_000, 12, generator=torch.Generator().manual_seed(0))
+    view = chance.argsort(1).argsort(1) < 6  # a random half of the patches
+    outputs = (each * view[..., None]).sum(1)
+    b, r = of_weights(weight.double(), source.dictionary.double())
+    y = OrderParameters(*(x.movedim(0, -1) for x in (b, r, torch.zeros_like(r))))
+    found = constants().correlation(y)[..., 0]
+    torch.testing.assert_close(found, torch.corrcoef(outputs.mT).double(), atol=0.02, rtol=0)
+
+
+def test_networks_know_the_constants_of_their_replica_and_move_as_the_population_does():
+    y, of = somewhere(M, 4), constants(2)
+    of = replace(of, rate=torch.tensor([0.3, 0.7], dtype=torch.float64))
+    network = PopulationNetwork(y.pack().mT.unflatten(0, (2, 2)).contiguous(), M, of)
+    each = replace(constants(4), rate=torch.tensor([0.3, 0.3, 0.7, 0.7], dtype=torch.float64))
+    for name in ("same", "own", "noise_patches", "noise", "rate"):
+        assert torch.equal(getattr(network.population(), name), getattr(each, name)), name
+    some = torch.tensor([3, 1])
+    moved = each.velocity(y.pack(), M)[:, some]
+    torch.testing.assert_close(network.velocity(y.pack()[:, some], some), moved)
+    torch.testing.assert_close(network.loss().flatten(), each.loss(y))
+    assert torch.equal(network.order_parameters.b, y.b)
 
 
 def test_the_losses_normalisation_is_the_populations():

@@ -59,7 +59,7 @@ def test_amplitudes_are_those_of_singletons():
     """Neuron 1 holds feature 1 though its cosine to feature 0 is 0.6; neuron 3 has 0.64 of feature 2."""
     twice = torch.cat([WEIGHT, 3 * WEIGHT[:, :1]], 1)
     assert amplitudes(twice, FEATURES)[0].tolist() == pytest.approx([4 + 36, 16, 0.64])
-    assert amplitudes(WEIGHT[:, 2:3], FEATURES)[0].tolist() == [0, 0, 0]
+    assert amplitudes(torch.ones(1, 1, 4), FEATURES)[0].tolist() == [0, 0, 0]
 
 
 def test_lucky_neurons_have_their_share_of_the_feature_energy():

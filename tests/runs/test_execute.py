@@ -244,7 +244,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
         ({"seed": 2**63}, "Settings.seed"),
         ({"seed": -(2**63)}, "Settings.seed"),
         ({"memory_limit": float("inf")}, "Settings.memory_limit = inf .* finite"),
-        ({"device": "no such"}, "Settings.device = 'no such' is unknown: allowed is cpu, cuda or cuda:N"),
+        ({"device": "no such"}, "Settings.device = 'no such' is out of range: allowed is cpu, cuda or cuda:N"),
         ({"device": "meta"}, "Settings.device = 'meta' .* cpu, cuda or cuda:N"),
         ({"device": "cuda:77"}, "Settings.device = 'cuda:77' .* a device that torch sees"),
     ],

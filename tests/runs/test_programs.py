@@ -53,7 +53,7 @@ def said(recipe, *over: Axis) -> str:
     [
         ((LR,), "2 points run as one program."),
         ((LR, NOISE), "6 points run as one program."),
-        ((Axis("optimizer.lr", (0.1,)),), "1 point run as one program."),
+        ((Axis("optimizer.lr", (0.1,)),), "1 point runs as one program."),
         ((WIDTH,), "2 points run as 2 programs: width changes the shapes of tensors."),
         ((WIDTH, NOISE), "6 points run as 2 programs: width changes the shapes of tensors."),
         ((Axis("steps", (2.0, 3.0)),), "2 points run as 2 programs: steps changes how long it goes on."),
@@ -78,6 +78,10 @@ def test_an_optimizer_that_takes_one_number_for_all():
     assert said(adam, NOISE) == "3 points run as one program."
 
 
-def test_what_has_no_replica_axis():
+def test_what_has_no_replica_axis_is_not_even_built(monkeypatch):
     words = said(Asking(), Axis("factor", (1.0, 2.0, 3.0)))
     assert words == "3 points run as 3 programs: each is a network of its own, without a replica axis."
+    monkeypatch.setattr(Asking, "build", lambda self, streams: 1 / 0)
+    assert programs(Arm("swept", Asking(), "", over=(Axis("factor", (1.0, 2.0)),)), Settings()).startswith(
+        "2 points run as 2"
+    )

@@ -1,6 +1,6 @@
 """The study of imbalance at a size that takes seconds, run once for all tests in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,10 +17,10 @@ from featscope.training import SGD, ContrastivePairs
 STUDY = Imbalance(
     data=SparseTokens(features=12, input_dim=160, activity=0.4),
     learner=TokenMLP(width=24),
-    objective=ContrastivePairs(pairs=512),
+    objective=ContrastivePairs(pairs=512, noise="projected"),
     optimizer=SGD(lr=0.0125, weight_decay=0.001),
     curve_steps=40,
-    steps=300,
+    steps=200,
 )
 CHEAP = replace(
     STUDY,
@@ -30,14 +30,22 @@ CHEAP = replace(
 )
 """Outside of Stage 1 nothing is compared with a closed form of rates, so batches may be small."""
 
-FEW = {"PULL_BLOCKS": 2, "CENSUS_NEURONS": 200_000, "CROWD_NEURONS": 20_000, "TRAIN_PAIRS": 400, "TEST_PAIRS": 1000}
+FEW = {
+    "PULL_PAIRS": 10_000,
+    "PULL_BLOCKS": 2,
+    "CENSUS_NEURONS": 200_000,
+    "CROWD_NEURONS": 20_000,
+    "TRAIN_PAIRS": 400,
+    "TEST_PAIRS": 1000,
+}
+HARDLY_ANY = dict.fromkeys(FEW, 100) | {"PULL_BLOCKS": 1}
 
 
 @contextmanager
-def few_samples() -> Iterator[None]:
-    """Fewer samples where assays draw many."""
+def sampling(numbers: Mapping[str, int]) -> Iterator[None]:
+    """Other numbers of samples where assays draw many."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, number in FEW.items():
+        for name, number in numbers.items():
             patch.setattr(probes, name, number)
         yield
 
@@ -46,20 +54,23 @@ class Small(Trial):
     """A trial with few samples."""
 
     def measure(self, arm: Arm, at_most: int | None = None) -> xr.Dataset:
-        with few_samples():
+        with sampling(FEW):
             return super().measure(arm, at_most)
 
 
 def arms() -> Iterator[Arm]:
-    """Cheap ones in place of all but those of Stage 1, at the ends of the curves alone."""
-    for arm in CHEAP.arms():
-        if arm.over:
+    """Those of Stage 1 until it is over; cheap ones in place of all others, at the ends of the curves alone."""
+    for arm in STUDY.arms():
+        cheap = CHEAP.arm(arm.name)
+        if arm.name.startswith("stage-one"):
+            yield replace(arm, recipe=arm.recipe.shortened(30))
+        elif arm.over:
             eps, noise = arm.over
-            arm = replace(arm, over=(replace(eps, values=(eps.values[0], eps.values[-1])), noise))
-        if arm.name == "imbalanced":  # nothing is claimed of it
-            arm = replace(arm, at_end=())
-        if not arm.name.startswith("stage-one"):
-            yield arm
+            yield replace(cheap, over=(replace(eps, values=(eps.values[0], eps.values[-1])), noise))
+        elif arm.name == "imbalanced":  # nothing is claimed of it
+            yield replace(cheap, at_end=())
+        else:
+            yield cheap
 
 
 TRIAL = Small(STUDY, arms={arm.name: arm for arm in arms()})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from small_imbalance import CHEAP, STUDY, TRIAL, few_samples
+from small_imbalance import CHEAP, HARDLY_ANY, STUDY, TRIAL, sampling
 
 from featscope.data import SparseTokens, SparseTokensSource
 from featscope.losses import InfoNCE
@@ -242,7 +242,7 @@ TINY = replace(
 def test_acceptable_options_make_a_report_even_where_nothing_can_be_measured(study):
     """Also with one replica, all of whose intervals are the whole line. Division by zero is an error here."""
     arms = [arm for arm in study.arms() if not arm.over and arm.name != "late"]
-    with few_samples():
+    with sampling(HARDLY_ANY):
         measured = {arm.name: measure(study, arm, replicas=1) for arm in arms}
     measured |= {name: TRIAL.run(name).isel(replica=[0]) for name in ("figures-1-2", "figures-3-4")}
     measured["late"] = measured["heat-map-unbiased"]
@@ -254,7 +254,7 @@ def test_acceptable_options_make_a_report_even_where_nothing_can_be_measured(stu
 
 def test_it_runs_from_plan_to_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
-    with few_samples():
+    with sampling(HARDLY_ANY):
         outcome = run(TINY, Settings(replicas=2), tmp_path / "run")
     stored = RunFolder(outcome.folder).read_trajectory()
     assert set(stored) == {arm.name for arm in TINY.arms()}
@@ -268,7 +268,7 @@ def test_a_sweep_varies_the_setting_of_the_curves():
     sweep = Sweep(TINY, (Axis("data.eps_min", (0.1, 1.0)), Axis("data.noise_std", (0.01, 0.05))))
     (arm,) = sweep.arms()
     assert arm.recipe.steps == TINY.curve_steps
-    with few_samples():
+    with sampling(HARDLY_ANY):
         measured = measure(sweep, arm, replicas=2)
     assert measured["mse"].sizes == {"replica": 2, "eps_min": 2, "noise_std": 2}
     assert {"minority_count", "minority_cosine", "cosine", "mse_minority"} <= set(measured)
@@ -283,20 +283,14 @@ SWEPT = {
     "objective.loss.temperature": 0.5,
     "optimizer.lr": 0.05,
     "optimizer.weight_decay": 0.5,
-    "bias.reset": 0.3,
-    "bias.growth": 9.0,
-    "bias.cap_power": -1.0,
-    "bias.cap_ratio": 0.2,
-    "bias.feature_energy": 0.9,
 }
 
 
 @pytest.mark.parametrize("option", SWEPT)
 def test_every_float_varies_within_one_program_of_a_sweep(option):
     """A point is what a run of its own finds, but for rounding, and the other point is not."""
-    biased = BiasSchedule(feature_energy=0.3, cap_ratio=0.5)
-    study = replace(TINY, bias=biased, optimizer=SGD(0.5, 0.01), curve_steps=8, steps=8)
-    study = replace(study, data=replace(study.data, activity=0.5, token_activity=0.9))
+    data = replace(TINY.data, activity=0.5, token_activity=0.9)
+    study = replace(TINY, data=data, optimizer=SGD(0.5, 0.01), curve_steps=4)
     axis = Axis(option, (numeric_options(study)[option], SWEPT[option]))
     sweep = Sweep(study, (axis,))
     (arm,) = sweep.arms()
@@ -377,9 +371,9 @@ def test_the_census_is_of_the_study_s_own_ratio_and_of_two_crowds(monkeypatch):
     counted, count = [], probes.count_lucky
     monkeypatch.setattr(probes, "count_lucky", lambda streams, *what: counted.append(what) or count(streams, *what))
     data = replace(STUDY.data, features=12, input_dim=14, minority=3, eps_min=0.9)
-    with few_samples():
+    with sampling({"CENSUS_NEURONS": 100, "CROWD_NEURONS": 200}):
         probes.census(experiment(torch.zeros(1, 14), data))
-    assert counted == [(200_000, 12, pytest.approx(0.9)), (200_000, 12, 0.8), (20_000, 60, 0.8)]
+    assert counted == [(100, 12, pytest.approx(0.9)), (100, 12, 0.8), (200, 60, 0.8)]
 
 
 def test_keys_that_show_an_anchor_s_signals_cost_more_than_any_learner_saves():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_imbalance import FEW, STUDY, TRIAL
+from small_imbalance import FEW, HARDLY_ANY, STUDY, TRIAL
 
 from featscope.data import SparseTokens, SparseTokensSource, TokenPairs, sparse_tokens
 from featscope.losses import InfoNCE, similarity
@@ -129,7 +129,7 @@ FAULTS = {
         lambda self, experiment: schedule(replace(self, reset=0.0), experiment),
         "heatmap-majority-first",
         "undecided",
-        steps=300,
+        steps=STUDY.steps,
     ),
     "test data not balanced": Fault(
         SparseTokensSource,
@@ -146,9 +146,10 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
     fault = FAULTS[name]
-    if fault.claim.startswith(("stage1-identity", "mean-token-noise")):  # no census is needed for these
-        monkeypatch.setitem(FEW, "CENSUS_NEURONS", 100)
-        monkeypatch.setitem(FEW, "CROWD_NEURONS", 100)
+    in_census = fault.claim in ("features-per-neuron", "lucky-census")
+    for number in FEW if fault.steps == 1 else ():  # of what the claim is not made of, hardly any
+        if number.startswith("PULL") == in_census:
+            monkeypatch.setitem(FEW, number, HARDLY_ANY[number])
     TRIAL.require_noticed(fault, monkeypatch)
 
 

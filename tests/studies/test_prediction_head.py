@@ -15,8 +15,11 @@ from featscope.losses import NonContrastive, non_contrastive
 from featscope.models import CubicPatches, IdentityHead, hand_set_head
 from featscope.models.population import OrderParameters, Population
 from featscope.options import ConfigError
+from featscope.runs.shard import Shard
 from featscope.studies import Axis
+from featscope.studies.axes import numeric_options
 from featscope.studies.prediction_head import PredictionHeadStudy
+from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, Trial
 from featscope.training import PredictOtherView, objectives
 
@@ -122,6 +125,22 @@ def test_times_follow_each_other():
     weak, returned = run["time_weak_learned"].values, run["time_returned"].values
     assert np.isfinite(returned).any()
     assert (weak[np.isfinite(returned)] < returned[np.isfinite(returned)]).all()
+
+
+def test_a_sweep_over_all_numbers_is_one_program():
+    """Which find what they find alone, see `tests/training/test_infinite_batches.py`."""
+    values = {"data.strong": 3.0, "data.weak": 1.5, "data.strong_share": 0.3, "data.noise_std": 0.8, "head.rate": 0.4}
+    numbers = numeric_options(STUDY)
+    axes = [Axis(option, (numbers[option], other)) for option, other in {**values, "duration": 1e4}.items()]
+    sweep = Sweep(STUDY, tuple(axes))
+    (program,) = Shard(sweep, sweep.arm(ARM), range(1), 0, "cpu").build()
+    assert len(program.parts) == 2 ** len(axes)
+    assert isinstance(program.whole.duration, torch.Tensor)
+
+
+def test_a_sweep_over_what_the_flow_does_not_know_is_refused():
+    with pytest.raises(ConfigError, match="changes nothing in the arm 'head'"):
+        Sweep(STUDY, (Axis("optimizer.lr", (0.01, 0.02)),))
 
 
 def test_wrong_options_are_named(capsys):

@@ -89,7 +89,7 @@ def test_rules_are_called_by_name_in_order_after_each_step_and_none_is_left_out(
 def test_the_status_is_the_latest_loss_and_what_rules_have_to_say():
     made = experiment(rules={"quiet": nn_rule(), "note": Notes("a", [])})
     assert made.status() == "a is well"
-    loss = float(made.loss(made.streams.at("batch", 0)).mean())
+    loss = float(made.loss(made.streams.at("batch", 0)).detach().mean())
     made.advance(0)
     assert made.status() == f"loss {loss:.3f}  a is well"
 

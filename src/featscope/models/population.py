@@ -249,8 +249,8 @@ def random_start(draws: Draws, starts: int, input_dim: int, neurons: int) -> Flo
 
 
 def of_weights(
-    weight: Float[Tensor, "*batch neuron input"], features: Float[Tensor, "*batch input 2"]
-) -> tuple[Float[Tensor, "*batch neuron 2"], Float[Tensor, "*batch neuron neuron"]]:
+    weight: Float[Tensor, "*#batch neuron input"], features: Float[Tensor, "*#batch input 2"]
+) -> tuple[Float[Tensor, "*#batch neuron 2"], Float[Tensor, "*#batch neuron neuron"]]:
     """B and R: overlaps with the features, and inner products of what is off them.
 
     Args:

@@ -151,8 +151,8 @@ class Decoupling(ClosedForms):
     def downstream_classification(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         r"""A linear head classifies better with augmentation than without.
 
-        Labels are $\operatorname{sign}\langle w^{*}, z\rangle$, inputs the augmented or the plain representation. Measured:
-        difference of accuracies.
+        Labels are $\operatorname{sign}\langle w^{*}, z\rangle$, inputs the augmented or the plain representation.
+        Measured: difference of accuracies.
         """
         return run.representation_accuracy - runs["plain"].representation_accuracy
 

@@ -76,7 +76,7 @@ def _beside(
     """Mean and ends of what was measured, and right of it what Table 2 has of two of the arms."""
     theirs = {PLAIN: printed[:, 0], PRUNED: printed[:, 1]}.get(name, np.full_like(printed[:, 0], np.nan))
     value, spread = theirs.T
-    mean, low, high = over_replicas(100 * here)
+    mean, low, high = over_replicas(100 * here.expand_dims("group"))
     return np.r_[mean, value], np.r_[low, value - spread], np.r_[high, value + spread]
 
 

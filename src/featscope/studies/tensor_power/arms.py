@@ -68,7 +68,7 @@ class TensorPowerArms(Powers, Study):
                 LEADS,
             ),
             arm("steep", steep, "power 20, where the printed bound of Lemma G.3 is too large", "power 20"),
-            control(
+            arm(
                 "large-factors",
                 replace(own, step_size=1e-4, scale=1e6),
                 "a tiny η and factors of a million: few steps, and large",
