@@ -112,7 +112,7 @@ def compare(name: str, seed: int, old: Path, new: Path) -> list[str]:
                 found.append(f"{arm}: {variable} is gone")
             elif not np.array_equal(a[variable].values, b[variable].values, equal_nan=a[variable].dtype.kind == "f"):
                 found.append(f"{arm}: {variable} differs")
-    stored = [json.load(gzip.open(place / f"{name}.{seed}.json.gz")) for place in (old, new)]
+    stored = [json.loads(gzip.decompress((at / f"{name}.{seed}.json.gz").read_bytes())) for at in (old, new)]
     for one in stored:
         one["claims"] = by_key(one["claims"])
         one["figures"] = {figure["id"]: figure for figure in one["figures"]}

@@ -12,7 +12,7 @@ from pylatexenc.macrospec import std_macro
 _OPERATORS = ("Pr", "arg", "det", "dim", "rank", "sign", "Var", "Cov", "lim", "max", "min", "log", "exp", "sup", "inf")
 _SIZES = ("left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr")
 _RAISED = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
-_RELATIONS = "=<>≤≥≠≈∼∝∈→×≪≫≲≳"  # with blanks on both sides or on none: a macro takes the blank that ends it
+_RELATIONS = "≤≥≠≈∼∝∈→×·≪≫≲≳"
 _OVER_AND_UNDER = {"widehat": "\u0302", "widetilde": "\u0303", "overline": "\u0305", "underline": "\u0332"}
 
 FORMULA = re.compile(r"\$(\S|\S[^$]*\S)\$(?!\d)")
@@ -37,15 +37,30 @@ def _written(found: re.Match[str]) -> str:
 
 
 def _formula(tex: str) -> str:
-    tex = re.sub(r"\^\{([^{}]*[/ ][^{}]*)\}", r"^{(\1)}", tex)  # what braces hold together
+    tex = re.sub(r"([_^])\{([^{}]*)\}", _held_together, tex)
     walker = LatexWalker(tex, latex_context=_MACROS, tolerant_parsing=True)
     nodes, _, _ = walker.get_latex_nodes()
     plain = LatexNodes2Text(latex_context=_TEXTS, math_mode="text").nodelist_to_text(nodes)
-    plain = re.sub(r"\^([+-]?[0-9]+|\++)", lambda power: power[1].translate(_RAISED), plain)
+    plain = re.sub(r"\^([+-]?[0-9]+(?![0-9.])|\++)", lambda power: power[1].translate(_RAISED), plain)
     plain = plain.replace("^⊤", "ᵀ").replace("^∗", "*").replace("^*", "*").replace("^'", "'").replace("′", "'")
-    plain = re.sub(f" ([{_RELATIONS}]) ?| ?([{_RELATIONS}]) ", lambda one: f" {one[1] or one[2]} ", plain)
+    return _spaced(re.sub(r"√\((\w)\)", r"√\1", plain))
+
+
+def _held_together(found: re.Match[str]) -> str:
+    """An index or exponent, in parentheses if without its braces it would be unclear where it ends."""
+    mark, inside = found.groups()
+    clear = re.fullmatch(r"[A-Za-z0-9,']*|[+-]?[0-9.]+|\++|\(.*\)|\\[A-Za-z]+", inside)
+    return f"{mark}{{{inside}}}" if clear else f"{mark}{{({inside})}}"
+
+
+def _spaced(plain: str) -> str:
+    """Blanks on both sides of a relation, and of + and - between terms: in TeX a macro takes the blank that ends it."""
+    plain = re.sub(f" ?([{_RELATIONS}]) ?", r" \1 ", plain)
+    plain = re.sub(r" ([=<>]) ?| ?([=<>]) ", lambda one: f" {one[1] or one[2]} ", plain)
+    plain = re.sub(r"(?<=[^\s(^])([+-]) ", r" \1 ", plain)
     plain = re.sub(r" ?([_^]) ?(\w)", r"\1\2", re.sub(" +", " ", plain))
-    return re.sub(r"([⟨(]) | ([⟩)(/])", r"\1\2", plain).strip()
+    plain = re.sub(r"(?<=[⟨(]) | (?=[⟩)])|(?<=\w) (?=\()", "", plain)
+    return re.sub(r" /(?! )|(?<! )/ ", "/", plain).strip()
 
 
 def _fraction(node: LatexMacroNode, l2tobj: Any) -> str:

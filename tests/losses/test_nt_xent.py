@@ -29,8 +29,9 @@ def by_loop(anchor: np.ndarray, positive: np.ndarray, temperature: float, normal
 def test_it_is_the_loop(normalize, temperature):
     rng = np.random.default_rng(0)
     anchor, positive = rng.normal(size=(2, 5, 7))
-    loss = NTXent(temperature, normalize)(torch.from_numpy(anchor), torch.from_numpy(positive))
-    assert float(loss) == pytest.approx(by_loop(anchor, positive, temperature, normalize), rel=1e-12)
+    loss, pair = NTXent(temperature, normalize), (torch.from_numpy(anchor), torch.from_numpy(positive))
+    assert float(loss(*pair)) == pytest.approx(by_loop(anchor, positive, temperature, normalize), rel=1e-12)
+    torch.testing.assert_close((1 - loss.doubt(*pair)).log().mean(), -loss(*pair))
 
 
 def test_views_that_look_the_same_cost_the_logarithm_of_their_number():

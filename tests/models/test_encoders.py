@@ -72,6 +72,8 @@ def test_activations_leaves_no_hook_and_works_on_any_module(images):
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5), nn.ReLU())
     read = activations(network, ["1", ""], images)
     torch.testing.assert_close(read[""], read["1"].relu())
+    means = activations(network, ["1"], images, batch=4, reduce=lambda output: output.mean(-1))
+    torch.testing.assert_close(means["1"], read["1"].mean(-1))
     assert not network[1]._forward_hooks
     with pytest.raises(AttributeError):
         activations(network, ["nothing"], images)

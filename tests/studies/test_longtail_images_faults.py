@@ -27,13 +27,14 @@ PHOTOGRAPHS = LongTailImages(
     largest=300,
     probe=150,
     test=200,
+    side=16,
     alexnet=AlexNet(8),
     optimizer=TorchOptimizer("AdamW", lr=4e-3),
     batch=64,
-    steps=60,
-    probe_every=60,
+    steps=40,
+    probe_every=40,
 )
-TRAINED = FewArms(PHOTOGRAPHS, ("plain", "untrained"), replicas=5)
+TRAINED = FewArms(PHOTOGRAPHS, ("plain", "untrained"), replicas=4)
 
 loss, prune = NTXent.of_views, MagnitudePruning.build
 
