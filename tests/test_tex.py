@@ -21,7 +21,7 @@ from featscope.tex import FORMULA, in_unicode, unknown_macros
         (r"\alpha^{1.5}, A^{-k}/k, x^{(t)}, x^{++}", "α^1.5, A^(-k)/k, x^(t), x⁺⁺"),
         (r"x_{t+1}/x_t, \sum_{i=1}^n x_{ij}", "x_(t+1)/x_t, ∑_(i=1)^n x_ij"),
         (r"\nabla_{w_i} L", "∇_(w_i) L"),
-        (r"W^\top x + f^* - f'", "Wᵀx + f* - f'"),
+        (r"W^\top x + f^{*} - f'", "Wᵀx + f* - f'"),
         (r"\|w\| \le \langle a, b \rangle", "‖w‖ ≤ ⟨a, b⟩"),
         (r"\|w\|\le\tilde{O}(1)", "‖w‖ ≤ Õ(1)"),
         (r"\left( x \right)", "(x)"),

@@ -49,7 +49,7 @@ def _formula(tex: str) -> str:
 def _held_together(found: re.Match[str]) -> str:
     """An index or exponent, in parentheses if without its braces it would be unclear where it ends."""
     mark, inside = found.groups()
-    clear = re.fullmatch(r"[A-Za-z0-9,']*|[+-]?[0-9.]+|\++|\(.*\)|\\[A-Za-z]+", inside)
+    clear = re.fullmatch(r"[A-Za-z0-9,']*|\*|[+-]?[0-9.]+|\++|\(.*\)|\\[A-Za-z]+", inside)
     return f"{mark}{{{inside}}}" if clear else f"{mark}{{({inside})}}"
 
 

@@ -29,9 +29,8 @@ def by_loop(anchor: np.ndarray, positive: np.ndarray, temperature: float, normal
 def test_it_is_the_loop(normalize, temperature):
     rng = np.random.default_rng(0)
     anchor, positive = rng.normal(size=(2, 5, 7))
-    loss, pair = NTXent(temperature, normalize), (torch.from_numpy(anchor), torch.from_numpy(positive))
-    assert float(loss(*pair)) == pytest.approx(by_loop(anchor, positive, temperature, normalize), rel=1e-12)
-    torch.testing.assert_close((1 - loss.doubt(*pair)).log().mean(), -loss(*pair))
+    loss = NTXent(temperature, normalize)(torch.from_numpy(anchor), torch.from_numpy(positive))
+    assert float(loss) == pytest.approx(by_loop(anchor, positive, temperature, normalize), rel=1e-12)
 
 
 def test_views_that_look_the_same_cost_the_logarithm_of_their_number():
@@ -57,3 +56,11 @@ def test_normalised_loss_ignores_scale():
 def test_wrong_options_are_named():
     with pytest.raises(ConfigError, match=r"NTXent\.temperature"):
         NTXent(temperature=0.0)
+
+
+def test_doubt_is_what_the_softmax_gives_to_others():
+    anchor, positive = torch.eye(3, dtype=torch.float64), torch.eye(3, dtype=torch.float64)
+    partner, others = np.exp(1 / 0.5), 4
+    torch.testing.assert_close(
+        NTXent(0.5).doubt(anchor, positive), torch.full((6,), others / (partner + others), dtype=torch.float64)
+    )

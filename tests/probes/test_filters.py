@@ -42,4 +42,4 @@ def test_distance_of_modules_is_over_all_parameters():
     with torch.no_grad():
         other.weight.copy_(one.weight + torch.tensor([[3.0, 0.0]]))
         other.bias.copy_(one.bias - 4)
-    assert float(distance(one, other)) == pytest.approx(5)
+    assert float(distance(one, other).detach()) == pytest.approx(5)

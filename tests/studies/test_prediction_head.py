@@ -34,6 +34,7 @@ def cheaper(name: str, **change):
 SIZES = Axis("data.input_dim", (100, 316, 1000, 3162, 10000)), Axis("data.weak", (2.0,))
 CHEAPER = [
     *(cheaper(name, steps=40) for name in ("tied-head", "rare-weak", "both-features", "ratios")),
+    *(cheaper(name, duration=1e3) for name in ("no-stop-gradient", "equal-no-head")),
     replace(STUDY.arm("sizes"), over=SIZES),
     cheaper("batches", steps=2000),
     cheaper("batches-no-head", steps=1000),
@@ -41,7 +42,7 @@ CHEAPER = [
     cheaper("random-batches-no-head", steps=10),
 ]
 """Where the whole way would take long and shows no more of what is tested here."""
-REPLICAS = {"batches": 8, "batches-flow": 8, "random-batches": 2, "random-batches-no-head": 2}
+REPLICAS = {"widths": 2, "batches": 8, "batches-flow": 8, "random-batches": 2, "random-batches-no-head": 2}
 TRIAL = Trial(STUDY, replicas=4, more=REPLICAS, arms={arm.name: arm for arm in CHEAPER})
 
 HOLD = [

@@ -9,7 +9,7 @@ import xarray as xr
 from torch import nn
 
 from featscope.figures import Bars, Curves, Heatmaps
-from featscope.models import IdentityHead
+from featscope.models import IdentityHead, ProjectionHead
 from featscope.options import ConfigError
 from featscope.probes.collapse import effective_rank, mean_correlation, spread, standardised
 from featscope.streams import Streams
@@ -20,8 +20,8 @@ from featscope.training import EMA
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
-TRIAL = Trial(replace(PredictionHeadImages().smallest(), side=8, ema=EMA(momentum=0.5)), replicas=3)
-TINY = TRIAL.study
+TINY = replace(PredictionHeadImages().smallest(), side=8, projection=ProjectionHead(8, 6), ema=EMA(momentum=0.5))
+TRIAL = Trial(TINY, replicas=3)
 
 
 def build(arm: str, replica: int = 0):

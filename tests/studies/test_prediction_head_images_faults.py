@@ -11,7 +11,7 @@ import torch
 from few_arms import FewArms
 
 from featscope.losses import non_contrastive
-from featscope.models import IdentityHead, PredictionHead, ResNet18
+from featscope.models import IdentityHead, PredictionHead, ProjectionHead, ResNet18
 from featscope.studies.prediction_head_images import PredictionHeadImages, probes
 from featscope.testing import Fault
 from featscope.training import EMA, MovingAverage, TorchOptimizer
@@ -20,7 +20,14 @@ pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
 CIFAR10 = Path(__file__).parents[3] / "shared" / "data" / "cifar10"
 SHAPES = FewArms(
-    replace(PredictionHeadImages().smallest(), side=8, ema=EMA(momentum=0.5), batch=16, steps=5),
+    replace(
+        PredictionHeadImages().smallest(),
+        side=8,
+        projection=ProjectionHead(hidden=16, outputs=8),
+        ema=EMA(momentum=0.5),
+        batch=16,
+        steps=5,
+    ),
     ("identity", "identity-ema"),
     replicas=4,
 )

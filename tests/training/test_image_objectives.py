@@ -48,6 +48,17 @@ def test_contrastive_compares_the_two_views(source):
     torch.testing.assert_close(loss, NTXent()(Mean()(anchor[0]), Mean()(positive[0]))[None])
 
 
+def test_doubts_of_networks_are_on_the_same_views(source):
+    objective = InBatchContrastive(Crop(), nn.Identity(), NTXent(), batch=3)
+    doubts, labels = objective.doubts((Mean(), Mean()), source.test_set, draws())
+    again = draws()
+    chosen = again.choice(4, 3)[0]
+    anchor, positive = Crop()(source.test_set.pixels[chosen][None].float() / 255, again)
+    torch.testing.assert_close(doubts[0], NTXent().doubt(Mean()(anchor[0]), Mean()(positive[0])))
+    assert torch.equal(doubts[0], doubts[1])
+    assert torch.equal(labels, source.test_set.labels[chosen].repeat(2))
+
+
 def test_supervised_classifies_both_views(source):
     head = nn.Linear(3, 8)
     loss = ClassifyViews(Crop(), head, batch=8)(Mean(), source, draws())

@@ -50,3 +50,8 @@ def test_a_restored_record_goes_on_as_if_nothing_had_been():
 def test_a_measurement_with_more_or_fewer_axes_than_names_is_refused(shape, dims):
     with pytest.raises(ValueError, match=r"'size' is \(.*\): expected \[replica\] and an axis for each of"):
         Record().append(0, {"size": Measurement(torch.zeros(shape), "length", dims)})
+
+
+def test_a_measurement_of_one_replica_gets_its_axis():
+    one = Measurement.of_one(torch.arange(6.0).reshape(2, 3), "about", "row", "column")
+    assert (one.values.shape, one.about, one.dims, one.units) == ((1, 2, 3), "about", ("row", "column"), "1")

@@ -59,7 +59,7 @@ def optimum(moments: PatchMoments, width: int = 2) -> float:
     return width * (1 - moments.agreement)
 
 
-def ends_on_strong(overlaps: ArrayLike, same: ArrayLike) -> NDArray[np.bool_]:
+def ends_on_strong(overlaps: ArrayLike, same: tuple[float, float] | NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether a neuron without head ends on feature 1 (D): α_1^1.5 |B_j1| > α_2^1.5 |B_j2| at the start.
 
     1/(α_1⁶ B_j1⁴) - 1/(α_2⁶ B_j2⁴) does not change.

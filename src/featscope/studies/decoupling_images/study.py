@@ -64,12 +64,7 @@ class DecouplingImages(ImageStudy):
     name = "decoupling-images"
     default_replicas = 4
     on_cpu: ClassVar[Mapping[str, int]] = {"train": 5000, "test": 4000}
-    few: ClassVar[Mapping[str, Any]] = {
-        "train": 48,
-        "test": 32,
-        "alexnet": AlexNet(4),
-        "wide_resnet": WideResNet(10, 1),
-    }
+    few: ClassVar[Mapping[str, Any]] = {"train": 48, "test": 32, "alexnet": AlexNet(width=4)}
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:
         """Three contrastive ones, two supervised ones, and the network they begin from."""

@@ -21,8 +21,6 @@ MOST, FEW = 0.95, 0.05
 class InfiniteBatchesClaims(PredictionHeadArms):
     """Claims of the arms that follow gradient flow. Options and arms are `PredictionHeadArms`'."""
 
-    # --- The system ---------------------------------------------------------------------------------------------------
-
     @identity(
         "App. A, (A.1), (A.2)",
         on="head",
@@ -34,8 +32,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def ode_gradient_exact(self, run: xr.Dataset) -> xr.DataArray:
         r"""With infinite batches, training follows a differential equation in a few numbers.
 
-        The learner is a closed system in $B$, $R$ and $E$. Measured: the gradient of Algorithm 1's loss on a large
-        batch, three neurons and a random head, along the equation's.
+        With infinite batches the learner is a closed system in $B$, $R$ and $E$. Measured: the gradient of Algorithm
+        1's loss on a large batch, three neurons and a random head, along the equation's.
         """
         return run.gradient_along
 
@@ -98,8 +96,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def no_head_selection_rule(self, run: xr.Dataset) -> xr.DataArray:
         r"""Without head, where a neuron ends is decided by where it starts.
 
-        It ends on the strong feature if and only if $\alpha_1^{1.5} |B_{j1}| > \alpha_2^{1.5} |B_{j2}|$ at the start.
-        Measured: share of neurons for which it is so.
+        A neuron ends on the strong feature if and only if $\alpha_1^{1.5} |B_{j1}| > \alpha_2^{1.5} |B_{j2}|$ at the
+        start. Measured: share of neurons for which it is so.
         """
         return run.rule_followed.mean("start")
 
@@ -114,8 +112,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def collapse_probability(self, run: xr.Dataset) -> Found:
         r"""How often both neurons are bound for the strong feature, a closed form says.
 
-        They are with probability $(1 - \frac{2}{\pi} \arctan((\alpha_2/\alpha_1)^{1.5}))^2$. Measured: share of starts
-        that the rule sends there, minus that.
+        Both neurons end on the strong feature with probability $(1 - \frac{2}{\pi}
+        \arctan((\alpha_2/\alpha_1)^{1.5}))^2$. Measured: share of starts that the rule sends there, minus that.
         """
         alike = (moments(replace(self.data, weak=float(weak))) for weak in run["weak"].values)
         law = xr.DataArray([theory.strong_probability(data) ** 2 for data in alike], {"weak": run["weak"]})
@@ -146,8 +144,9 @@ class InfiniteBatchesClaims(PredictionHeadArms):
             return Found(every)
         if arm == "no-head":
             return Found(settled, f"Of all starts {float(every.mean()):.2f}.")
-        by_ratio = self._by_ratio(every.mean("replica"))
-        return Found(settled.min("weak"), f"Of all starts both do, by α_1/α_2: {by_ratio}.")
+        return Found(
+            settled.min("weak"), f"Of all starts both do, by α_1/α_2: {self._by_ratio(every.mean('replica'))}."
+        )
 
     @bound(
         "Cor. 4.4",
@@ -160,7 +159,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def neurons_correlate(self, run: xr.Dataset) -> xr.DataArray:
         r"""Collapsed neurons are one and the same.
 
-        $|\mathrm{Corr}(f_1, f_2)|$ is near 1. Measured: its mean where both have collapsed.
+        Without head $|\mathrm{Corr}(f_1, f_2)|$ is near 1. Measured: its mean where both have collapsed.
         """
         return share(run.correlation, run.predicted_collapse)
 
@@ -180,7 +179,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
     @identity("Theorem 4.3; derived", on="widths", equals=0.0, within=0.1, range=SHARE)
     def width_law(self, run: xr.Dataset) -> Found:
-        r"""How often networks collapse as a whole falls with their width as a closed form says.
+        r"""How often networks collapse falls with their width as a closed form says.
 
         $m$ neurons without head all collapse with the $m$-th power of one neuron's probability. Measured: the largest
         difference over $m = 1, 2, 4, 8$.
@@ -201,9 +200,9 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         range=SHARE,
     )
     def head_rescues(self, run: xr.Dataset, arm: str) -> Found:
-        """With the head, neurons learn different features where both would learn the strong one without.
+        """With the head, neurons learn different features instead of both the strong one.
 
-        Measured: share of such starts.
+        Measured: share of starts that end so, of those from which both would learn the strong one without head.
         """
         if arm in ("rare-weak", "both-features"):
             return Found(diverse(run), f"Remark 3.2. {CHOICE}")
@@ -213,7 +212,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
     @ordering("Theorem 4.1", on="sizes", at_least=0.0, range=(-1, 1))
     def rescue_grows_with_dimension(self, run: xr.Dataset) -> Found:
-        r"""The head rescues more of wider inputs.
+        r"""The more dimensions inputs have, the more networks the head rescues.
 
         The share rescued tends to 1 with $d$. Measured: the share at $d = 10000$ minus that at 100.
         """
@@ -230,7 +229,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def diverse_neurons_decorrelate(self, run: xr.Dataset) -> Found:
         r"""Neurons that learned different features hardly correlate.
 
-        $|\mathrm{Corr}(f_1, f_2)| = O(d^{-1/2})$. Measured: its mean.
+        Then $|\mathrm{Corr}(f_1, f_2)| = O(d^{-1/2})$. Measured: its mean.
         """
         return Found(share(run.correlation, rescued(run)), predicted=self.data.input_dim**-0.5)
 
@@ -245,7 +244,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def optimum_value(self, run: xr.Dataset) -> Found:
         r"""The loss ends at the least that there is.
 
-        It tends to $2(1 - C_0/C_1)$. Measured: median loss of rescued starts in the end.
+        The loss tends to $2(1 - C_0/C_1)$. Measured: median loss of rescued starts in the end.
         """
         return Found(median(run.final_loss, rescued(run)), predicted=theory.optimum(self.moments))
 
@@ -318,7 +317,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def others_stand_still(self, run: xr.Dataset) -> xr.DataArray:
         """While the head rises, nothing else moves.
 
-        From $T_1$ to substitution all other overlaps stay. Measured: largest relative change, median over rescued ones.
+        From $T_1$ to substitution all other overlaps stay. Measured: median over rescued trajectories of the largest
+        relative change.
         """
         return median(run.others_moved, rescued(run))
 
@@ -349,7 +349,10 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
     @bound("Proposition 5.4", on="head", at_most=0.1, because=CHOICE, range=SHARE)
     def rise_and_fall(self, run: xr.Dataset) -> xr.DataArray:
-        """The head rises and falls. Measured: $|E_{21}|$ in the end over its peak, median over rescued trajectories."""
+        r"""The head leaves the identity, and comes back.
+
+        $\|E - I\|$ rises and falls. Measured: $|E_{21}|$ in the end over its peak, median over rescued trajectories.
+        """
         return median(run.head_end / run.head_peak, rescued(run))
 
     @identity("App. E.1; derived", on="head", equals=1.0, within=0.05, because="Tolerance: noise that is left.")

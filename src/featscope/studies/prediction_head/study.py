@@ -100,7 +100,7 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
         range=SHARE,
     )
     def random_start_sgd(self, run: xr.Dataset) -> Found:
-        """On batches, from random weights, neurons learn different features.
+        """On batches, from random weights, neurons learn different features with the head.
 
         Algorithm 1 on batches, from random weights: both neurons learn the strong feature without head, different ones
         with it. Measured: share of networks with different features in the end.
@@ -114,8 +114,8 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
     def symmetric_head_baseline(self, run: xr.Dataset) -> xr.DataArray:
         """A symmetric head that is set by hand comes to see one direction only.
 
-        In a linear network it becomes of rank one if input variances are very unequal. Measured: share of the larger
-        eigenvalue in its trace.
+        In a linear network a symmetric head set by hand becomes of rank one if input variances are very unequal.
+        Measured: share of the larger eigenvalue in its trace.
         """
         return run.top_share.mean("start")
 
@@ -131,9 +131,8 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """What was found, in one sentence."""
-        with_head, without, unstopped = (
-            float(diverse(runs[arm]).mean()) for arm in ("head", "no-head", "no-stop-gradient")
-        )
+        arms = ("head", "no-head", "no-stop-gradient")
+        with_head, without, unstopped = (float(diverse(runs[arm]).mean()) for arm in arms)
         return (
             f"Where both neurons would end on the strong feature, the head makes {with_head:.0%} of networks learn "
             f"both features ({without:.0%} without, {unstopped:.0%} without stop-gradient); the loss is the same."

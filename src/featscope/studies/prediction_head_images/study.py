@@ -79,7 +79,7 @@ class PredictionHeadImages(ImageStudy):
         "train": 40,
         "test": 24,
         "network": ResNet18(2),
-        "projection": ProjectionHead(8, 6),
+        "projection": ProjectionHead(8),
     }
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:
