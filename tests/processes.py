@@ -31,7 +31,12 @@ import sys
 from featscope.runs import shard
 shard._SECONDS_BETWEEN_CHECKPOINTS = 0.02
 """
-_NO_REPORT = "from featscope.report import run_report; run_report.report_run = lambda out: out / 'report.html'\n"
+_NO_REPORT = """
+from types import ModuleType
+sys.modules["featscope.report"] = ModuleType("featscope.report")  # what draws takes a second to import
+sys.modules["featscope.report.run_report"] = report = ModuleType("featscope.report.run_report")
+report.report_run = lambda out: out / "report.html"
+"""
 _MAIN = "from featscope.cli import main; main(sys.argv[1:])"
 
 

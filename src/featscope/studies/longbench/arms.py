@@ -78,13 +78,8 @@ class LongBenchArms(Study):
         return replace(self, tasks=("triviaqa",), examples=1)
 
     def arms(self) -> Sequence[Arm[Benchmark]]:
-        """One for each method."""
-
+        """One for each method. That of the middle row keeps as many tokens as GemFilter, and others."""
         reading = Reading(self.layer, self.keep, _WINDOW)
-
-        def arm(method: MethodName, role: Literal["arm", "control"] = "arm") -> Arm[Benchmark]:
-            asked = (self.model, self.data, self.names, self.examples, self.context, self.chat)
-            recipe = Benchmark(method, reading, *asked)
-            return Arm(method, recipe, reading.about(method), METHODS[method].label, role)
-
-        return [arm("gemfilter"), arm("snapkv"), arm("h2o"), arm("full"), arm("middle-row", "control")]
+        asked = (self.model, self.data, self.names, self.examples, self.context, self.chat)
+        names: tuple[MethodName, ...] = ("gemfilter", "snapkv", "h2o", "full", "middle-row")
+        return [Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label) for name in names]
