@@ -5,8 +5,8 @@ from statistics import median
 
 from benchmarks.floor import Rates, StepCost
 from benchmarks.step import engine, jax_program, plain_loop
-from featscope.studies.decoupling import Decoupling
 from featscope.threads import cores
+from featscope.training import Training
 
 ROUNDS = 5
 
@@ -20,15 +20,15 @@ def turns(programs: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dic
     return {name: median(times) for name, times in found.items()}
 
 
-def compare(study: Decoupling, replicas: int, steps: int, loop: bool) -> dict[str, float]:
+def compare(recipe: Training, replicas: int, steps: int, loop: bool) -> dict[str, float]:
     """One line of the table."""
 
     def floor() -> float:
-        return replicas * StepCost.of(study).floor(Rates.measure(cores()))
+        return replicas * StepCost.of(recipe).floor(Rates.measure(cores()))
 
-    programs = {"featscope": engine(study, replicas, cores(), steps), "floor": floor}  # workers fork first
+    programs = {"featscope": engine(recipe, replicas, cores(), steps), "floor": floor}  # workers fork first
     programs["featscope"]()  # warm up
-    programs["jax"] = jax_program(study, replicas, steps)
+    programs["jax"] = jax_program(recipe, replicas, steps)
     if loop:
-        programs["loop"] = plain_loop(study, replicas, cores(), max(2, steps // 10))
+        programs["loop"] = plain_loop(recipe, replicas, cores(), max(2, steps // 10))
     return turns(programs)

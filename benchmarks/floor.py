@@ -12,7 +12,7 @@ from statistics import median
 
 import torch
 
-from featscope.studies.decoupling import Decoupling
+from featscope.training import Training
 
 
 def seconds(compute: Callable[[], object], repeats: int = 7) -> float:
@@ -69,10 +69,10 @@ class StepCost:
     normals: float
 
     @classmethod
-    def of(cls, study: Decoupling) -> "StepCost":
-        """The cost of a step of ``study``."""
-        d, d1, m = study.data.features, study.data.input_dim, study.learner.width
-        k, n = study.contrast.anchors, study.contrast.negatives
+    def of(cls, recipe: Training) -> "StepCost":
+        """The cost of a step of ``recipe``, the augmented arm's or one like it."""
+        d, d1, m = recipe.data.features, recipe.data.input_dim, recipe.learner.width
+        k, n = recipe.objective.anchors, recipe.objective.negatives
         signals = 2 * (k + n) * d * d1
         forward, backward = 2 * (2 * k + n) * d1 * m, 2 * k * d1 * m
         similarities = 2 * 2 * k * n * m

@@ -12,8 +12,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from featscope.streams import Streams
-from featscope.studies.prediction_head import PredictionHead
-from featscope.studies.prediction_head.phases import PhasesRule
+from featscope.studies.prediction_head import PredictionHeadStudy
 from featscope.training.rosenbrock import integrate
 
 STARTS, SAMPLE, LATEST = 10_000, 40, 1e5
@@ -23,7 +22,7 @@ METHODS = ("RK45", "LSODA")
 Velocity = Callable[[float, np.ndarray], Sequence[float]]
 
 
-def plain_velocity(study: PredictionHead) -> Velocity:
+def plain_velocity(study: PredictionHeadStudy) -> Velocity:
     """The reduced equations of two neurons, written out."""
     moments, s6, rate = study.moments, study.data.noise_std**6, study.head.rate
     (c01, c02), (c11, c12), noise = moments.same, moments.own, moments.noise_patches
@@ -64,16 +63,17 @@ def plain_velocity(study: PredictionHead) -> Velocity:
 def compare() -> dict[str, float]:
     """Seconds a start, ours and the loop's by method; the loop's largest distance from our end points."""
     torch.set_num_threads(1)
-    study = PredictionHead(starts=STARTS, duration=LATEST)
-    flow = study.build(Streams(0, range(1)))
+    study = PredictionHeadStudy(starts=STARTS, duration=LATEST)
+    flow = study.arm("head").recipe.build(Streams(0, range(1)))
     start = flow.learner.get_parameter("state").detach()[0].mT.clone()
-    while (flow.arrived < 0).any():  # type: ignore[operator]
+    while (flow.arrived < 0).any():
         flow.advance(0)
-    (phases,) = (rule for rule in flow.rules if isinstance(rule, PhasesRule))
-    end = (2 * phases.get_buffer("weak_learned")[0]).clamp_max(LATEST)  # settled: where B_22 shoots up errors do too
+    end = (2 * flow.rules["phases"].get_buffer("weak_learned")[0]).clamp_max(
+        LATEST
+    )  # settled: where B_22 shoots up errors do too
 
     began = time.perf_counter()
-    ours = integrate(flow.learner.velocity, start, end, **TOLERANCE)  # type: ignore[arg-type]
+    ours = integrate(flow.learner.velocity, start, end, **TOLERANCE)
     found = {
         "featscope": (time.perf_counter() - began) / STARTS,
         "reached phase III's end": float((end < LATEST).sum()),

@@ -8,7 +8,7 @@ bf16. `--small` runs the same program at a size for a CPU.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from featscope.language import GemFilter, SnapKV
+from featscope.language.methods import Reading
 from featscope.theory.token_selection import (
     Geometry,
     first_pass_operations,
@@ -99,7 +99,7 @@ def main() -> None:
     bench = tyro.cli(Bench)
     device, size = ("cpu", SMALL) if bench.small else ("cuda", LLAMA)
     model = build(size, max(bench.lengths) + 1, device, torch.float32 if bench.small else torch.bfloat16)
-    width = next(model.parameters()).element_size()
+    reading, width = Reading(bench.layer, bench.keep), next(model.parameters()).element_size()
     weights = sum(p.numel() for p in model.parameters()) * width / 2**30
     name = "CPU" if bench.small else torch.cuda.get_device_name()
     console = Console(width=130)
@@ -109,7 +109,7 @@ def main() -> None:
         table.add_column(heading, justify="right")
     for length in bench.lengths:
         ids = torch.randint(3, size.vocabulary, (1, length), device=device)
-        gem, snap = GemFilter(model, bench.layer, bench.keep, chunk=bench.chunk), SnapKV(model, bench.keep)
+        gem, snap = replace(reading.build("gemfilter", model), chunk=bench.chunk), reading.build("snapkv", model)
         programs: list[Callable[[], Any]] = [
             lambda ids=ids: model(ids, use_cache=True, logits_to_keep=1),
             lambda ids=ids, snap=snap: snap.generate(ids, max_new_tokens=1, do_sample=False),

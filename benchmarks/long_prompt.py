@@ -18,7 +18,7 @@ from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.compare import turns
-from featscope.language.gemfilter import GemFilter
+from featscope.language.methods import Reading
 from featscope.language.selection import scores, select, summed_queries
 from featscope.training.memory import peak_bytes
 
@@ -83,7 +83,7 @@ def snapkv_of_kvpress(model: Any, keep: int, length: int) -> Callable[[torch.Ten
 def compare(bench: Bench, model: Any, length: int) -> dict[str, float]:
     """Seconds and MiB of each program, by name."""
     ids = torch.randint(3, 1024, (1, length), generator=torch.Generator().manual_seed(length))
-    gem = GemFilter(model, bench.layer, bench.keep)
+    gem = Reading(bench.layer, bench.keep).build("gemfilter", model)
     query, key = torch.randn(1, 8, 1, bench.width // 8), torch.randn(1, 4, length, bench.width // 8)
     real = torch.ones_like(ids, dtype=torch.bool)
     programs: dict[str, Callable[[], Any]] = {

@@ -10,10 +10,10 @@ import torch
 
 from featscope.allocator import keep_freed_memory
 from featscope.streams import Streams
-from featscope.studies.decoupling import Decoupling
+from featscope.training import Training
 
 
-def engine(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable[[], float]:
+def engine(recipe: Training, replicas: int, cores: int, steps: int) -> Callable[[], float]:
     """Our step as a run does it: shards of replicas, one a core, each stepping on its own in a forked worker."""
     size = ceil(replicas / cores)
     shards = [range(first, min(first + size, replicas)) for first in range(0, replicas, size)]
@@ -23,7 +23,7 @@ def engine(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable
     def work(shard: range, line: Connection) -> None:
         torch.set_num_threads(max(1, cores // len(shards)))  # a lone shard has all cores, as in a run
         keep_freed_memory()
-        experiment = study.build(Streams(0, shard))
+        experiment = recipe.build(Streams(0, shard))
         done = 0
         while line.recv():
             for step in range(done, done + steps):
@@ -47,19 +47,19 @@ def engine(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable
     return run
 
 
-def plain_loop(study: Decoupling, replicas: int, cores: int, steps: int) -> Callable[[], float]:
+def plain_loop(recipe: Training, replicas: int, cores: int, steps: int) -> Callable[[], float]:
     """The script one writes first: a loop over seeds, each an ordinary PyTorch training loop on all cores."""
-    data, contrast = study.data, study.contrast
-    d, d1, m = data.features, data.input_dim, study.learner.width
+    data, contrast = recipe.data, recipe.objective
+    d, d1, m = data.features, data.input_dim, recipe.learner.width
     k, n = contrast.anchors, contrast.negatives
     p, s = data.activity, sqrt(data.noise_variance)
 
     def train(seed: int) -> None:
         torch.manual_seed(seed)
         dictionary = torch.linalg.qr(torch.randn(d1, d))[0]
-        weight = torch.nn.Parameter(torch.randn(m, d1) * study.learner.init_norm / sqrt(d1))
+        weight = torch.nn.Parameter(torch.randn(m, d1) * recipe.learner.init_norm / sqrt(d1))
         bias = torch.zeros(m)
-        optimizer = torch.optim.SGD([weight], lr=study.optimizer.lr, weight_decay=study.optimizer.weight_decay)
+        optimizer = torch.optim.SGD([weight], lr=recipe.optimizer.lr, weight_decay=recipe.optimizer.weight_decay)
 
         def f(x: torch.Tensor) -> torch.Tensor:
             u = x @ weight.T
@@ -90,16 +90,16 @@ def plain_loop(study: Decoupling, replicas: int, cores: int, steps: int) -> Call
     return run
 
 
-def jax_program(study: Decoupling, replicas: int, steps: int) -> Callable[[], float]:
+def jax_program(recipe: Training, replicas: int, steps: int) -> Callable[[], float]:
     """The same step hand-written in JAX: jit(scan(vmap)), compiled before it is timed."""
     import jax
     import jax.numpy as jnp
 
-    data, contrast = study.data, study.contrast
-    d, d1, m = data.features, data.input_dim, study.learner.width
+    data, contrast = recipe.data, recipe.objective
+    d, d1, m = data.features, data.input_dim, recipe.learner.width
     k, n = contrast.anchors, contrast.negatives
     p, s = data.activity, sqrt(data.noise_variance)
-    lr, decay = study.optimizer.lr, study.optimizer.weight_decay
+    lr, decay = recipe.optimizer.lr, recipe.optimizer.weight_decay
 
     def f(weight: jax.Array, bias: jax.Array, x: jax.Array) -> jax.Array:
         u = x @ weight.T
@@ -130,7 +130,7 @@ def jax_program(study: Decoupling, replicas: int, steps: int) -> Callable[[], fl
         return jax.lax.scan(body, weight, jax.random.split(key, steps))[0]
 
     key = jax.random.key(0)
-    weight = jax.random.normal(key, (replicas, m, d1)) * study.learner.init_norm / sqrt(d1)
+    weight = jax.random.normal(key, (replicas, m, d1)) * recipe.learner.init_norm / sqrt(d1)
     dictionary = jnp.linalg.qr(jax.random.normal(key, (replicas, d1, d)))[0]
     bias = jnp.zeros((replicas, m))
     scan(weight, bias, dictionary, key).block_until_ready()

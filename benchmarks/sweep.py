@@ -15,6 +15,7 @@ from featscope.allocator import keep_freed_memory
 from featscope.streams import Streams
 from featscope.studies.axes import Axis, points
 from featscope.studies.imbalance import Imbalance
+from featscope.training import Training
 from featscope.training.stack import stack
 
 AXES = (
@@ -24,9 +25,9 @@ AXES = (
 POINTS, REPLICAS = 30, 2  # what one worker trains at a time
 
 
-def floor(study: Imbalance, cores: int) -> float:
+def floor(recipe: Training, cores: int) -> float:
     """Seconds a step of one block for each core: matrix products and fresh normals for every run."""
-    data, k, m = study.data, study.objective.pairs, study.learner.width
+    data, k, m = recipe.data, recipe.objective.pairs, recipe.learner.width
     rates = Rates.measure(cores)
     signals = 2 * 2 * k * data.features * data.input_dim
     projections, similarities = 3 * 2 * k * data.input_dim * m, 2 * 2 * k * k * m
@@ -34,7 +35,7 @@ def floor(study: Imbalance, cores: int) -> float:
     return cores * POINTS * REPLICAS * run
 
 
-def engine(study: Imbalance, cores: int, steps: int) -> Callable[[], float]:
+def engine(recipe: Training, cores: int, steps: int) -> Callable[[], float]:
     """Blocks as a sweep trains them: one a core, each in a forked worker."""
     fork = multiprocessing.get_context("fork")
     lines = []
@@ -43,7 +44,7 @@ def engine(study: Imbalance, cores: int, steps: int) -> Callable[[], float]:
         torch.set_num_threads(1)
         keep_freed_memory()
         replicas = range(core * REPLICAS, (core + 1) * REPLICAS)
-        whole = stack([config.build(Streams(0, replicas)) for _, config in points(study, AXES)])
+        whole = stack([point.build(Streams(0, replicas)) for _, point in points(recipe, AXES)])
         done = 0
         while line.recv():
             for step in range(done, done + steps):
@@ -67,16 +68,16 @@ def engine(study: Imbalance, cores: int, steps: int) -> Callable[[], float]:
     return run
 
 
-def jax_program(study: Imbalance, cores: int, steps: int) -> Callable[[], float]:
+def jax_program(recipe: Training, cores: int, steps: int) -> Callable[[], float]:
     """The same runs hand-written in JAX: jit(scan(vmap)) over all of them, on all cores."""
     import jax
     import jax.numpy as jnp
 
-    data, k, m = study.data, study.objective.pairs, study.learner.width
+    data, k, m = recipe.data, recipe.objective.pairs, recipe.learner.width
     d, d1, tokens = data.features, data.input_dim, data.tokens
-    lr, decay = study.optimizer.lr, study.optimizer.weight_decay
+    lr, decay = recipe.optimizer.lr, recipe.optimizer.weight_decay
     runs = cores * POINTS * REPLICAS
-    settings = [(p["eps_min"], p["noise_std"]) for p, _ in points(study, AXES) for _ in range(cores * REPLICAS)]
+    settings = [(p["eps_min"], p["noise_std"]) for p, _ in points(recipe, AXES) for _ in range(cores * REPLICAS)]
     eps, std = (jnp.array(column) for column in zip(*settings, strict=True))
 
     def loss(weight: jax.Array, dictionary: jax.Array, p: jax.Array, s: jax.Array, key: jax.Array) -> jax.Array:
@@ -102,7 +103,7 @@ def jax_program(study: Imbalance, cores: int, steps: int) -> Callable[[], float]
         return jax.lax.scan(body, weight, jax.random.split(key, steps))[0]
 
     key = jax.random.key(0)
-    weight = jax.random.normal(key, (runs, m, d1)) * study.learner.init_norm / sqrt(d1)
+    weight = jax.random.normal(key, (runs, m, d1)) * recipe.learner.init_norm / sqrt(d1)
     dictionary = jnp.linalg.qr(jax.random.normal(key, (runs, d1, d)))[0]
     scan(weight, dictionary, key).block_until_ready()
 
@@ -116,11 +117,11 @@ def jax_program(study: Imbalance, cores: int, steps: int) -> Callable[[], float]
 
 def compare(cores: int, steps: int) -> dict[str, float]:
     """Seconds a step of all programs, in turns; ours also with projected noise."""
-    study = Imbalance()
-    projected = replace(study, objective=replace(study.objective, noise="projected"))
-    programs = {"featscope": engine(study, cores, steps), "projected": engine(projected, cores, steps)}
+    recipe = Imbalance().arm("imbalanced").recipe
+    projected = replace(recipe, objective=replace(recipe.objective, noise="projected"))
+    programs = {"featscope": engine(recipe, cores, steps), "projected": engine(projected, cores, steps)}
     for program in programs.values():
         program()
-    programs["floor"] = lambda: floor(study, cores)
-    programs["jax"] = jax_program(study, cores, steps)
+    programs["floor"] = lambda: floor(recipe, cores)
+    programs["jax"] = jax_program(recipe, cores, steps)
     return turns(programs)

@@ -1,4 +1,4 @@
-"""What all tests share: sleeping threads, shapes checked at run time, and Hypothesis without chance."""
+"""What all tests share: sleeping threads, shapes checked at run time, Hypothesis without chance, all cores in use."""
 
 import os
 
@@ -8,9 +8,15 @@ from jaxtyping import install_import_hook
 
 install_import_hook("featscope", "types_at_run_time.check")  # before featscope is imported
 
+from collections import defaultdict
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+from featscope.registry import entries
+from featscope.threads import cores
 
 settings.register_profile("featscope", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("featscope")
@@ -19,3 +25,43 @@ settings.load_profile("featscope")
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
     torch.set_num_threads(1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """What ``-n auto`` stands for."""
+    return cores()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Studies first: they take longest, and no core should wait for one at the end."""
+    items.sort(key=lambda item: item.path.parent.name != "studies")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of a file stay together, and so do those of a study: what they share is computed once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    studies = sorted((name.replace("-", "_") for name in entries()), key=len, reverse=True)
+
+    class ByStudy(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            name = file.rpartition("/studies/test_")[2].removesuffix(".py")
+            return next((study for study in studies if f"{name}_".startswith(f"{study}_")), file)
+
+    config.option.loadscopereorder = False
+    return ByStudy(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what was skipped, and for want of what."""
+    wanting: dict[str, set[str]] = defaultdict(set)
+    for report in terminalreporter.getreports("skipped"):
+        wanting[str(report.longrepr[2]).removeprefix("Skipped: ")].add(report.nodeid)
+    for reason, skipped in wanting.items():
+        tests = sum("::" in name for name in skipped)
+        what = [f"{tests} test{'s' if tests > 1 else ''}"] if tests else []
+        what += [f"all of {name}" for name in sorted(skipped) if "::" not in name]
+        terminalreporter.write_line(f"skipped: {', '.join(what)}, {reason}")

@@ -29,16 +29,19 @@ SMALL = [
 _PRELUDE = """
 import sys
 from featscope.runs import shard
-from featscope.studies.decoupling import identities, measures
 shard._SECONDS_BETWEEN_CHECKPOINTS = 0.02
-measures.LABELS, identities.SAMPLES, identities.CENSUS_NETWORKS = 300, 1024, 4
 """
-_NO_REPORT = "from featscope.report import run_report; run_report.report_run = lambda out: out / 'report.html'\n"
+_NO_REPORT = """
+from types import ModuleType
+sys.modules["featscope.report"] = ModuleType("featscope.report")  # what draws takes a second to import
+sys.modules["featscope.report.run_report"] = report = ModuleType("featscope.report.run_report")
+report.report_run = lambda out: out / "report.html"
+"""
 _MAIN = "from featscope.cli import main; main(sys.argv[1:])"
 
 
 def start(*words: str | Path, report: bool = False, **options) -> subprocess.Popen:
-    """Begin ``featscope`` with ``words``; checkpoints follow each other fast, measurements take few samples."""
+    """Begin ``featscope`` with ``words``; checkpoints follow each other fast."""
     program = _PRELUDE + ("" if report else _NO_REPORT) + _MAIN
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, words)],

@@ -12,7 +12,8 @@ from torch import nn
 from featscope.catalogue import Entry
 from featscope.options import require
 from featscope.studies import Arm, Study
-from featscope.training import SGD, Experiment, FirstTime, Measurement
+from featscope.training import SGD, FirstTime, Measurement, Training
+from featscope.training.objectives import Ready
 
 ENTRY = Entry("pull", "nobody", "Numbers are pulled towards a target.", 0.01, "swept:Pull")
 
@@ -41,6 +42,9 @@ class Noisy:
     def __post_init__(self) -> None:
         require(self, "noise", self.noise >= 0, ">= 0")
 
+    def build(self, draws) -> "Source":
+        return Source(self, draws.replicas)
+
 
 class Source(nn.Module):
     def __init__(self, config: Noisy, replicas: int) -> None:
@@ -58,8 +62,26 @@ class Learner(nn.Module):
         self.value = nn.Parameter(value)
 
 
-def squares(learner, source, draws):
-    return (learner.value[:, None] - source.sample(draws, 8)[..., None]).square().mean(1).sum(-1) / 2
+@dataclass(frozen=True)
+class Values:
+    """Random numbers.
+
+    Attributes:
+        width: numbers a replica.
+    """
+
+    width: int = 2
+
+    def build(self, source, draws) -> Learner:
+        return Learner(draws.normal(self.width))
+
+
+@dataclass(frozen=True)
+class Squares(Ready):
+    """Mean squared distance to samples, halved."""
+
+    def __call__(self, learner, source, draws):
+        return (learner.value[:, None] - source.sample(draws, 8)[..., None]).square().mean(1).sum(-1) / 2
 
 
 def is_near(experiment):
@@ -90,27 +112,28 @@ class Pull(Study):
     def __post_init__(self) -> None:
         require(self, "width", self.width >= 1, ">= 1")
 
+    @property
+    def recipe(self) -> Training:
+        """What both arms train."""
+        near = {"near": FirstTime("near", is_near, 1)}
+        return Training(self.data, Values(self.width), Squares(), self.optimizer, near, self.steps, self.probe_every)
+
     def arms(self) -> Sequence[Arm]:
         about = "as the options say"
-        return [Arm("pulled", self, about, at_start=(start,), at_end=(end,)), Arm("other", self, about, control=True)]
-
-    def build(self, streams):
-        source = Source(self.data, len(streams.replicas))
-        learner = Learner(streams.at("weights").normal(self.width))
-        return Experiment(source, learner, squares, self.optimizer, [FirstTime("near", is_near, 1)], streams)
+        return [
+            Arm("pulled", self.recipe, about, at_start=(start,), at_end=(end,)),
+            Arm("other", self.recipe, about, role="control"),
+        ]
 
     def watch(self, experiment):
         if self.signals:
             wait(Path(self.signals))
         value, target = experiment.learner.value, experiment.source.target
         return {
-            "distance": Measurement((value - target[:, None]).abs().mean(-1), (), "m", "how far it is"),
-            "above": Measurement((value > target[:, None]).sum(-1), (), "numbers", "numbers above the target"),
-            "values": Measurement(value, ("number",), "m", "where the numbers are"),
+            "distance": Measurement((value - target[:, None]).abs().mean(-1), "how far it is", units="m"),
+            "above": Measurement((value > target[:, None]).sum(-1), "numbers above the target", units="numbers"),
+            "values": Measurement(value, "where the numbers are", ("number",), "m"),
         }
-
-    def claims(self, runs):
-        return []
 
 
 def wait(signals: Path) -> None:
@@ -120,9 +143,10 @@ def wait(signals: Path) -> None:
 
 
 def start(experiment):
-    return {"at_first": Measurement(experiment.learner.value[:, 0], (), "m", "where the first began")}
+    return {"at_first": Measurement(experiment.learner.value[:, 0], "where the first began", units="m")}
 
 
 def end(experiment):
     test = experiment.source.sample(experiment.streams.at("test"), 100)
-    return {"error": Measurement((experiment.learner.value.mean(-1) - test.mean(-1)).square(), (), "m²", "test error")}
+    error = (experiment.learner.value.mean(-1) - test.mean(-1)).square()
+    return {"error": Measurement(error, "test error", units="m²")}

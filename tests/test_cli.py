@@ -2,14 +2,29 @@
 
 import json
 import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from featscope import __version__
-from featscope.cli import _axis_values, main
+from featscope.claims import Claim
+from featscope.cli import main
+from featscope.commands import run as commands
+from featscope.commands.parsing import as_typed
+from featscope.commands.run import axis_values
+from featscope.commands.show import card_of, stored_card
+from featscope.losses import InfoNCE
+from featscope.options import ConfigError
+from featscope.registry import entries
 from featscope.studies.decoupling import Decoupling
+from featscope.tex import in_unicode
+from featscope.training import SGD, Training
 from processes import SMALL, finish, start
+from swept import installed
 
 
 def call(capfd, *words: str | Path) -> tuple[int, str, str]:
@@ -23,7 +38,9 @@ def call(capfd, *words: str | Path) -> tuple[int, str, str]:
 def test_without_a_command_it_shows_how_to_use_it(capfd):
     code, out, _ = call(capfd)
     assert code == 2
-    assert all(f"featscope {command}" in out for command in ("list", "show", "run", "sweep", "report", "verify"))
+    assert all(
+        f"featscope {command}" in out for command in ("list", "show", "run", "sweep", "report", "verify", "check")
+    )
     assert call(capfd, "--help")[:2] == (0, out)
 
 
@@ -44,17 +61,75 @@ def test_list_names_the_studies_also_as_json(capfd):
 def test_show_has_every_statement_with_its_source_and_every_option_with_its_default(capfd):
     code, out, _ = call(capfd, "show", "decoupling")
     assert code == 0
-    for statement in Decoupling.statements:
-        assert f"{statement.id}  {statement.source}" in out
+    joined = " ".join(out.split())
+    for statement in Decoupling.statements():
+        assert f"{statement.id} {statement.source}" in joined
+        for words in (statement.title, statement.text, statement.measured, statement.note):
+            assert " ".join(in_unicode(words).split()) in joined
     assert "--optimizer.lr = 0.25" in out
     assert "--data.input-dim = 512" in out
     assert "optimizer:sgd, optimizer:torch-optimizer" in out
 
 
+OWN = [entry for entry in entries().values() if entry.target.startswith("featscope.")]
+
+
+@pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.name)
+def test_the_card_that_show_reads_is_that_of_the_study(entry):
+    """If it is not: `make cards`."""
+    assert stored_card(entry) == json.loads(json.dumps(card_of(entry.name)))
+
+
+def test_every_study_has_a_card_and_there_are_no_others():
+    cards = files("featscope") / "cards"
+    assert {card.name for card in cards.iterdir()} == {f"{entry.name}.json" for entry in OWN}
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["show", "decoupling"], ["show", "gemfilter"]])
+def test_list_and_show_import_nothing_heavy(words):
+    """In a process of their own, which says what it has imported when it ends."""
+    program = f"""
+import atexit, sys
+heavy = {{"torch", "scipy", "sklearn", "transformers", "matplotlib", "xarray"}}
+atexit.register(lambda: print(*heavy & set(sys.modules), file=sys.stderr))
+from featscope.cli import main
+main({words})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "\n")
+    assert words[-1] in done.stdout or "decoupling" in done.stdout
+
+
+def test_a_study_of_another_package_is_shown_without_a_card(tmp_path, monkeypatch, capfd):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    code, out, err = call(capfd, "show", "pull")
+    assert code == 0, err
+    assert "Numbers are pulled towards a target." in out
+    assert "--data.noise = 0.1" in out
+
+
+def test_check_says_how_much_of_a_study_is_sound(tmp_path, monkeypatch, capfd):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    code, out, err = call(capfd, "check", "pull")
+    assert code == 0, err
+    assert re.fullmatch(r"pull: 2 arms took a step, 0 claims and 1 figures are sound \(\d+\.\d s\)\n", out)
+
+
+def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    monkeypatch.setattr("swept.Pull.watch", lambda self, experiment: experiment.nothing)
+    code, out, err = call(capfd, "check", "pull")
+    assert (code, out) == (2, "")
+    assert "pull has 2 problems: the arm 'pulled' cannot take a step: AttributeError" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify"),
+        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify, check"),
         (["show", "nothing"], "STUDY = 'nothing' is unknown: allowed is one of decoupling,"),
         (["show", "decoupling", "more"], "'more' is too much"),
         (["run"], "usage: featscope run STUDY [options], with STUDY: one of decoupling,"),
@@ -64,6 +139,9 @@ def test_show_has_every_statement_with_its_source_and_every_option_with_its_defa
         (["report"], "usage: featscope report DIR"),
         (["report", "no-such-folder"], "no-such-folder/config.json is missing"),
         (["verify", "decoupling", "nothing"], "STUDY = 'nothing' is unknown"),
+        (["check"], "usage: featscope check STUDY"),
+        (["check", "nothing"], "STUDY = 'nothing' is unknown"),
+        (["check", "decoupling", "--steps"], "'--steps' is too much"),
     ],
 )
 def test_wrong_words_are_refused(capfd, words, message):
@@ -75,31 +153,34 @@ def test_wrong_words_are_refused(capfd, words, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--data.features", "2"], "SparseCoding.features = 2 is out of range: allowed is >= 3"),
-        (["--data.features", "5"], "features=5, .* is out of range: allowed is data with features >= 6"),
-        (["--data.input-dim", "100"], "SparseCoding.input_dim = 100 is out of range: allowed is a power of two"),
-        (["--data.input-dim", "32"], "input_dim=32, .* allowed is data with input_dim > features"),
-        (["--data.noise", "0"], "noise=0.0.* allowed is data with noise > 0"),
-        (["--data.noise", "inf"], "SparseCoding.noise = inf is out of range: allowed is >= 0, and finite"),
+        (["--data.features", "2"], "^featscope: --data.features = 2 is out of range: allowed is >= 3"),
+        (
+            ["--data.features", "5"],
+            "--data = SparseCoding.features=5, .* is out of range: allowed is data with features >= 6",
+        ),
+        (["--data.input-dim", "100"], "--data.input-dim = 100 is out of range: allowed is a power of two"),
+        (["--data.input-dim", "32"], "--data = .*input_dim=32, .* allowed is data with input_dim > features"),
+        (["--data.noise", "0"], "--data = .*noise=0.0.* allowed is data with noise > 0"),
+        (["--data.noise", "inf"], "--data.noise = inf is out of range: allowed is >= 0, and finite"),
         (["--data.dictionary", "fourier"], "hadamard.*qr.*canonical"),
-        (["--learner.width", "0"], "SymmetricReLU.width = 0 is out of range: allowed is >= 1"),
-        (["--objective.anchors", "0"], "Contrastive.anchors = 0 is out of range: allowed is >= 1"),
-        (["--objective.loss.temperature", "0"], "InfoNCE.temperature = 0.0 is out of range: allowed is > 0"),
-        (["--optimizer.lr", "nan"], "SGD.lr = nan is out of range: allowed is > 0"),
-        (["--bias.feature-energy", "1"], "BiasSchedule.feature_energy = 1.0 .* between 0 and 1"),
-        (["--steps", "0"], "Decoupling.steps = 0 is out of range: allowed is >= 1"),
+        (["--learner.width", "0"], "--learner.width = 0 is out of range: allowed is >= 1"),
+        (["--objective.anchors", "0"], "--objective.anchors = 0 is out of range: allowed is >= 1"),
+        (["--objective.loss.temperature", "0"], "--objective.loss.temperature = 0.0 is out of range: allowed is > 0"),
+        (["--optimizer.lr", "nan"], "--optimizer.lr = nan is out of range: allowed is > 0"),
+        (["--bias.feature-energy", "1"], "--bias.feature-energy = 1.0 .* between 0 and 1"),
+        (["--steps", "0"], "--steps = 0 is out of range: allowed is >= 1"),
         (["--steps", "many"], "--steps.* INT"),
-        (["--probe-every", "0"], "Decoupling.probe_every = 0 is out of range: allowed is >= 1"),
-        (["--replicas", "0"], "Settings.replicas = 0 is out of range: allowed is >= 1"),
-        (["--seed", str(2**63)], "Settings.seed = 9223372036854775808 is out of range"),
-        (["--device", "tpu"], "Settings.device = 'tpu' .* allowed is cpu, cuda or cuda:N"),
-        (["--device", "cuda:99"], "Settings.device = 'cuda:99' .* allowed is a device that torch sees"),
-        (["--memory-limit", "0"], "Settings.memory_limit = 0.0 .* > 0 GiB"),
-        (["--memory-limit", "0.0001"], "Settings.memory_limit = 0.00 GiB .* needs .* Raise --memory-limit"),
+        (["--probe-every", "0"], "--probe-every = 0 is out of range: allowed is >= 1"),
+        (["--replicas", "0"], "--replicas = 0 is out of range: allowed is >= 1"),
+        (["--seed", str(2**63)], "--seed = 9223372036854775808 is out of range"),
+        (["--device", "tpu"], "--device = 'tpu' .* allowed is cpu, cuda or cuda:N"),
+        (["--device", "cuda:99"], "--device = 'cuda:99' .* allowed is a device that torch sees"),
+        (["--memory-limit", "0"], "--memory-limit = 0.0 .* > 0 GiB"),
+        (["--memory-limit", "0.0001"], "--memory-limit = 0.00 GiB .* needs .* Raise --memory-limit"),
         (["--nonsense", "1"], "Unrecognized options: --nonsense"),
         (["optimizer:nonsense"], "Unrecognized options: optimizer:nonsense .*optimizer:torch-optimizer"),
-        (["optimizer:torch-optimizer", "--optimizer.name", "Nonsense"], "TorchOptimizer.name = 'Nonsense' is out of"),
-        (["objective:sign-labels"], "only an arm of the study sets it"),
+        (["optimizer:torch-optimizer", "--optimizer.name", "Nonsense"], "--optimizer.name = 'Nonsense' is out of"),
+        (["objective:sign-labels"], "Unrecognized options: objective:sign-labels"),
         (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
         (["--resume"], "holds no run to resume"),
     ],
@@ -109,7 +190,34 @@ def test_bad_options_exit_with_2_naming_field_value_and_range_and_leave_nothing(
     code, _, err = call(capfd, "run", "decoupling", "--out", out, *options)
     assert code == 2
     assert re.search(message, err), err
-    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_default_folder_is_not_made_for_a_refused_run(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (["--memory-limit", "0.0001"], ["--steps", "0"], ["--data.features", "5"]):
+        assert call(capfd, "run", "decoupling", *words)[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@dataclass(frozen=True)
+class Two:
+    """Options of one class at two places.
+
+    Attributes:
+        slow: one.
+        fast: the other.
+    """
+
+    slow: SGD = field(default_factory=SGD)
+    fast: SGD = field(default_factory=SGD)
+
+
+def test_an_option_that_could_be_one_of_two_is_named_as_either():
+    with pytest.raises(ConfigError, match=r"^--slow\.lr or --fast\.lr = -1\.0 is out of range"), as_typed(Two):
+        SGD(lr=-1.0)
+    with pytest.raises(ConfigError, match=r"^InfoNCE\.temperature = 0\.0 is out of range"), as_typed(Two):
+        InfoNCE(temperature=0.0)
 
 
 def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path):
@@ -145,7 +253,7 @@ def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path):
     ],
 )
 def test_an_axis_is_a_range_with_its_ends_or_a_list(spec, values):
-    assert _axis_values(f"noise={spec}", spec) == values
+    assert axis_values(f"noise={spec}", spec) == values
 
 
 @pytest.mark.parametrize(
@@ -162,7 +270,7 @@ def test_an_axis_that_cannot_be_read_is_refused_with_how_to_write_it(capfd, tmp_
     ("axes", "message"),
     [
         (["nose=1,2"], "axis 'nose' is no numeric option of Decoupling: allowed is one of data.features,"),
-        (["data.features=8,2"], "SparseCoding.features = 2 is out of range: allowed is >= 3"),
+        (["data.features=8,2"], "--data.features = 2 is out of range: allowed is >= 3"),
         (["features=8,9.5"], "SparseCoding.features = 9.5 is out of range: allowed is a whole number"),
         (["noise=0.5,0"], r"noise=0.0\) .* allowed is data with noise > 0"),
         (["noise=1,1"], r"Axis.values of data.noise = \(1.0, 1.0\): allowed are one or more, all different"),
@@ -177,9 +285,25 @@ def test_axes_of_a_sweep_are_checked_before_any_work(capfd, tmp_path, axes, mess
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("axis", "said"),
+    [
+        ("noise=0.1,0.5", "2 points run as one program."),
+        ("width=1:3:3", "3 points run as 3 programs: width changes the shapes of tensors."),
+    ],
+)
+def test_a_sweep_says_beside_its_results_how_many_programs_it_runs(tmp_path, monkeypatch, capfd, axis, said):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    monkeypatch.setattr("featscope.commands.run.report_run", lambda out: out)
+    code, out, err = call(capfd, "sweep", "pull", "--axis", axis, "--replicas", "2", "--out", tmp_path / "run")
+    assert (code, err) == (0, said)
+    assert f"points over {axis.partition('=')[0]}, 2 replicas each; none diverged." in out
+
+
 def test_a_folder_with_files_is_refused_before_any_work(capfd, tmp_path, monkeypatch):
     (tmp_path / "thesis.tex").write_text("years of work")
-    monkeypatch.setattr(Decoupling, "build", None)
+    monkeypatch.setattr(Training, "build", lambda self, streams: 1 / 0)
     code, _, err = call(capfd, "run", "decoupling", "--out", tmp_path)
     assert code == 2
     assert "is not empty: pass --resume to go on, --overwrite to replace, or another folder" in err
@@ -201,7 +325,7 @@ def test_divergence_exits_with_3_naming_step_replica_and_quantity(tmp_path):
 def test_out_of_a_terminal_a_short_run_says_nothing_until_the_verdicts(capfd, tmp_path):
     """And without --out it makes a folder below runs/, which `report` finds again."""
     code, out, err = finish(start("run", "decoupling", *SMALL, "--seed", "-3", cwd=tmp_path))
-    assert code == 0
+    assert code == 0, err
     assert err == ""
     assert "\x1b" not in out
     assert "mask-cancels-noise" in out
@@ -216,14 +340,13 @@ def test_out_of_a_terminal_a_short_run_says_nothing_until_the_verdicts(capfd, tm
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_1(capfd, tmp_path, monkeypatch, strict):
-    from featscope import cli
-    from featscope.claims import Statement
-
-    statement = Statement("known", "Lemma 1", "", "bound")
-    claims = [statement.at_least(0.0, 1.0, arm="a"), statement.at_least(2.0, 1.0, arm="b")]
-    claims += [statement.at_least(0.0, 1.0, arm="control", expected=False)]
+    about = {"id": "known", "source": "Lemma 1", "statement": "", "kind": "bound"}
+    claims = [Claim.from_samples(1.0, ">=", bound, arm=arm, **about) for arm, bound in {"a": 2.0, "b": 0.0}.items()]
+    claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, **about)]
     seen = []
-    monkeypatch.setattr(cli, "_execute", lambda study, settings, out, again: seen.append((study, out)) or (0, claims))
+    monkeypatch.setattr(
+        commands, "execute", lambda study, settings, out, again: seen.append((study, out)) or (0, claims)
+    )
     words = ["verify", "decoupling", "--out", tmp_path, *(["--strict"] if strict else [])]
     code, out, _ = call(capfd, *words)
     assert code == int(strict)

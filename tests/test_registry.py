@@ -7,6 +7,7 @@ import pytest
 
 from featscope import registry
 from featscope.catalogue import Entry
+from featscope.cli import main
 from featscope.options import ConfigError
 from processes import featscope
 
@@ -18,13 +19,13 @@ import torch
 from torch import nn
 
 from featscope.catalogue import Entry
-from featscope.claims import Statement
+from featscope.claims import STATED, bound
 from featscope.options import require
 from featscope.studies import Arm, Study, last
-from featscope.training import SGD, Experiment, Measurement
+from featscope.training import SGD, Measurement, Training
+from featscope.training.objectives import Ready
 
 ENTRY = Entry("means", "Gauss 1809", "Least squares finds the mean.", 0.01, "theirs:Means")
-FOUND = Statement("mean-found", "Article 177", "The estimate ends within 0.1 of the mean.", "bound")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Shifted:
     def __post_init__(self):
         require(self, "mean", self.mean >= 0, ">= 0")
 
+    def build(self, draws):
+        return Source(self.mean)
+
 
 class Source(nn.Module):
     def __init__(self, mean):
@@ -50,10 +54,26 @@ class Source(nn.Module):
         return SimpleNamespace(x=self.mean + draws.normal(count))
 
 
+@dataclass(frozen=True)
+class Zero:
+    """An estimate that begins at 0."""
+
+    def build(self, source, draws):
+        return Estimate(draws.replicas)
+
+
 class Estimate(nn.Module):
     def __init__(self, replicas):
         super().__init__()
         self.value = nn.Parameter(torch.zeros(replicas, 1))
+
+
+@dataclass(frozen=True)
+class Squares(Ready):
+    """Mean squared error."""
+
+    def __call__(self, learner, source, draws):
+        return (source.sample(draws, 64).x - learner.value).square().mean(-1)
 
 
 @dataclass(frozen=True)
@@ -67,25 +87,21 @@ class Means(Study):
     """
 
     name = "means"
-    statements = (FOUND,)
     data: Shifted = field(default_factory=Shifted)
     steps: int = 60
     probe_every: int = 20
 
     def arms(self):
-        yield Arm("only", self, "all there is")
-
-    def build(self, streams):
-        learner = Estimate(len(streams.replicas))
-        loss = lambda learner, source, draws: (source.sample(draws, 64).x - learner.value).square().mean(-1)
-        return Experiment(Source(self.data.mean), learner, loss, SGD(0.05, 0.0), [], streams)
+        recipe = Training(self.data, Zero(), Squares(), SGD(0.05, 0.0), {}, self.steps, self.probe_every)
+        yield Arm("only", recipe, "all there is")
 
     def watch(self, experiment):
-        return {"estimate": Measurement(experiment.learner.value[:, 0], (), "1", "the estimate")}
+        return {"estimate": Measurement(experiment.learner.value[:, 0], "the estimate")}
 
-    def claims(self, runs):
-        end = last(runs["only"], runs["only"]["estimate"])
-        yield FOUND.at_most(abs(end - self.data.mean), 0.1, arm="only", why="A stated choice.")
+    @bound("Article 177", on="only", at_most=0.1, because=STATED)
+    def mean_found(self, run):
+        """The estimate ends near the mean. Measured: how far $x$ is from it."""
+        return abs(last(run, run.estimate) - self.data.mean)
 '''
 
 
@@ -112,11 +128,25 @@ def test_a_study_of_another_package_is_listed_run_and_reported(site, tmp_path):
     assert (stored["study"], stored["replicas"], stored["config"]["data"]["mean"]) == ("means", 4, 2.0)
     (claim,) = stored["claims"]
     assert (claim["id"], claim["source"], claim["verdict"], claim["n"]) == ("mean-found", "Article 177", "holds", 4)
-    assert "mean-found" in (run / "report.html").read_text()
-    assert "Gauss 1809" in (run / "report.html").read_text()
-    code, _, err = featscope("run", "means", "--out", tmp_path / "other", "--data.mean", "-1", path=site)
-    assert code == 2
-    assert "Shifted.mean = -1.0 is out of range" in " ".join(err.replace("│", " ").split())
+    page = (run / "report.html").read_text()
+    assert all(words in page for words in ("mean-found", "Gauss 1809", "The estimate ends near the mean", "<math"))
+
+
+def test_a_study_of_another_package_is_shown_and_its_options_checked(site, tmp_path, monkeypatch, capfd):
+    monkeypatch.syspath_prepend(site)
+    with pytest.raises(SystemExit) as ended:
+        main(["show", "means"])
+    out, err = capfd.readouterr()
+    assert ended.value.code == 0, err
+    assert "mean-found  Article 177" in out
+    assert "The estimate ends near the mean." in out
+    assert "Measured: how far x is from it." in out
+    assert "--data.mean = 3.0" in out
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "means", "--out", str(tmp_path / "run"), "--data.mean", "-1"])
+    assert ended.value.code == 2
+    assert "--data.mean = -1.0 is out of range" in capfd.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 class Point:
@@ -161,7 +191,7 @@ def test_a_study_of_its_own_entry_point_is_found_beside_broken_ones(monkeypatch)
         return whole(group=group, name=name) if name else [Point(ImportError("no module named x"))]
 
     monkeypatch.setattr(registry, "entry_points", found)
-    assert registry.find("pruning")[0].name == "pruning"
+    assert registry.find("pruning")[0].name == registry.entry("pruning").name == "pruning"
     with pytest.raises(ConfigError, match="cannot be loaded"):
         registry.entries()
 
@@ -173,13 +203,19 @@ def test_an_entry_must_lead_to_the_study_of_its_name(monkeypatch, target):
         registry.find("other")
 
 
-def test_our_own_studies_are_found_under_their_names():
-    for name in registry.entries():
-        entry, kind = registry.find(name)
-        assert entry.name == kind.name == name
-        assert kind.statements
+@pytest.mark.parametrize("name", registry.entries())
+def test_our_own_studies_are_found_under_their_names(name):
+    entry, kind = registry.find(name)
+    assert entry.name == kind.name == name
+    assert kind.statements()
+    assert (
+        kind.__module__ == f"{entry.target.partition(':')[0]}.study"
+        or kind.__module__ == entry.target.partition(":")[0]
+    )
 
 
 def test_unknown_studies_are_refused_with_those_there_are():
     with pytest.raises(ConfigError, match="STUDY = 'nothing' is unknown: allowed is one of decoupling, "):
         registry.find("nothing")
+    with pytest.raises(ConfigError, match="STUDY = 'nothing' is unknown: allowed is one of decoupling, "):
+        registry.entry("nothing")

@@ -78,7 +78,7 @@ PREDICTION_HEAD = Entry(
     source="Wen & Li 2022, arXiv 2205.06226",
     summary="Why non-contrastive learning does not collapse: what the prediction head does, phase by phase.",
     minutes=5.0,
-    target="featscope.studies.prediction_head:PredictionHead",
+    target="featscope.studies.prediction_head:PredictionHeadStudy",
 )
 
 TENSOR_POWER = Entry(

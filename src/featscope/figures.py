@@ -4,7 +4,7 @@ A study returns these; the report draws each one twice, as a PNG and on the inte
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,11 +17,13 @@ class Figure:
         id: file name of the PNG and anchor on the page.
         title: what is seen, in a few words.
         caption: how to read it, in a sentence or three.
+        claims: ids of the claims that it shows.
     """
 
     id: str
     title: str
     caption: str
+    claims: Sequence[str] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)

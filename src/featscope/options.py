@@ -1,11 +1,21 @@
 """Checks of options, and the error that a wrong one raises."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
 
-class ConfigError(ValueError):
-    """A wrong option. The message names the field, its value, what is allowed and the cure (exit code 2)."""
+class ConfigError(Exception):
+    """A wrong option. The message names the field, its value, what is allowed and the cure (exit code 2).
+
+    Attributes:
+        owner: name of the class whose field it is; empty if it is no field's.
+        field: the field.
+    """
+
+    owner: str = ""
+    field: str = ""
 
 
 class MissingExtraError(ImportError):
@@ -17,6 +27,27 @@ class MissingExtraError(ImportError):
 
     def __str__(self) -> str:
         return f"{self.part} needs the extra '{self.extra}': pip install 'featscope[{self.extra}]'"
+
+
+@contextmanager
+def require_extra(part: str, extra: str) -> Iterator[None]:
+    """Import within it what an extra installs.
+
+    Args:
+        part: what needs it.
+        extra: its name.
+
+    Raises:
+        MissingExtraError: some of it is not installed.
+    """
+    try:
+        yield
+    except MissingExtraError as error:
+        raise MissingExtraError(part, error.extra) from error
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "featscope":
+            raise
+        raise MissingExtraError(part, extra) from error
 
 
 def require(config: Any, field: str, condition: bool, allowed: str, cure: str = "") -> None:
@@ -34,4 +65,7 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
         condition, allowed = False, f"{allowed}, and finite"
     if not condition:
         hint = f" {cure}" if cure else ""
-        raise ConfigError(f"{type(config).__name__}.{field} = {value!r} is out of range: allowed is {allowed}.{hint}")
+        owner = type(config).__name__
+        error = ConfigError(f"{owner}.{field} = {value!r} is out of range: allowed is {allowed}.{hint}")
+        error.owner, error.field = owner, field
+        raise error

@@ -2,13 +2,10 @@
 
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from featscope.catalogue import Entry
 from featscope.options import ConfigError
-
-if TYPE_CHECKING:
-    from featscope.studies.base import Study
 
 _GROUP = "featscope.studies"
 
@@ -36,21 +33,31 @@ def _load(point: Any) -> Entry:
     return entry
 
 
-def find(name: str) -> tuple[Entry, "type[Study]"]:
-    """The entry and class of the study called ``name``.
+def entry(name: str) -> Entry:
+    """The entry of the study called ``name``; nothing heavy is imported.
 
     Raises:
-        ConfigError: there is no such study, or its entry does not name its class.
+        ConfigError: there is no such study.
     """
     # Its own entry point alone, where it has one: another package's broken one must not stop a run or its report.
     own = (_load(point) for point in entry_points(group=_GROUP, name=name))
     known = {entry.name: entry for entry in own if entry.name == name} or entries()
     if name not in known:
         raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
-    module, _, attribute = known[name].target.partition(":")
+    return known[name]
+
+
+def find(name: str) -> tuple[Entry, Any]:
+    """The entry and the class, a `Study`, of the study called ``name``.
+
+    Raises:
+        ConfigError: there is no such study, or its entry does not name its class.
+    """
+    found = entry(name)
+    module, _, attribute = found.target.partition(":")
     kind: Any = getattr(import_module(module), attribute, None)
     if getattr(kind, "name", None) != name:
         raise ConfigError(
-            f"study {name!r} is registered as {known[name].target!r}: allowed is a Study whose `name` is {name!r}"
+            f"study {name!r} is registered as {found.target!r}: allowed is a Study whose `name` is {name!r}"
         )
-    return known[name], kind
+    return found, kind

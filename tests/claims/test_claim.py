@@ -5,12 +5,11 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featscope.claims import Claim, Statement
-
-STATEMENT = Statement("id", "Theorem 1", "Something.", "bound", note="Known.")
+from featscope.claims import Claim, how_many_hold
 
 
 def claim(relation: str, interval: tuple[float, float], tolerance: float = 0.0, measured: float = 1.0) -> Claim:
@@ -63,40 +62,88 @@ def test_a_wider_interval_never_decides_more_and_at_most_mirrors_at_least(a, b, 
     assert verdict("<=", (low, high)) == verdict(">=", (-high, -low), -predicted)
 
 
-def test_a_statement_judges_the_mean_over_replicas_with_its_interval():
+def judged(samples, relation: str, predicted: float, tolerance: float = 0.0, **more) -> Claim:
+    about = {"id": "id", "source": "Theorem 1", "statement": "Something.", "kind": "bound", "arm": "x"}
+    return Claim.from_samples(samples, relation, predicted, tolerance, **{**about, **more})
+
+
+def test_samples_are_judged_by_their_mean_over_replicas_with_its_interval():
     """t quantile at 99 % with 3 degrees of freedom: 5.8409 (any table)."""
-    made = STATEMENT.at_least(np.array([1.0, 2.0, 3.0, 4.0]), 0.5, arm="x", why="Because.")
+    made = judged(np.array([1.0, 2.0, 3.0, 4.0]), ">=", 0.5, note="Because.")
     half = 5.8409 * np.std([1, 2, 3, 4], ddof=1) / 2
     assert made.measured == 2.5
     assert made.interval == pytest.approx((2.5 - half, 2.5 + half), rel=1e-4)
     assert (made.n, made.verdict, made.relation, made.predicted) == (4, "undecided", ">=", 0.5)
-    assert (made.id, made.source, made.statement, made.arm) == ("id", "Theorem 1", "Something.", "x")
-    assert made.note == "Known. Because."
+    assert (made.id, made.source, made.statement, made.arm, made.note) == (
+        "id",
+        "Theorem 1",
+        "Something.",
+        "x",
+        "Because.",
+    )
+    assert made.values == (1, 2, 3, 4)
     assert made.expected
 
 
-def test_a_single_number_is_deterministic_and_a_single_replica_is_not():
-    assert STATEMENT.equals(1.0, 1.0, 0.0, arm="x", why="").verdict == "holds"
-    alone = STATEMENT.equals(np.array([1.0]), 1.0, 0.5, arm="x", why="")
-    assert (alone.verdict, alone.interval, alone.n) == ("undecided", (-inf, inf), 1)
+@pytest.mark.parametrize("samples", [[1.0, 2.0], np.array([1, 2]), xr.DataArray([1.0, 2.0], dims="replica")])
+def test_samples_may_be_anything_that_looks_like_an_array(samples):
+    made = judged(samples, "<=", 3)
+    assert (made.values, made.measured, made.n, type(made.predicted)) == ((1.0, 2.0), 1.5, 2, float)
 
 
-def test_expectation_is_the_statements_unless_said_otherwise():
-    assert not STATEMENT.at_most(0.0, 1.0, arm="control", expected=False).expected
-    doubted = Statement("id", "", "", "bound", expected=False)
-    assert not doubted.at_most(0.0, 1.0, arm="x").expected
+def test_samples_have_one_axis():
+    with pytest.raises((ValueError, TypeError)):
+        judged(np.zeros((2, 3)), "<=", 1.0)
+
+
+@pytest.mark.parametrize("number", [1, 1.0, np.float32(1), np.array(1.0), xr.DataArray(1.0)])
+def test_a_single_number_is_deterministic_and_a_single_replica_is_not(number):
+    made = judged(number, "=", 1.0)
+    assert (made.verdict, made.interval, made.n, made.values) == ("holds", (1.0, 1.0), 1, ())
+    alone = judged(np.array([1.0]), "=", 1.0, 0.5)
+    assert (alone.verdict, alone.interval, alone.n, alone.values) == ("undecided", (-inf, inf), 1, (1.0,))
 
 
 numbers = st.one_of(finite, st.sampled_from([nan, inf, -inf]))
 
 
-@given(st.lists(numbers, min_size=1, max_size=5), numbers, st.sampled_from(["equals", "at_least", "at_most"]))
-def test_json_keeps_the_verdict_and_everything_that_is_finite(samples, predicted, method):
-    tolerance = (0.5,) if method == "equals" else ()
-    made = getattr(STATEMENT, method)(np.array(samples), predicted, *tolerance, arm="x", why="w")
+@given(
+    st.one_of(st.lists(numbers, min_size=1, max_size=5).map(np.array), numbers),
+    numbers,
+    st.sampled_from(["=", ">=", "<="]),
+    st.sampled_from([(-inf, inf), (0.0, inf), (-1.0, 1.0)]),
+)
+def test_json_keeps_the_verdict_and_everything_that_is_finite(samples, predicted, relation, ends):
+    more = {"title": "Plainly", "measures": "how much.", "range": ends, "expected": False}
+    made = judged(samples, relation, predicted, 0.5 if relation == "=" else 0.0, **more)
     plain = json.loads(json.dumps(made.to_json(), allow_nan=False))
     back = Claim.from_json(plain)
     assert plain["verdict"] == made.verdict
-    if np.isfinite([*samples, predicted]).all():
+    assert (plain["title"], plain["measures"], back.range) == ("Plainly", "how much.", ends)
+    np.testing.assert_array_equal(np.isnan(back.values), ~np.isfinite(made.values))
+    if np.isfinite(np.append(samples, predicted)).all():
         assert back == made
         assert back.verdict == made.verdict
+
+
+def test_ranges_without_an_end_are_null_in_json():
+    plain = judged(np.array([1.0, nan]), ">=", 0.0, range=(0.0, inf)).to_json()
+    assert (plain["range"], plain["values"], plain["measured"]) == ([0.0, None], [1.0, None], None)
+
+
+def test_claims_that_were_stored_without_title_and_values_are_read():
+    old = {k: v for k, v in judged([1.0, 2.0], ">=", 0.5).to_json().items() if k not in NEW}
+    back = Claim.from_json(old)
+    assert (back.title, back.measures, back.range, back.values) == ("", "", (-inf, inf), ())
+    assert back.measured == 1.5
+
+
+NEW = {"title", "measures", "range", "values"}
+
+
+def test_how_many_hold_is_said_of_those_that_are_expected_to():
+    holds, fails, undecided = (judged(number, ">=", 0.0) for number in (1.0, -1.0, nan))
+    unexpected = judged(1.0, ">=", 0.0, expected=False)
+    said = how_many_hold([holds, holds, fails, undecided, unexpected])
+    assert said == "2 of the 4 claims expected to hold at this size do."
+    assert how_many_hold([]) == ""

@@ -156,6 +156,18 @@ def test_an_unreachable_hub_is_named_with_the_cures(monkeypatch):
         Images("someone/unreachable", 1, 1).build(draws())
 
 
+def test_sizes_that_depend_on_the_device():
+    names, on_cpu = ("train", "test", "side"), {"train": 7, "side": 4}
+    photographs = Images("cifar10", None, 3, None, on_cpu)
+    shapes = Images("shapes", None, 3, None, on_cpu)
+    assert photographs.sizes(torch.device("cpu"), *names) == [7, 3, 4]
+    assert photographs.sizes(torch.device("cuda"), *names) == [0, 3, 0]
+    assert shapes.sizes(torch.device("cuda"), *names) == [7, 3, 0]  # there is no "all" of a generator
+    assert shapes.build(draws()).train_set.pixels.shape == (7, 3, 4, 4)
+    with pytest.raises(ConfigError, match=r"Images\.test = None is out of range"):
+        Images("cifar10", 7, None, on_cpu=on_cpu)
+
+
 @pytest.mark.parametrize("wrong", [{"source": ""}, {"train": -1}, {"source": "shapes", "test": 0}])
 def test_wrong_options_are_named(wrong):
     with pytest.raises(ConfigError, match=r"Images\."):

@@ -163,6 +163,9 @@ def test_shapes_need_no_files():
     assert torch.bincount(source.train_set.labels).tolist() == class_sizes(8, 30, 10)
     assert torch.bincount(source.probe_set.labels).tolist() == [4] * 8
     assert torch.bincount(source.test_set.labels).tolist() == [3] * 8
+    few = {"largest": 30, "probe": 4}
+    same = LongTailedImages("shapes", ratio=10, largest=None, probe=None, test=3, on_cpu=few).build(draws())
+    assert torch.equal(same.probe_set.pixels, source.probe_set.pixels)
     even = LongTailedImages("shapes", ratio=10, largest=30, balanced=True, probe=4, test=3).build(draws())
     assert torch.bincount(even.train_set.labels).tolist() == spread(sum(class_sizes(8, 30, 10)), 8)
 

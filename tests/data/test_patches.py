@@ -10,7 +10,7 @@ from featscope.models import CubicPatches, IdentityInit, OnlineNetwork
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.theory.prediction_head import patch_moments
-from featscope.training import SGD, Experiment, PredictOtherView
+from featscope.training import SGD, GradientTraining, PredictOtherView
 from featscope.views import patch_split
 
 SMALL = PatchFeatures(input_dim=6, patches=8, feature_patches=2, strong=3.0, weak=1.5, strong_share=0.75, noise_std=0.6)
@@ -59,7 +59,7 @@ def one_gradient(noise: str, seed: int, replicas: int = 400) -> torch.Tensor:
     """The weights' gradient of one batch for each of many replicas with the same weights."""
     streams = Streams(seed, range(replicas))
     source = SMALL.build(Streams(0, [0] * replicas).at("dictionary"))
-    encoder = CubicPatches().build(source.dictionary, Streams(0, [0] * replicas).at("weights"))
+    encoder = CubicPatches().build(source, Streams(0, [0] * replicas).at("weights"))
     head = IdentityInit(0.5).build(2, replicas)
     with torch.no_grad():
         head.scaled += 0.4
@@ -87,10 +87,10 @@ def test_trajectories_with_projected_noise_have_the_law_of_dense_ones():
     for noise, seed in (("dense", 3), ("projected", 4)):
         streams = Streams(seed, range(200))
         source = SMALL.build(Streams(0, [0] * 200).at("dictionary"))
-        encoder = CubicPatches().build(source.dictionary, Streams(0, [0] * 200).at("weights"))
+        encoder = CubicPatches().build(source, Streams(0, [0] * 200).at("weights"))
         network = OnlineNetwork(encoder, IdentityInit(0.5).build(2, 200))
         objective = PredictOtherView(samples=16, noise=noise)  # type: ignore[arg-type]
-        experiment = Experiment(source, network, objective, SGD(lr=0.05, weight_decay=0.0), [], streams)
+        experiment = GradientTraining(source, network, objective, SGD(lr=0.05, weight_decay=0.0), {}, streams)
         for step in range(60):
             experiment.advance(step)
         overlap = encoder.weight.detach() @ source.dictionary

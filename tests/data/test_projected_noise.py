@@ -8,7 +8,7 @@ from featscope.data import ProjectedInputs, SparseTokens
 from featscope.models import TokenMLP
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.training import SGD, ContrastivePairs, Experiment
+from featscope.training import SGD, ContrastivePairs, GradientTraining
 
 FALSE_ALARM = 1e-4  # of each test, shared by its comparisons (Bonferroni); seeds are fixed
 
@@ -67,14 +67,13 @@ def test_trained_networks_have_the_same_law():
 
     def trained(noise: str, seed: int) -> torch.Tensor:
         streams = Streams(seed, range(400))
-        source = SparseTokens(features=4, input_dim=24, activity=0.3, noise_std=0.3).build(
-            streams.at("dictionary"), means=True
-        )
-        learner = TokenMLP(width=3, init_norm=0.2).build(4, 24, streams.at("weights"))
+        source = SparseTokens(features=4, input_dim=24, activity=0.3, noise_std=0.3).build(streams.at("dictionary"))
+        learner = TokenMLP(width=3, init_norm=0.2).build(source, streams.at("weights"))
         objective = ContrastivePairs(pairs=12, noise=noise)  # type: ignore[arg-type]
-        experiment = Experiment(source, learner, objective, SGD(0.05, 0.01), [], streams)
+        experiment = GradientTraining(source, learner, objective, SGD(0.05, 0.01), {}, streams)
         for step in range(30):
-            loss = experiment.advance(step)
+            experiment.advance(step)
+        loss = experiment.loss(streams.at("batch", 30)).detach()
         weight = experiment.learner.weight.detach()
         along = (weight @ source.dictionary).square()
         inside = along.sum((-2, -1))
@@ -94,7 +93,7 @@ def test_a_second_look_is_refused():
 
 
 def test_it_needs_mean_tokens():
-    source = SparseTokens(features=4, input_dim=8).build(Streams(0, [0]).at("d"), means=False)
+    source = SparseTokens(features=4, input_dim=8).build(Streams(0, [0]).at("d"))
     with pytest.raises(ConfigError, match=r"noise = 'projected'.*uniform attention"):
         source.projected_pairs(Streams(0, [0]).at("b"), 3)
 

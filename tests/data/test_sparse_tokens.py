@@ -25,7 +25,8 @@ def draw(
     config: SparseTokens, count: int = COUNT, *, means: bool = True, replicas: range = range(2)
 ) -> tuple[SparseTokensSource, TokenPairs]:
     streams = Streams(0, replicas)
-    source = config.build(streams.at("dictionary"), means=means)
+    source = config.build(streams.at("dictionary"))
+    source.means = means  # as a learner says that looks at nothing else
     return source, source.pairs(streams.at("batch"), count)
 
 
@@ -110,7 +111,8 @@ def test_means_are_in_law_what_the_mean_of_tokens_is(q):
     seen = []
     for means in (True, False):
         streams = Streams(int(means), range(1))  # samples of their own, or they would agree for no good reason
-        source = config.build(streams.at("dictionary"), means=means)
+        source = config.build(streams.at("dictionary"))
+        source.means = means
         pairs = source.pairs(streams.at("batch"), COUNT)
         x, y = (v[0] if means else v[0].mean(-2) for v in (pairs.x, pairs.y))
         frame = source.dictionary[0]

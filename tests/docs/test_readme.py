@@ -21,7 +21,7 @@ def test_table_is_what_featscope_list_prints():
 def test_own_study_runs(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
     small = {
-        "probe_every=100": "probe_every=100, steps=4",
+        "700, 100)": "4, 100)",
         "replicas=4": "replicas=2",
     }
     for shown, used in small.items():

@@ -3,23 +3,18 @@
 import runpy
 from pathlib import Path
 
-from featscope.claims import Statement
+from featscope.claims import Claim
 from featscope.runs.folder import RunFolder
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "verdict_table.py"
 
 
 def test_a_line_a_claim_and_bold_where_against_expectation(tmp_path):
-    known, doubted = (
-        Statement(name, "Lemma 1", "f = |x|.", "bound", expected=name == "known") for name in ["known", "no"]
-    )
-    values = [0.9, 1.0, 1.1]
-    claims = [
-        known.at_least(values, 0.0, arm="a"),
-        known.at_least(values, 2.0, arm="b"),
-        doubted.at_least(values, 2.0, arm="a"),
-        doubted.at_least(values, 0.0, arm="b"),
-    ]
+    def claim(id: str, arm: str, bound: float) -> Claim:
+        about = {"id": id, "source": "Lemma 1", "statement": "$f = |x|$.", "kind": "bound", "title": "f is |x|"}
+        return Claim.from_samples([0.9, 1.0, 1.1], ">=", bound, arm=arm, expected=id == "known", **about)
+
+    claims = [claim("known", "a", 0.0), claim("known", "b", 2.0), claim("no", "a", 2.0), claim("no", "b", 0.0)]
     RunFolder(tmp_path).write_claims("some", 7, 3, {}, claims)
     head, blank, *table = runpy.run_path(str(SCRIPT))["table"](tmp_path).splitlines()
     assert "Seed 7, 3 replicas" in head

@@ -20,6 +20,8 @@ from transformers import (
 
 from featscope.language import GemFilter, SnapKV
 from featscope.language.attention import watched
+from featscope.language.gemfilter import attention_at
+from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -289,3 +291,32 @@ def test_options_that_speak_of_another_prompt_are_refused():
         gem.generate(prompt(), generation_config=GenerationConfig(max_length=80))
     with pytest.raises(ConfigError, match="past_key_values cannot be given"):
         gem.generate(prompt(), past_key_values=DynamicCache(), **GREEDY)
+
+
+class _Keeps:
+    """Keeps the attention of every layer."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def before(self, attention):
+        self.seen[attention.layer] = attention
+
+    def after(self, attention):
+        pass
+
+
+@torch.no_grad()
+def test_a_pass_up_to_a_layer_finds_what_the_whole_pass_has_there():
+    model, kept = tiny(), _Keeps()
+    with watched(model, kept):
+        model(prompt(), use_cache=False)
+    at = attention_at(model, Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool)), 2)
+    assert at.layer == 2
+    assert torch.equal(at.query, kept.seen[2].query)
+    assert torch.equal(at.key, kept.seen[2].key)
+
+
+def test_a_layer_without_attention_is_named():
+    with pytest.raises(ConfigError, match="layer = 4 of LlamaForCausalLM has no attention"):
+        attention_at(tiny(), Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool)), 4)

@@ -1,5 +1,7 @@
 """Needles, their scores, and the prompts that hide them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small_models import word_tokenizer
@@ -81,3 +83,38 @@ def test_a_needle_that_is_not_hidden_leaves_no_trace():
     found = haystack().hide(draws(), 40, 0.5, Needle("", " w60", "w51"))
     assert len(found.needle) == 0
     assert torch.tensor(50) not in found.ids
+
+
+class Says:
+    """Generates some words and keeps some places, whatever it is asked."""
+
+    def __init__(self, words, kept):
+        self.words, self.kept = words, kept
+        self.model = torch.nn.Linear(1, 1)
+        self.model.device = torch.device("cpu")
+
+    def generate(self, input_ids, attention_mask=None, **options):
+        new = torch.tensor([haystack().encode(self.words)])
+        output = torch.cat([input_ids, new[:, : options["max_new_tokens"]]], 1)
+        output.kept = self.kept
+        return output
+
+
+def test_answers_are_scored_and_so_is_what_was_kept_of_the_needle():
+    asked = Needle(" w50 w51 w52 w53", " w60", "w52 w53")
+    hidden = haystack().hide(draws(), 40, 0.5, asked)
+    first = hidden.needle.start
+    sets = torch.tensor([[[[first, first + 1]], [[first + 1, 39]]]])  # layer, batch, head, kept
+    answered = haystack().ask(Says("w52 w70", sets), hidden, 2)
+    assert answered == (0.5, 0.5, 3 / 8)
+    assert haystack().ask(Says("w52 w53", sets), hidden, 1).score == 0.5  # the second word is not generated
+    nothing = haystack().hide(draws(), 40, 0.5, replace(asked, text=""))
+    assert haystack().ask(Says("w52", sets), nothing, 2).kept == 0
+
+
+@pytest.mark.parametrize("full_stops", [False, True])
+def test_full_stops_belong_to_words_where_the_needle_says_so(monkeypatch, full_stops):
+    stack = haystack()
+    hidden = stack.hide(draws(), 40, 0.5, Needle(" w50", " w60", "w52", full_stops))
+    monkeypatch.setattr(type(stack.tokenizer), "decode", lambda *given, **options: "w52.")
+    assert stack.ask(Says("w52", torch.zeros(1, 1, dtype=torch.long)), hidden, 1).score == (not full_stops)

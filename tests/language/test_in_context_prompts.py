@@ -12,7 +12,9 @@ from featscope.language.in_context import (
     ask,
     flipped,
     flips,
+    labelled_pair,
     load_examples,
+    load_irrelevant,
     made_up_irrelevant,
     made_up_sentiment,
     parse,
@@ -45,6 +47,12 @@ def test_the_label_of_the_query_is_not_in_the_prompt():
 def test_texts_of_two_fields_stand_on_two_lines():
     prompt = ask(TASKS["rte"], [Example(("it rains", "it is wet"), 0)], Example(("a", "b"), 1))
     assert prompt.startswith("premise: it rains\nhypothesis: it is wet\nThe answer is yes.\n\npremise: a")
+
+
+def test_two_sentences_are_where_they_are_said_to_be():
+    text, places = labelled_pair(TASKS["sst2"], "a charming journey .", "Tom sold tiles .", 0)
+    assert text == "sentence: a charming journey . Tom sold tiles .\nThe answer is negative"
+    assert [text[first:after] for first, after in places] == ["a charming journey .", "Tom sold tiles ."]
 
 
 @pytest.mark.parametrize(
@@ -176,3 +184,16 @@ def test_a_copy_of_sst2_is_read():
     assert len(examples.items) > 6_000
     assert not {e.texts for e in examples.pool} & {e.texts for e in examples.items}
     assert 0.5 < sum(e.label for e in examples.pool) / len(examples.pool) < 0.6
+
+
+def test_irrelevant_sentences_of_a_file(tmp_path):
+    file = tmp_path / "sentences.txt"
+    file.write_text("\n".join(f"Fact  number {i} ." for i in range(16)) + "\n\nFact number 3 .\n")
+    found = load_irrelevant(str(file), STREAMS.at("irrelevant"), 16)
+    assert sorted(found) == sorted(f"Fact number {i} ." for i in range(16))
+    assert found != sorted(found)
+    with pytest.raises(ConfigError, match=r"at least 18 different lines\. It has 16"):
+        load_irrelevant(str(file), STREAMS.at("irrelevant"), 18)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_irrelevant(str(tmp_path / "nowhere"), STREAMS.at("irrelevant"), 1)
+    assert load_irrelevant("made-up", STREAMS.at("irrelevant"), 3) == made_up_irrelevant(STREAMS.at("irrelevant"), 3)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_model import CONTEXT, tiny_llama, tiny_tokenizer
 
-from featscope.language.in_context import FocusedRow, ModelRow, Row, span_norms
+from featscope.language.in_context import AttentionRow, FocusedRow, ModelRow, span_norms
 from featscope.options import ConfigError
 
 FIRST, SECOND = "the plot is charming .", "Tom's uncle sold seven boxes in May ."
@@ -46,7 +46,7 @@ def test_norms_on_spans_are_those_of_their_tokens():
 
 def test_a_norm_by_hand():
     weights = torch.tensor([[0.1, 0.3, 0.4, 0.2], [0.7, 0.0, 0.1, 0.2]])
-    row = Row(weights, torch.tensor([[0, 0], [0, 3], [3, 5], [6, 9]]))
+    row = AttentionRow(weights, torch.tensor([[0, 0], [0, 3], [3, 5], [6, 9]]))
     one, two = span_norms(row, [(2, 6), (5, 7)])
     assert one == (pytest.approx((0.09 + 0.16 + 0.01) ** 0.5), 2)
     assert two == (pytest.approx(0.08**0.5), 1)

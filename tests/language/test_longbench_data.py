@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from small_longbench import line, write
 
-from featscope.language.longbench import TASKS, Example, made_up, read_task
+from featscope.language.longbench import TASKS, LongBenchExample, made_up, read_task
 from featscope.language.longbench.made_up import made_up_count
-from featscope.language.longbench.published import PUBLISHED, same_keep_differences
+from featscope.language.longbench.published import PUBLISHED, farthest_pair, nearest_pair, same_keep_differences
 from featscope.language.retriever.passwords import CITIES
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -22,7 +22,9 @@ def _forget():
 def test_a_folder_is_read_in_the_order_of_its_lines(tmp_path):
     write(tmp_path, {"trec": 2})
     first, second = read_task(str(tmp_path), "trec")
-    assert first == Example("Who came on day 0?", "The old captain came on Monday.", ("Date",), ("Date", "City"))
+    assert first == LongBenchExample(
+        "Who came on day 0?", "The old captain came on Monday.", ("Date",), ("Date", "City")
+    )
     assert second.input == "Who came on day 1?"
 
 
@@ -151,8 +153,12 @@ def test_every_printed_average_is_the_mean_of_its_row():
 
 def test_rows_are_found_by_task_and_difference():
     row = PUBLISHED["llama-3.1-8b-chat"]["GemFilter-1024"]
-    found = row.per_task(("passage_count", "qasper"))
-    assert np.isnan(found[0])
-    assert found[1] == 40.78
+    assert row.of(("passage_count", "qasper", "musique")) == pytest.approx(
+        [np.nan, 40.78, 30.03, (40.78 + 30.03) / 2], nan_ok=True
+    )
+    assert np.isnan(row.of(("passage_count",))).all()
     assert PUBLISHED["llama-3.1-8b-layers"]["layer-13"].scores == PUBLISHED["llama-3.1-8b"]["GemFilter-1024"].scores
     assert same_keep_differences("phi-3.5-mini") == pytest.approx([-0.94, -2.51, -1.18])
+    assert farthest_pair("Table G.1") == pytest.approx(3.10)
+    assert nearest_pair("llama-3.1-8b", 1700) == ("GemFilter-2048", "SnapKV-2048")
+    assert nearest_pair("llama-3.1-8b-layers", 1024) is None

@@ -1,8 +1,11 @@
 """LongBench's metrics against cases worked by hand."""
 
+import runpy
+import sys
+
 import pytest
 
-from featscope.language.longbench import TASKS
+from featscope.language.longbench import TASKS, metrics
 from featscope.language.longbench.metrics import (
     classification_score,
     count_score,
@@ -12,7 +15,7 @@ from featscope.language.longbench.metrics import (
     retrieval_score,
     rouge_l,
 )
-from featscope.options import ConfigError
+from featscope.options import ConfigError, MissingExtraError
 
 
 def test_words_are_lower_case_without_punctuation_and_articles():
@@ -109,3 +112,9 @@ def test_metrics_and_rules_of_the_tasks():
     assert [name for name, task in TASKS.items() if task.first_line] == ["trec", "triviaqa", "samsum"]
     tokens = [task.new_tokens for task in TASKS.values()]
     assert tokens == [128, 128, 64, 32, 32, 32, 512, 512, 512, 64, 32, 128, 32, 32]
+
+
+def test_the_extra_is_named_where_rouge_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rouge", None)  # as if it were not installed
+    with pytest.raises(MissingExtraError, match=r"featscope\.language\.longbench needs the extra 'language'"):
+        runpy.run_path(metrics.__file__)

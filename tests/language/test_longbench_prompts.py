@@ -6,10 +6,10 @@ from small_longbench import CONTEXT, byte_tokenizer, saved_model
 
 from featscope.language import FullCache, GemFilter
 from featscope.language.load import load_model
-from featscope.language.longbench import TASKS, Example, answer, cut_middle, encode, room
+from featscope.language.longbench import TASKS, LongBenchExample, answer, cut_middle, encode, room
 from featscope.options import ConfigError
 
-EXAMPLE = Example("Who came?", "The {old} captain came.", ("the captain",), ("Date",))
+EXAMPLE = LongBenchExample("Who came?", "The {old} captain came.", ("the captain",), ("Date",))
 TEMPLATE = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
 )
@@ -72,7 +72,9 @@ def test_a_chat_that_is_cut_within_a_character_still_fits():
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = TEMPLATE
     for most in range(60, 70):
-        ids, _ = encode(tokenizer, TASKS["qasper"], Example("\u20ac" * 50, "\u20ac" * 300, ("a",)), most, chat=True)
+        ids, _ = encode(
+            tokenizer, TASKS["qasper"], LongBenchExample("\u20ac" * 50, "\u20ac" * 300, ("a",)), most, chat=True
+        )
         assert 40 < len(ids[0]) <= most
 
 

@@ -12,9 +12,12 @@ from safetensors.torch import load_file
 
 from featscope.language.haystack import Haystack, passwords, read_texts
 from featscope.language.load import RETRIEVER_LENGTH, load_model
+from featscope.language.retriever import checkpoint
 from featscope.language.retriever import train as module
 from featscope.language.retriever.passwords import ADJECTIVES, CITIES, NOUNS
-from featscope.language.retriever.train import Prompts, Recipe, Stage, read_essays, train, train_tokenizer
+from featscope.language.retriever.prompts import Prompts, read_essays, train_tokenizer
+from featscope.language.retriever.recipe import TrainingPlan, TrainingStage
+from featscope.language.retriever.train import train
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -61,9 +64,11 @@ def test_too_short_a_sequence_is_refused(tokenizer):
         Prompts(tokenizer, TEXTS).sequence(np.random.default_rng(0), 30, 4, 1)
 
 
-def recipe(folder: Path, essays: Path) -> Recipe:
-    stages = (Stage(64, 2, copies=True), Stage(96, 2))
-    return Recipe(essays=essays, out=folder, vocabulary=1024, width=32, layers=1, heads=2, stages=stages, tokens=256)
+def recipe(folder: Path, essays: Path) -> TrainingPlan:
+    stages = (TrainingStage(64, 2, copies=True), TrainingStage(96, 2))
+    return TrainingPlan(
+        essays=essays, out=folder, vocabulary=1024, width=32, layers=1, heads=2, stages=stages, tokens=256
+    )
 
 
 @pytest.fixture
@@ -101,15 +106,15 @@ def test_training_goes_on_where_it_was_stopped(tmp_path, essays, monkeypatch):
     monkeypatch.setattr(module, "cores", lambda: 1)
     train(recipe(tmp_path / "whole", essays))
 
-    save, saved = module._save, []
+    save, saved = checkpoint.save, []
 
-    def stopping(path, model, optimizer, step, about):
-        save(path, model, optimizer, step, about)
+    def stopping(path, model, optimizer, recipe, step, history):
+        save(path, model, optimizer, recipe, step, history)
         saved.append(step)
         if step == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_save", stopping)
+    monkeypatch.setattr(checkpoint, "save", stopping)
     monkeypatch.setattr(module, "_CHECKPOINT", 2)
     with pytest.raises(KeyboardInterrupt):
         train(recipe(tmp_path / "again", essays))
@@ -123,8 +128,8 @@ def test_training_goes_on_where_it_was_stopped(tmp_path, essays, monkeypatch):
 def test_the_shipped_weights_are_those_of_the_recipe(essays):
     assert sum(file.stat().st_size for file in WEIGHTS.iterdir()) < 20e6
     about = json.loads((WEIGHTS / "training.json").read_text())
-    default = Recipe(essays=essays, out=Path())
-    assert [Stage(**stage) for stage in about["recipe"].pop("stages")] == list(default.stages)
+    default = TrainingPlan(essays=essays, out=Path())
+    assert [TrainingStage(**stage) for stage in about["recipe"].pop("stages")] == list(default.stages)
     own = {name: getattr(default, name) for name in about["recipe"] if name not in ("essays", "out")}
     assert {name: about["recipe"][name] for name in own} == own
     assert about["history"][-1]["step"] == default.steps
@@ -148,6 +153,6 @@ def test_the_shipped_model_answers(length):
 
 
 def test_stages_are_in_order(essays):
-    stages = (Stage(64, 2), Stage(96, 1))
-    shortened = replace(Recipe(essays=essays, out=Path()), stages=stages)
+    stages = (TrainingStage(64, 2), TrainingStage(96, 1))
+    shortened = TrainingPlan(essays=essays, out=Path(), stages=stages)
     assert [stage.length for stage in shortened.schedule()] == [64, 64, 96]

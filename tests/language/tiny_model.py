@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from featscope.language.in_context import made_up_irrelevant, made_up_sentiment
+from featscope.language.in_context import Examples, load_examples, made_up_irrelevant, made_up_sentiment
 from featscope.streams import Streams
 
 CONTEXT = 1024
@@ -59,3 +59,13 @@ def saved(name: str = "tiny", seed: int = 0, width: int = 16) -> str:
     tiny_llama(seed, width).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return str(folder)
+
+
+@cache
+def _examples(task: str, source: str, seed: int, replicas: tuple[int, ...]) -> Examples:
+    return load_examples(task, source, Streams(seed, replicas))
+
+
+def remembered_examples(task: str, source: str, streams: Streams) -> Examples:
+    """What `load_examples` gives, made once for all arms and faults."""
+    return _examples(task, source, streams.seed, streams.replicas)

@@ -56,3 +56,11 @@ def test_normalised_loss_ignores_scale():
 def test_wrong_options_are_named():
     with pytest.raises(ConfigError, match=r"NTXent\.temperature"):
         NTXent(temperature=0.0)
+
+
+def test_doubt_is_what_the_softmax_gives_to_others():
+    anchor, positive = torch.eye(3, dtype=torch.float64), torch.eye(3, dtype=torch.float64)
+    partner, others = np.exp(1 / 0.5), 4
+    torch.testing.assert_close(
+        NTXent(0.5).doubt(anchor, positive), torch.full((6,), others / (partner + others), dtype=torch.float64)
+    )

@@ -12,7 +12,7 @@ CONFIGS = [AlexNet(width=4), ResNet18(width=4), WideResNet(depth=10, widen=1)]
 
 
 def build(config, replica: int = 0):
-    return config.build(Streams(0, [replica]).at("learner"))
+    return config.build(None, Streams(0, [replica]).at("learner"))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_layers_are_relus_that_can_be_read(config, images):
 
 
 def test_initial_weights_are_he_normal():
-    network = AlexNet(width=64).build(Streams(0, [0]).at("learner"))
+    network = build(AlexNet(width=64))
     weight = network.get_parameter("body.conv3.weight").detach()
     assert float(weight.std()) == pytest.approx((2 / weight[0].numel()) ** 0.5, rel=0.02)
     assert not network.get_parameter("body.conv3.bias").any()
@@ -72,6 +72,8 @@ def test_activations_leaves_no_hook_and_works_on_any_module(images):
     network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5), nn.ReLU())
     read = activations(network, ["1", ""], images)
     torch.testing.assert_close(read[""], read["1"].relu())
+    means = activations(network, ["1"], images, batch=4, reduce=lambda output: output.mean(-1))
+    torch.testing.assert_close(means["1"], read["1"].mean(-1))
     assert not network[1]._forward_hooks
     with pytest.raises(AttributeError):
         activations(network, ["nothing"], images)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from featscope.models import IdentityInit
+from featscope.models.prediction_head import matrix_of
 from featscope.options import ConfigError
 from featscope.training.optimizers import GradientDescent
 
@@ -42,3 +43,11 @@ def test_the_matrix_moves_with_its_own_step_size():
 def test_a_rate_of_zero_is_refused():
     with pytest.raises(ConfigError, match=r"IdentityInit.rate = 0.0 .* > 0"):
         IdentityInit(0.0)
+
+
+def test_the_matrix_of_a_head_is_found_from_what_it_does():
+    head, linear = IdentityInit().build(6), torch.nn.Linear(6, 6)
+    with torch.no_grad():
+        head.scaled.copy_(torch.arange(36.0).reshape(6, 6) / 36)
+    torch.testing.assert_close(matrix_of(head), head.matrix)
+    torch.testing.assert_close(matrix_of(linear), linear.weight)

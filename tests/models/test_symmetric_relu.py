@@ -1,11 +1,13 @@
 """Symmetrised ReLU neurons."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featscope.models import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
+from featscope.models import OrthogonalRows, SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -48,7 +50,8 @@ def test_only_weights_are_trained_and_biases_are_in_the_state():
 
 def test_initial_weights_are_normal_with_the_norm_asked_for():
     """Mean of 512 squared norms, each with relative spread √(2/400): standard error 0.3 %, 5 σ."""
-    network = SymmetricReLU(width=256, init_norm=0.3).build(400, Streams(0, range(2)).at("weights"))
+    source = SimpleNamespace(dictionary=torch.zeros(2, 400, 7))
+    network = SymmetricReLU(width=256, init_norm=0.3).build(source, Streams(0, range(2)).at("weights"))
     assert network.weight.shape == (2, 256, 400)
     assert float(network.weight.detach().square().sum(-1).mean()) == pytest.approx(0.09, rel=5 * (2 / 400 / 512) ** 0.5)
     assert (network.bias == 0).all()
@@ -59,3 +62,21 @@ def test_wrong_options_are_refused(options):
     (field,) = options
     with pytest.raises(ConfigError, match=f"SymmetricReLU.{field} = "):
         SymmetricReLU(**options)
+
+
+@pytest.mark.parametrize(("width", "rows"), [(6, 6), (99, 25)])
+def test_orthogonal_rows_see_no_feature_and_not_each_other(width, rows):
+    """Never more than there are dimensions without a feature."""
+    features = torch.linalg.qr(numbers(2, 32, 7).float())[0]
+    network = OrthogonalRows(width).build(SimpleNamespace(dictionary=features), Streams(0, range(2)).at("weights"))
+    weight = network.weight.detach()
+    assert weight.shape == (2, rows, 32)
+    assert torch.allclose(weight @ weight.mT, torch.eye(rows), atol=1e-5)
+    assert (weight @ features).abs().max() < 1e-3  # float32; the last of many is what little the others leave
+    assert not torch.allclose(weight[0], weight[1])
+    assert (network.bias == 0).all()
+
+
+def test_there_is_at_least_one_orthogonal_row():
+    with pytest.raises(ConfigError, match=r"OrthogonalRows.width = 0"):
+        OrthogonalRows(0)

@@ -1,5 +1,7 @@
 """Fixed attention and bilateral-ReLU neurons, against a loop over tokens in NumPy."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -88,9 +90,21 @@ def test_without_biases_a_neuron_sees_the_number_of_tokens_times_their_mean():
     assert torch.allclose(made(SEQUENCES), SEQUENCES.sum(-2) @ made.weight.mT, atol=1e-14)
 
 
+def source(inputs: int) -> SimpleNamespace:
+    return SimpleNamespace(dictionary=torch.zeros(2, inputs, 7), tokens=TOKENS, means=None)
+
+
+@pytest.mark.parametrize("attention", ["uniform", "linear", "softmax"])
+def test_the_source_is_told_whether_mean_tokens_will_do(attention):
+    asked = source(5)
+    TokenMLP(width=2, attention=attention).build(asked, Streams(0, range(2)).at("weights"))
+    assert asked.means == (attention == "uniform")
+
+
 def test_only_weights_are_trained_and_start_normal_with_the_norm_asked_for():
     """1000 squared norms, each with relative spread √(2/200): standard error 0.3 %, 5 of them; once in 10^6 seeds."""
-    made = TokenMLP(width=500, init_norm=0.3, attention="linear").build(TOKENS, 200, Streams(0, range(2)).at("weights"))
+    config = TokenMLP(width=500, init_norm=0.3, attention="linear")
+    made = config.build(source(200), Streams(0, range(2)).at("weights"))
     assert [name for name, _ in made.named_parameters()] == ["weight"]
     assert set(made.state_dict()) == {"weight", "bias"}
     assert (made.tokens, made.attention) == (TOKENS, "linear")

@@ -5,7 +5,17 @@ import pytest
 import torch
 from scipy import stats
 
-from featscope.probes import alignment, coverage, feature_energy, owner, rank_correlation, singletons
+from featscope.probes import (
+    alignment,
+    amplitudes,
+    coverage,
+    feature_energy,
+    lucky,
+    members,
+    owner,
+    rank_correlation,
+    singletons,
+)
 
 FEATURES = torch.eye(4, 3)[None]
 WEIGHT = torch.tensor([[[2.0, 0, 0, 0], [3.0, 4.0, 0, 0], [0, 0, 0, 1.0], [-0.1, 0, -0.8, 0.3], [0, 0, 0, 0]]])
@@ -38,3 +48,22 @@ def test_rank_correlation_is_spearman_s_of_absolute_values():
         for neuron in range(7):
             pair = (np.abs(c[replica, neuron].numpy()) for c in (before, after))
             assert float(found[replica, neuron]) == pytest.approx(stats.spearmanr(*pair).statistic)
+
+
+def test_members_are_the_features_within_a_half_of_the_largest():
+    found = members(alignment(WEIGHT, FEATURES))[0]
+    assert found[[0, 1, 3]].tolist() == [[True, False, False], [True, True, False], [False, False, True]]
+
+
+def test_amplitudes_are_those_of_singletons():
+    """Neuron 1 holds feature 1 though its cosine to feature 0 is 0.6; neuron 3 has 0.64 of feature 2."""
+    twice = torch.cat([WEIGHT, 3 * WEIGHT[:, :1]], 1)
+    assert amplitudes(twice, FEATURES)[0].tolist() == pytest.approx([4 + 36, 16, 0.64])
+    assert amplitudes(torch.ones(1, 1, 4), FEATURES)[0].tolist() == [0, 0, 0]
+
+
+def test_lucky_neurons_have_their_share_of_the_feature_energy():
+    """log 3/3 is 0.366: at c = 1 shares of 0.36 are too little, at c = 0.9 they are enough."""
+    of = WEIGHT[:, :2]
+    assert lucky(of, FEATURES, 1.0)[0].tolist() == [[True, False, False], [False, True, False]]
+    assert lucky(of, FEATURES, 0.9)[0].tolist() == [[True, False, False], [True, True, False]]

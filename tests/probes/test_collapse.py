@@ -12,7 +12,9 @@ from featscope.probes.collapse import (
     correlation_matrix,
     deviations,
     effective_rank,
+    in_order,
     mean_correlation,
+    off_diagonal,
     pair_alignment,
     pairwise_correlations,
     singular_spectrum,
@@ -151,3 +153,16 @@ def test_what_is_no_matrix_of_samples_is_refused(wrong):
 def test_values_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="not finite"):
         collapse_of(torch.tensor([[1.0], [float("nan")]]))
+
+
+def test_constant_dimensions_have_no_part_in_the_correlations_of_pairs():
+    matrix = torch.tensor([[1.0, 0, 0.5], [0, 0, 0], [0.5, 0, 1]])
+    assert off_diagonal(matrix).tolist() == [0.5]
+
+
+def test_a_matrix_in_order_has_what_belongs_together_side_by_side():
+    side = torch.tensor([1.0, -1.0, 1.0, -1.0])
+    matrix = 0.9 * side[:, None] * side + 0.1 * torch.eye(4)
+    ordered = in_order(matrix)
+    assert ordered[0, 1] == ordered[2, 3] == pytest.approx(0.9)
+    assert ordered[0, 2] == ordered[1, 3] == pytest.approx(-0.9)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from featscope.probes.downstream import classification_accuracy, regression_error
+from featscope.probes.downstream import classification_accuracy, read_out, regression_error
 
 
 def problem(noise: float, samples: int = 4000, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,3 +45,14 @@ def test_signs_are_classified_and_zeros_left_out():
     signs[::3] = 0
     assert classification_accuracy(*halves(x, signs)) > 0.99
     assert classification_accuracy(*halves(x, y.roll(1).sign())) == pytest.approx(0.5, abs=0.06)
+
+
+def test_heads_of_replicas_learn_from_the_first_samples_and_are_tested_on_the_others():
+    pairs = [problem(noise, samples=300, seed=seed) for seed, noise in enumerate((0.5, 3.0))]
+    features, y = (torch.stack(parts) for parts in zip(*pairs, strict=True))
+    errors, accuracies = read_out(features, y, 200)
+    for replica, (x, of_x) in enumerate(pairs):
+        assert float(errors[replica]) == regression_error(x[:200], of_x[:200], x[200:], of_x[200:])
+        signs = of_x.sign()
+        expected = classification_accuracy(x[:200], signs[:200], x[200:], signs[200:])
+        assert float(accuracies[replica]) == expected

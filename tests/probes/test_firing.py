@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from featscope.probes import cosine_to_noise, false_firing, firing_rate, missed_firing
+from featscope.probes import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
 
 ACTIVATION = torch.tensor([[[1.0, 0, 0], [0, -2.0, 0], [3.0, 1.0, 0], [0, 0, 0]]])
 CODES = torch.tensor([[[1.0, 0], [0, 0], [0, -1.0], [-1.0, 1.0]]])
@@ -30,3 +30,10 @@ def test_the_cosine_to_noise_is_a_mean_over_inputs_where_neither_vanishes():
     found = cosine_to_noise(of_input, of_noise)
     assert float(found[0]) == pytest.approx((1 + 0.5**0.5) / 2)
     assert found[1].isnan()
+
+
+def test_what_noise_moves_is_relative_to_the_signal_where_there_is_one():
+    of_signal = torch.tensor([[[3.0, 0], [0, 4.0], [9.0, 9.0]]])
+    codes = torch.tensor([[[1.0, 0], [0, -1.0], [0, 0]]])
+    moved = of_signal + torch.tensor([[[0, 1.0], [2.0, 0], [5.0, 5.0]]])
+    assert float(moved_by_noise(moved, of_signal, codes)) == pytest.approx((5 / 25) ** 0.5)

@@ -5,9 +5,13 @@ import torch
 
 from featscope.probes.readout import (
     accuracy_by_class,
+    features_of,
     knn_accuracy,
     linear_probe,
     linear_probe_labels,
+    mean_by_class,
+    mean_colour,
+    one_thread,
     regression_score,
     silhouette,
     tsne,
@@ -71,3 +75,34 @@ def test_constant_features_do_not_break_anything():
     features, labels = torch.zeros(30, 4), torch.arange(30) % 3
     assert 0 <= linear_probe(features, labels, features, labels) <= 1
     assert 0 <= knn_accuracy(features, labels, features, labels) <= 1
+
+
+def test_means_by_class():
+    by_class = mean_by_class(torch.tensor([1.0, 3.0, -2.0]), torch.tensor([2, 2, 0]), 3)
+    assert by_class[[0, 2]].tolist() == [-2, 2]
+    assert by_class[1].isnan()
+
+
+def test_the_mean_colour_has_two_opponents():
+    red, yellow = torch.zeros(3, 4, 4), torch.zeros(3, 4, 4)
+    red[0], yellow[:2] = 1, 0.5
+    torch.testing.assert_close(mean_colour(torch.stack([red, yellow])), torch.tensor([[1, -0.5], [0, -0.5]]))
+
+
+def test_features_of_images_do_not_depend_on_how_many_go_through_at_once():
+    pixels = torch.randint(0, 256, (7, 3, 4, 4), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    network, seen = torch.nn.Flatten(), []
+    network.register_forward_hook(lambda _, inputs, output: seen.append(len(output)))
+    assert torch.equal(features_of(network, pixels, at_once=3), pixels.flatten(1).float() / 255)
+    assert seen == [3, 3, 1]
+
+
+def test_read_outs_take_one_thread_of_blas_and_leave_the_others():
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    assert set(one_thread(threads)()) == {1}
+    assert threads() == before

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from featscope.probes.sparsity import density, firing_rates, hoyer, treves_rolls
+from featscope.probes.sparsity import density, firing_pattern, firing_rates, hoyer, treves_rolls
 
 
 def test_density_counts_units_above_zero():
@@ -35,3 +35,12 @@ def test_exponential_activations():
 def test_silence_is_not_a_number():
     assert treves_rolls(torch.zeros(1, 4)).isnan()
     assert hoyer(torch.zeros(1, 4)).isnan()
+
+
+def test_a_firing_pattern_is_of_centres_over_their_highest_value():
+    maps = torch.zeros(3, 4, 3, 3)
+    maps[:, :, 1, 1] = torch.tensor([[2.0, 1.0, 0.0, 4.0], [1.0, 4.0, 0.0, 2.0], [9.0, 9.0, 9.0, 9.0]])
+    maps[:, :, 0, 0] = 100
+    assert firing_pattern(maps, 2, 4).tolist() == [[1, 0.25, 0, 1], [0.5, 1, 0, 0.5]]
+    assert firing_pattern(maps, 2, 2).tolist() == [[1, 1], [0.5, 0.5]]  # the first channel and the last
+    assert firing_pattern(maps, 1, 6).shape == (1, 6)

@@ -1,8 +1,10 @@
 """A made-up study's claims and figures, one figure of every type, as large as a real one's."""
 
+from typing import Any
+
 import numpy as np
 
-from featscope.claims import Claim, Statement
+from featscope.claims import Claim
 from featscope.figures import (
     Agreement,
     Bars,
@@ -198,60 +200,67 @@ def claims() -> list[Claim]:
     def around(mean: float, spread: float) -> np.ndarray:
         return mean + spread * random.normal(size=8)
 
-    emerge = Statement(
+    def about(id: str, source: str, statement: str, kind: str, **more: Any) -> dict[str, Any]:
+        return {"id": id, "source": source, "statement": statement, "kind": kind, "arm": "augmented"} | more
+
+    said = Claim.from_samples
+    emerge = about(
         "singletons-emerge",
         "Theorem 3.4",
         "Every feature is learned by at least one neuron that is aligned with it and with no other.",
         "bound",
+        title="Every feature gets a neuron of its own",
+        measures="share of features with such a neuron.",
+        range=(0.0, 1.0),
     )
+    masked = about(
+        "mask-cancels-noise",
+        "Lemma C.2",
+        "Under RandomMask the dense noise of the two views is independent: its part of the positive "
+        "term has mean zero and the term equals d/d₁ · E‖z‖².",
+        "identity",
+        note="The tolerance is the error term O(1/√d₁) of the lemma at d₁ = 512.",
+    )
+    positive = about(
+        "positive-term",
+        "Equation 2.4",
+        "The positive term equals its closed form.",
+        "identity",
+        note="Floating point: float32 sums over 512 terms.",
+    )
+    noise = about(
+        "noise-share", "Theorem 3.4 (b)", "The share of a weight's norm outside the features vanishes.", "bound"
+    )
+    must_not = "Theorem 3.2 says it must not happen."
+    exponent = about(
+        "exponent",
+        "Corollary 3.6",
+        "Noise falls with the dimension as $d_1^{-1/2}$.",
+        "scaling",
+        title="The wider the input, the less noise is in a weight",
+        note="The tolerance is a choice.",
+    )
+    probe = about("probe-gap", "Figure 3", "A linear probe gains from augmentation.", "ordering")
+    dead = about("dead-neurons", "Section 4", "At most a tenth of the neurons dies.", "bound")
+    alone = about("one-seed", "Section 4", "One replica cannot decide.", "bound", arm="plain")
+    broken = about("diverged", "Section 4", "A measurement that is not a number.", "bound", arm="plain")
     rows = [
-        Statement(
-            "mask-cancels-noise",
-            "Lemma C.2",
-            "Under RandomMask the dense noise of the two views is independent: its part of the positive "
-            "term has mean zero and the term equals d/d₁ · E‖z‖².",
-            "identity",
-        ).equals(
-            around(0.5003, 0.0004),
-            0.5,
-            0.01,
-            arm="augmented",
-            why="The tolerance is the error term O(1/√d₁) of the lemma at d₁ = 512.",
-        ),
-        Statement("positive-term", "Equation 2.4", "The positive term equals its closed form.", "identity").equals(
-            np.array(1.2500001), 1.25, 1e-5, arm="augmented", why="Floating point: float32 sums over 512 terms."
-        ),
-        emerge.at_least(around(0.97, 0.01), 0.9, arm="augmented"),
-        Statement(
-            "noise-share",
-            "Theorem 3.4 (b)",
-            "The share of a weight's norm outside the features vanishes.",
-            "bound",
-        ).at_most(around(3.2e-5, 4e-6), 1e-3, arm="augmented"),
-        emerge.at_least(
-            around(0.02, 0.004), 0.9, arm="plain", expected=False, why="Theorem 3.2 says it must not happen."
-        ),
-        emerge.at_least(around(0.2, 0.01), 0.9, arm="canonical", expected=False),
-        Statement("probe-gap", "Figure 3", "A linear probe gains from augmentation.", "ordering").at_least(
-            around(0.05, 0.05), 0.04, arm="augmented"
-        ),
-        Statement("exponent", "Corollary 3.6", "Noise falls with the dimension as d₁^(−1/2).", "scaling").equals(
-            around(-0.58, 0.01), -0.5, 0.05, arm="augmented", why="The tolerance is a choice."
-        ),
-        Statement("dead-neurons", "Section 4", "At most a tenth of the neurons dies.", "bound", expected=False).at_most(
-            around(0.01, 0.002), 0.1, arm="canonical"
-        ),
-        Statement("one-seed", "Section 4", "One replica cannot decide.", "bound").at_most(
-            np.array([0.3]), 0.5, arm="plain"
-        ),
-        Statement("diverged", "Section 4", "A measurement that is not a number.", "bound").at_most(
-            np.array([np.nan, 1.0]), 0.5, arm="plain"
-        ),
+        said(around(0.5003, 0.0004), "=", 0.5, 0.01, **masked),
+        said(np.array(1.2500001), "=", 1.25, 1e-5, **positive),
+        said(around(0.97, 0.01), ">=", 0.9, **emerge),
+        said(around(3.2e-5, 4e-6), "<=", 1e-3, **noise),
+        said(around(0.02, 0.004), ">=", 0.9, **emerge | {"arm": "plain", "expected": False, "note": must_not}),
+        said(around(0.2, 0.01), ">=", 0.9, **emerge | {"arm": "canonical", "expected": False}),
+        said(around(0.05, 0.05), ">=", 0.04, **probe),
+        said(around(-0.58, 0.01), "=", -0.5, 0.05, **exponent),
+        said(around(0.01, 0.002), "<=", 0.1, **dead | {"arm": "canonical", "expected": False}),
+        said(np.array([0.3]), "<=", 0.5, **alone),
+        said(np.array([np.nan, 1.0]), "<=", 0.5, **broken),
     ]
     for i in range(25 - len(rows)):
         text = f"Moment {i + 1} of a pre-activation equals its closed form at initialisation."
-        moment = Statement(f"moment-{i + 1}", f"Lemma A.{i + 1}", text, "identity")
-        rows.append(moment.equals(around(1 + i, 0.01), 1.0 + i, 0.05, arm="augmented", why="Three standard errors."))
+        moment = about(f"moment-{i + 1}", f"Lemma A.{i + 1}", text, "identity", note="Three standard errors.")
+        rows.append(said(around(1 + i, 0.01), "=", 1.0 + i, 0.05, **moment))
     return rows
 
 

@@ -35,7 +35,7 @@ WORDS = ["sweep", "pull", "--axis", "noise=0.1,0.5"]
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A cluster of two nodes with one core each, on this machine."""
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="for want of the extra 'cluster'")
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
@@ -133,7 +133,7 @@ def test_a_study_that_workers_do_not_have_is_refused(tmp_path, address, monkeypa
 
 def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
     """With a cluster that it begins itself, whose processes are gone afterwards."""
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="for want of the extra 'cluster'")
     out, signals = tmp_path / "a sweep", tmp_path / "signals"
     signals.mkdir()
     (signals / "go").touch()  # nothing waits while memory is measured
@@ -188,7 +188,7 @@ def test_an_address_without_the_engine_is_refused(tmp_path, registered, capfd):
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
 def test_an_address_where_nothing_answers_is_refused_at_once(address):
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="for want of the extra 'cluster'")
     with pytest.raises(ConfigError, match=rf"--address = '{address}': no Ray cluster answers .*: correct it, or `ray"):
         on_cluster(address)
 

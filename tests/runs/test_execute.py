@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,16 +15,15 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from featscope.claims import Statement
-from featscope.options import ConfigError
+from featscope.claims import STATED, bound
+from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs import Settings, execute, run
 from featscope.runs.folder import RunFolder
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last
-from featscope.training import SGD, DivergedError, Experiment, FirstTime, Measurement
+from featscope.training import SGD, DivergedError, FirstTime, GradientTraining, Measurement
 
 MIB = 2**20
-NEAR = Statement("near", "", "Estimates end near the mean.", "bound")
 
 
 class Source(nn.Module):
@@ -47,6 +48,26 @@ def replica_2_breaks(learner, source, draws):
 
 
 @dataclass(frozen=True)
+class Estimating:
+    """The recipe of an estimate of a mean."""
+
+    width: int
+    steps: int
+    probe_every: int
+    breaks: bool
+
+    replica_axis: ClassVar[bool] = True
+
+    def build(self, streams):
+        require(self, "width", self.width != 7, "any number but 7")
+        learner = Learner(len(streams.replicas), self.width)
+        learner.replicas = torch.tensor(streams.replicas)
+        near = FirstTime("near", lambda e: e.learner.value.mean(-1) > 2.5, every=1)
+        loss = replica_2_breaks if self.breaks else squares
+        return GradientTraining(Source(), learner, loss, SGD(0.05 * self.width, 0.0), {"near": near}, streams)
+
+
+@dataclass(frozen=True)
 class Toy(Study):
     """Estimates a mean."""
 
@@ -59,28 +80,22 @@ class Toy(Study):
     assay_mib: int = 0
 
     def arms(self) -> Sequence[Arm]:
-        whole = Arm("whole", self, "to the end", at_end=(self.assay,))
-        return [whole, Arm("short", self, "until it is near", stop_at="near", control=True)]
+        recipe = Estimating(self.width, self.steps, self.probe_every, self.breaks)
+        whole = Arm("whole", recipe, "to the end", at_end=(self.assay,))
+        return [whole, Arm("short", recipe, "until it is near", "cut short", role="control", stop_at="near")]
 
     def assay(self, experiment):
         replicas = len(experiment.streams.replicas)
         taken = torch.zeros(replicas, self.assay_mib * MIB // 4 + 1)
         return {"assay": Measurement(taken[:, 0])}
 
-    def build(self, streams):
-        replicas = len(streams.replicas)
-        learner = Learner(replicas, self.width)
-        learner.replicas = torch.tensor(streams.replicas)
-        near = FirstTime("near", lambda e: e.learner.value.mean(-1) > 2.5, every=1)
-        loss = replica_2_breaks if self.breaks else squares
-        return Experiment(Source(), learner, loss, SGD(0.05 * self.width, 0.0), [near], streams)
-
     def watch(self, experiment):
         return {"estimate": Measurement(experiment.learner.value.mean(-1))}
 
-    def claims(self, runs):
-        for arm in ("whole", "short"):
-            yield NEAR.at_most(abs(last(runs[arm], runs[arm]["estimate"]) - 3), 0.7, arm=arm)
+    @bound("", on=("whole", "short"), at_most=0.7, because=STATED)
+    def near(self, run):
+        """Estimates end near the mean. Measured: how far they are."""
+        return abs(last(run, run["estimate"]) - 3)
 
 
 def test_a_run_fills_its_folder(tmp_path):
@@ -91,7 +106,8 @@ def test_a_run_fills_its_folder(tmp_path):
     assert stored["whole"].identical(outcome.runs["whole"])
     assert stored["whole"]["step"].values[-1] == 40
     assert stored["whole"]["replica"].values.tolist() == [0, 1, 2, 3]
-    assert (stored["short"].attrs["about"], stored["short"].attrs["control"]) == ("until it is near", 1)
+    assert stored["short"].attrs == {"about": "until it is near", "label": "cut short", "role": "control"}
+    assert stored["whole"].attrs == {"about": "to the end", "label": "whole", "role": "arm"}
     weights = load_file(tmp_path / "run" / "weights" / "whole.safetensors")
     assert weights["learner.value"].shape == (4, 1)
     ends = outcome.runs["whole"]["estimate"].isel(step=-1).values
@@ -100,7 +116,8 @@ def test_a_run_fills_its_folder(tmp_path):
     assert (plan["study"], plan["seed"], plan["replicas"]) == ("toy", 5, 4)
 
 
-def test_an_arm_stops_when_its_event_has_happened_and_the_rest_is_missing(tmp_path):
+def test_an_arm_stops_when_its_event_has_happened_and_the_rest_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(execute, "_shard_size", lambda *a: 2)
     runs = run(Toy(), Settings(), tmp_path / "run").runs
     assert runs["short"]["step"].values[-1] < 40
     assert (runs["short"]["near"].values > 0).all()
@@ -167,7 +184,7 @@ def test_divergence_names_the_replica_by_its_own_number_and_keeps_sound_checkpoi
 
 def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, monkeypatch):
     whole = run(Toy(), Settings(), tmp_path / "whole")
-    parent, build, sent = os.getpid(), Toy.build, tmp_path / "sent"
+    parent, build, sent = os.getpid(), Estimating.build, tmp_path / "sent"
 
     def build_and_signal(self, streams):
         try:
@@ -177,15 +194,47 @@ def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, mo
             pass
         return build(self, streams)
 
-    monkeypatch.setattr(Toy, "build", build_and_signal)
+    monkeypatch.setattr(Estimating, "build", build_and_signal)
     monkeypatch.setattr(execute, "_shard_size", lambda *a: 2)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(InterruptedRunError):
         run(Toy(), Settings(), tmp_path / "run")
     assert signal.getsignal(signal.SIGTERM) == before
-    monkeypatch.setattr(Toy, "build", build)
+    monkeypatch.setattr(Estimating, "build", build)
     resumed = run(Toy(), Settings(), tmp_path / "run", resume=True)
     assert resumed.runs["whole"].identical(whole.runs["whole"])
+
+
+@pytest.mark.parametrize("when", ["memory", "building", "extra"])
+def test_a_refused_run_leaves_nothing_behind(tmp_path, monkeypatch, when):
+    """Whenever it is refused: no file, and no folder that was not there before."""
+    settings, width = Settings(memory_limit=1e-9 if when == "memory" else None), 7 if when == "building" else 1
+    if when == "extra":
+        monkeypatch.setattr(Estimating, "build", unable)
+    there = tmp_path / "there"
+    there.mkdir()
+    for out in (tmp_path / "runs" / "new", there):
+        with pytest.raises((ConfigError, MissingExtraError)):
+            run(Toy(width), settings, out)
+    assert [file.name for file in tmp_path.rglob("*")] == ["there"]
+    (there / "notes.txt").write_text("mine")
+    with pytest.raises((ConfigError, MissingExtraError)):
+        run(Toy(width), settings, there, overwrite=True)
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["notes.txt", "there"]
+
+
+def unable(self, streams):
+    raise MissingExtraError("a part", "parts")
+
+
+def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
+    run(Toy(), Settings(), tmp_path / "run")
+    for part in ("checkpoint", "weights"):
+        shutil.rmtree(tmp_path / "run" / part)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
+    with pytest.raises(ConfigError, match=r"changed: config\.seed: 0 -> 1"):
+        run(Toy(), Settings(seed=1), tmp_path / "run", resume=True)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
 
 
 @pytest.mark.parametrize(
@@ -195,7 +244,7 @@ def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, mo
         ({"seed": 2**63}, "Settings.seed"),
         ({"seed": -(2**63)}, "Settings.seed"),
         ({"memory_limit": float("inf")}, "Settings.memory_limit = inf .* finite"),
-        ({"device": "no such"}, "Settings.device = 'no such' is unknown: allowed is cpu, cuda or cuda:N"),
+        ({"device": "no such"}, "Settings.device = 'no such' is out of range: allowed is cpu, cuda or cuda:N"),
         ({"device": "meta"}, "Settings.device = 'meta' .* cpu, cuda or cuda:N"),
         ({"device": "cuda:77"}, "Settings.device = 'cuda:77' .* a device that torch sees"),
     ],

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from featscope.claims import Statement
+from featscope.claims import Claim
 from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
 from featscope.runs.folder import RunFolder
@@ -107,7 +107,9 @@ def test_trajectories_come_back_with_names_units_and_gaps(tmp_path):
     folder = RunFolder.create(tmp_path)
     values = np.array([[1.0, np.nan], [3.0, 4.0]])
     loss = xr.Variable(("replica", "step"), values, {"units": "nats", "long_name": "loss"})
-    data = xr.Dataset({"loss": loss}, coords={"replica": [0, 1], "step": [0, 5]}).assign_attrs(about="x", control=1)
+    data = xr.Dataset({"loss": loss}, coords={"replica": [0, 1], "step": [0, 5]}).assign_attrs(
+        about="x", role="control"
+    )
     folder.write_trajectory({"one": data, "tau-0.5": data})
     back = folder.read_trajectory()
     assert set(back) == {"one", "tau-0.5"}
@@ -127,13 +129,20 @@ def test_tensors_come_back_with_their_description(tmp_path):
 
 def test_claims_file_has_the_contract_s_fields(tmp_path):
     folder = RunFolder.create(tmp_path)
-    claim = Statement("id", "Lemma 1", "text", "bound").at_least(np.array([1.0, 2.0, 3.0]), 0.0, arm="a", why="because")
+    about = {"id": "id", "source": "Lemma 1", "statement": "text", "kind": "bound", "arm": "a"}
+    said = {"title": "In plain words", "measures": "what.", "note": "because", "range": (0.0, np.inf)}
+    claim = Claim.from_samples(np.array([1.0, 2.0, np.nan]), ">=", 0.0, **about, **said)
     folder.write_claims("study", 4, 3, {"type": "S"}, [claim])
     stored = json.loads((tmp_path / "claims.json").read_text())
     assert list(stored) == ["study", "seed", "replicas", "config", "level", "claims"]
     assert stored["level"] == 0.99
-    names = "id source statement kind arm predicted relation tolerance measured interval n expected note verdict"
-    assert set(stored["claims"][0]) == set(names.split())
+    names = "id source statement kind arm predicted relation tolerance measured interval n expected note verdict "
+    names += "title measures range values"
+    (one,) = stored["claims"]
+    assert set(one) == set(names.split())
+    assert (one["range"], one["values"], one["measured"]) == ([0.0, None], [1.0, 2.0, None], None)
+    assert (one["title"], one["measures"], one["note"]) == ("In plain words", "what.", "because")
+    assert repr(Claim.from_json(one)) == repr(claim)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from featscope import registry
 from featscope.data import SparseCoding
 from featscope.options import ConfigError
 from featscope.runs.plain import differences, from_plain, to_plain
@@ -34,7 +35,7 @@ studies = st.builds(
     data=st.builds(SparseCoding, dictionary=st.sampled_from(["hadamard", "qr", "canonical"]), noise=st.floats(0, 9)),
     objective=st.builds(Contrastive, view=st.sampled_from([RandomMask(), SameSample()])),
     optimizer=st.sampled_from([SGD(), TorchOptimizer("Adam", 0.1)]),
-    bias=st.one_of(st.none(), st.builds(BiasSchedule, reset=st.floats(0, 2))),
+    bias=st.builds(BiasSchedule, reset=st.floats(0, 2), cap_ratio=st.one_of(st.none(), st.floats(0.1, 2))),
     steps=st.integers(1, 10**6),
 )
 outers = st.builds(
@@ -49,10 +50,11 @@ def test_there_and_back_through_json(config):
     assert type(back) is type(config)
 
 
-def test_every_arm_of_the_study_can_be_stored():
-    for arm in Decoupling().arms():
-        stored = to_plain(arm.config)
-        assert json.loads(json.dumps(stored)) == stored
+@pytest.mark.parametrize("name", registry.entries())
+def test_every_study_can_be_stored_and_read_back(name):
+    _, kind = registry.find(name)
+    for study in (kind(), kind().smallest()):
+        assert from_plain(json.loads(json.dumps(to_plain(study)))) == study
 
 
 def test_what_cannot_be_stored_is_refused_before_any_work():

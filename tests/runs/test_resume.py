@@ -14,16 +14,24 @@ from safetensors.torch import load_file
 
 from featscope.cli import main
 from featscope.runs.folder import RunFolder
-from featscope.training import Experiment
+from featscope.training import GradientTraining
 from processes import SMALL, finish, start
+
+
+def in_this_process(patch: pytest.MonkeyPatch, *words: str | Path) -> None:
+    """Run the command to its end, without a report. A new process takes seconds to import what it needs."""
+    patch.setattr("featscope.commands.run.report_run", lambda out: out)
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert ended.value.code == 0
 
 
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory) -> Path:
     """A run that nothing interrupts."""
     out = tmp_path_factory.mktemp("untouched") / "run"
-    code, _, err = finish(start("run", "decoupling", "--out", out, *SMALL))
-    assert code == 0, err
+    with pytest.MonkeyPatch.context() as patch:
+        in_this_process(patch, "run", "decoupling", "--out", out, *SMALL)
     run = RunFolder(out).read_trajectory()["augmented"]
     assert (run["stage1_end"] > 0).all()  # so that biases and stages are at stake too
     return out
@@ -51,7 +59,7 @@ def wait_for_checkpoints(out: Path, count: int, process) -> None:
         seen |= checkpoints(out)
 
 
-def test_killed_again_and_again_it_ends_the_same(untouched, tmp_path):
+def test_killed_again_and_again_it_ends_the_same(untouched, tmp_path, monkeypatch):
     out, moments = tmp_path / "run", random.Random(20211)
     killed, words = 0, ["run", "decoupling", "--out", out, *SMALL]
     for _ in range(3):
@@ -62,8 +70,7 @@ def test_killed_again_and_again_it_ends_the_same(untouched, tmp_path):
         killed += finish(process)[0] == -signal.SIGKILL
         words = ["run", "decoupling", "--out", out, *SMALL, "--resume"]
     assert killed >= 2  # a busy machine may let a process finish before its moment comes
-    code, _, err = finish(start(*words))
-    assert code == 0, err
+    in_this_process(monkeypatch, *words)
     assert_same_run(untouched, out)
     assert not list(out.rglob(".*"))  # nothing half written is left behind
 
@@ -91,11 +98,8 @@ def test_ctrl_c_saves_and_prints_the_command_that_goes_on(untouched, tmp_path):
 def test_a_finished_run_resumes_to_itself_without_training(untouched, monkeypatch):
     before = checkpoints(untouched)
     claims = (untouched / "claims.json").read_text()
-    monkeypatch.setattr(Experiment, "advance", None)
-    monkeypatch.setattr("featscope.report.run_report.report_run", lambda out: out)
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "decoupling", "--out", str(untouched), *SMALL, "--resume"])
-    assert ended.value.code == 0
+    monkeypatch.setattr(GradientTraining, "advance", None)
+    in_this_process(monkeypatch, "run", "decoupling", "--out", untouched, *SMALL, "--resume")
     assert checkpoints(untouched) == before
     assert (untouched / "claims.json").read_text() == claims
 

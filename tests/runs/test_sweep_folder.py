@@ -19,11 +19,14 @@ from featscope.runs.folder import RunFolder
 from featscope.studies import Arm
 from featscope.studies.axes import Axis
 from featscope.studies.sweep import Sweep
-from featscope.training import Experiment, Measurement
+from featscope.training import GradientTraining, Measurement
 from processes import finish, start
 from swept import Pull, installed
 
 WIDTHS = Axis("width", (1.0, 3.0))
+OF_WIDTHS = replace(WIDTHS, option="learner.width")  # in a recipe
+OF_WIDTHS = replace(WIDTHS, option="learner.width")  # in a recipe
+OF_WIDTHS = replace(WIDTHS, option="learner.width")  # in a recipe
 NOISE = Axis("data.noise", (0.1, 0.5, 1.0))
 
 
@@ -33,8 +36,8 @@ class Ranging(Pull):
 
     def arms(self):
         return [
-            Arm("alone", self, "without axes"),
-            Arm("wide", self, "with axes", at_end=[second], over=(WIDTHS, NOISE)),
+            Arm("alone", self.recipe, "without axes"),
+            Arm("wide", self.recipe, "with axes", at_end=[second], over=(OF_WIDTHS, NOISE)),
         ]
 
 
@@ -51,7 +54,7 @@ def in_this_process(monkeypatch):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_arm_may_range_over_options_beside_arms_that_do_not(tmp_path, in_this_process, monkeypatch, order):
-    monkeypatch.setattr(sys.modules[__name__], "WIDTHS", Axis("width", WIDTHS.values[::order]))
+    monkeypatch.setattr(sys.modules[__name__], "OF_WIDTHS", Axis("learner.width", WIDTHS.values[::order]))
     outcome = run(Ranging(), Settings(replicas=4), tmp_path / "run")
     assert [file.name for file in (tmp_path / "run" / "weights").iterdir()] == ["alone.safetensors"]
     stored = RunFolder(tmp_path / "run").read_trajectory()
@@ -73,7 +76,7 @@ def test_measurements_of_equal_shape_keep_all_their_axes(tmp_path, in_this_proce
     @dataclass(frozen=True)
     class Noises(Pull):
         def arms(self):
-            return [Arm("noises", self, "", over=(NOISE,))]
+            return [Arm("noises", self.recipe, "", over=(NOISE,))]
 
     data = run(Noises(), Settings(replicas=2), tmp_path / "run").runs["noises"]
     assert dict(data["values"].sizes) == {"noise": 3, "replica": 2, "step": 8, "number": 2}
@@ -81,7 +84,7 @@ def test_measurements_of_equal_shape_keep_all_their_axes(tmp_path, in_this_proce
 
 @pytest.mark.parametrize(("points", "size"), [(1, 32), (2, 32), (3, 21), (64, 1), (500, 1)])
 def test_an_arm_with_axes_trains_no_more_than_64_runs_at_once_if_it_can(points, size):
-    arm = Arm("a", Pull(), "", over=(Axis("data.noise", tuple(float(i) for i in range(points))),))
+    arm = Arm("a", Pull().recipe, "", over=(Axis("data.noise", tuple(float(i) for i in range(points))),))
     assert execute._replicas_together(arm, 32) == size
     assert execute._replicas_together(replace(arm, over=()), 1000) == 1000
 
@@ -89,13 +92,13 @@ def test_an_arm_with_axes_trains_no_more_than_64_runs_at_once_if_it_can(points, 
 @pytest.fixture
 def steps(monkeypatch, in_this_process):
     """(numbers a replica, step) of each step that is trained."""
-    seen, advance = [], Experiment.advance
+    seen, advance = [], GradientTraining.advance
 
     def counted(self, step):
         seen.append((self.learner.value.shape[1], step))
         return advance(self, step)
 
-    monkeypatch.setattr(Experiment, "advance", counted)
+    monkeypatch.setattr(GradientTraining, "advance", counted)
     return seen
 
 

@@ -1,77 +1,68 @@
-"""The study of pruning at a size that takes seconds, trained once for all tests in this process."""
+"""The study of pruning at a size that takes seconds, run once for all tests in this process."""
 
-from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 import xarray as xr
 
-from featscope.claims import Claim
 from featscope.data import SparseTokens
-from featscope.runs.folder import RunFolder
-from featscope.runs.shard import Shard
-from featscope.studies.axes import Axis
-from featscope.studies.base import Arm
-from featscope.studies.pruning import Pruning, measures
-from featscope.studies.pruning.judge import JUDGED, LITTLE
+from featscope.studies import Arm, Axis
+from featscope.studies.pruning import Pruning, probes, study
+from featscope.studies.pruning.arms import JUDGED, LITTLE
+from featscope.testing import Claims, Trial
+from featscope.theory.pruning import stationary_energies
 from featscope.training import ContrastivePairs
 
 STUDY = Pruning(
     data=SparseTokens(features=8, input_dim=32, minority=3, eps_min=0.1, noise_std=0.05),
     objective=ContrastivePairs(pairs=128),
     settling_steps=400,
-    steps=700,
+    steps=600,
 )
-MORE_REPLICAS = {"stationary": 16, "straight-through": 16, "one-step-noiseless": 16}
-"""Where claims are narrow; other arms have 8."""
+REPLICAS = {"stationary": 12, "straight-through": 12, "one-step-noiseless": 16, "one-step": 8}
+"""Where claims are narrow; other arms have 6."""
+NEEDED = {"stationary": (0.0, JUDGED), "random-start-direction": (LITTLE,)}
+"""Ratios of what is run again."""
 
 
-@contextmanager
-def few_batches():
-    """Fewer batches for what one step does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measures, "BATCHES", 40)
-        yield
+_KNOWN: dict[str, np.ndarray] = {}
 
 
-def arms() -> Mapping[str, Arm]:
-    """By name."""
-    return {arm.name: arm for arm in STUDY.arms()}
+def remembered(*numbers, **options) -> np.ndarray:
+    """Where training settles in closed form, worked out once."""
+    key = repr((numbers, options))
+    if key not in _KNOWN:
+        _KNOWN[key] = stationary_energies(*numbers, **options)
+    return _KNOWN[key]
 
 
-def train(arm: Arm) -> xr.Dataset:
-    """What is measured on ``arm``, seed 0."""
-    replicas = range(MORE_REPLICAS.get(arm.name, 8))
-    with TemporaryDirectory() as place, few_batches():
-        folder = RunFolder.create(Path(place) / "run")
-        points = Shard(arm, replicas, 0, "cpu").run(folder, lambda: False, lambda steps, status: None).data
-    return xr.concat(points, "ratio", join="outer") if arm.over else points[0]
+class Small(Trial):
+    """A trial with few batches for what one step does, and few ratios where arms are run again."""
+
+    def measure(self, arm: Arm, at_most: int | None = None) -> xr.Dataset:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(probes, "BATCHES", 20)
+            return super().measure(arm, at_most)
+
+    def again(self, *arms: str | Arm, steps: int | None = None) -> Claims:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(study, "stationary_energies", remembered)
+            return super().again(*(self._at_few_ratios(arm) for arm in arms), steps=steps)
+
+    def _at_few_ratios(self, arm: str | Arm) -> Arm:
+        arm = self.arms[arm] if isinstance(arm, str) else arm
+        over = (Axis("rules.pruning.ratio", NEEDED[arm.name]),) if arm.name in NEEDED else arm.over
+        return replace(arm, over=over)
 
 
-@cache
-def runs() -> Mapping[str, xr.Dataset]:
-    """All arms."""
-    return {name: train(arm) for name, arm in arms().items()}
+def without_the_largest_ratio(arm: Arm) -> Arm:
+    """Nothing is claimed of α = 0.25."""
+    (axis,) = arm.over
+    return replace(arm, over=(replace(axis, values=axis.values[:-1]),))
 
 
-def judged(measured: Mapping[str, xr.Dataset]) -> Mapping[tuple[str, str], Claim]:
-    """(id, arm) -> claim."""
-    return {(claim.id, claim.arm): claim for claim in STUDY.claims(measured)}
-
-
-@cache
-def healthy() -> Mapping[tuple[str, str], Claim]:
-    """The claims of `runs`."""
-    return judged(runs())
-
-
-def retrained(name: str, steps: int) -> Mapping[tuple[str, str], Claim]:
-    """The claims after one arm was trained anew, for at most ``steps`` and at few ratios."""
-    arm = arms()[name]
-    kept = {"stationary": (0.0, JUDGED), "random-start-direction": (LITTLE,)}.get(name)
-    over = (Axis("pruning.ratio", kept),) if kept else arm.over
-    return judged({**runs(), name: train(replace(arm, config=arm.config.shortened(steps), over=over))})
+SHORTER = ("stationary", "random-start", "random-start-direction")
+TRIAL = Small(
+    STUDY, replicas=6, more=REPLICAS, arms={name: without_the_largest_ratio(STUDY.arm(name)) for name in SHORTER}
+)

@@ -6,8 +6,8 @@ import pytest
 
 from featscope.options import ConfigError
 from featscope.studies.axes import Axis, find_option, numeric_options, points, with_option
-from featscope.training import SGD
-from swept import Noisy, Pull
+from featscope.training import SGD, MagnitudePruning, Training
+from swept import Noisy, Pull, Squares, Values
 
 
 @dataclass(frozen=True)
@@ -104,3 +104,34 @@ def test_an_axis_prints_as_the_command_line_takes_it():
     axis = Axis("data.noise", (0.1, 1 / 3, 1e-30, 100000.0))
     assert axis.name == "noise"
     assert str(axis) == "0.1,0.333333333333,1e-30,100000"
+
+
+RECIPE = Training(
+    Noisy(), Values(), Squares(), SGD(), {"pruning": MagnitudePruning(0.1), "none": None}, steps=7, probe_every=3
+)
+
+
+def test_rules_are_reached_by_their_names():
+    assert numeric_options(RECIPE) == {
+        "data.target": 1.0,
+        "data.noise": 0.1,
+        "learner.width": 2,
+        "optimizer.lr": 0.25,
+        "optimizer.weight_decay": 0.005,
+        "rules.pruning.ratio": 0.1,
+        "rules.pruning.every": 1,
+        "rules.pruning.start": 0,
+        "steps": 7,
+        "probe_every": 3,
+    }
+    assert find_option(RECIPE, "ratio") == "rules.pruning.ratio"
+    changed = with_option(RECIPE, "rules.pruning.ratio", 0.5)
+    assert changed.rules == {"pruning": MagnitudePruning(0.5), "none": None}
+    assert RECIPE.rules["pruning"] == MagnitudePruning(0.1)
+    assert changed.data is RECIPE.data
+    found = list(points(RECIPE, [Axis("rules.pruning.ratio", (0.0, 0.5))]))
+    assert [labels for labels, _ in found] == [{"ratio": 0.0}, {"ratio": 0.5}]
+    with pytest.raises(ConfigError, match=r"MagnitudePruning.ratio = 1.0 is out of range"):
+        with_option(RECIPE, "rules.pruning.ratio", 1.0)
+    with pytest.raises(ConfigError, match=r"MagnitudePruning.every = 1.5 is out of range: allowed is a whole number"):
+        with_option(RECIPE, "rules.pruning.every", 1.5)

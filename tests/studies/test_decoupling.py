@@ -9,96 +9,145 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from small_study import STUDY
+from small_decoupling import STUDY, TRIAL
 
+from featscope.check import check
 from featscope.data import SparseCoding, SparseCodingSource, SparseSample
 from featscope.models import SymmetricReLUNetwork
 from featscope.options import ConfigError
-from featscope.runs.folder import RunFolder
+from featscope.runs.shard import Shard
 from featscope.streams import Streams
-from featscope.studies import last
-from featscope.studies.decoupling import Decoupling, SignLabels, judge, measures
-from featscope.training import SGD, Contrastive, Experiment
+from featscope.studies import Axis, last
+from featscope.studies.axes import numeric_options, with_option
+from featscope.studies.decoupling import Decoupling, probes
+from featscope.studies.decoupling.series import order_kept
+from featscope.studies.sweep import Sweep
+from featscope.testing import measure
+from featscope.tex import unknown_macros
+from featscope.training import SGD, BiasSchedule, Contrastive, GradientTraining, SignLabels, TorchOptimizer
 from featscope.views import RandomMask, SameSample
 
 HOLD = [
-    "mask-cancels-noise",
-    "plain-population-gradient",
-    "dense-decoupling",
-    "initial-norms",
-    "lucky-set-size",
-    "logit-uniformity-slope",
-    "orthogonal-rows-similarity",
-    "orthogonal-rows-loss",
-    "stage1-trajectory",
-    "stage1-duration",
-    "energy-ceiling",
-    "singletons-emerge",
-    "sparse-energy",
-    "amplitude-saturation",
-    "loss-inversion",
-    "plain-noise-trend",
-    "bias-would-shrink",
-    "gradient-split",
-    "pseudo-objective-gradient",
-    "no-singletons-without-augmentation",
+    ("mask-cancels-noise", "augmented"),
+    ("plain-population-gradient", "plain"),
+    ("dense-decoupling", "augmented"),
+    ("initial-norms", "augmented"),
+    ("lucky-set-size", "augmented"),
+    ("logit-uniformity-slope", "augmented"),
+    ("orthogonal-rows-similarity", "augmented"),
+    ("orthogonal-rows-loss", "augmented"),
+    ("stage1-trajectory", "stage-one"),
+    ("stage1-duration", "stage-one"),
+    ("energy-ceiling", "stage-one"),
+    ("singletons-emerge", "augmented"),
+    ("no-singletons-without-augmentation", "plain"),
+    ("sparse-energy", "augmented"),
+    ("amplitude-saturation", "tau-0.5"),
+    ("loss-inversion", "augmented"),
+    ("plain-noise-trend", "plain"),
+    ("bias-would-shrink", "plain"),
+    ("gradient-split", "augmented"),
+    ("pseudo-objective-gradient", "augmented"),
 ]
 
 
-def verdicts(outcome) -> dict[tuple[str, str], str]:
-    return {(claim.id, claim.arm): claim.verdict for claim in outcome.claims}
+def verdict(*claim: str) -> str:
+    return TRIAL.healthy[claim].verdict
 
 
-@pytest.mark.parametrize("id", HOLD)
-def test_what_theory_says_holds_already_at_this_size(small, id):
-    held = [claim for claim in small.claims if claim.id == id and claim.expected and claim.verdict == "holds"]
-    assert held
+@pytest.mark.parametrize("claim", HOLD, ids="-".join)
+def test_what_theory_says_holds_already_at_this_size(claim):
+    assert TRIAL.healthy[claim].expected
+    assert verdict(*claim) == "holds"
 
 
-def test_on_the_control_nothing_is_learned(small):
-    control = [claim for claim in small.claims if claim.arm == "canonical"]
+def test_on_the_control_nothing_is_learned():
+    control = [claim for claim in TRIAL.healthy.values() if claim.arm == "canonical"]
     assert {claim.id for claim in control} == {"singletons-emerge", "sparse-energy", "downstream-regression"}
     assert {claim.verdict for claim in control} == {"fails"}
     assert not any(claim.expected for claim in control)
 
 
-def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice(small):
-    assert {claim.id for claim in small.claims} == {statement.id for statement in Decoupling.statements}
-    assert len(verdicts(small)) == len(small.claims)
-    for claim in small.claims:
+def test_every_statement_is_put_to_the_test_in_words_and_formulas_that_can_be_shown():
+    claims = TRIAL.healthy.values()
+    assert {claim.id for claim in claims} == {statement.id for statement in Decoupling.statements()}
+    for claim in claims:
         assert claim.source
         assert claim.note
+        assert claim.measures
         assert (claim.relation == "=") == (claim.kind in ("identity", "scaling"))
+        assert not [part for part in claim.statement.split("$")[1::2] if unknown_macros(part)]
 
 
-def test_the_paper_s_own_schedule_kills_every_neuron(small):
-    run = small.runs["literal-bias"]
-    assert verdicts(small)["singletons-emerge", "literal-bias"] == "fails"
+def test_a_check_finds_nothing_wrong():
+    assert check(Decoupling()).problems == []
+
+
+def test_the_paper_s_own_schedule_kills_every_neuron():
+    run = TRIAL.run("literal-bias")
+    assert verdict("singletons-emerge", "literal-bias") == "fails"
     assert float(last(run, run["firing_rate"]).max()) < 0.2
 
 
-def test_headline_and_figures_say_what_was_measured(small):
-    headline = STUDY.headline(small.runs, small.claims)
-    assert "100 % of the 12 true features" in headline
-    figures = list(STUDY.figures(small.runs, small.claims))
-    assert len({figure.id for figure in figures}) == len(figures) >= 6
-    assert all(figure.title and figure.caption for figure in figures)
+def test_stage_one_is_predicted_for_plain_gradient_descent_only():
+    """Closed forms are of no other optimizer, and the duration only of a stage that ends by its energy."""
+    of_stage_one = [
+        ("stage1-trajectory", "stage-one"),
+        ("stage1-duration", "augmented"),
+        ("energy-ceiling", "stage-one"),
+    ]
+    adam = replace(STUDY, optimizer=TorchOptimizer(lr=0.25))
+    expected = {(c.id, c.arm): c.expected for c in adam.claims(TRIAL.runs)}
+    assert not any(expected[claim] for claim in of_stage_one)
+    assert expected["singletons-emerge", "augmented"]
+    by_norm = replace(STUDY, bias=replace(STUDY.bias, stage1_ends="norm"))
+    verdicts = {(c.id, c.arm): c.verdict for c in by_norm.claims(TRIAL.runs)}
+    assert verdicts["stage1-duration", "stage-one"] == "undecided"
 
 
-def test_the_trajectory_has_units_and_the_arms_own_axes(small):
-    run = RunFolder(small.folder).read_trajectory()["augmented"]
-    assert dict(run.sizes)["replica"] == 8
+def test_headline_and_figures_say_what_was_measured():
+    claims, runs = list(TRIAL.healthy.values()), {n: r.isel(replica=slice(4)) for n, r in TRIAL.runs.items()}
+    headline = STUDY.headline(runs, claims)
+    assert "a neuron of its own for 100 % of the 12 true features, its twin without augmentation for 0 %" in headline
+    figures = {figure.id: figure for figure in STUDY.figures(runs)}
+    assert list(figures) == [
+        "alignment",
+        "over-time",
+        "stage-one",
+        "amplitude",
+        "downstream",
+        "literal-bias",
+        "dimension",
+    ]
+    assert all(figure.title and figure.caption for figure in figures.values())
+    shown = {claim for figure in figures.values() for claim in figure.claims}
+    assert shown <= {claim.id for claim in claims}
+    frames = figures["alignment"].frames
+    assert {frame.shape for frame in frames.values()} == {(len(figures["alignment"].steps), 96, 12)}
+    assert (np.diff(frames["RandomMask"][-1].argmax(-1)) >= 0).all()  # neurons in the order of their features
+    for ends in (end for series in figures["downstream"].series.values() for end in series):
+        assert np.isfinite(ends).all()
+    steps = TRIAL.run("canonical")["step"].values
+    assert (frames["control: canonical features"][-1] == frames["control: canonical features"][len(steps) - 1]).all()
+    assert [curve.label for curve in figures["dimension"].panels[0].curves] == [
+        f"d1/d = {d1 / 12:g}" for d1 in (32, 64, 128)
+    ]
+
+
+def test_the_trajectory_has_units_and_the_arms_own_axes():
+    run = TRIAL.run("augmented")
     assert run["alignment"].dims == ("replica", "step", "neuron", "feature")
     assert run["alignment"].shape[2:] == (96, 12)
+    assert run.sizes["replica"] == 8
     assert all({"units", "long_name"} <= set(variable.attrs) for variable in run.data_vars.values())
     assert run["step"].values[0] == 0
-    assert run["step"].values[-1] == 500
+    assert run["step"].values[-1] == 325
 
 
 def after(replicas: range, steps: int) -> torch.Tensor:
     """Weights of replica 3 after ``steps``, trained with others."""
     study = replace(STUDY, learner=replace(STUDY.learner, width=24), objective=Contrastive(anchors=32, negatives=32))
-    experiment = study.build(Streams(0, replicas))
+    experiment = study.arm("augmented").recipe.build(Streams(0, replicas))
     for step in range(steps):
         experiment.advance(step)
     return experiment.learner.weight.detach()[list(replicas).index(3)]
@@ -114,22 +163,38 @@ def test_a_replica_among_8_and_among_64_drifts_apart_by_rounding_only():
 
 
 def test_the_arms_differ_in_what_they_say():
-    arms = {arm.name: arm for arm in Decoupling().arms()}
-    views = {name: arm.config.objective.view for name, arm in arms.items() if name != "supervised"}
+    study = Decoupling()
+    arms = {arm.name: arm for arm in study.arms()}
+    recipes = {name: arm.recipe for name, arm in arms.items()}
+    views = {name: recipe.objective.view for name, recipe in recipes.items() if name != "supervised"}
     assert {name for name, view in views.items() if view == SameSample()} == {"plain", "plain-128", "plain-256"}
     assert views["augmented"] == RandomMask()
-    assert [name for name, arm in arms.items() if arm.control] == ["canonical"]
-    assert arms["canonical"].config.data.dictionary == "canonical"
-    assert arms["literal-bias"].config.bias.reset == arms["literal-bias"].config.bias.growth == 1
-    assert isinstance(arms["supervised"].config.objective, SignLabels)
-    assert [arms[f"tau-{t}"].config.contrast.loss.temperature for t in ("0.5", "1", "2")] == [0.5, 1, 2]
-    assert arms["smaller"].config.data.features == 16
+    assert [name for name, recipe in recipes.items() if not recipe.rules] == ["plain", "plain-128", "plain-256"]
+    assert [name for name, arm in arms.items() if arm.role == "control"] == ["canonical"]
+    assert recipes["canonical"].data.dictionary == "canonical"
+    assert recipes["literal-bias"].rules["bias"] == BiasSchedule(reset=1.0, growth=1.0)
+    assert recipes["supervised"].objective == SignLabels(512)
+    assert [recipes[f"tau-{t}"].objective.loss.temperature for t in ("0.5", "1", "2")] == [0.5, 1, 2]
+    assert (recipes["tau-1"].data.input_dim, recipes["tau-1"].learner.width) == (256, 128)
+    assert (recipes["tau-1"].objective.anchors, recipes["tau-1"].objective.negatives) == (128, 128)
+    assert (recipes["smaller"].data.features, recipes["smaller"].data.input_dim) == (16, 256)
+    assert {name: (recipe.steps, recipe.probe_every) for name, recipe in recipes.items()} == {
+        "augmented": (700, 25),
+        "plain": (300, 25),
+        "canonical": (150, 25),
+        "literal-bias": (600, 50),
+        "supervised": (200, 50),
+        "stage-one": (250, 25),
+        "smaller": (700, 100),
+        **dict.fromkeys(("tau-0.5", "tau-1", "tau-2"), (700, 100)),
+        **dict.fromkeys(("plain-128", "plain-256"), (300, 100)),
+    }
+    assert max(arm.recipe.steps for arm in replace(study, steps=50).arms()) == 50
 
 
-def test_stage_one_ends_where_the_study_says(small):
+def test_stage_one_ends_where_the_study_says():
     study = replace(STUDY, bias=replace(STUDY.bias, feature_energy=0.5))
-    (arm,) = (arm for arm in study.arms() if arm.name == "stage-one")
-    assert arm.config.bias.feature_energy == 0.5
+    assert study.arm("stage-one").recipe.rules["bias"] == replace(study.bias, reset=0.0, growth=0.0)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +203,6 @@ def test_stage_one_ends_where_the_study_says(small):
         ({"data": replace(STUDY.data, features=5)}, "features >= 6"),
         ({"data": replace(STUDY.data, features=8, input_dim=8)}, "input_dim > features"),
         ({"data": replace(STUDY.data, noise=0.0)}, "noise > 0"),
-        ({"bias": None}, "allowed is a BiasSchedule"),
-        ({"objective": SignLabels()}, "only an arm of the study sets it"),
     ],
 )
 def test_what_the_study_as_a_whole_cannot_have_is_refused(change, message):
@@ -152,13 +215,58 @@ def test_what_the_study_as_a_whole_cannot_have_is_refused(change, message):
 def test_every_arm_of_an_acceptable_study_can_be_built(features, input_dim, dictionary):
     study = replace(STUDY, data=replace(STUDY.data, features=features, input_dim=input_dim, dictionary=dictionary))
     for arm in study.arms():
-        arm.config.data.build(Streams(0, [0]).at("dictionary"))
+        arm.recipe.data.build(Streams(0, [0]).at("dictionary"))
 
 
-def test_the_end_of_a_shard_is_its_last_look_even_between_the_looks_of_others():
-    loss = xr.DataArray([[1.0, 2.0, np.nan, 4.0], [1.0, 2.0, 3.0, np.nan]], dims=("replica", "step"))
-    run = xr.Dataset({"loss": loss, "value": 10 * loss})
-    assert last(run, run["value"]).values.tolist() == [40, 30]
+# --- sweeps -----------------------------------------------------------------------------------------------------------
+
+EARLY = BiasSchedule(reset=0.5, feature_energy=0.2, cap_power=0.0)  # Stage I ends within a few steps
+SWEPT = {
+    "data.sparsity": 2.5,
+    "data.noise": 2.0,
+    "learner.init_norm": 0.3,
+    "objective.loss.temperature": 0.5,
+    "optimizer.lr": 1.0,
+    "optimizer.weight_decay": 0.5,
+    "bias.reset": 0.9,
+    "bias.growth": 9.0,
+    "bias.cap_power": -9.0,
+    "bias.feature_energy": 0.9,
+    "bias.norm_growth": 1.1,
+}
+TINY = replace(Decoupling().smallest(), bias=EARLY, steps=12, probe_every=6)
+
+
+def test_every_float_option_is_swept():
+    assert {name for name, value in numeric_options(TINY).items() if isinstance(value, float)} == set(SWEPT)
+
+
+@pytest.mark.parametrize("option", SWEPT)
+def test_every_float_varies_within_one_program_of_a_sweep(option):
+    """A point is what a run of its own finds, but for rounding, and the other point is not."""
+    study = replace(TINY, bias=replace(EARLY, stage1_ends="norm")) if option == "bias.norm_growth" else TINY
+    axis = Axis(option, (numeric_options(study)[option], SWEPT[option]))
+    sweep = Sweep(study, (axis,))
+    (swept,), alone = sweep.arms(), with_option(study, option, SWEPT[option])
+    (program,) = Shard(sweep, swept, range(2), 0, "cpu").build()
+    assert len(program.parts) == 2
+    exact, _ = swept.at_start  # linear heads are dear
+    census, _, bias_gradient, gradients = swept.at_end
+    found = measure(sweep, replace(swept, at_start=(exact,), at_end=(census, bias_gradient, gradients)), replicas=2)
+    at_end = (probes.census, probes.bias_gradient, probes.gradients)
+    single = measure(
+        alone, replace(alone.arm("augmented"), at_start=(probes.exact_at_start,), at_end=at_end), replicas=2
+    )
+    here, there = (found.sel({axis.name: value}) for value in reversed(axis.values))
+    scalars = set(found) - {"split_error", "pseudo_error", "diverged"}
+    assert {"loss", "coverage", "noise_cosine", "mask_leak", "noise_moves", "bias_rises", "stage1_end"} <= scalars
+    for name in scalars:
+        np.testing.assert_allclose(here[name], single[name], rtol=1e-3, atol=1e-5, err_msg=name)
+    assert float(found["split_error"].max()) < 1e-9
+    assert any(not np.allclose(there[name], single[name], rtol=1e-3, atol=1e-5) for name in ("loss", "noise_cosine"))
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
 
 
 def test_rank_correlation_compares_the_start_with_the_last_look_before_stage_1_ends():
@@ -172,7 +280,7 @@ def test_rank_correlation_compares_the_start_with_the_last_look_before_stage_1_e
         },
         {"replica": [0, 1], "step": [0, 10, 20]},
     )
-    kept = judge._order_kept(run)
+    kept = order_kept(run).values
     assert kept[0] == pytest.approx(0.0)  # the mean of 1 and -1
     assert np.isnan(kept[1])
 
@@ -196,9 +304,9 @@ def test_the_census_counts_what_it_says():
     x = codes @ dictionary.mT + torch.tensor([0, 0, 0, 1.0])
     learner = SymmetricReLUNetwork(torch.tensor([[[2.0, 0, 0, 0], [1.0, 1.0, 0, 1.0]]]))
     source = Fixed(config, SparseSample(x, codes, dictionary))
-    experiment = Experiment(source, learner, Contrastive(), SGD(), [], Streams(0, [0]))
+    experiment = GradientTraining(source, learner, Contrastive(), SGD(), {}, Streams(0, [0]))
     with torch.no_grad():
-        found = {name: measured.values[0] for name, measured in measures.census(experiment).items()}
+        found = {name: measured.values[0] for name, measured in probes.census(experiment).items()}
     assert found["members"].tolist() == [1, 2]
     assert found["amplitude"].tolist() == [4, 0, 0]
     assert found["census_firing"].tolist() == pytest.approx([1 / 3, 1])

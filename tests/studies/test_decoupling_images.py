@@ -5,78 +5,71 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 
 from featscope.figures import Bars, Curves, Heatmaps, ImageGrids, Scatters
-from featscope.models import AlexNet, WideResNet
+from featscope.models import WideResNet
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.decoupling_images import DecouplingImages
-from featscope.training import Record, probe_steps, train
+from featscope.testing import Trial, measure
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
-TINY = DecouplingImages(data="shapes", train=48, test=32, alexnet=AlexNet(width=4), batch=8, steps=3, probe_every=2)
-REPLICAS = 3
-
-
-def run_arm(arm, replica: int) -> xr.Dataset:
-    experiment, record = arm.config.build(Streams(0, [replica])), Record()
-    train(
-        experiment,
-        arm.config.steps,
-        arm.config.watch,
-        probe_steps(arm.config.steps, arm.config.probe_every),
-        record,
-    )
-    with torch.no_grad():
-        for assay in arm.at_end:
-            record.put(assay(experiment))
-    return record.to_dataset([replica])
-
-
-@pytest.fixture(scope="module")
-def runs():
-    return {
-        arm.name: xr.concat([run_arm(arm, replica) for replica in range(REPLICAS)], dim="replica", join="outer")
-        for arm in TINY.arms()
-    }
+TRIAL = Trial(DecouplingImages().smallest(), replicas=2)
+TINY = TRIAL.study
 
 
 def test_arms_begin_with_the_same_network_and_images():
-    experiments = [arm.config.build(Streams(0, [1])) for arm in TINY.arms()]
+    experiments = [arm.recipe.build(Streams(0, [1])) for arm in TINY.arms()]
     first = experiments[0]
     for other in experiments[1:]:
         assert torch.equal(first.learner.filters, other.learner.filters)
         assert torch.equal(first.source.train_set.pixels, other.source.train_set.pixels)
 
 
-def test_every_statement_is_put_to_the_test_and_controls_are_not_expected(runs):
-    claims = list(TINY.claims(runs))
-    assert {claim.id for claim in claims} == {statement.id for statement in TINY.statements}
-    assert len({(claim.id, claim.arm) for claim in claims}) == len(claims)
-    for claim in claims:
-        assert claim.n == REPLICAS
+def test_every_statement_is_put_to_the_test_and_controls_are_not_expected():
+    assert {id for id, _ in TRIAL.healthy} == {statement.id for statement in TINY.statements()}
+    for (_, arm), claim in TRIAL.healthy.items():
+        assert claim.n == 2
         assert np.isfinite(claim.measured)
-        assert not (claim.arm == "untrained" and claim.expected)
+        assert not (arm == "untrained" and claim.expected)
 
 
-def test_the_untrained_network_has_not_moved(runs):
-    assert not runs["untrained"]["distance"].any()
-    moved = [claim for claim in TINY.claims(runs) if claim.id == "filters-move-without-augmentation"]
-    assert {claim.arm: claim.verdict for claim in moved}["untrained"] == "fails"
-    assert (runs["crop"]["distance"] > 0).all()
+def test_the_untrained_network_has_not_moved():
+    assert not TRIAL.run("untrained")["distance"].any()
+    assert TRIAL.healthy["filters-move-without-augmentation", "untrained"].verdict == "fails"
+    assert (TRIAL.run("crop")["distance"] > 0).all()
 
 
-def test_a_claim_is_arithmetic_on_what_was_measured(runs):
-    claim = next(c for c in TINY.claims(runs) if c.id == "colour-makes-contrastive-sparser" and c.arm == "crop-colour")
-    crop, colour = (runs[arm]["density"].values[:, 1:].mean(1) for arm in ("crop", "crop-colour"))
-    assert claim.measured == pytest.approx((crop - colour).mean())
-    assert claim.relation == ">="
+def test_claims_are_arithmetic_on_what_was_measured():
+    def at(arm, name):
+        return TRIAL.run(arm)[name].values
+
+    thinner = at("crop", "density")[:, 1:].mean(1) - at("crop-colour", "density")[:, 1:].mean(1)
+    top = {arm: at(arm, "linear_probe")[:, -1] for arm in ("none", "crop-colour", "untrained")}
+    added = {
+        arm: at(arm, "filters") - at("untrained", "filters") for arm in ("crop", "crop-colour")
+    }  # [replica, filter, channel, row, column]
+    chromatic = {
+        arm: ((w - w.mean(2, keepdims=True)) ** 2).sum((2, 3, 4)) / (w**2).sum((2, 3, 4)) for arm, w in added.items()
+    }
+    for id, arm, expected in (
+        ("colour-makes-contrastive-sparser", "crop-colour", thinner),
+        (
+            "augmentation-improves-linear-probe",
+            "crop-colour",
+            top["crop-colour"] - np.maximum(top["none"], top["untrained"]),
+        ),
+        ("no-augmentation-learns-no-signal", "none", top["none"] - top["untrained"]),
+        ("crop-learns-colourful-filters", "crop", (chromatic["crop"] - chromatic["crop-colour"]).mean(1)),
+    ):
+        assert TRIAL.healthy[id, arm].measured == pytest.approx(expected.mean(), rel=1e-5)
+    assert TRIAL.healthy["colour-makes-contrastive-sparser", "crop-colour"].relation == ">="
+    assert TRIAL.healthy["no-augmentation-learns-no-signal", "none"].relation == "<="
 
 
-def test_figures_show_all_arms(runs):
-    figures = list(TINY.figures(runs, list(TINY.claims(runs))))
+def test_figures_show_all_arms():
+    figures = list(TINY.figures(TRIAL.runs))
     assert len({figure.id for figure in figures}) == len(figures)
     assert {type(figure) for figure in figures} == {Bars, Curves, Heatmaps, ImageGrids, Scatters}
     for figure in figures:
@@ -88,25 +81,33 @@ def test_figures_show_all_arms(runs):
                 assert images.max() <= 1
         if isinstance(figure, Scatters):
             assert len(figure.class_names) == 8
-    assert "before training" in TINY.headline(runs, list(TINY.claims(runs)))
+    assert "before training" in TINY.headline(TRIAL.runs, list(TRIAL.healthy.values()))
 
 
-def test_one_replica_still_makes_a_report(runs):
-    single = {arm: run.isel(replica=[0]) for arm, run in runs.items()}
-    claims = list(TINY.claims(single))
-    assert {claim.verdict for claim in claims} == {"undecided"}
-    assert list(TINY.figures(single, claims))
+def test_one_replica_still_makes_a_report():
+    single = {arm: run.isel(replica=[0]) for arm, run in TRIAL.runs.items()}
+    assert {claim.verdict for claim in TINY.claims(single)} == {"undecided"}
+    assert list(TINY.figures(single))
 
 
 def test_the_wide_resnet_runs():
     study = replace(TINY, network="wide-resnet", wide_resnet=WideResNet(depth=10, widen=1), batch=4, steps=1)
-    arm = next(a for a in study.arms() if a.name == "crop-colour")
-    run = run_arm(arm, 0)
+    run = measure(study, study.arm("crop-colour"), 1)
     assert run.sizes["layer"] == 4
     assert np.isfinite(run["density"]).all()
 
 
-@pytest.mark.parametrize("wrong", [{"data": ""}, {"batch": 1}, {"steps": -1}, {"probe_every": 0}, {"train": -1}])
-def test_wrong_options_are_named(wrong):
-    with pytest.raises(ConfigError, match=r"DecouplingImages\."):
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"data": ""}, "DecouplingImages.data"),
+        ({"batch": 1}, "DecouplingImages.batch"),
+        ({"steps": -1}, "DecouplingImages.steps"),
+        ({"probe_every": 0}, "DecouplingImages.probe_every"),
+        ({"train": -1}, "DecouplingImages.train"),
+        ({"data": "shapes", "test": 0}, "Images.test"),
+    ],
+)
+def test_wrong_options_are_named(wrong, named):
+    with pytest.raises(ConfigError, match=rf"^{named} = .* is out of range"):
         DecouplingImages(**wrong)

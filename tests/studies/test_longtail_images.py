@@ -8,102 +8,63 @@ import torch
 import xarray as xr
 
 from featscope.data import class_sizes
-from featscope.figures import Bars, Curves
-from featscope.models import AlexNet, ResNet18
+from featscope.figures import Agreement, Bars, Curves
+from featscope.models import ResNet18
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.longtail_images import LongTailImages, judge, measures
-from featscope.studies.longtail_images.table2 import TABLE_2
-from featscope.training import MagnitudePruning, Record, probe_steps, train
+from featscope.studies.longtail_images import LongTailImages, probes
+from featscope.studies.longtail_images.table2 import TABLE_2, accuracy, gap, tail_minus_head
+from featscope.studies.summaries import identities
+from featscope.testing import Trial, measure
+from featscope.training import MagnitudePruning
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
-TINY = LongTailImages(
-    data="shapes",
-    imbalance=10,
-    largest=20,
-    probe=6,
-    test=5,
-    alexnet=AlexNet(width=4),
-    batch=8,
-    steps=3,
-    probe_every=2,
-)
-REPLICAS = 3
-
-
-def run_arm(arm, replica: int) -> xr.Dataset:
-    experiment, record = arm.config.build(Streams(0, [replica])), Record()
-    with torch.no_grad():
-        for assay in arm.at_start:
-            record.put(assay(experiment))
-    marks = probe_steps(arm.config.steps, arm.config.probe_every)
-    train(experiment, arm.config.steps, arm.config.watch, marks, record)
-    with torch.no_grad():
-        for assay in arm.at_end:
-            record.put(assay(experiment))
-    return record.to_dataset([replica])
-
-
-def run_all(study: LongTailImages, replicas: int = REPLICAS, only: tuple[str, ...] = ()) -> dict[str, xr.Dataset]:
-    return {
-        arm.name: xr.concat([run_arm(arm, replica) for replica in range(replicas)], dim="replica", join="outer")
-        for arm in study.arms()
-        if not only or arm.name in only
-    }
-
-
-@pytest.fixture(scope="module")
-def runs():
-    return run_all(TINY)
-
-
-def by_arm(claims, id: str):
-    return {claim.arm: claim for claim in claims if claim.id == id}
+TRIAL = Trial(LongTailImages().smallest(), replicas=2)
+TINY = TRIAL.study
 
 
 def test_arms_begin_with_the_same_network_and_are_measured_on_the_same_images():
-    experiments = {arm.name: arm.config.build(Streams(0, [1])) for arm in TINY.arms()}
+    experiments = {arm.name: arm.recipe.build(Streams(0, [1])) for arm in TINY.arms()}
     plain = experiments["plain"]
     for other in experiments.values():
         assert torch.equal(plain.learner.filters, other.learner.filters)
     assert torch.equal(plain.source.train_set.pixels, experiments["pruned"].source.train_set.pixels)
-    assert [bool(len(e.rules)) for e in experiments.values()] == [False, True, False, True, False]
+    assert [list(e.rules) for e in experiments.values()] == [[], ["pruning"], [], ["pruning"], []]
 
 
-def test_every_statement_is_put_to_the_test_and_controls_are_not_expected(runs):
-    claims = list(TINY.claims(runs))
-    assert {claim.id for claim in claims} == {statement.id for statement in TINY.statements}
-    assert len({(claim.id, claim.arm) for claim in claims}) == len(claims)
-    for claim in claims:
-        assert claim.n == REPLICAS
+def test_every_statement_is_put_to_the_test_and_controls_are_not_expected():
+    assert {id for id, _ in TRIAL.healthy} == {statement.id for statement in TINY.statements()}
+    for (_, arm), claim in TRIAL.healthy.items():
+        assert claim.n == 2
         assert np.isfinite(claim.measured)
         assert claim.note
-        assert not (claim.arm == "untrained" and claim.expected)
+        assert not (arm == "untrained" and claim.expected)
 
 
-def test_counts_and_shares_hold_and_fail_on_their_controls(runs):
-    claims = list(TINY.claims(runs))
-    verdicts = {id: by_arm(claims, id) for id in ("class-sizes", "as-many-images", "pruned-share", "training-helps")}
-    assert verdicts["class-sizes"]["plain"].verdict == "holds"
-    assert verdicts["class-sizes"]["balanced"].verdict == "fails"
-    assert verdicts["as-many-images"]["balanced"].verdict == "holds"
-    assert verdicts["pruned-share"]["pruned"].verdict == "holds"
-    assert verdicts["pruned-share"]["plain"].verdict == "fails"
-    assert verdicts["training-helps"]["untrained"].verdict == "fails"
-    assert runs["plain"]["class_size"].isel(replica=0).values.tolist() == class_sizes(8, 20, 10)
+def test_counts_and_shares_hold_and_fail_on_their_controls():
+    for id, arm, verdict in (
+        ("class-sizes", "plain", "holds"),
+        ("class-sizes", "balanced", "fails"),
+        ("as-many-images", "balanced", "holds"),
+        ("pruned-share", "pruned", "holds"),
+        ("pruned-share", "plain", "fails"),
+        ("training-helps", "untrained", "fails"),
+    ):
+        assert TRIAL.healthy[id, arm].verdict == verdict
+    assert TRIAL.run("plain")["class_size"].isel(replica=0).values.tolist() == class_sizes(8, 20, 10)
 
 
 def test_the_gap_is_between_the_first_and_the_last_fifth_of_classes():
-    accuracy = xr.DataArray(np.array([[0.9, 0.7, 0.1, 0.1, 0.5, 0.5, 0.5, 0.5, 0.4, 0.2]]), dims=("replica", "class"))
-    run = xr.Dataset({"class_accuracy": accuracy})
-    assert judge.gap(run) == pytest.approx([0.8 - 0.3])
-    assert judge.accuracy(run) == pytest.approx([0.44])
-    assert judge.tail_minus_head(accuracy[:, :3]) == pytest.approx([0.1 - 0.9])  # at least one class
+    by_class = xr.DataArray(np.array([[0.9, 0.7, 0.1, 0.1, 0.5, 0.5, 0.5, 0.5, 0.4, 0.2]]), dims=("replica", "class"))
+    run = xr.Dataset({"class_accuracy": by_class})
+    assert gap(run).values == pytest.approx([0.8 - 0.3])
+    assert accuracy(run).values == pytest.approx([0.44])
+    assert tail_minus_head(by_class[:, :3]).values == pytest.approx([0.1 - 0.9])  # at least one class
 
 
-def test_claims_are_arithmetic_on_what_was_measured(runs):
-    claims = list(TINY.claims(runs))
+def test_claims_are_arithmetic_on_what_was_measured():
+    runs = TRIAL.runs
     accuracy = {arm: run["class_accuracy"].values.mean(1) for arm, run in runs.items()}
     gap = {arm: run["class_accuracy"].values for arm, run in runs.items()}
     gap = {arm: a[:, :2].mean(1) - a[:, -2:].mean(1) for arm, a in gap.items()}
@@ -120,32 +81,33 @@ def test_claims_are_arithmetic_on_what_was_measured(runs):
         ("pruning-doubts-the-tail", "plain", rise["plain"] - rise["balanced"]),
         ("training-helps", "plain", accuracy["plain"] - accuracy["untrained"]),
     ):
-        claim = by_arm(claims, id)[arm]
+        claim = TRIAL.healthy[id, arm]
         assert claim.measured == pytest.approx(expected.mean())
         assert claim.relation == ">="
-    assert by_arm(claims, "pruning-gains-as-printed")["pruned"].predicted == pytest.approx(0.6512 - 0.6321)
+    assert TRIAL.healthy["pruning-gains-as-printed", "pruned"].predicted == pytest.approx(0.6512 - 0.6321)
 
 
-def test_pruning_is_measured_where_it_happens(runs):
-    assert runs["pruned"]["pruned_share"].values == pytest.approx(np.full(REPLICAS, 0.5), abs=1e-3)
-    assert not runs["plain"]["pruned_share"].values.any()
-    experiment = next(a for a in TINY.arms() if a.name == "pruned").config.build(Streams(0, [0]))
+def test_pruning_is_measured_where_it_happens():
+    pruned = TRIAL.run("pruned")
+    assert pruned["pruned_share"].values == pytest.approx(np.full(2, 0.5), abs=1e-3)
+    assert not TRIAL.run("plain")["pruned_share"].values.any()
+    experiment = TINY.arm("pruned").recipe.build(Streams(0, [0]))
     sizes = [p.numel() for p in experiment.learner.parameters() if p.ndim == 4]
-    shares = runs["pruned"]["pruned_of_layer"].values
-    assert shares @ sizes / sum(sizes) == pytest.approx(runs["pruned"]["pruned_share"].values)
+    shares = pruned["pruned_of_layer"].values
+    assert shares @ sizes / sum(sizes) == pytest.approx(pruned["pruned_share"].values)
 
 
-def test_before_training_all_pruned_weights_are_those_of_the_start(runs):
-    assert (runs["untrained"]["pruned_from_start"] == 1).all()
-    assert (runs["pruned"]["pruned_from_start"] < 1).all()
+def test_before_training_all_pruned_weights_are_those_of_the_start():
+    assert (TRIAL.run("untrained")["pruned_from_start"] == 1).all()
+    assert (TRIAL.run("pruned")["pruned_from_start"] < 1).all()
 
 
 def test_doubt_is_one_minus_the_softmax_of_the_partner_averaged_by_class():
     """A loop over views and classes, and a network of which nothing is pruned doubts no more than it did."""
-    experiment = TINY.build(Streams(0, [0]))
+    experiment = TINY.arm("plain").recipe.build(Streams(0, [0]))
     with torch.no_grad():
-        nothing = measures.doubt(experiment, MagnitudePruning(0.0, "entry", "straight-through"))
-        half = measures.doubt(experiment, TINY.pruning)
+        nothing = probes.doubt(experiment, MagnitudePruning(0.0, "entry", "straight-through"))
+        half = probes.doubt(experiment, TINY.pruning)
         assert nothing["doubt_added"].values.abs().max() < 1e-6
         assert torch.equal(nothing["doubt"].values, half["doubt"].values)
         assert half["doubt_added"].values.abs().max() > 1e-6
@@ -165,39 +127,39 @@ def test_doubt_is_one_minus_the_softmax_of_the_partner_averaged_by_class():
         assert float(nothing["doubt"].values[0, label]) == pytest.approx(np.mean(values), rel=1e-4)
 
 
-def test_figures_show_the_paper_s_table_beside_what_was_measured(runs):
-    claims = list(TINY.claims(runs))
-    figures = {figure.id: figure for figure in TINY.figures(runs, claims)}
-    assert {type(figure) for figure in figures.values()} == {Bars, Curves}
+def test_figures_show_the_paper_s_table_beside_what_was_measured():
+    claims = list(TRIAL.healthy.values())
+    figures = {figure.id: figure for figure in [*TINY.figures(TRIAL.runs), *identities(claims)]}
+    assert {type(figure) for figure in figures.values()} == {Agreement, Bars, Curves}
     table = figures["accuracy"]
     assert len(table.groups) == 1 + len(TABLE_2) == 8
     value, low, high = table.series["long tail, pruned"]
-    assert value[0] == pytest.approx(100 * runs["pruned"]["class_accuracy"].mean())
+    assert value[0] == pytest.approx(100 * TRIAL.run("pruned")["class_accuracy"].mean())
     assert (value[3], low[3], high[3]) == pytest.approx((81.31, 80.37, 82.25))
     assert np.isnan(table.series["untrained"][0][1:]).all()
     assert figures["gap"].series["long tail"][0][-1] == 8.47
     assert figures["class-accuracy"].groups[0] == "disc (20)"
-    headline = TINY.headline(runs, claims)
-    assert "with pruning" in headline
-    assert "before training" in headline
+    headline = TINY.headline(TRIAL.runs, claims)
+    for words in ("with pruning, ", " after training on balanced images", "before training; that pruning raises it"):
+        assert words in headline
 
 
-def test_many_classes_are_shown_in_groups(runs):
-    many = {arm: xr.concat([run] * 5, "class", data_vars="minimal") for arm, run in runs.items()}
-    figure = next(f for f in TINY.figures(many, []) if f.id == "class-accuracy")
+def test_many_classes_are_shown_in_groups():
+    many = {arm: xr.concat([run] * 5, "class", data_vars="minimal") for arm, run in TRIAL.runs.items()}
+    figure = next(f for f in TINY.figures(many) if f.id == "class-accuracy")
     assert len(figure.groups) == 20
     assert figure.groups[0] == "classes 1-2 (17 each)"
 
 
-def test_one_replica_still_makes_a_report(runs):
-    single = {arm: run.isel(replica=[0]) for arm, run in runs.items()}
-    claims = list(TINY.claims(single))
+def test_one_replica_still_makes_a_report():
+    single = {arm: run.isel(replica=[0]) for arm, run in TRIAL.runs.items()}
+    claims = TINY.claims(single)
     assert {claim.verdict for claim in claims} == {"undecided"}
-    assert list(TINY.figures(single, claims))
-    assert TINY.headline(single, claims)
+    assert list(TINY.figures(single))
+    assert TINY.headline(single, claims).endswith("that pruning raises it is undecided.")
 
 
-def test_without_a_ratio_of_its_own_there_is_no_balanced_control(runs, tmp_path):
+def test_without_a_ratio_of_its_own_there_is_no_balanced_control(tmp_path):
     """ImageNet-LT: the training split is taken as it is."""
     from PIL import Image
 
@@ -207,8 +169,8 @@ def test_without_a_ratio_of_its_own_there_is_no_balanced_control(runs, tmp_path)
         (tmp_path / f"ImageNet_LT_{split}.txt").write_text(lines)
     study = replace(TINY, data=str(tmp_path), imbalance=None, largest=None, probe=3, test=2, side=32, batch=4, steps=1)
     assert [arm.name for arm in study.arms()] == ["plain", "pruned", "untrained"]
-    runs = run_all(study, replicas=1)
-    claims = list(study.claims(runs))
+    runs = {arm.name: measure(study, arm, 1) for arm in study.arms()}
+    claims = study.claims(runs)
     need_balanced = {
         "class-sizes",
         "as-many-images",
@@ -217,31 +179,34 @@ def test_without_a_ratio_of_its_own_there_is_no_balanced_control(runs, tmp_path)
         "pruning-helps-the-long-tail-more",
         "pruning-doubts-the-tail",
     }
-    assert {c.id for c in claims} == {s.id for s in study.statements} - need_balanced
-    assert list(study.figures(runs, claims))
-    assert study.headline(runs, claims)
+    assert {c.id for c in claims} == {s.id for s in study.statements()} - need_balanced
+    assert list(study.figures(runs))
+    assert "balanced" not in study.headline(runs, claims)
 
 
 def test_the_resnet_runs():
     study = replace(TINY, network="resnet18", resnet18=ResNet18(width=2), batch=4, steps=1)
-    run = run_all(study, replicas=1, only=("pruned",))["pruned"]
+    run = measure(study, study.arm("pruned"), 1)
     assert run.sizes["convolution"] == 20
     assert run["pruned_share"].values == pytest.approx(0.5, abs=1e-3)
 
 
 def test_on_cuda_the_default_is_all_images():
-    study = LongTailImages(data="somewhere")
-    on_cpu, on_cuda = (study.images(device) for device in ("cpu", "cuda"))
-    assert (on_cpu.largest, on_cpu.probe, on_cpu.test) == (1000, 500, 1000)
-    assert (on_cuda.largest, on_cuda.probe, on_cuda.test) == (0, 0, 0)
-    assert replace(study, largest=7).images("cuda").largest == 7
-    assert LongTailImages(data="shapes").images("cuda").probe == 500
+    names = "largest", "probe", "test", "side"
+
+    def sizes(device: str, **options) -> list[int]:
+        return LongTailImages(**options).arm("plain").recipe.data.sizes(torch.device(device), *names)
+
+    assert sizes("cpu", data="somewhere") == [1000, 500, 1000, 0]
+    assert sizes("cuda", data="somewhere") == [0, 0, 0, 0]
+    assert sizes("cuda", data="somewhere", largest=7) == [7, 0, 0, 0]
+    assert sizes("cuda", data="shapes") == [1000, 500, 1000, 0]
 
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"data": ""}, "source"),
+        ({"data": ""}, "data"),
         ({"imbalance": 0.5}, "ratio"),
         ({"largest": -1}, "largest"),
         ({"batch": 1}, "batch"),

@@ -2,36 +2,30 @@
 
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
-from trained import by_name, trained
 
+from featscope.language import haystack
+from featscope.language.methods import Reading
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
-from featscope.studies.needle import NeedleInAHaystack, judge
-from featscope.studies.needle import study as module
+from featscope.studies.needle import NeedleInAHaystack
+from featscope.testing import Fault, Trial, by_name, measure
 
 SMALL = NeedleInAHaystack(lengths=(96, 160), depths=3, prompts=1)
+TRIAL = Trial(SMALL, replicas=2)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _unchecked():
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+def judged(**arms):
+    """The claims with other measurements of some arms."""
+    return by_name(SMALL.claims(TRIAL.runs | {name.replace("_", "-"): run for name, run in arms.items()}))
 
 
-@pytest.fixture(scope="module")
-def runs():
-    return trained(SMALL, replicas=2)
-
-
-def test_the_retriever_answers_and_not_without_the_needle(runs):
-    assert runs["full"]["normalised"].mean() > 0.95
-    assert runs["no-needle"]["normalised"].mean() < 0.2
-    assert by_name(judge.claims(runs))["the-needle-matters", "full"].measured > 0.75
+def test_the_retriever_answers_and_not_without_the_needle():
+    assert TRIAL.run("full").normalised.mean() > 0.95
+    assert TRIAL.run("no-needle").normalised.mean() < 0.2
+    assert TRIAL.healthy["the-needle-matters", "full"].measured > 0.75
 
 
 def test_all_arms_ask_the_same(monkeypatch):
@@ -49,8 +43,9 @@ def test_all_arms_ask_the_same(monkeypatch):
             output.kept = torch.arange(input_ids.shape[1])[None]
             return output
 
-    monkeypatch.setattr(NeedleInAHaystack, "build_method", lambda self, model: Asks(self.method))
-    trained(SMALL, "full", "gemfilter", "snapkv")
+    monkeypatch.setattr(Reading, "build", lambda self, name, model: Asks(name))
+    for name in ("full", "gemfilter", "snapkv"):
+        measure(SMALL, SMALL.arm(name), 1)
     assert len(asked["full"]) == 6
     for name in ("gemfilter", "snapkv"):
         assert all(torch.equal(a, b) for a, b in zip(asked["full"], asked[name], strict=True))
@@ -66,37 +61,51 @@ def test_a_needle_of_ones_own_is_hidden_and_asked_for(tmp_path):
         answer="amber lantern.",
         methods=("full",),
     )
-    run_ = trained(own)["full"]
-    assert run_["score"].mean() > 0.5
-    assert (run_["kept"] == 1).all()
+    found = measure(own, own.arm("full"), 1)
+    assert found.score.mean() > 0.5
+    assert (found.kept == 1).all()
 
 
 def test_it_runs_and_reports(tmp_path):
     tiny = replace(SMALL, lengths=(96,), depths=2, methods=("full", "gemfilter"))
     outcome = run(tiny, Settings(replicas=2), tmp_path / "run")
-    assert {claim.id for claim in outcome.claims} >= {"gemfilter-beats-full", "the-needle-matters"}
+    assert {claim.id for claim in outcome.claims} == {"gemfilter-beats-full", "the-needle-matters"}
     page = report_run(tmp_path / "run", tiny).read_text()
     assert "Scores over length and depth" in page
 
 
-def test_scores_without_reading_fail(monkeypatch, runs):
-    monkeypatch.setattr(module, "normalised_score", lambda said, expected: 1.0)
-    guessing = runs | trained(SMALL, "no-needle", replicas=2)
-    assert by_name(judge.claims(guessing))["the-needle-matters", "full"].measured < 0.1
+def test_grids_show_means_over_prompts_and_replicas():
+    grid = next(iter(SMALL.figures(TRIAL.runs)))
+    assert (grid.rows, grid.columns) == (["0", "50", "100"], ["96", "160"])
+    scores = TRIAL.run("h2o").normalised
+    for row, column in ((0, 1), (2, 0)):
+        each = scores.isel(depth=row, length=column)
+        assert grid.panels["h2o"][row, column] == pytest.approx(float(each.sum()) / each.size)
 
 
-def test_methods_are_not_compared_where_nothing_is_answered(runs):
-    silent = {arm: run.assign(normalised=0 * run["normalised"]) for arm, run in runs.items()}
-    found = by_name(judge.claims(silent))
+def test_scores_without_reading_are_noticed(monkeypatch):
+    guess = Fault(
+        haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",)
+    )
+    TRIAL.require_noticed(guess, monkeypatch)
+
+
+def test_methods_are_not_compared_where_nothing_is_answered():
+    silent = {arm: run.assign(normalised=0 * run.normalised) for arm, run in TRIAL.runs.items()}
+    found = by_name(SMALL.claims(silent))
     assert found["the-needle-matters", "full"].verdict == "fails"
     assert {claim.verdict for claim in found.values() if claim.id != "the-needle-matters"} == {"undecided"}
 
 
-def test_a_tie_is_no_gain(runs):
-    equal = runs | {"gemfilter": runs["full"], "snapkv": runs["full"]}
-    found = by_name(judge.claims(equal))
-    for name in ("gemfilter-beats-snapkv", "gemfilter-beats-full"):
-        assert found[name, "gemfilter"].verdict == "fails"
+def test_a_tie_is_no_gain():
+    full = TRIAL.run("full")
+    found = judged(gemfilter=full, snapkv=full, question_kept=full)
+    for name, arm in (
+        ("gemfilter-beats-snapkv", "gemfilter"),
+        ("gemfilter-beats-full", "gemfilter"),
+        ("question-kept-beats-snapkv", "question-kept"),
+    ):
+        assert found[name, arm].verdict == "fails"
     assert found["snapkv-is-like-full", "snapkv"].verdict == "holds"
 
 
@@ -120,6 +129,11 @@ def test_wrong_options_say_what_is_allowed(options, message):
         NeedleInAHaystack(**options)
 
 
+def test_only_gemfilter_needs_a_layer():
+    assert NeedleInAHaystack(model="elsewhere", methods=("full", "snapkv")).layer is None
+
+
 def test_a_length_that_does_not_hold_the_needle_is_refused():
+    short = replace(SMALL, lengths=(20,), keep=17)
     with pytest.raises(ConfigError, match="too short: allowed is at least"):
-        trained(replace(SMALL, lengths=(20,), keep=17), "full")
+        measure(short, short.arm("full"), 1)

@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from small_pruning import STUDY, arms, healthy, judged, runs
+from small_pruning import STUDY, TRIAL
 
 from featscope.cli import main
 from featscope.data import SparseTokens
-from featscope.models import TokenMLP
+from featscope.models import PlantedStart, TokenMLP
 from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
+from featscope.runs.shard import Shard
 from featscope.streams import Streams
-from featscope.studies.pruning import Pruning, measures
-from featscope.studies.pruning.judge import at, final_ratio, predicted_growth
-from featscope.studies.pruning.study import PlantedStart
+from featscope.studies import Axis
+from featscope.studies.axes import numeric_options, with_option
+from featscope.studies.pruning import Pruning, probes
+from featscope.studies.pruning.study import at, final_ratio
+from featscope.studies.sweep import Sweep
+from featscope.testing import by_name, measure
 from featscope.training import SGD, ContrastivePairs, MagnitudePruning, ProportionalBias
 
 HOLD = [
@@ -49,140 +53,111 @@ DO_NOT = [
 
 @pytest.mark.parametrize("claim", HOLD, ids="-".join)
 def test_what_is_expected_holds_already_at_this_size(claim):
-    assert healthy()[claim].expected
-    assert healthy()[claim].verdict == "holds"
+    assert TRIAL.healthy[claim].expected
+    assert TRIAL.healthy[claim].verdict == "holds"
 
 
 @pytest.mark.parametrize("claim", DO_NOT, ids="-".join)
 def test_what_is_not_expected_does_not_hold(claim):
-    assert not healthy()[claim].expected
-    assert healthy()[claim].verdict != "holds"
+    assert not TRIAL.healthy[claim].expected
+    assert TRIAL.healthy[claim].verdict != "holds"
 
 
 def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
-    claims = list(healthy().values())
-    assert {claim.id for claim in claims} == {statement.id for statement in Pruning.statements}
+    claims = STUDY.claims(TRIAL.runs)
+    assert {claim.id for claim in claims} == {statement.id for statement in Pruning.statements()}
     assert len({(claim.id, claim.arm) for claim in claims}) == len(claims)
+    assert {key for key, claim in TRIAL.healthy.items() if claim.expected} == set(HOLD)
     for claim in claims:
         assert claim.source
         assert claim.note
+        assert claim.measures
         assert (claim.relation == "=") == (claim.kind == "identity")
 
 
 def test_the_prediction_of_the_single_step_is_the_rate_of_its_gap():
     """E[1 - Σ ℓ' s s' | j] among four keys, the first the anchor's own, by simulation. 5 standard errors are 2 %."""
-    whole, pruned, share = predicted_growth(replace(STUDY, objective=ContrastivePairs(pairs=2)))
-    assert share == pytest.approx(0.03)
+    study = replace(STUDY, objective=ContrastivePairs(pairs=2))
     p = np.array([0.1] * 7 + [0.03])
     draw = np.random.default_rng(0).random((100_000, 4, 8))
     codes = (draw < p / 2) * 1.0 - (draw >= 1 - p / 2)
     codes[:, 0, -1] = 1.0
-    for strength, found in ((0.3, whole), (0.0, pruned)):
+    rates = {}
+    for name, strength in (("whole", 0.3), ("pruned", 0.0)):
         kappa = 2 * 16 * np.array([0.36] * 7 + [strength**2])
         similarity = np.einsum("nf,nkf->nk", codes[:, 0] * kappa, codes)
         logits = np.exp(similarity) / np.exp(similarity).sum(1, keepdims=True)
-        gap = 1 - (logits * codes[:, :, -1]).sum(1)
-        assert found == pytest.approx(16 * 0.03 * gap.mean(), rel=0.02)
+        rates[name] = 16 * 0.03 * (1 - (logits * codes[:, :, -1]).sum(1)).mean()
+    for name, rate in rates.items():  # the claim has the mean of both: each by itself, the other at 0
+        grown = {f"growth_minority_{other}": ("replica", [rate * (other == name)]) for other in rates}
+        run = xr.Dataset(grown | {"presence": ("replica", [0.03])})
+        found = Pruning.growth_is_the_gap.method(study, run)
+        assert 2 * found.measured.item() == pytest.approx(1, rel=0.02)
+    assert rates["pruned"] > 1.3 * rates["whole"]
 
 
 def test_headline_and_figures_say_what_was_measured():
-    claims = list(healthy().values())
-    ratio = final_ratio(runs()["stationary"])
-    headline = STUDY.headline(runs(), claims)
+    ratio = final_ratio(TRIAL.run("stationary"))
+    headline = STUDY.headline(TRIAL.runs, [])
     without, pruned = (f"{float(at(ratio, a).mean()):.2f}" for a in (0.0, 0.125))
     assert f"end with {without} of common ones' energy without pruning and with {pruned} at α = 0.125" in headline
-    assert f"{len(HOLD)} of the {len(HOLD)} claims" in headline
-    figures = list(STUDY.figures(runs(), claims))
+    figures = list(STUDY.figures(TRIAL.runs))
     assert [figure.id for figure in figures] == ["energy-ratio", "over-ratio", "one-step", "too-much"]
-    assert all(figure.title and figure.caption for figure in figures)
+    assert all(figure.title and figure.caption and figure.claims for figure in figures)
     labels = [[curve.label for curve in panel.curves] for panel in figures[0].panels]
-    assert labels[0][:-1] == labels[1] == labels[2] == ["no pruning", "α = 0.05", "α = 0.125", "α = 0.25"]
+    assert labels[0][:-1] == labels[1] == labels[2] == ["no pruning", "α = 0.05", "α = 0.125"]
     assert labels[0][-1] == "α = 0.125, straight-through"
     balance, energy, overlap = figures[1].panels
     for panel in (balance, energy):
-        assert [curve.x.tolist() for curve in panel.curves] == [[0, 0.05, 0.125, 0.25]] * 3
+        assert [curve.x.tolist() for curve in panel.curves] == [[0, 0.05, 0.125]] * 3
     assert all(curve.high.max() <= 1 and curve.low.min() >= 0 for curve in overlap.curves)
 
 
 def test_where_too_much_is_pruned_some_features_are_hidden_altogether_and_numbers_stay_numbers():
-    run = runs()["too-much"]
+    run = TRIAL.run("too-much")
     assert run["ratio"].values.tolist() == [0.0, 0.5, 0.75]
     early = at(run["hidden_features"], 0.75).sel(step=slice(0, 20))  # before sizes differ by powers of ten
     assert float(early.min()) >= 4  # 12 of 16 neurons, two for each of 8 features
-    claim = healthy()["divergence-when-all-pruned", "too-much"]
+    claim = TRIAL.healthy["divergence-when-all-pruned", "too-much"]
     assert (claim.measured, claim.interval) == (1.0, (1.0, 1.0))
 
 
+def judged_with(name: str, run: xr.Dataset):
+    """The claims where one arm measured something else."""
+    return by_name(STUDY.claims(TRIAL.runs | {name: run}))
+
+
 def test_replicas_that_are_given_up_count_as_diverged():
-    much = runs()["too-much"]
-    lost = much.copy(deep=True)
+    lost = TRIAL.run("too-much").copy(deep=True)
     lost["largest_energy"].loc[{"ratio": 0.75, "step": slice(100, None)}] = np.nan
-    lost["loss"].loc[{"ratio": 0.75, "step": slice(100, None)}] = np.nan
     lost["largest_energy"].loc[{"ratio": 0.75, "step": slice(0, 99)}] = 0.2
+    lost["last_step"].loc[{"ratio": 0.75}] = int(lost["step"][lost["step"] < 100][-1])
     for diverged, verdict in ((100, "holds"), (-1, "fails")):
         lost["diverged"].loc[{"ratio": 0.75}] = diverged
-        assert judged({**runs(), "too-much": lost})["divergence-when-all-pruned", "too-much"].verdict == verdict
+        assert judged_with("too-much", lost)["divergence-when-all-pruned", "too-much"].verdict == verdict
 
 
 def test_the_overlap_is_that_of_the_first_look_after_pruning_begins():
-    run = runs()["random-start-direction"].copy(deep=True)
-    steps = run["step"].values
-    assert 500 in steps
+    run = TRIAL.run("random-start-direction").copy(deep=True)
+    assert 500 in run["step"].values
     run["overlap"][:] = xr.where(run["step"] == 500, 0.25, 1.0)
-    claim = judged({**runs(), "random-start-direction": run})["pruned-are-minority", "random-start-direction"]
+    claim = judged_with("random-start-direction", run)["pruned-are-minority", "random-start-direction"]
     assert claim.measured == 0.25
 
 
 def test_the_arms_differ_in_what_they_say():
     study = Pruning()
-    of = {arm.name: arm.config for arm in study.arms()}
-    assert [arm.name for arm in study.arms() if arm.control] == ["balanced"]
+    of = {arm.name: arm.recipe for arm in study.arms()}
+    assert [arm.name for arm in study.arms() if arm.role == "control"] == ["balanced"]
     assert of["balanced"] == replace(of["stationary"], data=replace(study.data, eps_min=1.0))
     by_norm, by_direction = of["random-start"], of["random-start-direction"]
-    assert by_direction == replace(by_norm, pruning=replace(by_norm.pruning, score="direction"))
-    assert isinstance(by_norm.start, TokenMLP)
-    assert of["straight-through"].pruning == MagnitudePruning(0.125, gradient="straight-through")
+    ranked = replace(by_norm.rules["pruning"], score="direction")
+    assert by_direction == replace(by_norm, rules={**by_norm.rules, "pruning": ranked})
+    assert isinstance(by_norm.learner, TokenMLP)
+    assert of["straight-through"].rules["pruning"] == MagnitudePruning(0.125, gradient="straight-through")
     assert of["one-step-noiseless"].data == replace(of["one-step"].data, noise_std=0.0)
     assert (of["stationary"].steps, by_norm.steps, of["one-step"].steps) == (600, 1400, 1)
-    assert max(arm.config.steps for arm in replace(study, steps=50).arms()) == 50
-
-
-# --- the planted start ------------------------------------------------------------------------------------------------
-
-
-def planted(**options):
-    source = SparseTokens(features=5, input_dim=30, minority=2).build(Streams(0, range(3)).at("dictionary"), means=True)
-    return source, PlantedStart(**options).build(source, Streams(0, range(3)).at("weights"))
-
-
-def test_a_planted_network_holds_each_feature_in_neurons_of_its_own():
-    source, learner = planted(neurons=3, amplitude=0.6, minority_amplitude=0.2, jitter=0.0)
-    assert learner.weight.shape == (3, 15, 30)
-    assert learner.tokens == source.tokens
-    for replica in range(3):
-        for neuron, weight in enumerate(learner.weight[replica].detach()):
-            feature = neuron // 3
-            expected = (0.2 if feature >= 3 else 0.6) * source.dictionary[replica, :, feature]
-            assert torch.allclose(weight, expected)
-
-
-def test_jitter_is_independent_noise_on_every_weight():
-    """1350 weights: mean and variance are off by more than 5 standard errors once in a million."""
-    _, learner = planted(neurons=3, jitter=0.1)
-    _, exact = planted(neurons=3, jitter=0.0)
-    noise = (learner.weight - exact.weight).detach()
-    assert abs(float(noise.mean())) < 5 * 0.1 / 1350**0.5
-    assert float(noise.var()) == pytest.approx(0.01, rel=5 * (2 / 1350) ** 0.5)
-    assert not torch.equal(noise[0], noise[1])
-
-
-@pytest.mark.parametrize(
-    "options", [{"neurons": 0}, {"amplitude": 0.0}, {"minority_amplitude": -1.0}, {"jitter": -1.0}]
-)
-def test_wrong_options_of_the_start_are_refused(options):
-    ((field, value),) = options.items()
-    with pytest.raises(ConfigError, match=f"PlantedStart.{field} = {value} is out of range: allowed is >"):
-        PlantedStart(**options)
+    assert max(arm.recipe.steps for arm in replace(study, steps=50).arms()) == 50
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
@@ -190,16 +165,20 @@ def test_wrong_options_of_the_start_are_refused(options):
 
 def test_who_is_hidden_is_counted():
     """Two features, the second rare, three neurons: the weakest is hidden, which is a third of feature 1's energy."""
-    data = SparseTokens(features=3, input_dim=3, minority=1)
-    study = replace(STUDY, data=data, start=PlantedStart(1, 1.0, 1.0, 0.0), pruning=MagnitudePruning(1 / 3))
-    experiment = study.build(Streams(0, range(1)))
-    dictionary = experiment.source.dictionary[0]
+    recipe = replace(
+        STUDY.arm("stationary").recipe,
+        data=SparseTokens(features=3, input_dim=3, minority=1),
+        learner=PlantedStart(1, 1.0, 1.0, 0.0),
+        rules={"bias": STUDY.bias, "pruning": MagnitudePruning(1 / 3)},
+    )
+    experiment = recipe.build(Streams(0, range(1)))
+    mask, dictionary = experiment.rules["pruning"], experiment.source.dictionary[0]
     with torch.no_grad():
         experiment.learner.weight[0] = torch.stack(
             [2 * dictionary[:, 0] + dictionary[:, 1], dictionary[:, 2], 0.5 * dictionary[:, 2]]
         )
-        experiment.rules[1].choose(experiment.learner)
-        found = {name: float(one.values[0]) for name, one in measures.trajectory(experiment).items()}
+        mask.choose(experiment.learner)
+        found = {name: float(one.values[0]) for name, one in probes.energies(experiment).items()}
         assert found["hidden_features"] == 0  # a fifth of the rare feature's energy
         assert found["overlap"] == 1
         assert found["minority_energy"] == pytest.approx(1.25)
@@ -207,9 +186,9 @@ def test_who_is_hidden_is_counted():
         assert found["energy_ratio"] == pytest.approx(0.5)
         assert found["largest_energy"] == pytest.approx(4)
         assert (found["minority_singletons"], found["majority_singletons"]) == (2, 0.5)
-        experiment.rules[1].ratio.fill_(2 / 3)
-        experiment.rules[1].choose(experiment.learner)
-        found = {name: float(one.values[0]) for name, one in measures.trajectory(experiment).items()}
+        mask.ratio.fill_(2 / 3)
+        mask.choose(experiment.learner)
+        found = {name: float(one.values[0]) for name, one in probes.energies(experiment).items()}
         assert found["hidden_features"] == 1
 
 
@@ -255,11 +234,14 @@ def test_every_arm_of_an_acceptable_study_takes_a_step(features, neurons):
     objective = ContrastivePairs(pairs=2)
     study = Pruning(data=data, start=PlantedStart(neurons), objective=objective, bias=ProportionalBias(0.0, 0.0))
     for arm in study.arms():
-        experiment = arm.config.build(Streams(0, range(2)))
-        assert torch.isfinite(experiment.advance(0)).all()
+        experiment = arm.recipe.build(Streams(0, range(2)))
+        before = experiment.learner.weight.detach().clone()
+        experiment.advance(0)
+        assert torch.isfinite(experiment.learner.weight).all()
+        assert not torch.equal(experiment.learner.weight, before)
 
 
-# --- on the command line ----------------------------------------------------------------------------------------------
+# --- sweeps -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_sweep_over_the_ratio(tmp_path, capfd):
@@ -276,9 +258,44 @@ def test_a_sweep_over_the_ratio(tmp_path, capfd):
     assert (tmp_path / "sweep" / "report.html").exists()
 
 
+SWEPT = {
+    "data.eps_min": 0.9,
+    "data.activity": 0.5,  # no token_activity: closed forms know 1 alone
+    "data.noise_std": 0.5,
+    "start.amplitude": 0.6,
+    "start.minority_amplitude": 0.6,
+    "start.jitter": 0.1,
+    "objective.loss.temperature": 0.5,
+    "optimizer.lr": 0.05,
+    "optimizer.weight_decay": 0.5,
+    "bias.first": 0.0,
+    "bias.last": 0.5,
+    "pruning.ratio": 0.25,
+}
+
+
+@pytest.mark.parametrize("option", SWEPT)
+def test_every_float_varies_within_one_program_of_a_sweep(option):
+    """A point is what a run of its own finds, but for rounding, and the other point is not."""
+    study = replace(STUDY.smallest(), steps=4, bias=ProportionalBias(takes=3))
+    axis = Axis(option, (numeric_options(study)[option], SWEPT[option]))
+    sweep = Sweep(study, (axis,))
+    (arm,) = sweep.arms()
+    assert len(Shard(sweep, arm, range(2), 0, "cpu").build()) == 1
+    found = measure(sweep, replace(arm, at_end=()), replicas=2)
+    alone = with_option(study, option, SWEPT[option])
+    single = measure(alone, replace(alone.arm("stationary"), over=(), at_end=()), replicas=2)
+    here, there = (found.sel({axis.name: value}) for value in reversed(axis.values))
+    for name in ("loss", "minority_energy", "overlap"):
+        np.testing.assert_allclose(here[name], single[name], rtol=1e-4)
+    assert float(abs(there["minority_energy"] / single["minority_energy"] - 1).max()) > 1e-3
+
+
 def test_an_arm_alone_sees_the_draws_that_it_sees_among_others():
-    arm = arms()["stationary"]
-    alone = replace(arm.config, pruning=replace(arm.config.pruning, ratio=0.125)).build(Streams(0, range(16)))
+    recipe = TRIAL.arms["stationary"].recipe
+    assert recipe.rules["pruning"].ratio == 0.125
+    alone = recipe.build(Streams(0, range(12)))
     with torch.no_grad():
-        ratio = measures.trajectory(alone)["energy_ratio"].values
-    assert np.allclose(ratio.numpy(), at(runs()["stationary"]["energy_ratio"], 0.125).isel(step=0).values)
+        ratio = probes.energies(alone)["energy_ratio"].values
+    run = TRIAL.run("stationary")
+    assert np.allclose(ratio.numpy(), at(run["energy_ratio"], 0.125).isel(step=0).values)

@@ -4,52 +4,40 @@ Healthy and faulty study differ in nothing but the fault: same seed, same draws.
 in is trained anew, and no longer than the claim needs. False alarms: none by chance, seed 0 is fixed.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
-from small_pruning import STUDY, healthy, retrained
+from small_pruning import STUDY, TRIAL
 from torch.func import functional_call
 
 from featscope.losses import Masked, similarity
-from featscope.training import Experiment, pruning
+from featscope.testing import Fault
+from featscope.training import GradientTraining, pruning
 from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.rules import ProportionalBiasRule
 
-choice, hide, advance = pruning._all_but_smallest, PruningMask._hide, Experiment.advance
-
-
-@dataclass(frozen=True)
-class Fault:
-    """``setattr(where, name, line)`` plants it; training ``arm`` for ``steps`` shows it to ``claim``."""
-
-    where: Any
-    name: str
-    line: Any
-    claim: str
-    arm: str
-    steps: int
+choice, hide, advance = pruning._all_but_smallest, PruningMask._hide, GradientTraining.advance
 
 
 def at_once(where: Any, name: str, line: Any, claim: str) -> Fault:
     """One that a single step shows."""
-    return Fault(where, name, line, claim, "one-step" + "-noiseless" * (claim == "growth-is-the-gap"), 1)
+    return Fault(where, name, line, claim, "one-step" + "-noiseless" * (claim == "growth-is-the-gap"), steps=1)
 
 
 def in_any_step(where: Any, name: str, line: Any) -> Fault:
     """One that any step of training shows."""
-    return Fault(where, name, line, "update-is-algorithm-1", "stationary", 5)
+    return Fault(where, name, line, "update-is-algorithm-1", "stationary", steps=5)
 
 
 def in_who_is_pruned(where: Any, name: str, line: Any, arm: str) -> Fault:
     """One that shows as soon as pruning has begun, or norms have an order."""
-    return Fault(where, name, line, "pruned-are-minority", arm, 100 if arm == "stationary" else 500)
+    return Fault(where, name, line, "pruned-are-minority", arm, steps=100 if arm == "stationary" else 500)
 
 
 def until_settled(where: Any, name: str, line: Any, claim: str) -> Fault:
     """One that takes its time."""
-    return Fault(where, name, line, claim, "stationary", STUDY.settling_steps)
+    return Fault(where, name, line, claim, "stationary", steps=STUDY.settling_steps)
 
 
 def hidden_activations(self, x):
@@ -63,12 +51,11 @@ def hidden_end_as(line):
     """Steps after which hidden neurons are what ``line(before, after, λη)`` says."""
 
     def step(self, number):
-        before, hidden = self.learner.weight.detach().clone(), ~self.rules[1].kept[..., None]
-        loss = advance(self, number)
+        before, hidden = self.learner.weight.detach().clone(), ~self.rules["pruning"].kept[..., None]
+        advance(self, number)
         with torch.no_grad():
             after = self.learner.weight
             after.copy_(torch.where(hidden, line(before, after, 0.1 * 0.05), after))
-        return loss
 
     return step
 
@@ -100,10 +87,10 @@ FAULTS = {
         PruningMask, "_hide", lambda self, parameter, kept: parameter, "straight-through-kills"
     ),
     "the mask in the update as well": in_any_step(
-        Experiment, "advance", hidden_end_as(lambda before, after, decay: before)
+        GradientTraining, "advance", hidden_end_as(lambda before, after, decay: before)
     ),
     "no decay of hidden neurons": in_any_step(
-        Experiment, "advance", hidden_end_as(lambda before, after, decay: after + decay * before)
+        GradientTraining, "advance", hidden_end_as(lambda before, after, decay: after + decay * before)
     ),
     "logits unmasked in training": in_any_step(similarity, "_of_value", lambda whole, pruned: whole),
     "the largest pruned": in_who_is_pruned(
@@ -127,19 +114,10 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
-    fault = FAULTS[name]
-    claim = healthy()[fault.claim, fault.arm]
-    assert claim.expected
-    assert claim.verdict == "holds"
-    monkeypatch.setattr(fault.where, fault.name, fault.line)
-    assert retrained(fault.arm, fault.steps)[fault.claim, fault.arm].verdict != "holds"
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)
 
 
 def test_without_a_fault_the_shortened_arms_keep_their_claims():
     """What the faults take from claims is not taken by the shorter training."""
     short = [fault for fault in FAULTS.values() if 1 < fault.steps < STUDY.settling_steps]
-    for arm, steps in {(fault.arm, fault.steps) for fault in short}:
-        claims = retrained(arm, steps)
-        for fault in short:
-            if (fault.arm, fault.steps) == (arm, steps):
-                assert claims[fault.claim, fault.arm].verdict == "holds"
+    TRIAL.require_not_for_being_short(short)

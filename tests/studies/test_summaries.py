@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from featscope.claims import interval_of_mean
-from featscope.studies.summaries import band, over_replicas, over_steps
+from featscope.claims import Claim, interval_of_mean
+from featscope.figures import Panel
+from featscope.studies.summaries import (
+    INTERVALS,
+    bars,
+    chart,
+    curve,
+    curves,
+    heatmaps,
+    identities,
+    over_replicas,
+    over_steps,
+)
 
 
 @pytest.fixture
@@ -28,16 +39,111 @@ def test_one_replica_has_no_interval(series):
     assert np.array_equal(mean, series.values[0])
     assert np.isnan(low).all()
     assert np.isnan(high).all()
-    curve = band("x", series.isel(replica=[0]))
-    assert curve.low is None
-    assert curve.high is None
+    line = curve(series.isel(replica=[0]), "x")
+    assert line.low is None
+    assert line.high is None
+
+
+def test_whole_numbers_and_truths_have_means_too(series):
+    for values in ((series > 0).astype(int), series > 0):
+        mean, low, _ = over_replicas(values)
+        np.testing.assert_array_equal(mean, (series > 0).mean("replica"))
+        assert low[0] == interval_of_mean((series.values[:, 0] > 0).astype(float))[0]
 
 
 def test_steps_that_some_replica_never_reached_are_left_out(series):
     series[2, 3] = np.nan
-    curve = band("x", series)
-    assert list(curve.x) == [0, 1, 10]
-    assert np.isfinite([curve.y, curve.low, curve.high]).all()
+    line = curve(series, "x")
+    assert list(line.x) == [0, 1, 10]
+    assert np.isfinite([line.y, line.low, line.high]).all()
+
+
+def test_a_curve_goes_along_any_dimension_and_has_the_label_and_the_abscissae_asked_for(series):
+    over = series.rename(step="ratio").transpose("ratio", "replica")
+    line = curve(over, "x", "ratio", dashed=True)
+    mean, low, high = over_replicas(over)
+    assert (line.label, line.dashed, list(line.x)) == ("x", True, [0, 1, 10, 20])
+    for drawn, expected in ((line.y, mean), (line.low, low), (line.high, high)):
+        np.testing.assert_array_equal(drawn, expected)
+    assert list(curve(over, "x", "ratio", x=np.array([7, 8, 9, 10])).x) == [7, 8, 9, 10]
+
+
+def test_only_steps_are_left_out(series):
+    """A point of another axis without a value stays, as a gap."""
+    over = series.rename(step="ratio")
+    over[2, 3] = np.nan
+    line = curve(over, "x", "ratio")
+    assert list(line.x) == [0, 1, 10, 20]
+    assert np.isnan(line.y).tolist() == [False, False, False, True]
+
+
+def test_intervals_are_cut_where_values_cannot_be(series):
+    share = abs(series) / abs(series).max()
+    low, high = over_replicas(share)[1:]
+    assert low.min() < 0
+    cut = curve(share, "x", within=(0, 1))
+    np.testing.assert_array_equal(cut.low, low.clip(0, 1))
+    np.testing.assert_array_equal(cut.high, high.clip(0, 1))
+
+
+def test_there_is_a_curve_for_each_value_of_a_dimension(series):
+    both = xr.concat([series, 2 * series], xr.Variable("ratio", [0.5, 0.25]))
+    half, quarter = curves(both, "ratio", lambda ratio: f"α = {ratio:g}")
+    assert (half.label, quarter.label) == ("α = 0.5", "α = 0.25")
+    np.testing.assert_array_equal(half.y, curve(series, "").y)
+    np.testing.assert_allclose(quarter.high, 2 * half.high)
+    assert [line.label for line in curves(both, "ratio")] == ["0.5", "0.25"]
+
+
+def test_charts_and_bars_say_what_their_bands_and_lines_are_and_which_claims_they_show(series):
+    drawn = chart("id", "Title", "Caption.", Panel("t", "x", "y", [curve(series, "x")]), claims=("a", "b"))
+    assert (drawn.id, drawn.title, drawn.caption, drawn.claims) == ("id", "Title", f"Caption. {INTERVALS}", ("a", "b"))
+    assert INTERVALS == "Means over replicas with 99 % intervals."
+    assert chart("id", "Title", "").caption == INTERVALS
+    grouped = bars("id", "Title", "Caption.", list("abcd"), {"x": series}, "y", claims=("a",))
+    assert (grouped.caption, grouped.groups, grouped.claims) == (f"Caption. {INTERVALS}", list("abcd"), ("a",))
+    for drawn, expected in zip(grouped.series["x"], over_replicas(series), strict=True):
+        np.testing.assert_array_equal(drawn, expected)
+
+
+def test_heatmaps_are_means_over_everything_but_rows_and_columns(series):
+    values = xr.DataArray(
+        np.arange(24.0).reshape(2, 3, 4),
+        dims=("replica", "depth", "length"),
+        coords={"depth": [0, 0.5, 1], "length": [10, 20, 30, 40]},
+    )
+    figure = heatmaps(
+        "id", "Title", "Caption.", {"all": values.transpose()}, ("depth", "how deep"), ("length", "how long"), "share"
+    )
+    np.testing.assert_array_equal(figure.panels["all"], values.mean("replica"))
+    assert (figure.row_label, figure.column_label, figure.value_label) == ("how deep", "how long", "share")
+    assert (list(figure.rows), list(figure.columns)) == (["0", "0.5", "1"], ["10", "20", "30", "40"])
+
+
+def judged(id: str, samples, relation: str, arm: str = "a", predicted: float = 1.0) -> Claim:
+    about = {"source": "", "statement": "", "kind": "bound"}
+    return Claim.from_samples(samples, relation, predicted, 0.5 * (relation == "="), id=id, arm=arm, **about)
+
+
+def test_identities_are_drawn_against_their_predictions():
+    claims = [
+        judged("one", [1.0, 1.5], "="),
+        judged("bound", [1.0, 1.5], ">="),
+        judged("one", 2.0, "=", "b"),
+        judged("alone", [1.0], "="),
+        judged("lost", [1.0, np.nan], "="),
+        judged("two", [1.0, 3.0], "=", predicted=2.5),
+    ]
+    (figure,) = identities(claims)
+    assert (figure.id, list(figure.labels)) == ("identities", ["one (a)", "one (b)", "two (a)"])
+    assert figure.claims == ("one", "two")
+    np.testing.assert_array_equal(figure.measured, [1.25, 2.0, 2.0])
+    np.testing.assert_array_equal(figure.predicted, [1.0, 1.0, 2.5])
+    np.testing.assert_array_equal(figure.low, [claims[0].interval[0], 2.0, claims[5].interval[0]])
+    np.testing.assert_array_equal(figure.high, [claims[0].interval[1], 2.0, claims[5].interval[1]])
+    np.testing.assert_array_equal(figure.tolerance, [0.5, 0.5, 0.5])
+    assert identities(claims[1:2]) == []
+    assert identities([]) == []
 
 
 def test_default_figure_draws_each_series_of_each_arm_that_has_it(series):

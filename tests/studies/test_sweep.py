@@ -12,11 +12,10 @@ from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.execute import Outcome
-from featscope.studies import Arm
+from featscope.studies import Arm, Study
 from featscope.studies.axes import Axis, with_option
-from featscope.studies.decoupling import Decoupling
 from featscope.studies.sweep import ARM, Sweep
-from featscope.training import SGD
+from featscope.training import SGD, Answer, Measurement, Questionnaire, Training
 from swept import Noisy, Pull
 
 NOISE = Axis("data.noise", (0.05, 0.5))
@@ -121,7 +120,7 @@ def test_points_that_diverge_are_recorded_and_the_rest_goes_on(tmp_path):
 
 
 def shown(outcome: Outcome, study: Sweep) -> dict[str, Curves]:
-    return {figure.id: figure for figure in study.figures(outcome.runs, [])}
+    return {figure.id: figure for figure in study.figures(outcome.runs)}
 
 
 def test_figures_show_every_measurement_over_the_first_axis(tmp_path):
@@ -180,7 +179,7 @@ class Settled(Pull):
     """Its first arm sets the noise itself."""
 
     def arms(self):
-        return [Arm("quiet", replace(self, data=Noisy(self.data.target, 0.0)), "without noise")]
+        return [Arm("quiet", replace(self.recipe, data=Noisy(self.data.target, 0.0)), "without noise")]
 
 
 @pytest.mark.parametrize(
@@ -199,12 +198,12 @@ def test_axes_that_cannot_be_swept_are_refused_before_any_work(axes, message):
 
 
 def test_a_sweep_is_described_by_its_study(tmp_path):
-    study = Sweep(Decoupling(steps=9, probe_every=3), (Axis("data.noise", (0.5, 1.0)),))
-    assert (study.name, study.steps, study.probe_every) == ("decoupling", 9, 3)
-    assert study.replica_axis
-    assert study.at_defaults() == Sweep(Decoupling(), study.axes)
+    study = Sweep(Pull(steps=9, probe_every=3), (NOISE,))
+    assert (study.name, study.default_replicas, study.command) == ("pull", 3, "sweep pull --axis data.noise=0.05,0.5")
+    assert study.at_defaults() == Sweep(Pull(), study.axes)
     (arm,) = study.arms()
-    assert arm.about == "augmented (positive pairs by RandomMask) over noise"
+    assert arm.about == "pulled (as the options say) over noise"
+    assert (arm.recipe.steps, arm.recipe.probe_every, arm.recipe.replica_axis) == (9, 3, True)
 
 
 def test_a_study_of_ordinary_modules_is_swept_point_by_point(tmp_path):
@@ -214,10 +213,19 @@ def test_a_study_of_ordinary_modules_is_swept_point_by_point(tmp_path):
     assert len(list((tmp_path / "sweep" / "checkpoint").iterdir())) == 6  # a program a point, a shard a replica
 
 
-class Ordinary(Pull):
-    """As a study whose networks have no replica axis, although its tensors look as if they had."""
+class OneByOne(Training):
+    """Builds one replica, although its tensors look as if they had an axis for many."""
 
     replica_axis = False
+
+
+@dataclass(frozen=True)
+class Ordinary(Pull):
+    """As a study whose networks have no replica axis."""
+
+    @property
+    def recipe(self):
+        return OneByOne(**vars(super().recipe))
 
 
 def test_fast_and_slow_points_share_the_draws_of_a_replica(tmp_path):
@@ -226,3 +234,72 @@ def test_fast_and_slow_points_share_the_draws_of_a_replica(tmp_path):
     began = data["at_first"]
     assert (began == began.isel(target=0)).all()
     assert (began.isel(target=0, replica=0) != began.isel(target=0, replica=1)).all()
+
+
+@dataclass(frozen=True)
+class Stopping(Pull):
+    """Whose first arm ends when all are near."""
+
+    def arms(self):
+        return [Arm("pulled", self.recipe, "until it is near", stop_at="near", at_end=super().arms()[0].at_end)]
+
+
+def test_it_stops_where_its_arm_would(tmp_path):
+    """The points of a program end together: when all have come there."""
+    data = sweep(tmp_path, TARGET, study=Stopping(steps=400, optimizer=SGD(0.3, 0.0))).runs[ARM]
+    assert (data["near"] > 0).all()
+    assert data["near"].max() == data["step"][-1] < 400
+    assert (data["last_step"] == data["step"][-1]).all()
+
+
+@dataclass(frozen=True)
+class Asking(Questionnaire):
+    """Asks for products with a factor."""
+
+    factor: float = 1.0
+
+    @property
+    def grid(self):
+        return {"x": (1, 2)}
+
+    @property
+    def answers(self):
+        return {"product": Answer("factor times x")}
+
+    def asker(self, streams):
+        return lambda x: {"product": self.factor * x}
+
+
+@dataclass(frozen=True)
+class Total(Asking):
+    """As `Asking`; only the sum is measured."""
+
+    def summary(self, evaluation):
+        return {"total": Measurement(evaluation["product"].sum(-1), "sum over x")}
+
+
+@dataclass(frozen=True)
+class Questions(Study):
+    """Asks."""
+
+    factor: float = 1.0
+    summed: bool = False
+
+    name = "questions"
+
+    def arms(self):
+        return [Arm("asked", Total(self.factor) if self.summed else Asking(self.factor), "questions")]
+
+
+@pytest.mark.parametrize("summed", [False, True])
+def test_questions_are_swept_and_what_is_one_number_is_shown(tmp_path, summed):
+    study = Sweep(Questions(summed=summed), (Axis("factor", (1.0, 10.0)),))
+    outcome = run(study, Settings(replicas=2), tmp_path / "sweep")
+    data, figures = outcome.runs[ARM], shown(outcome, study)
+    assert (data["total"] if summed else data["product"].sum("x")).transpose("replica", "factor").values.tolist() == [
+        [3, 30],
+        [3, 30],
+    ]
+    assert [figure.panels[0].title for id, figure in figures.items() if id == "measured-once"] == [
+        "sum over x"
+    ] * summed

@@ -3,63 +3,78 @@
 Seed 0 is fixed. At another seed each interval of a claim that holds misses its mean once in a hundred.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from small_tensor_power import STUDY, arms, healthy, judged, runs, train
 
+from featscope.models import PowerSequences, power_sequences
 from featscope.options import ConfigError
-from featscope.studies.tensor_power import TensorPower, judge
+from featscope.runs.shard import Shard
+from featscope.studies import Axis
+from featscope.studies.axes import numeric_options
+from featscope.studies.sweep import ARM, Sweep
+from featscope.studies.tensor_power import TensorPower
+from featscope.testing import Fault, Trial, by_name, measure
 from featscope.theory import tensor_power as theory
-from featscope.training import power_method
-from featscope.training.power_method import PowerSequences
 
-CONTROLS = {"large-factors", "overtaken", "wrong-power", "linear"}
+STUDY = TensorPower()
+STEEP = STUDY.arm("steep")
+CHEAPER = {
+    "step-sizes": replace(STUDY.arm("step-sizes"), over=(Axis("learner.step_size", (0.01, 0.03, 0.1)),)),
+    "starts": replace(STUDY.arm("starts"), over=(Axis("learner.start", (0.1, 0.2)),)),
+    "linear": replace(STUDY.arm("linear"), over=(Axis("learner.start", (0.05, 0.2)),)),
+    "steep": replace(STEEP, recipe=replace(STEEP.recipe, learner=replace(STEEP.recipe.learner, start=0.7))),
+}
+"""Fewer and larger steps than by default."""
+TRIAL = Trial(STUDY, replicas=4, arms=CHEAPER)
+
+CONTROLS = {"overtaken", "wrong-power", "linear"}
+LARGE = {("upper-bound-any-factor", "large-factors"), ("sum-is-half-the-square", "large-factors")}
 WRONG = {("weighted-lower-bound", "steep"), ("sum-is-square", "starts"), ("sum-is-end", "starts")}
 
 
 def test_what_is_expected_holds_and_what_is_not_fails():
-    for key, claim in healthy().items():
+    for key, claim in TRIAL.healthy.items():
         assert claim.verdict == ("holds" if claim.expected else "fails"), key
 
 
-def test_only_what_the_page_calls_wrong_is_not_expected_outside_controls():
-    assert {key for key, claim in healthy().items() if not claim.expected and key[1] not in CONTROLS} == WRONG
-    assert {arm.name for arm in STUDY.arms() if arm.control} == CONTROLS
+def test_only_what_the_page_calls_wrong_or_left_out_is_not_expected_outside_controls():
+    assert {
+        key for key, claim in TRIAL.healthy.items() if not claim.expected and key[1] not in CONTROLS
+    } == WRONG | LARGE
+    assert {arm.name for arm in STUDY.arms() if arm.role == "control"} == CONTROLS
 
 
 def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
-    claims = list(STUDY.claims(runs()))
-    assert {claim.id for claim in claims} == {statement.id for statement in TensorPower.statements}
+    claims = STUDY.claims(TRIAL.runs)
+    assert {claim.id for claim in claims} == {statement.id for statement in TensorPower.statements()}
     assert len({(claim.id, claim.arm) for claim in claims}) == len(claims)
 
 
 def test_every_statement_fails_somewhere_or_has_a_planted_fault():
-    failing = {claim.id for claim in healthy().values() if claim.verdict == "fails"}
-    assert failing | {fault.claim for fault in FAULTS.values()} == {s.id for s in TensorPower.statements}
+    failing = {claim.id for claim in TRIAL.healthy.values() if claim.verdict == "fails"}
+    assert failing | {fault.claim for fault in FAULTS.values()} == {s.id for s in TensorPower.statements()}
 
 
 def test_sequences_that_have_not_passed_decide_nothing():
-    short = replace(arms()["step-sizes"], config=replace(STUDY, steps=2))
-    claims = judged({**runs(), "step-sizes": train(short)})
-    found = {claim.verdict for (_, arm), claim in claims.items() if arm == "step-sizes"}
-    assert found == {"undecided"}
+    claims = TRIAL.again("step-sizes", steps=2)
+    assert {claim.verdict for (_, arm), claim in claims.items() if arm == "step-sizes"} == {"undecided"}
 
 
 def test_figures_and_headline_have_the_numbers():
-    claims = list(healthy().values())
-    drawn = list(STUDY.figures(runs(), claims))
+    drawn = list(STUDY.figures(TRIAL.runs))
     assert [figure.id for figure in drawn] == ["paths", "step-sizes", "mended"]
     for figure in drawn:
         for panel in figure.panels:
             assert all(np.isfinite(curve.y).all() for curve in panel.curves), panel.title
     time, against = drawn[0].panels
-    assert time.curves[0].y[-1] > STUDY.level
+    leader, _, closed, _ = time.curves
+    assert leader.y[-1] > 1
+    assert closed.y[0] == leader.y[0]
     assert {curve.label for curve in against.curves} >= {"behind: lead 0.9", "power 1"}
-    assert "weighted-lower-bound" in STUDY.headline(runs(), claims)
+    assert "weighted-lower-bound" in STUDY.headline(TRIAL.runs, list(TRIAL.healthy.values()))
 
 
 @pytest.mark.parametrize(
@@ -67,36 +82,54 @@ def test_figures_and_headline_have_the_numbers():
     [
         ({"power": 0}, r"power = 0 .* >= 1"),
         ({"step_size": 1.0}, r"step_size = 1.0 .* \(0, 1\)"),
-        ({"start": 0.8}, r"start = 0.8 .* \(0, 0.8\)\. Sequences begin below `level`"),
+        ({"start": 0.8}, r"start = 0.8 .* \(0, 0.8\)\. Sequences begin below A = 1"),
         ({"power": 1, "strongest": 2.0}, r"strongest = 2.0 .* 1 where power = 1"),
         ({"spread": float("nan")}, r"spread = nan .* finite"),
         ({"sequences": 0}, r"sequences = 0 .* >= 1"),
+        ({"steps": 0}, r"steps = 0 .* >= 1"),
+        ({"probe_every": 0}, r"probe_every = 0 .* >= 1"),
+        ({"power": 5, "weight": 4}, r"power = 5 .* >= weight \+ 2 = 6\. Lemma G\.3"),
+        ({"power": 3, "weight": 1}, r"power = 3 .* > 3\. One control is judged as if it were 3"),
     ],
 )
-def test_wrong_options_are_named(options, message):
+def test_wrong_options_are_named_before_anything_runs(options, message):
     with pytest.raises(ConfigError, match=message):
-        TensorPower(**options)
+        TensorPower(**options).arms()
 
 
-@pytest.mark.parametrize(("power", "weight", "cure"), [(5, 4, "Lemma G.3"), (3, 1, "judged as if it were 3")])
-def test_powers_that_arms_cannot_use_are_refused(power, weight, cure):
-    with pytest.raises(ConfigError, match=cure):
-        TensorPower(power=power, weight=weight).arms()
+FLOATS = {
+    "step_size": (0.05, 0.1),
+    "start": (0.2, 0.3),
+    "scale": (1.0, 1.5),
+    "spread": (0.3, 0.5),
+    "strongest": (1.5, 2.0),
+}
+
+
+def test_all_floats_are_swept():
+    assert {name for name, value in numeric_options(STUDY).items() if isinstance(value, float)} == set(FLOATS)
+
+
+@pytest.mark.parametrize("option", FLOATS)
+def test_points_of_a_sweep_run_as_one_program_as_they_do_alone(option):
+    small = replace(STUDY, sequences=2, step_size=0.1)
+    sweep = Sweep(small, (Axis(option, FLOATS[option]),))
+    (arm,) = sweep.arms()
+    (program,) = Shard(sweep, arm, range(2), 0, "cpu").build()
+    assert len(program.parts) == 2
+    swept = measure(sweep, arm, replicas=2)
+    for value in FLOATS[option]:
+        point = replace(small, **{option: value})
+        alone = measure(point, replace(point.arm("step-sizes"), over=()), replicas=2)
+        for name in ("mean_total", "largest_growth", "passed"):
+            found = swept[name].sel({option: value})
+            assert np.isfinite(found).all()
+            np.testing.assert_allclose(found, alone[name], rtol=1e-12, err_msg=name)
+    titles = [panel.title for figure in sweep.figures({ARM: swept}) for panel in figure.panels]
+    assert any("Σ η C_t" in title for title in titles)
 
 
 # --- planted faults -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Fault:
-    """``setattr(where, name, line)`` plants it; running ``arm`` again shows it to ``claim``."""
-
-    where: Any
-    name: str
-    line: Any
-    claim: str
-    arm: str
-
 
 add, follow = PowerSequences._add, PowerSequences._follow
 
@@ -133,6 +166,7 @@ def an_area_without_x(self, x, push, factor, moving):
     self.area += torch.where(moving, push * x**self.power * (1 - x), 0.0).sum(1)
 
 
+JUDGED_ANEW = ("large-factors",)  # a fault in what is predicted needs no sequences; these are few
 limit, printed = theory.sum_limit, theory.weighted_lower_bound
 
 FAULTS = {
@@ -144,7 +178,9 @@ FAULTS = {
     "a power more, floor and ceiling": Fault(
         PowerSequences, "_follow", a_power_more, "limit-has-a-ceiling", "step-sizes"
     ),
-    "a power more, starts": Fault(PowerSequences, "_follow", a_power_more, "time-goes-as-power", "starts"),
+    "a power more, starts": Fault(
+        PowerSequences, "_follow", a_power_more, "time-goes-as-power", "starts", verdict="fails"
+    ),
     "the rival without S": Fault(PowerSequences, "_follow", without_strength, "rival-follows-law", "step-sizes"),
     "another weight": Fault(PowerSequences, "_add", of_another_weight, "weighted-limit", "step-sizes"),
     "another weight, starts": Fault(PowerSequences, "_add", of_another_weight, "weighted-goes-as-power", "starts"),
@@ -152,32 +188,28 @@ FAULTS = {
         PowerSequences, "_add", an_area_without_x, "sum-is-half-the-square", "starts"
     ),
     "a limit that is a per cent too small": Fault(
-        judge.theory, "sum_limit", lambda *numbers: 0.99 * limit(*numbers), "error-is-first-order", "step-sizes"
+        theory, "sum_limit", lambda *numbers: 0.99 * limit(*numbers), "error-is-first-order", "step-sizes", JUDGED_ANEW
     ),
     "the lost factor": Fault(
-        judge.theory,
+        theory,
         "weighted_lower_bound",
         lambda *numbers, mended: printed(*numbers[:5], 0.0),
         "weighted-lower-bound-mended",
         "steep",
+        JUDGED_ANEW,
     ),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
-    fault = FAULTS[name]
-    claim = healthy()[fault.claim, fault.arm]
-    assert claim.expected
-    assert claim.verdict == "holds"
-    monkeypatch.setattr(fault.where, fault.name, fault.line)
-    assert judged({**runs(), fault.arm: train(arms()[fault.arm])})[fault.claim, fault.arm].verdict != "holds"
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)
 
 
 def test_blocks_are_no_part_of_the_result(monkeypatch):
     """The draws of a block have one address, so that blocks of another length draw other numbers of the same law."""
-    monkeypatch.setattr(power_method, "BLOCK", 37)
-    claims = judged({**runs(), "step-sizes": train(arms()["step-sizes"])})
-    for key, claim in claims.items():
+    monkeypatch.setattr(power_sequences, "BLOCK", 37)
+    of_blocks = {**TRIAL.runs, "step-sizes": TRIAL.measure(TRIAL.arms["step-sizes"])}
+    for key, claim in by_name(STUDY.claims(of_blocks)).items():
         if key[1] == "step-sizes":
-            assert claim.verdict == healthy()[key].verdict, key
+            assert claim.verdict == TRIAL.healthy[key].verdict, key

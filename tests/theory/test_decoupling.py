@@ -64,6 +64,13 @@ def test_pair_covariance_is_the_sum_over_all_codes_and_masks():
     np.testing.assert_allclose(theory.pair_covariance(w, m, P), expected, atol=1e-13)
 
 
+def test_stacks_of_replicas_are_computed_one_by_one():
+    m, w = np.stack([frame(0), frame(1)]), np.stack([weights(seed=1), weights(seed=2)])
+    for of in (theory.masked_positive_term, theory.pair_covariance):
+        alone = [of(weight, dictionary, P) for weight, dictionary in zip(w, m, strict=True)]
+        np.testing.assert_allclose(of(w, m, P), alone, atol=1e-15)
+
+
 def test_plain_rates_are_the_eigenvalues_of_the_second_moments():
     values = np.sort(np.linalg.eigvalsh(second_moments(frame())))
     along, across = theory.plain_rates(P, S2)
@@ -119,6 +126,15 @@ def test_energies_with_batches_are_those_of_many_simulated_neurons():
     inside = np.square(w @ m).sum(1).mean()
     outside = np.square(w).sum(1).mean() - inside
     np.testing.assert_allclose([inside, outside], model.energies(steps)[-1], rtol=0.04)
+
+
+def test_growth_along_features_is_that_of_the_energies_and_for_populations_a_power():
+    model = stage1(anchors=20)
+    path = model.energies(9)[:, 0]
+    assert model.log_growth(9) == pytest.approx(log(path[9] / path[0]))
+    assert model.of_population.log_growth(9) == pytest.approx(18 * log(model.factors[0]))
+    assert model.log_growth(9) > model.of_population.log_growth(9)
+    assert model.log_growth(0) == 0
 
 
 def test_the_duration_is_the_first_step_that_reaches_the_threshold():

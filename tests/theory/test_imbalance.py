@@ -69,11 +69,11 @@ def test_with_every_token_on_the_correlation_is_the_square_of_their_number():
 # --- Stage 1 --------------------------------------------------------------------------------------------------------
 
 
-def stage1(**changes: object) -> theory.Stage1:
+def stage1(**changes: object) -> theory.PairStage1:
     """d = 20, d1 = 500, 10 minority features: the size of the specification's checks of T1."""
     options: dict = {"activities": theory.activities(20, 10, 0.3, 0.1), "tokens": 4, "input_dim": 500}
     options |= {"noise_variance": 0.03**2 / 4, "lr": 0.05, "weight_decay": 1e-3, "keys": 256, "anchors": 256}
-    return theory.Stage1(**options | changes)
+    return theory.PairStage1(**options | changes)
 
 
 SIZES = {
@@ -120,10 +120,10 @@ def simulated_weights(size: dict, networks: int, steps: int, seed: int = 0) -> n
     return w / 1e-6
 
 
-def stage1_of(size: dict) -> theory.Stage1:
+def stage1_of(size: dict) -> theory.PairStage1:
     p, anchors = np.array(size["p"]), size["anchors"]
     options = (p, size["tokens"], size["input_dim"], size["s2"], size["lr"], DECAY, size.get("keys", anchors), anchors)
-    return theory.Stage1(*options, temperature=TEMPERATURE, loss_scale="1", token_activity=size["q"])
+    return theory.PairStage1(*options, temperature=TEMPERATURE, loss_scale="1", token_activity=size["q"])
 
 
 def standard_errors_apart(samples: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ def test_one_step_is_the_sum_over_all_batches(anchors: int, keys: int):
             covariance = (1 - 1 / keys) * (x * y).mean()
             extra = (keys - 1) / keys**2 * square * np.square(x).sum() / anchors**2
             expected += chance * ((1 - lr * decay + lr * 4 * covariance) ** 2 + (lr * 4) ** 2 * extra)
-    model = theory.Stage1(np.array([p]), 2, 1, 0.0, lr, decay, keys, anchors, token_activity=q)
+    model = theory.PairStage1(np.array([p]), 2, 1, 0.0, lr, decay, keys, anchors, token_activity=q)
     assert model.energies(1)[1, 0] == pytest.approx(expected, rel=1e-12)
 
 
@@ -188,6 +188,21 @@ def test_the_stated_ratio_bounds_growth_at_first_and_not_later():
     model = stage1()
     assert model.stated_growth_ratio == pytest.approx(1 / 0.3)
     assert model.growth_ratio(10) < model.stated_growth_ratio < model.growth_ratio(40)
+
+
+def test_linear_growth_starts_like_exponential_growth_and_ends_at_the_ratio_of_rates():
+    p = theory.activities(4, 2, 0.25, 0.1)
+    model = theory.PairStage1(p, 4, 9, 0.0, lr=0.05, weight_decay=0.0, keys=1e12, anchors=np.inf)
+    assert model.linear_growth_ratio(np.array([0, 10])) == pytest.approx([1, 1.8 / 1.2])
+    (late,) = model.linear_growth_ratio(np.array([10**9]))
+    assert late == pytest.approx(model.stated_growth_ratio)
+
+
+def test_what_is_outgrown_at_the_end_of_the_stage_is_in_units_of_the_stated_ratio():
+    model = stage1()
+    assert model.outgrown() == pytest.approx(model.growth_ratio(int(model.duration())) * 0.3)
+    never = theory.PairStage1(np.array([0.5, 0.2]), 1, 9, 0.0, lr=1e-12, weight_decay=0.0, keys=8, anchors=8)
+    assert np.isnan(never.outgrown())
 
 
 def test_the_loss_as_printed_grows_slower_by_the_temperature():

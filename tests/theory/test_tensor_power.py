@@ -71,6 +71,24 @@ def test_the_excess_is_first_order_with_its_constant():
     assert excess.mean() / theory.sum_excess(start, 1.0, power, eta, 4 / 3) == pytest.approx(1, abs=0.03)
 
 
+def test_the_leader_solves_its_differential_equation_until_it_is_infinite():
+    end = solve_ivp(lambda t, x: x**4, (0, 9.0), (0.3,), rtol=1e-10, atol=1e-12).y[0, -1]
+    at = theory.leader(0.3, np.array([0.0, 9.0, 0.3**-3 / 3 * 1.01]), 4)
+    assert at == pytest.approx([0.3, end, np.inf], rel=1e-7)
+
+
+def test_bounds_take_many_deltas_at_once():
+    deltas = np.array([0.1, 0.7])
+    for bound, numbers in (
+        (theory.sum_lower_bound, (3,)),
+        (theory.sum_upper_bound, (3,)),
+        (theory.weighted_upper_bound, (5, 3)),
+        (theory.weighted_lower_bound, (5, 3)),
+    ):
+        each = [bound(0.2, 1.0, *numbers, delta, 0.01) for delta in (0.1, 0.7)]
+        assert bound(0.2, 1.0, *numbers, deltas, 0.01) == pytest.approx(each, rel=1e-12)
+
+
 def test_the_rival_solves_its_differential_equation():
     strength, power = 1.7, 4
 
@@ -84,7 +102,7 @@ def test_the_rival_solves_its_differential_equation():
 
 def test_the_ceiling_is_the_rival_of_a_leader_that_has_gone_to_infinity():
     strength, power, lead = 2.0, 5, 1.3
-    start = 1 / (lead * theory.rival_threshold(strength, power))
+    start = 1 / (lead * strength ** (1 / (power - 1)))
     end = theory.rival_inverse_power(start, 1.0, np.inf, strength, power) ** (-1 / 4)
     assert theory.rival_ceiling(lead, power) == pytest.approx(end / start)
     assert theory.rival_ceiling(1.0, power) == np.inf
@@ -95,8 +113,7 @@ def test_powers_that_give_no_power_law_are_refused():
     with pytest.raises(ValueError, match=r"power = 3 with weight = 2 is out of range: allowed is power >= weight \+ 2"):
         theory.sum_limit(0.1, 1.0, 3, 2)
     with pytest.raises(ValueError, match="power = 1"):
-        theory.rival_threshold(2.0, 1)
-    assert theory.rival_threshold(1.0, 1) == 1
+        theory.rival_ceiling(1.1, 1)
 
 
 def test_claim_e8_allows_twice_the_square_and_a_logarithm():

@@ -1,14 +1,26 @@
 """Losses of one step on images."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
 
 from featscope.data import Images
 from featscope.losses import NonContrastive, NTXent
+from featscope.models import AlexNet, PredictionHead, ProjectionHead
+from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.training import MovingAverage
-from featscope.training.image_objectives import ClassifyViews, InBatchContrastive, PredictViews
+from featscope.training import EMA, SGD, MovingAverage
+from featscope.training.image_objectives import (
+    ClassifyImages,
+    ClassifyViews,
+    ContrastImages,
+    ImageTraining,
+    InBatchContrastive,
+    PredictImages,
+    PredictViews,
+)
 from featscope.views import Crop
 
 
@@ -34,6 +46,17 @@ def test_contrastive_compares_the_two_views(source):
     again = draws()
     anchor, positive = Crop()(source.sample(again, 8).x, again)
     torch.testing.assert_close(loss, NTXent()(Mean()(anchor[0]), Mean()(positive[0]))[None])
+
+
+def test_doubts_of_networks_are_on_the_same_views(source):
+    objective = InBatchContrastive(Crop(), nn.Identity(), NTXent(), batch=3)
+    doubts, labels = objective.doubts((Mean(), Mean()), source.test_set, draws())
+    again = draws()
+    chosen = again.choice(4, 3)[0]
+    anchor, positive = Crop()(source.test_set.pixels[chosen][None].float() / 255, again)
+    torch.testing.assert_close(doubts[0], NTXent().doubt(Mean()(anchor[0]), Mean()(positive[0])))
+    assert torch.equal(doubts[0], doubts[1])
+    assert torch.equal(labels, source.test_set.labels[chosen].repeat(2))
 
 
 def test_supervised_classifies_both_views(source):
@@ -85,3 +108,97 @@ def test_targets_come_from_the_moving_average(source):
     torch.testing.assert_close(loss, both[None] / 2)
     loss.sum().backward()
     assert all(p.grad is None for p in objective.target.parameters())
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+STREAMS = Streams(0, [3])
+PROJECTION = ProjectionHead(hidden=6, outputs=4)
+
+
+@pytest.fixture
+def learner(source):
+    return AlexNet(width=2).build(source, STREAMS.at("learner"))
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_contrast_has_a_projection_of_its_own(source, learner):
+    made = ContrastImages(Crop(), PROJECTION, NTXent(0.2), batch=6).build(source, learner, STREAMS)
+    assert same(made.head, PROJECTION.build(learner.features, STREAMS.at("head")))
+    assert (made.view, made.loss, made.batch) == (Crop(), NTXent(0.2), 6)
+
+
+def test_classification_has_a_linear_head_with_an_output_a_class(source, learner):
+    made = ClassifyImages(Crop(), batch=6).build(source, learner, STREAMS)
+    assert made.head.weight.shape == (len(source.class_names), learner.features)
+    again = ClassifyImages(Crop(), batch=6).build(source, learner, STREAMS)
+    other = ClassifyImages(Crop(), batch=6).build(source, learner, Streams(0, [4]))
+    assert same(made.head, again.head)
+    assert not same(made.head, other.head)
+
+
+@pytest.mark.parametrize("target", [None, EMA(0.5)])
+def test_prediction_has_a_projection_a_head_and_a_target_that_begins_as_the_network(source, learner, target):
+    head = PredictionHead("linear")
+    made = PredictImages(Crop(), PROJECTION, head, NonContrastive(), 6, target).build(source, learner, STREAMS)
+    assert same(made.projection, PROJECTION.build(learner.features, STREAMS.at("projection")))
+    assert same(made.head, head.build(4, STREAMS.at("head")))
+    if target is None:
+        assert made.target is None
+    else:
+        assert made.target.momentum == 0.5
+        assert same(made.target.average, made.online(learner))
+
+
+def recipe(objective, **rules) -> ImageTraining:
+    return ImageTraining(Images("shapes", 32, 4), AlexNet(width=2), objective, SGD(0.1, 0.0), rules)
+
+
+@pytest.mark.parametrize("objective", [ContrastImages(Crop(), PROJECTION, batch=6), ClassifyImages(Crop(), batch=6)])
+def test_images_are_trained_one_replica_at_a_time_heads_included(objective):
+    experiment = recipe(objective).build(STREAMS)
+    before = [parameter.detach().clone() for parameter in experiment.parameters()]
+    experiment.advance(0)
+    assert not experiment.__class__.gives_up
+    assert recipe(objective).replica_axis is False
+    moved = [not torch.equal(a, b) for a, b in zip(before, experiment.parameters(), strict=True)]
+    assert sum(moved) >= len(moved) - 2  # but for a bias that a normalisation takes away again
+    assert {name.split(".")[0] for name in experiment.kept()} == {"learner"}
+
+
+def test_the_learner_can_be_had_as_it_was_before_the_first_step():
+    made = recipe(ClassifyImages(Crop(), batch=6))
+    experiment = made.build(STREAMS)
+    before = deepcopy(experiment.learner)
+    experiment.advance(0)
+    assert same(made.initial(experiment), before)
+    assert not same(experiment.learner, before)
+
+
+def test_a_target_follows_as_its_rule_says_and_is_not_trained():
+    objective = PredictImages(Crop(), PROJECTION, PredictionHead("linear"), NonContrastive(), 6, EMA(0.75))
+    followed, alone = recipe(objective, target=EMA(0.75)).build(STREAMS), recipe(objective).build(STREAMS)
+    start = [p.clone() for p in followed.objective.target.parameters()]
+    for experiment in (followed, alone):
+        experiment.advance(0)
+    online = followed.objective.online(followed.learner)
+    for kept, began, now in zip(followed.objective.target.parameters(), start, online.parameters(), strict=True):
+        torch.testing.assert_close(kept, 0.75 * began + 0.25 * now.detach())
+    assert all(torch.equal(a, b) for a, b in zip(alone.objective.target.parameters(), start, strict=True))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: ContrastImages(Crop(), batch=1),
+        lambda: ClassifyImages(Crop(), batch=1),
+        lambda: PredictImages(Crop(), PROJECTION, PredictionHead(), NonContrastive(), batch=1),
+    ],
+)
+def test_batches_of_one_image_are_refused(wrong):
+    with pytest.raises(ConfigError, match=r"batch = 1 is out of range: allowed is >= 2"):
+        wrong()

@@ -55,6 +55,14 @@ def test_the_recorded_loss_is_on_fresh_data():
     assert record.to_dataset(range(3))["loss"].sel(step=0).values.tolist() == expected.tolist()
 
 
+def test_what_an_experiment_measures_of_itself_gives_way_to_what_is_watched():
+    record = Record()
+    train(experiment(), 1, lambda e: {"loss": Measurement(torch.full((3,), 7.0), "mine")}, [0, 1], record)
+    loss = record.to_dataset(range(3))["loss"]
+    assert (loss == 7).all()
+    assert loss.attrs["long_name"] == "mine"
+
+
 def test_stopping_in_the_middle_and_going_on_changes_nothing():
     whole, record = experiment(), Record()
     train(whole, 6, values, [0, 3, 6], record)
@@ -66,7 +74,7 @@ def test_stopping_in_the_middle_and_going_on_changes_nothing():
 
 def test_it_stops_once_the_event_has_happened_in_every_replica_and_measures_there():
     near = FirstTime("near", lambda e: e.learner.value[:, 0] > 0.8, every=1)
-    e, record = experiment(range(2, 4), rules=[near], lr=0.1), Record()
+    e, record = experiment(range(2, 4), rules={"near": near}, lr=0.1), Record()
     last = train(e, 50, values, [0], record, stop_at="near")
     assert 1 < last < 50
     assert record.steps == [0, last]
@@ -77,8 +85,8 @@ def test_it_stops_once_the_event_has_happened_in_every_replica_and_measures_ther
 
 def test_after_every_step_the_caller_is_told():
     told = []
-    train(experiment(), 3, values, [0], Record(), after_step=lambda step, loss: told.append((step, loss.shape)))
-    assert told == [(1, (3,)), (2, (3,)), (3, (3,))]
+    train(experiment(), 3, values, [0], Record(), after_step=told.append)
+    assert told == [1, 2, 3]
 
 
 def broken_loss(learner, source, draws):
@@ -91,7 +99,7 @@ def test_a_loss_that_is_not_finite_names_step_replica_and_quantity_and_keeps_the
     e = experiment(range(4, 8), objective=broken_loss)
     steps = []
     with pytest.raises(DivergedError) as raised:
-        train(e, 50, values, [50], Record(), after_step=lambda step, loss: steps.append(step))
+        train(e, 50, values, [50], Record(), after_step=steps.append)
     assert (raised.value.quantity, raised.value.replica, raised.value.step) == ("the loss", 6, steps[-1])
     assert str(raised.value) == f"the loss of replica 6 is not finite at step {steps[-1]}"
     assert e.learner.value.isfinite().all()
@@ -107,11 +115,8 @@ def test_weights_that_are_not_finite_are_found_at_the_next_look():
             if step == 2:
                 e.learner.value[1] = torch.inf
 
-        def events(self):
-            return {}
-
     constant = lambda learner, source, draws: learner.value[:, 0] * 0 + 1  # noqa: E731
-    e = experiment(rules=[Break()], objective=lambda *a: torch.nan_to_num(constant(*a), nan=1.0))
+    e = experiment(rules={"break": Break()}, objective=lambda *a: torch.nan_to_num(constant(*a), nan=1.0))
     with pytest.raises(DivergedError) as raised:
         train(e, 10, values, [0, 5, 10], Record())
     assert (raised.value.quantity, raised.value.replica, raised.value.step) == ("learner.value", 1, 5)
@@ -121,4 +126,4 @@ def test_large_but_finite_values_do_not_count_as_diverged():
     e = experiment()
     with torch.no_grad():
         e.learner.value.fill_(3e38)
-    e.require_finite_parameters(0)  # their sum is infinite in float32
+    e.require_sound(0)  # their sum is infinite in float32

@@ -11,7 +11,7 @@ from featscope.training.optimizers import GradientDescent
 
 def test_sgd_is_gradient_descent_with_decoupled_decay():
     w = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
-    optimizer = SGD(lr=0.1, weight_decay=0.5)([w])
+    optimizer = SGD(lr=0.1, weight_decay=0.5).build([w])
     expected = w.detach().clone()
     for _ in range(3):
         gradient = torch.tensor([3.0, 4.0], dtype=torch.float64)
@@ -55,7 +55,7 @@ def test_a_parameter_without_a_gradient_stays():
 
 
 def test_any_torch_optimizer_by_name():
-    optimizer = TorchOptimizer("AdamW", lr=0.01, weight_decay=0.1)([nn.Parameter(torch.zeros(1))])
+    optimizer = TorchOptimizer("AdamW", lr=0.01, weight_decay=0.1).build([nn.Parameter(torch.zeros(1))])
     assert isinstance(optimizer, torch.optim.AdamW)
     assert (optimizer.defaults["lr"], optimizer.defaults["weight_decay"]) == (0.01, 0.1)
 

@@ -12,7 +12,7 @@ from featscope.losses import Masked, paired, products
 from featscope.models import AlexNet, SymmetricReLUNetwork
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.training import SGD, Experiment, MagnitudePruning
+from featscope.training import SGD, GradientTraining, MagnitudePruning
 from featscope.training.pruning import PruningMask
 from featscope.training.stack import stack
 
@@ -212,7 +212,7 @@ def test_straight_through_gives_all_entries_the_gradient_at_the_pruned_weights()
 
 
 def test_in_an_ordinary_loop_all_weights_are_trained_and_registered_once():
-    encoder = AlexNet(width=2).build(Streams(0, [0]).at("learner"))
+    encoder = AlexNet(width=2).build(None, Streams(0, [0]).at("learner"))
     before = [p.detach().clone() for p in encoder.parameters()]
     pruner = MagnitudePruning(0.5, "entry", "straight-through").on(encoder)
     assert set(pruner.state_dict()) == {"mask.kept", "mask.ratio", "mask.began"}
@@ -251,10 +251,10 @@ def contrast(learner, source, draws):
     return info_nce(learner(x), learner(y))
 
 
-def trained(config: MagnitudePruning, steps: int, replicas=range(2)) -> Experiment:
+def trained(config: MagnitudePruning, steps: int, replicas=range(2)) -> GradientTraining:
     streams = Streams(0, replicas)
     learner = SymmetricReLUNetwork(0.5 * streams.at("learner").normal(NEURONS, INPUT))
-    e = Experiment(Pairs(len(replicas)), learner, contrast, SGD(0.05, 0.0), [config], streams)
+    e = GradientTraining(Pairs(len(replicas)), learner, contrast, SGD(0.05, 0.0), {"pruning": config}, streams)
     for step in range(steps):
         e.advance(step)
     return e
@@ -281,7 +281,7 @@ def test_pruning_nothing_changes_nothing():
 def test_start_and_every():
     e = trained(MagnitudePruning(0.5, start=3, every=2), 2)
     assert e.seen() is e.learner
-    (rule,) = e.rules
+    rule = e.rules["pruning"]
     assert rule.kept.all()
     assert e.events()["pruning_began"].tolist() == [-1, -1]
     kept = []
@@ -300,16 +300,16 @@ def test_a_checkpoint_holds_the_mask_and_training_goes_on_as_if_never_interrupte
     config = MagnitudePruning(0.5, every=4)
     whole, half, resumed = trained(config, 7), trained(config, 3), trained(config, 0)
     assert {name for name in half.state_dict() if name.startswith("rules")} == {
-        "rules.0.kept",
-        "rules.0.ratio",
-        "rules.0.began",
+        "rules.pruning.kept",
+        "rules.pruning.ratio",
+        "rules.pruning.began",
     }
     assert [name for name in half.state_dict() if "learner" in name] == ["learner.weight", "learner.bias"]
     resumed.load_state_dict(half.state_dict())
     for step in range(3, 7):
         resumed.advance(step)
     assert torch.equal(resumed.learner.weight, whole.learner.weight)
-    assert torch.equal(resumed.rules[0].kept, whole.rules[0].kept)
+    assert torch.equal(resumed.rules["pruning"].kept, whole.rules["pruning"].kept)
 
 
 def test_ratios_are_stacked_like_other_numbers_of_a_sweep():
@@ -321,7 +321,7 @@ def test_ratios_are_stacked_like_other_numbers_of_a_sweep():
         whole.advance(step)
     for part, single in zip(parts, alone, strict=True):
         assert torch.allclose(part.learner.weight, single.learner.weight, atol=1e-6)
-        assert torch.equal(part.rules[0].kept, single.rules[0].kept)
+        assert torch.equal(part.rules["pruning"].kept, single.rules["pruning"].kept)
     assert not torch.allclose(parts[0].learner.weight, parts[2].learner.weight, atol=1e-4)
 
 

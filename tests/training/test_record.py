@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 import torch
 import xarray as xr
 
@@ -11,10 +12,10 @@ from featscope.training import Measurement, Record
 
 def filled() -> Record:
     record = Record()
-    record.put({"start": Measurement(torch.tensor([True, False]), (), "1", "a truth")})
+    record.put({"start": Measurement(torch.tensor([True, False]), "a truth")})
     for step in (0, 5):
         values = torch.arange(6.0).reshape(2, 3) + step
-        record.append(step, {"size": Measurement(values, ("neuron",), "m", "length")})
+        record.append(step, {"size": Measurement(values, "length", ("neuron",), "m")})
     return record
 
 
@@ -40,6 +41,17 @@ def test_a_restored_record_goes_on_as_if_nothing_had_been():
     labels = json.loads(json.dumps(record.labels()))
     restored = Record.restore({k: v.clone() for k, v in record.tensors().items()}, labels)
     for r in (record, restored):
-        r.append(9, {"size": Measurement(torch.ones(2, 3), ("neuron",), "m", "length")})
+        r.append(9, {"size": Measurement(torch.ones(2, 3), "length", ("neuron",), "m")})
     xr.testing.assert_identical(restored.to_dataset(range(2)), record.to_dataset(range(2)))
     assert restored.to_dataset(range(2))["start"].dtype == np.bool_
+
+
+@pytest.mark.parametrize(("shape", "dims"), [((2, 3), ()), ((2,), ("neuron",)), ((), ())])
+def test_a_measurement_with_more_or_fewer_axes_than_names_is_refused(shape, dims):
+    with pytest.raises(ValueError, match=r"'size' is \(.*\): expected \[replica\] and an axis for each of"):
+        Record().append(0, {"size": Measurement(torch.zeros(shape), "length", dims)})
+
+
+def test_a_measurement_of_one_replica_gets_its_axis():
+    one = Measurement.of_one(torch.arange(6.0).reshape(2, 3), "about", "row", "column")
+    assert (one.values.shape, one.about, one.dims, one.units) == ((1, 2, 3), "about", ("row", "column"), "1")

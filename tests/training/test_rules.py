@@ -231,9 +231,8 @@ def test_a_ratio_that_takes_no_time_is_its_last_one():
     assert [ratio_after(e, rule, step) for step in (2, 3, 4)] == pytest.approx([0, 0.4, 0.4])
 
 
-def test_a_proportion_has_no_events_and_no_state():
+def test_a_proportion_has_no_state():
     _, rule = proportional()
-    assert rule.events() == {}
     assert not rule.state_dict()  # a checkpoint needs none: steps are counted by the experiment
 
 

@@ -1,12 +1,14 @@
 """The smallest experiment there is: one number a replica, pulled towards its target."""
 
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import torch
 from torch import nn
 
 from featscope.streams import Streams
-from featscope.training import SGD, Experiment
+from featscope.training import SGD, GradientTraining
 
 
 class Numbers(nn.Module):
@@ -32,6 +34,8 @@ def squared_distance(learner, source, draws):
     return (learner.value[:, None] - source.sample(draws, 4).x).square().mean((1, 2)) / 2
 
 
-def experiment(replicas=range(3), rules=(), lr: float = 0.5, objective=squared_distance) -> Experiment:
+def experiment(
+    replicas=range(3), rules: Mapping[str, Any] = MappingProxyType({}), lr: float = 0.5, objective=squared_distance
+) -> GradientTraining:
     streams = Streams(0, replicas)
-    return Experiment(Targets(replicas), Numbers(len(replicas)), objective, SGD(lr, 0.0), rules, streams)
+    return GradientTraining(Targets(replicas), Numbers(len(replicas)), objective, SGD(lr, 0.0), rules, streams)

@@ -1,7 +1,39 @@
 """Claims as data: a prediction, a measurement, an interval, and the verdict that follows from them."""
 
-from featscope.claims.claim import Claim, Statement
+from featscope.claims.claim import Claim, how_many_hold
 from featscope.claims.intervals import LEVEL, interval_of_mean
 from featscope.claims.scaling import fitted_exponent
+from featscope.claims.statement import (
+    COSINE,
+    PAIRED,
+    POSITIVE,
+    ROUNDING,
+    SHARE,
+    STATED,
+    Found,
+    Statement,
+    bound,
+    identity,
+    ordering,
+    scaling,
+)
 
-__all__ = ["LEVEL", "Claim", "Statement", "fitted_exponent", "interval_of_mean"]
+__all__ = [
+    "COSINE",
+    "LEVEL",
+    "PAIRED",
+    "POSITIVE",
+    "ROUNDING",
+    "SHARE",
+    "STATED",
+    "Claim",
+    "Found",
+    "Statement",
+    "bound",
+    "fitted_exponent",
+    "how_many_hold",
+    "identity",
+    "interval_of_mean",
+    "ordering",
+    "scaling",
+]

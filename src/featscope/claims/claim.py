@@ -1,7 +1,8 @@
-"""Statements of theories, claims about them, and the arithmetic of a verdict."""
+"""Claims, and the arithmetic of a verdict."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,10 @@ class Claim:
         n: number of replicas, 1 for a deterministic quantity.
         expected: whether theory, read critically, expects the claim to hold at this size.
         note: reason of the tolerance, where paper and derivation differ, what else to know.
+        title: the statement in plain words, in a line.
+        measures: what is measured, in plain words; empty if the statement says it.
+        range: ends of what the measurement can be.
+        values: the measurement of each replica; empty for a deterministic quantity.
     """
 
     id: str
@@ -47,6 +52,40 @@ class Claim:
     n: int
     expected: bool = True
     note: str = ""
+    title: str = ""
+    measures: str = ""
+    range: tuple[float, float] = (-inf, inf)
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def from_samples(
+        cls, samples: ArrayLike | float, relation: Relation, predicted: float, tolerance: float = 0.0, **about: Any
+    ) -> "Claim":
+        """The claim that the mean of ``samples`` stands to ``predicted`` as ``relation`` says.
+
+        Args:
+            samples: one value a replica ``[replica]``, or a single number for a deterministic quantity.
+            relation: "=", "<=" or ">=".
+            predicted: the predicted value, or the bound.
+            tolerance: half-width allowed around it for "=".
+            **about: the other fields.
+        """
+        found = np.asarray(samples, dtype=np.float64)
+        if found.ndim == 0:
+            mean, interval, n, values = float(found), (float(found), float(found)), 1, ()
+        else:
+            mean, interval, n = float(found.mean()), interval_of_mean(found), found.size
+            values = tuple(found.tolist())
+        return cls(
+            predicted=float(predicted),
+            relation=relation,
+            tolerance=tolerance,
+            measured=mean,
+            interval=interval,
+            n=n,
+            values=values,
+            **about,
+        )
 
     @property
     def verdict(self) -> Verdict:
@@ -68,97 +107,31 @@ class Claim:
 
     def to_json(self) -> dict[str, Any]:
         """The claim as it stands in ``claims.json``; numbers that are not finite become null."""
-        plain = asdict(self) | {"verdict": self.verdict, "interval": list(self.interval)}
-        plain["interval"] = [end if isfinite(end) else None for end in self.interval]
+        plain = asdict(self) | {"verdict": self.verdict}
         for field in ("predicted", "measured", "tolerance"):
-            plain[field] = plain[field] if isfinite(plain[field]) else None
-        return plain
+            plain[field] = _finite(plain[field])
+        return plain | {name: [_finite(value) for value in plain[name]] for name in ("interval", "range", "values")}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Claim":
         """The claim that `to_json` wrote."""
         fields = {name: value for name, value in plain.items() if name != "verdict"}
         for field in ("predicted", "measured", "tolerance"):
-            fields[field] = float("nan") if fields[field] is None else fields[field]
-        low, high = fields["interval"]
-        fields["interval"] = (-inf if low is None else low, inf if high is None else high)
+            fields[field] = nan if fields[field] is None else fields[field]
+        for field in {"interval", "range"} & fields.keys():
+            low, high = fields[field]
+            fields[field] = (-inf if low is None else low, inf if high is None else high)
+        fields["values"] = tuple(nan if value is None else value for value in fields.get("values", ()))
         return cls(**fields)
 
 
-@dataclass(frozen=True)
-class Statement:
-    """What a theory says, before anything is measured. Its methods put it to the test.
+def how_many_hold(claims: Sequence[Claim]) -> str:
+    """How many of the claims that are expected to hold do, in a sentence; empty if there are none."""
+    verdicts = [claim.verdict for claim in claims if claim.expected]
+    return (
+        f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do." if claims else ""
+    )
 
-    ``measured`` is one value a replica ``[replica]``, or a single number for a deterministic quantity.
 
-    Attributes:
-        id: short name.
-        source: where it is made (theorem, lemma, figure).
-        text: the statement, in one or two sentences.
-        kind: "identity" (an equation), "bound", "ordering" (of two measurements) or "scaling" (an exponent).
-        expected: whether theory, read critically, expects it to hold at the default size.
-        note: where paper and derivation differ, what else to know.
-    """
-
-    id: str
-    source: str
-    text: str
-    kind: Kind
-    expected: bool = True
-    note: str = ""
-
-    def equals(
-        self,
-        measured: ArrayLike | float,
-        predicted: float,
-        tolerance: float,
-        *,
-        arm: str,
-        why: str,
-        expected: bool | None = None,
-    ) -> Claim:
-        """The claim that ``measured`` is ``predicted`` up to ``tolerance``, for the reason ``why``."""
-        return self._claim("=", measured, predicted, tolerance, arm, why, expected)
-
-    def at_least(
-        self, measured: ArrayLike | float, bound: float, *, arm: str, why: str = "", expected: bool | None = None
-    ) -> Claim:
-        """The claim that ``measured`` is at least ``bound``; ``why`` says where the bound comes from."""
-        return self._claim(">=", measured, bound, 0.0, arm, why, expected)
-
-    def at_most(
-        self, measured: ArrayLike | float, bound: float, *, arm: str, why: str = "", expected: bool | None = None
-    ) -> Claim:
-        """The claim that ``measured`` is at most ``bound``; ``why`` says where the bound comes from."""
-        return self._claim("<=", measured, bound, 0.0, arm, why, expected)
-
-    def _claim(
-        self,
-        relation: Relation,
-        measured: ArrayLike | float,
-        predicted: float,
-        tolerance: float,
-        arm: str,
-        why: str,
-        expected: bool | None,
-    ) -> Claim:
-        samples = np.asarray(measured, dtype=np.float64)
-        if samples.ndim == 0:
-            mean, interval, n = float(samples), (float(samples), float(samples)), 1
-        else:
-            mean, interval, n = float(samples.mean()), interval_of_mean(samples), samples.size
-        return Claim(
-            id=self.id,
-            source=self.source,
-            statement=self.text,
-            kind=self.kind,
-            arm=arm,
-            predicted=float(predicted),
-            relation=relation,
-            tolerance=tolerance,
-            measured=mean,
-            interval=interval,
-            n=n,
-            expected=self.expected if expected is None else expected,
-            note=" ".join(part for part in (self.note, why) if part),
-        )
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

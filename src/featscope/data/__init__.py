@@ -7,13 +7,14 @@ from featscope.data.projected_noise import ProjectedInputs
 from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
 from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, TokenPairs
-from featscope.data.tasks import linear_task
+from featscope.data.tasks import LinearTask, linear_task
 
 __all__ = [
     "ImageSample",
     "ImageSet",
     "ImageSource",
     "Images",
+    "LinearTask",
     "LongTailedImages",
     "LongTailedSource",
     "PatchFeatures",

@@ -1,8 +1,10 @@
 """Labelled images: a data set of the Hugging Face Hub, a local copy of one, or procedural shapes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
@@ -39,8 +41,41 @@ class ImageSet(NamedTuple):
     colours: Int[Tensor, " image"] | None = None
 
 
+class Sizes:
+    """Numbers of images that may depend on the device: few on the CPU, everything elsewhere.
+
+    Options of image data derive from it. They have ``source``, and ``on_cpu``: names of sizes that may be None, with
+    what None means on the CPU.
+    """
+
+    source: str
+    on_cpu: Mapping[str, int]
+
+    def require_sizes(self, *names: str) -> None:
+        """Raise `ConfigError` unless the options called ``names`` are sizes; a generator has to be told how many."""
+        for name in names:
+            size = getattr(self, name)
+            least = 1 if self.source == "shapes" and name != "side" else 0
+            require(self, name, name in self.on_cpu if size is None else size >= least, f">= {least}")
+
+    def sizes(self, device: torch.device, *names: str) -> list[int]:
+        """The sizes called ``names`` on ``device``, in the same order.
+
+        Away from the CPU None is 0, which stands for everything, or for images as they are. A generator has no
+        everything: of "shapes" there are as many as on the CPU.
+        """
+        return [self._size(name, device.type == "cpu") for name in names]
+
+    def _size(self, name: str, on_cpu: bool) -> int:
+        given = getattr(self, name)
+        if given is not None:
+            return given
+        few = on_cpu or (self.source == "shapes" and name != "side")
+        return self.on_cpu[name] if few else 0
+
+
 @dataclass(frozen=True)
-class Images:
+class Images(Sizes):
     """Images for training and for measuring, one random selection a replica.
 
     Attributes:
@@ -49,12 +84,14 @@ class Images:
         train: training images; 0 for all of the data set.
         test: images to measure on; 0 for all of the data set.
         side: height and width that images are brought to, in pixels; 0 for images as they are.
+        on_cpu: sizes that None stands for on the CPU, by the names of the three options above; see `Sizes`.
     """
 
     source: str = "cifar10"
-    train: int = 5000
-    test: int = 1000
-    side: int = 0
+    train: int | None = 5000
+    test: int | None = 1000
+    side: int | None = 0
+    on_cpu: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Whether a folder exists is asked when it is read: a stored config stays valid without its data.
@@ -64,10 +101,7 @@ class Images:
             self.source != "",
             "'shapes', a folder, or a data set of the Hub such as 'cifar10'",
         )
-        least = 1 if self.source == "shapes" else 0
-        require(self, "train", self.train >= least, f">= {least}")
-        require(self, "test", self.test >= least, f">= {least}")
-        require(self, "side", self.side >= 0, ">= 0")
+        self.require_sizes("train", "test", "side")
 
     def build(self, draws: Draws) -> "ImageSource":
         """The images of the one replica of ``draws``, chosen at random from each split.
@@ -78,25 +112,19 @@ class Images:
         """
         if draws.replicas != 1:
             raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
+        train, test, side = self.sizes(draws.device, "train", "test", "side")
         if self.source == "shapes":
-            train, test = (self._drawn(count, draws) for count in (self.train, self.test))
-            return ImageSource(train, test, SHAPES, COLOURS)
+            return ImageSource(_drawn(train, side, draws), _drawn(test, side, draws), SHAPES, COLOURS)
         chosen: list[ImageSet] = []
-        for split in ("train", "test"):
-            images, wanted = open_split(self.source, split, self.side), getattr(self, split)
+        for split, wanted in (("train", train), ("test", test)):
+            images = open_split(self.source, split, side)
             available = len(images.labels)
-            require(self, split, wanted <= available, f"at most {available}, what {self.source!r} has")
+            allowed = f"at most {available}, what {self.source!r} has"
+            require(self, split, wanted <= available, allowed, f"{wanted} are wanted.")
             index = draws.choice(available, wanted or available)[0].cpu()
             parts = images.pixels(index), images.labels[index]
             chosen.append(ImageSet(*(part.to(draws.device) for part in parts)))
         return ImageSource(chosen[0], chosen[1], images.class_names)
-
-    def _drawn(self, count: int, draws: Draws) -> ImageSet:
-        images = ImageSet(*draw_shapes(count, draws))
-        if not self.side:
-            return images
-        scaled = interpolate(images.pixels.float(), (self.side, self.side), mode="bilinear", antialias=True)
-        return images._replace(pixels=scaled.round().clamp(0, 255).to(images.pixels.dtype))
 
 
 class ImageSource(nn.Module):
@@ -126,8 +154,8 @@ class ImageSource(nn.Module):
         super().__init__()
         self.class_names, self.colour_names = class_names, colour_names
         for split, images in (("train", train), ("test", test)):
-            for field, values in images._asdict().items():
-                self.register_buffer(f"_{split}_{field}", values, persistent=False)
+            for part, values in images._asdict().items():
+                self.register_buffer(f"_{split}_{part}", values, persistent=False)
 
     @property
     def train_set(self) -> ImageSet:
@@ -152,6 +180,14 @@ class ImageSource(nn.Module):
             )
         index = draws.choice(len(labels), count)[0]
         return ImageSample(as_float(pixels[index])[None], labels[index][None])
+
+
+def _drawn(count: int, side: int, draws: Draws) -> ImageSet:
+    images = ImageSet(*draw_shapes(count, draws))
+    if not side:
+        return images
+    scaled = interpolate(images.pixels.float(), (side, side), mode="bilinear", antialias=True)
+    return images._replace(pixels=scaled.round().clamp(0, 255).to(images.pixels.dtype))
 
 
 def as_float(pixels: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

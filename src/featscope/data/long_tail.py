@@ -1,13 +1,14 @@
 """Long-tailed selections of labelled images: few classes have most images, and most have few."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from featscope.data.encoded_images import EncodedImages, open_split
-from featscope.data.images import ImageSet, ImageSource
+from featscope.data.images import ImageSet, ImageSource, Sizes
 from featscope.data.shapes import SHAPES, draw_shapes
 from featscope.options import ConfigError, require
 from featscope.streams import Draws
@@ -64,7 +65,7 @@ class LongTailedSource(ImageSource):
 
 
 @dataclass(frozen=True)
-class LongTailedImages:
+class LongTailedImages(Sizes):
     """A long-tailed training set, one random selection a replica, and balanced sets for the linear probe.
 
     Attributes:
@@ -77,23 +78,22 @@ class LongTailedImages:
         probe: images of each class that read-outs are fitted to; 0 for as many as the smallest class has.
         test: images of each class to measure on; 0 for as many as the smallest class has.
         side: height and width that images are brought to, in pixels; 0 for images as they are.
+        on_cpu: sizes that None stands for on the CPU, by the names of the options above; see `Sizes`.
     """
 
     source: str = "cifar10"
     ratio: float | None = 100.0
-    largest: int = 0
+    largest: int | None = 0
     balanced: bool = False
-    probe: int = 0
-    test: int = 0
-    side: int = 0
+    probe: int | None = 0
+    test: int | None = 0
+    side: int | None = 0
+    on_cpu: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require(self, "source", self.source != "", "'shapes', a folder, or a data set of the Hub such as 'cifar10'")
         require(self, "ratio", self.ratio is None or self.ratio >= 1, ">= 1, or None")
-        for name in ("largest", "probe", "test"):
-            least = 1 if self.source == "shapes" else 0
-            require(self, name, getattr(self, name) >= least, f">= {least}")
-        require(self, "side", self.side >= 0, ">= 0")
+        self.require_sizes("largest", "probe", "test", "side")
         require(self, "ratio", self.source != "shapes" or self.ratio is not None, "a number for 'shapes'")
 
     def build(self, draws: Draws) -> LongTailedSource:
@@ -105,18 +105,19 @@ class LongTailedImages:
         """
         if draws.replicas != 1:
             raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
+        largest, probe, test, side = self.sizes(draws.device, "largest", "probe", "test", "side")
         if self.source == "shapes":
-            return self._shapes(draws)
-        train = open_split(self.source, "train", self.side)
-        fitted = train if self.ratio is not None else open_split(self.source, "val", self.side)
-        measured = open_split(self.source, "test", self.side)
+            return self._shapes(largest, probe, test, draws)
+        train = open_split(self.source, "train", side)
+        fitted = train if self.ratio is not None else open_split(self.source, "val", side)
+        measured = open_split(self.source, "test", side)
         classes = len(train.class_names)
         available = torch.bincount(train.labels, minlength=classes).tolist()
-        tail = available if self.ratio is None else class_sizes(classes, self.largest or min(available), self.ratio)
+        tail = available if self.ratio is None else class_sizes(classes, largest or min(available), self.ratio)
         return LongTailedSource(
             self._choose(train, spread(sum(tail), classes) if self.balanced else tail, draws),
-            self._choose(fitted, _evenly(fitted, self.probe), draws),
-            self._choose(measured, _evenly(measured, self.test), draws),
+            self._choose(fitted, _evenly(fitted, probe), draws),
+            self._choose(measured, _evenly(measured, test), draws),
             train.class_names,
             head_to_tail(tail),
         )
@@ -135,15 +136,15 @@ class LongTailedImages:
         index = torch.cat(chosen)
         return ImageSet(images.pixels(index).to(draws.device), images.labels[index].to(draws.device))
 
-    def _shapes(self, draws: Draws) -> LongTailedSource:
+    def _shapes(self, largest: int, probe: int, test: int, draws: Draws) -> LongTailedSource:
         assert self.ratio is not None
-        tail = class_sizes(len(SHAPES), self.largest, self.ratio)
+        tail = class_sizes(len(SHAPES), largest, self.ratio)
         sizes = spread(sum(tail), len(SHAPES)) if self.balanced else tail
-        train, probe, test = (
+        train, fitted, measured = (
             ImageSet(*draw_shapes(sum(each), draws, _labels(each).to(draws.device)))
-            for each in (sizes, [self.probe] * len(SHAPES), [self.test] * len(SHAPES))
+            for each in (sizes, [probe] * len(SHAPES), [test] * len(SHAPES))
         )
-        return LongTailedSource(train, probe, test, SHAPES, head_to_tail(tail))
+        return LongTailedSource(train, fitted, measured, SHAPES, head_to_tail(tail))
 
 
 def spread(count: int, classes: int) -> list[int]:

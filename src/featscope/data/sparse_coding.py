@@ -7,13 +7,14 @@ The columns of M are the true features. Wen & Li 2021 (arXiv 2105.15134), Defini
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from scipy.linalg import hadamard
 from torch import Tensor, nn
 
+from featscope.numbers import Number, per_replica
 from featscope.options import require
 from featscope.streams import Draws
 
@@ -56,6 +57,8 @@ class SparseCoding:
         noise: the constant in s² = noise · √(log d) / d; 0 for noiseless data.
     """
 
+    floats_per_replica: ClassVar[bool] = True
+
     features: int = 32
     input_dim: int = 512
     dictionary: Literal["hadamard", "qr", "canonical"] = "hadamard"
@@ -68,16 +71,16 @@ class SparseCoding:
         if self.dictionary == "hadamard":
             power_of_two = self.input_dim & (self.input_dim - 1) == 0
             require(self, "input_dim", power_of_two, "a power of two", "Or take dictionary 'qr'.")
-        require(self, "sparsity", self.sparsity > 0 and self.activity <= 1, "> 0 with C_z log log d / d <= 1")
+        require(self, "sparsity", self.sparsity > 0 and bool(self.activity <= 1), "> 0 with C_z log log d / d <= 1")
         require(self, "noise", self.noise >= 0, ">= 0")
 
     @property
-    def activity(self) -> float:
+    def activity(self) -> Number:
         """p = Pr(|z_j| = 1)."""
         return self.sparsity * log(log(self.features)) / self.features
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> Number:
         """s², the variance of each noise coordinate."""
         return self.noise * sqrt(log(self.features)) / self.features
 
@@ -107,10 +110,13 @@ class SparseCodingSource(nn.Module):
 
     def sample(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> SparseSample:
         """``count`` fresh samples for each replica."""
-        p = self.config.activity
         dictionary = self.dictionary.to(dtype)
         uniform = draws.uniform(count, self.config.features, dtype=dtype)
+        p = per_replica(self.config.activity, uniform)
         codes = (uniform < p / 2).to(dtype) - (uniform >= 1 - p / 2).to(dtype)
         noise = draws.normal(count, self.config.input_dim, dtype=dtype)
-        x = torch.baddbmm(noise, codes, dictionary.mT, beta=sqrt(self.config.noise_variance), out=noise)
+        std = self.config.noise_variance**0.5
+        if isinstance(std, Tensor):
+            noise, std = noise.mul_(per_replica(std, noise)), 1.0
+        x = torch.baddbmm(noise, codes, dictionary.mT, beta=std, out=noise)
         return SparseSample(x, codes, dictionary)

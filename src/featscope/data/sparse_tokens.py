@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.data.projected_noise import ProjectedInputs
+from featscope.numbers import per_replica
 from featscope.options import ConfigError, require
 from featscope.streams import Draws
 
@@ -71,20 +72,15 @@ class SparseTokens:
         require(self, "token_activity", 0 < self.token_activity <= 1, "> 0 and <= 1")
         require(self, "noise_std", self.noise_std >= 0, ">= 0")
 
-    def build(self, draws: Draws, *, means: bool) -> "SparseTokensSource":
-        """A source with one orthonormal frame a replica, taken from ``draws``.
-
-        Args:
-            draws: random numbers.
-            means: whether to draw mean tokens instead of tokens, which is the same in law and L times cheaper.
-        """
+    def build(self, draws: Draws) -> "SparseTokensSource":
+        """A source with one orthonormal frame a replica, taken from ``draws``."""
         frame = torch.linalg.qr(draws.normal(self.input_dim, self.features, dtype=torch.float64))[0].float()
         frequency = torch.ones(self.features, device=draws.device)
         frequency[self.features - self.minority :] = self.eps_min
         activity = (self.activity * frequency).repeat(draws.replicas, 1)
         std = torch.full((draws.replicas,), self.noise_std, device=draws.device)
         shape = (self.tokens, self.token_activity, self.minority)
-        return SparseTokensSource(frame.contiguous(), activity, std, *shape, means=means)
+        return SparseTokensSource(frame.contiguous(), activity, std, *shape)
 
 
 class SparseTokensSource(nn.Module):
@@ -97,8 +93,13 @@ class SparseTokensSource(nn.Module):
         tokens: L.
         token_activity: q.
         minority: number of minority features, the last ones.
-        means: whether pairs hold mean tokens.
+
+    Attributes:
+        means: whether pairs hold mean tokens instead of tokens, which is the same in law to a learner that looks at
+            nothing else, and L times cheaper. Such a learner says so when it is built.
     """
+
+    floats_per_replica = True
 
     dictionary: Float[Tensor, "replica input feature"]
     activity: Float[Tensor, "replica feature"]
@@ -112,11 +113,10 @@ class SparseTokensSource(nn.Module):
         tokens: int,
         token_activity: float,
         minority: int,
-        *,
-        means: bool,
     ) -> None:
         super().__init__()
-        self.tokens, self.token_activity, self.minority, self.means = tokens, token_activity, minority, means
+        self.tokens, self.token_activity, self.minority, self.means = tokens, token_activity, minority, False
+        self._every_token = token_activity == 1
         self.register_buffer("dictionary", dictionary)
         self.register_buffer("activity", activity)
         self.register_buffer("noise_std", noise_std)
@@ -125,7 +125,9 @@ class SparseTokensSource(nn.Module):
         """The same features, all as frequent as the most frequent one."""
         activity = self.activity.amax(-1, keepdim=True).expand_as(self.activity)
         shape = (self.tokens, self.token_activity, self.minority)
-        return SparseTokensSource(self.dictionary, activity, self.noise_std, *shape, means=self.means)
+        source = SparseTokensSource(self.dictionary, activity, self.noise_std, *shape)
+        source.means = self.means
+        return source
 
     def pairs(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> TokenPairs:
         """``count`` fresh positive pairs for each replica."""
@@ -170,13 +172,16 @@ class SparseTokensSource(nn.Module):
 
     def _shown(self, draws: Draws, active: Float[Tensor, "replica batch feature"]) -> Tensor:
         """Which tokens show the active features: ``[replica, batch, token, feature]``, or one token for all."""
-        if self.token_activity == 1.0:
+        if self._every_token:
             return active.unsqueeze(-2)
-        q, count, features = self.token_activity, *active.shape[1:]
+        count, features = active.shape[1:]
+        at_least_once = 1 - (1 - self.token_activity) ** self.tokens
+        shows = torch.as_tensor(per_replica(self.token_activity, active.unsqueeze(-2)), dtype=active.dtype)
         # The first token that shows a feature has a truncated geometric law; later ones show it independently.
-        first = draws.uniform(count, 1, features, dtype=active.dtype).mul_(1 - (1 - q) ** self.tokens)
-        first = torch.floor(torch.log1p(-first) / torch.log1p(torch.tensor(-q, dtype=active.dtype)))
+        first = draws.uniform(count, 1, features, dtype=active.dtype)
+        first = first.mul_(per_replica(at_least_once, first))
+        first = torch.floor(torch.log1p(-first) / torch.log1p(-shows))
         first.clamp_(max=self.tokens - 1)  # rounding may reach L
         place = torch.arange(self.tokens, device=active.device)[:, None]
-        later = draws.uniform(count, self.tokens, features, dtype=active.dtype) < q
+        later = draws.uniform(count, self.tokens, features, dtype=active.dtype) < shows
         return active.unsqueeze(-2) * ((place == first) | (place > first) & later)

@@ -1,8 +1,10 @@
 """Downstream tasks on hidden signals (Wen & Li 2021, Definition 3.1)."""
 
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from featscope.data.sparse_coding import SparseSample
 from featscope.streams import Draws
 
 
@@ -12,3 +14,21 @@ def linear_task(draws: Draws, features: int) -> Float[Tensor, "replica feature"]
     The paper asks for |w*_j| = Θ(1); unequal sizes avoid ties, so that <w*, z> = 0 only where z = 0.
     """
     return (0.5 + draws.uniform(features)) * (2 * draws.coins(features) - 1)
+
+
+class LinearTask(nn.Module):
+    """Labels y = <w*, z> of samples whose hidden signals z are known.
+
+    Args:
+        vector: w*, see `linear_task`.
+    """
+
+    vector: Float[Tensor, "replica feature"]
+
+    def __init__(self, vector: Float[Tensor, "replica feature"]) -> None:
+        super().__init__()
+        self.register_buffer("vector", vector)
+
+    def forward(self, sample: SparseSample) -> Float[Tensor, "replica batch"]:
+        """The label of each sample."""
+        return torch.einsum("rbf,rf->rb", sample.codes, self.vector)

@@ -1,11 +1,9 @@
 """Token selection in the prompts of Hugging Face models, and what can be seen of it. Needs the extra 'language'."""
 
-from featscope.options import MissingExtraError
+from featscope.options import require_extra
 
-try:
+with require_extra("featscope.language", "language"):
     import transformers as _transformers  # noqa: F401
-except ImportError as error:
-    raise MissingExtraError("featscope.language", "language") from error
 
 from featscope.language.eviction import H2O, GemFilterOneRun, SnapKV
 from featscope.language.gemfilter import GemFilter

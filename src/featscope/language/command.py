@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.text import Text
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
-from featscope.language.eviction import H2O, SnapKV
-from featscope.language.gemfilter import GemFilter
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model
-from featscope.language.method import FullCache, Method
+from featscope.language.method import Method
+from featscope.language.methods import Reading
 from featscope.language.selection import kept_share
 from featscope.options import ConfigError, require
 
-MethodName = Literal["gemfilter", "snapkv", "h2o", "full"]
+Command = Literal["gemfilter", "snapkv", "h2o", "full"]
+"""The methods of `featscope.language.methods` that the command offers; the others are variations for studies."""
 _WINDOW = 32  # last tokens that SnapKV and H2O keep, as in the paper
 _SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
 
@@ -43,7 +43,7 @@ class Generate:
 
     prompt: Path
     model: str = RETRIEVER
-    method: MethodName = "gemfilter"
+    method: Command = "gemfilter"
     layer: int | None = None
     keep: int = 1024
     keep_last: int = 0
@@ -65,12 +65,11 @@ class Generate:
 
     def build(self, model: PreTrainedModel) -> Method:
         """The method on ``model``."""
+        layer = RETRIEVER_LAYER if self.layer is None else self.layer
         if self.method == "gemfilter":
-            layer = RETRIEVER_LAYER if self.layer is None else self.layer
-            return GemFilter(model, layer, self.keep, force_keep=range(-self.keep_last, 0))
-        if self.method == "snapkv":
-            return SnapKV(model, self.keep, window=min(_WINDOW, self.keep - 1))
-        return H2O(model, self.keep, recent=min(_WINDOW, self.keep - 1)) if self.method == "h2o" else FullCache(model)
+            name = "question-kept" if self.keep_last else "gemfilter"
+            return Reading(layer, self.keep, self.keep_last).build(name, model)
+        return Reading(layer, self.keep, min(_WINDOW, self.keep - 1)).build(self.method, model)
 
 
 def generate(options: Generate) -> None:
@@ -142,7 +141,7 @@ def marked(
     return shown
 
 
-def _summary(share: Float[np.ndarray, " token"], method: MethodName) -> str:
+def _summary(share: Float[np.ndarray, " token"], method: Command) -> str:
     average = f"{share.sum():.0f} of {len(share)} tokens kept ({share.mean():.1%})"
     if method in ("snapkv", "h2o"):
         return f"{average} by each layer and key head; marked is what at least half of them kept"

@@ -107,18 +107,10 @@ class GemFilter:
         return select(scores(query, key), prompt.real, self.keep, self.pool, self.kernel, self.force_keep)
 
     def _whole(self, prompt: Prompt) -> tuple[Tensor, Tensor]:
-        """The choosing row's summed queries, and the keys, at the filter layer: the model's own pass up to there."""
-        reached = _Until(self.layer)
-        with watched(self.model, reached):
-            _run(self.model, prompt)
-        if not hasattr(reached, "key"):
-            raise ConfigError(
-                f"layer = {self.layer} of {type(self.model).__name__} has no attention: choose one that has"
-            )
-        queries = summed_queries(
-            reached.query[:, :, -1:] if self.row == "last" else reached.query, reached.key.shape[1]
-        )
-        return self._choosing(queries, reached.key, prompt), reached.key
+        """The choosing row's summed queries, and the keys, at the filter layer."""
+        reached = attention_at(self.model, prompt, self.layer)
+        rows = reached.query[:, :, -1:] if self.row == "last" else reached.query
+        return self._choosing(summed_queries(rows, reached.key.shape[1]), reached.key, prompt), reached.key
 
     def _chunked(self, prompt: Prompt, chunk: int) -> tuple[Tensor, Tensor]:
         """The same, layer by layer, and chunk by chunk within a layer: only one layer's keys and values exist."""
@@ -138,9 +130,10 @@ class GemFilter:
         reached = _Until(self.layer)
         with watched(self.model, reached):
             for _ in self._through(self.layer, hidden, given, prompt, pieces):
-                rows = reached.query[:, :, -1:] if self.row == "last" else reached.query
-                queries = [*([] if self.row == "last" else queries), summed_queries(rows, reached.key.shape[1])]
-        return self._choosing(torch.cat(queries, 2), reached.key, prompt), reached.key
+                query, key = reached.attention.query, reached.attention.key
+                rows = query[:, :, -1:] if self.row == "last" else query
+                queries = [*([] if self.row == "last" else queries), summed_queries(rows, key.shape[1])]
+        return self._choosing(torch.cat(queries, 2), key, prompt), key
 
     def _through(
         self, layer: int, hidden: Tensor, given: dict[str, Any], prompt: Prompt, pieces: Sequence[slice]
@@ -184,22 +177,35 @@ class GemFilter:
         return queries[torch.arange(len(chosen)), :, chosen]
 
 
+def attention_at(model: PreTrainedModel, prompt: Prompt, layer: int) -> Attention:
+    """What enters the attention of ``layer``: the model's own pass, up to there.
+
+    Raises:
+        ConfigError: that layer has no attention.
+    """
+    reached = _Until(layer)
+    with watched(model, reached):
+        _run(model, prompt)
+    if not hasattr(reached, "attention"):
+        raise ConfigError(f"layer = {layer} of {type(model).__name__} has no attention: choose one that has")
+    return reached.attention
+
+
 class _ReachedError(Exception):
     """The first pass has what it needs."""
 
 
 class _Until:
-    """Ends a forward pass at the attention of a layer, with its queries and keys."""
+    """Ends a forward pass at the attention of a layer, and has it."""
 
-    query: Tensor
-    key: Tensor
+    attention: Attention
 
     def __init__(self, layer: int) -> None:
         self.layer = layer
 
     def before(self, attention: Attention) -> None:
         if attention.layer == self.layer:
-            self.query, self.key = attention.query, attention.key
+            self.attention = attention
             raise _ReachedError
 
     def after(self, attention: Attention) -> None:

@@ -5,19 +5,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from featscope.language.method import Method
 from featscope.language.retriever.passwords import ADJECTIVES, ANSWER, CITIES, NEEDLE, NOUNS, QUESTION
+from featscope.language.selection import kept_share
 from featscope.options import ConfigError
 from featscope.streams import Draws
 
 _LONGEST = 64
 BUILT_IN = "built-in"
 """The name of the haystack that ships with FeatScope."""
+OTHERS = 3
+"""Needles of other cities beside the one that is asked for, where studies draw them."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,13 @@ class Needle:
         text: the sentence.
         question: what the prompt ends with.
         answer: the words that are looked for.
+        full_stops: whether a full stop belongs to the word before it, as in the paper's answer.
     """
 
     text: str
     question: str
     answer: str
+    full_stops: bool = True
 
 
 def score(answer: str, expected: str) -> float:
@@ -61,7 +68,8 @@ def passwords(draws: Draws, count: int) -> list[Needle]:
             "adjective": ADJECTIVES[int(first * len(ADJECTIVES))],
             "noun": NOUNS[int(second * len(NOUNS))],
         }
-        made.append(Needle(NEEDLE.format(**said), QUESTION.format(**said), ANSWER.format(**said).strip(" .")))
+        needle, question, answer = (part.format(**said) for part in (NEEDLE, QUESTION, ANSWER))
+        made.append(Needle(needle, question, answer.strip(" ."), full_stops=False))
     return made
 
 
@@ -93,6 +101,21 @@ class Hidden:
     ids: Int[Tensor, "1 token"]
     needle: range
     asked: Needle
+
+
+class Retrieved(NamedTuple):
+    """What became of a needle.
+
+    Attributes:
+        score: see `score`.
+        normalised: see `normalised_score`.
+        kept: share of the needle's tokens that were kept, mean over layers and heads where these differ; 0 where none
+            is hidden.
+    """
+
+    score: float
+    normalised: float
+    kept: float
 
 
 class Haystack:
@@ -160,3 +183,19 @@ class Haystack:
                 span = range(len(body), len(body) + len(needles[0][0]))
             body += needles[which][0]
         return Hidden(torch.tensor([[*body, *hay[start:], *question]]), span, asked)
+
+    def ask(self, method: Method, hidden: Hidden, new_tokens: int) -> Retrieved:
+        """Have ``method`` answer a prompt with needles.
+
+        Args:
+            method: reads the prompt and generates.
+            hidden: the prompt.
+            new_tokens: how many are generated.
+        """
+        ids, asked = hidden.ids.to(method.model.device), hidden.asked
+        output = method.generate(ids, torch.ones_like(ids), max_new_tokens=new_tokens, do_sample=False)
+        said: Any = self.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
+        said = said if asked.full_stops else said.replace(".", " ")
+        kept = kept_share(output.kept, ids.shape[1])[list(hidden.needle)]
+        found = float(kept.mean()) if len(kept) else 0.0
+        return Retrieved(score(said, asked.answer), normalised_score(said, asked.answer), found)

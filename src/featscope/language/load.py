@@ -1,5 +1,7 @@
 """Loading a model and its tokenizer, by one word."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from featscope.options import ConfigError
@@ -35,8 +37,8 @@ def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrai
         bars = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()  # it loads in no time
         try:
-            with as_file(files("featscope.language") / "retriever" / "weights") as folder:
-                return _load(str(folder), device)
+            with _place(name) as folder:
+                return _load(folder, device)
         finally:
             if bars:
                 logging.enable_progress_bar()
@@ -56,6 +58,22 @@ def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrai
 def load_once(name: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The same, kept in memory until another one is asked for: for who changes nothing in it."""
     return load_model(name, device)
+
+
+def layers_of(name: str) -> int:
+    """How many layers a model that can be loaded has, by its configuration alone."""
+    with _place(name) as place:
+        return AutoConfig.from_pretrained(place).num_hidden_layers
+
+
+@contextmanager
+def _place(name: str) -> Iterator[str]:
+    """What transformers knows the model by."""
+    if name == RETRIEVER:
+        with as_file(files("featscope.language") / "retriever" / "weights") as folder:
+            yield str(folder)
+    else:
+        yield name
 
 
 def _require_device(device: str) -> None:

@@ -1,7 +1,7 @@
 """InfoNCE with stop-gradient on the keys (Wen & Li 2021, equations 2.1 and 2.2)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from featscope.losses.similarity import Masked, Representations, paired, products
+from featscope.numbers import per_replica
 from featscope.options import require
 
 
@@ -21,9 +22,11 @@ class InfoNCE:
 
     Attributes:
         temperature: τ.
-        scale: "tau": the loss as above, whose gradient has no 1/τ, as theories write it; "1": without the leading
-            τ, as papers define the loss.
+        scale: "tau": the loss with its leading τ, whose gradient has no 1/τ, as theories write it; "1": without it, as
+            papers define the loss.
     """
+
+    floats_per_replica: ClassVar[bool] = True
 
     temperature: float = 1.0
     scale: Literal["tau", "1"] = "tau"
@@ -40,22 +43,21 @@ class InfoNCE:
         """The loss of each replica, in nats (times τ), with a set of negatives for all anchors."""
         anchor = self._over_temperature(anchor)
         own, others = paired(anchor, positive), _LogSumExp.apply(products(anchor, negatives))
-        return self._factor * (torch.logaddexp(own, others) - own).mean(-1)
+        return self._scaled((torch.logaddexp(own, others) - own).mean(-1))
 
     def in_batch(self, anchor: Representations, positive: Representations) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives."""
         anchor = self._over_temperature(anchor)
         own, all_keys = paired(anchor, positive), _LogSumExp.apply(products(anchor, positive))
-        return self._factor * (all_keys - own).mean(-1)
+        return self._scaled((all_keys - own).mean(-1))
 
     def _over_temperature(self, anchor: Representations) -> Representations:
         if isinstance(anchor, Masked):
-            return Masked(anchor.pruned / self.temperature, anchor.dense / self.temperature)
-        return anchor / self.temperature
+            return Masked(*(part / per_replica(self.temperature, part) for part in anchor))
+        return anchor / per_replica(self.temperature, anchor)
 
-    @property
-    def _factor(self) -> float:
-        return self.temperature if self.scale == "tau" else 1.0
+    def _scaled(self, loss: Float[Tensor, "*replica"]) -> Float[Tensor, "*replica"]:
+        return per_replica(self.temperature, loss) * loss if self.scale == "tau" else loss
 
 
 class _LogSumExp(torch.autograd.Function):

@@ -1,13 +1,14 @@
 """Losses without negatives: predict of one view what the target network says of the other (Wen & Li 2022)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from featscope.losses.similarity import stop_gradient
+from featscope.numbers import per_replica
 from featscope.options import require
 
 Normalization = Literal["batch", "l2", "none"]
@@ -24,10 +25,12 @@ class NonContrastive:
     Attributes:
         normalization: "batch": each output has mean 0 and variance 1 over the batch, without affine parameters or
             running statistics (3.1); "l2": each representation has norm 1; "none".
-        scale: "correlation": as above; "squared": twice that, the mean squared distance.
+        scale: "correlation": m - Σ_j corr(F_j, G_j) or 1 - cos; "squared": twice that, the mean squared distance.
         stop_gradient: whether targets are constants.
         eps: added to variances. The paper has 0; with real networks an output may be constant.
     """
+
+    floats_per_replica: ClassVar[bool] = True
 
     normalization: Normalization = "batch"
     scale: Literal["correlation", "squared"] = "correlation"
@@ -51,7 +54,7 @@ class NonContrastive:
         """Representations as the loss compares them."""
         if self.normalization == "batch":
             variance = f.var(-2, correction=0, keepdim=True)
-            return (f - f.mean(-2, keepdim=True)) * (variance + self.eps).rsqrt()
+            return (f - f.mean(-2, keepdim=True)) * (variance + per_replica(self.eps, variance)).rsqrt()
         if self.normalization == "l2":
             return normalize(f, dim=-1)
         return f

@@ -36,6 +36,12 @@ class NTXent:
         """The mean over all 2 B views, in nats; log(2 B - 1) when all views look the same."""
         return self.of_views(anchor, positive).mean()
 
+    def doubt(
+        self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
+    ) -> Float[Tensor, " view"]:
+        """1 - ℓ'_p of each view: how far the softmax is from naming its partner; first the anchors."""
+        return 1 - torch.exp(-self.of_views(anchor, positive))
+
     def of_views(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, " view"]:

@@ -1,11 +1,14 @@
 """Learners, encoders, projection and prediction heads."""
 
 from featscope.models.activations import activations
-from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, OnlineNetwork
+from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, Online, OnlineNetwork
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
+from featscope.models.hand_set_head import HandSetHead, HandSetNetwork
 from featscope.models.heads import PredictionHead, ProjectionHead
+from featscope.models.planted import PlantedStart
+from featscope.models.power_sequences import PowerMethod, Powers, PowerSequences
 from featscope.models.prediction_head import IdentityHead, IdentityInit
-from featscope.models.symmetric_relu import SymmetricReLU, SymmetricReLUNetwork, soft_threshold
+from featscope.models.symmetric_relu import OrthogonalRows, SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
 
 __all__ = [
@@ -13,9 +16,17 @@ __all__ = [
     "CubicPatches",
     "CubicPatchesNetwork",
     "Encoder",
+    "HandSetHead",
+    "HandSetNetwork",
     "IdentityHead",
     "IdentityInit",
+    "Online",
     "OnlineNetwork",
+    "OrthogonalRows",
+    "PlantedStart",
+    "PowerMethod",
+    "PowerSequences",
+    "Powers",
     "PredictionHead",
     "ProjectionHead",
     "ResNet18",

@@ -1,12 +1,18 @@
 """Reading the activations inside any PyTorch module."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 
-def activations(module: nn.Module, names: Sequence[str], x: Tensor, batch: int = 256) -> dict[str, Tensor]:
+def activations(
+    module: nn.Module,
+    names: Sequence[str],
+    x: Tensor,
+    batch: int = 256,
+    reduce: Callable[[Tensor], Tensor] = lambda output: output,
+) -> dict[str, Tensor]:
     """What the submodules called ``names`` put out while ``module`` maps ``x``, without gradients.
 
     A submodule that runs several times in one pass (a shared ReLU) is read at its last time.
@@ -16,6 +22,7 @@ def activations(module: nn.Module, names: Sequence[str], x: Tensor, batch: int =
         names: names of submodules as `nn.Module.named_modules` has them; "" is ``module`` itself.
         x: inputs, the first axis the batch.
         batch: most inputs in one pass.
+        reduce: what is kept of the activations of a pass, such as means of feature maps, which may be too large.
 
     Returns:
         name -> activations, the first axis as in ``x``.
@@ -38,7 +45,7 @@ def activations(module: nn.Module, names: Sequence[str], x: Tensor, batch: int =
             for part in x.split(batch):
                 module(part)
                 for name in names:
-                    seen[name].append(latest[name])
+                    seen[name].append(reduce(latest[name]))
     finally:
         for hook in hooks:
             hook.remove()

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.models.prediction_head import IdentityInit
 from featscope.models.token_mlp import Projectable
 from featscope.options import require
 from featscope.streams import Draws
@@ -29,8 +31,9 @@ class CubicPatches:
         require(self, "width", self.width >= 1, ">= 1")
         require(self, "overlaps", self.overlaps is None or self.width == 2, "None unless width = 2")
 
-    def build(self, dictionary: Float[Tensor, "replica input 2"], draws: Draws) -> "CubicPatchesNetwork":
-        """A network a replica with w_j ~ N(0, I/d) but for the overlaps with ``dictionary`` that are set."""
+    def build(self, source: Any, draws: Draws) -> "CubicPatchesNetwork":
+        """A network a replica with w_j ~ N(0, I/d) but for the overlaps with ``source.dictionary`` that are set."""
+        dictionary = source.dictionary
         d = dictionary.shape[1]
         weight = draws.normal(self.width, d) / sqrt(d)
         if self.overlaps is not None:
@@ -60,6 +63,26 @@ class CubicPatchesNetwork(nn.Module):
     def forward(self, x: Float[Tensor, "*replica batch patch input"]) -> Float[Tensor, "*replica batch neuron"]:
         """f(X)."""
         return self.of_patches(x).sum(-2)
+
+
+@dataclass(frozen=True)
+class Online:
+    """Options of `OnlineNetwork`.
+
+    Attributes:
+        encoder: maps a view to a representation.
+        head: maps it to the prediction of the other view's; None predicts the same.
+    """
+
+    encoder: CubicPatches
+    head: IdentityInit | None
+
+    def build(self, source: Any, draws: Draws) -> "OnlineNetwork":
+        """A network a replica."""
+        encoder = self.encoder.build(source, draws)
+        return OnlineNetwork(
+            encoder, self.head.build(self.encoder.width, draws.replicas) if self.head else nn.Identity()
+        )
 
 
 class OnlineNetwork(nn.Module):

@@ -11,7 +11,7 @@ All say in ``layers`` which submodules are their layers' ReLUs, lowest first; `a
 from collections import OrderedDict
 from dataclasses import dataclass
 from math import gcd, sqrt
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -40,8 +40,8 @@ class AlexNet:
     def __post_init__(self) -> None:
         require(self, "width", self.width >= 1, ">= 1")
 
-    def build(self, draws: Draws) -> "Encoder":
-        """A network with He-normal weights and zero biases."""
+    def build(self, source: Any, draws: Draws) -> "Encoder":
+        """A network with He-normal weights and zero biases, whatever ``source`` is."""
         channels = [3, *(self.width * factor for factor in (1, 2, 3, 2, 2))]
         stages: OrderedDict[str, nn.Module] = OrderedDict()
         for layer in range(1, 6):
@@ -78,8 +78,8 @@ class WideResNet:
         )
         require(self, "widen", self.widen >= 1, ">= 1")
 
-    def build(self, draws: Draws) -> "Encoder":
-        """A network with He-normal weights and zero biases."""
+    def build(self, source: Any, draws: Draws) -> "Encoder":
+        """A network with He-normal weights and zero biases, whatever ``source`` is."""
         blocks = (self.depth - 4) // 6
         body = nn.Sequential(OrderedDict(conv1=nn.Conv2d(3, 16, 3, padding=1)))
         inside = 16
@@ -112,8 +112,8 @@ class ResNet18:
     def __post_init__(self) -> None:
         require(self, "width", self.width >= 1, ">= 1")
 
-    def build(self, draws: Draws) -> "Encoder":
-        """A network with He-normal weights and zero biases."""
+    def build(self, source: Any, draws: Draws) -> "Encoder":
+        """A network with He-normal weights and zero biases, whatever ``source`` is."""
         stem = OrderedDict(conv1=nn.Conv2d(3, self.width, 3, padding=1, bias=False), norm=_norm(self.width))
         body = nn.Sequential(stem | {"relu": nn.ReLU()})
         inside = self.width

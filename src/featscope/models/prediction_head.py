@@ -62,3 +62,10 @@ class IdentityHead(nn.Module):
     def forward(self, f: Float[Tensor, "*replica batch output"]) -> Float[Tensor, "*replica batch output"]:
         """The predictions F of representations f."""
         return f + f @ self.off_diagonal.mT
+
+
+def matrix_of(head: nn.Module) -> Float[Tensor, "output other"]:
+    """E of any affine head z -> E z + b, from what it does to the unit vectors."""
+    weight = next(head.parameters())
+    zero, unit = weight.new_zeros(1, weight.shape[-1]), torch.eye(weight.shape[-1], device=weight.device)
+    return (head(unit) - head(zero)).mT

@@ -59,8 +59,9 @@ class SymmetricReLU:
         require(self, "width", self.width >= 1, ">= 1")
         require(self, "init_norm", self.init_norm > 0, "> 0")
 
-    def build(self, input_dim: int, draws: Draws) -> "SymmetricReLUNetwork":
-        """A network a replica with w_i ~ N(0, σ0² I) and b_i = 0."""
+    def build(self, source: Any, draws: Draws) -> "SymmetricReLUNetwork":
+        """A network a replica with w_i ~ N(0, σ0² I) and b_i = 0, for inputs as long as ``source.dictionary``'s."""
+        input_dim = source.dictionary.shape[-2]
         return SymmetricReLUNetwork(draws.normal(self.width, input_dim) * (self.init_norm / sqrt(input_dim)))
 
 
@@ -82,3 +83,25 @@ class SymmetricReLUNetwork(nn.Module):
     def forward(self, x: Float[Tensor, "*replica batch input"]) -> Float[Tensor, "*replica batch neuron"]:
         """The representation f(x)."""
         return soft_threshold(x @ self.weight.mT, self.bias)
+
+
+@dataclass(frozen=True)
+class OrthogonalRows:
+    """Neurons that see noise alone: unit rows orthogonal to each other and to the features (Lemma F.2); b = 0.
+
+    Attributes:
+        width: number of neurons; never more than there are dimensions that hold no feature.
+    """
+
+    width: int = 256
+
+    def __post_init__(self) -> None:
+        require(self, "width", self.width >= 1, ">= 1")
+
+    def build(self, source: Any, draws: Draws) -> SymmetricReLUNetwork:
+        """A network a replica, in random directions off the features of ``source``."""
+        features = source.dictionary
+        width = min(self.width, features.shape[-2] - features.shape[-1])
+        rows = draws.normal(features.shape[-2], width)
+        rows = torch.linalg.qr(rows - features @ (features.mT @ rows))[0]
+        return SymmetricReLUNetwork(rows.mT.contiguous())

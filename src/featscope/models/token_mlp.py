@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -43,16 +43,18 @@ class TokenMLP:
         require(self, "width", self.width >= 1, ">= 1")
         require(self, "init_norm", self.init_norm > 0, "> 0")
 
-    def build(self, tokens: int, input_dim: int, draws: Draws) -> "TokenMLPNetwork":
+    def build(self, source: Any, draws: Draws) -> "TokenMLPNetwork":
         """A network a replica with w_i ~ N(0, σ0² I) and b_i = 0.
 
         Args:
-            tokens: tokens in a sequence, L.
-            input_dim: dimension of a token.
+            source: has the features, ``dictionary``, and the tokens of a sequence, ``tokens``. Under uniform attention
+                it is told that mean tokens are all that will be looked at: ``means``.
             draws: random numbers.
         """
+        source.means = self.attention == "uniform"
+        input_dim = source.dictionary.shape[-2]
         weight = draws.normal(self.width, input_dim) * (self.init_norm / sqrt(input_dim))
-        return TokenMLPNetwork(weight, tokens, self.attention)
+        return TokenMLPNetwork(weight, source.tokens, self.attention)
 
 
 class TokenMLPNetwork(SymmetricReLUNetwork):

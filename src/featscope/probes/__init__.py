@@ -2,8 +2,11 @@
 
 from featscope.probes.alignment import (
     alignment,
+    amplitudes,
     coverage,
     feature_energy,
+    lucky,
+    members,
     owner,
     rank_correlation,
     singletons,
@@ -17,12 +20,13 @@ from featscope.probes.collapse import (
     singular_spectrum,
     uniformity,
 )
-from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing
+from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
 from featscope.probes.of_module import embeddings, measure_collapse
 
 __all__ = [
     "Collapse",
     "alignment",
+    "amplitudes",
     "collapse_of",
     "correlation_matrix",
     "cosine_to_noise",
@@ -32,8 +36,11 @@ __all__ = [
     "false_firing",
     "feature_energy",
     "firing_rate",
+    "lucky",
     "measure_collapse",
+    "members",
     "missed_firing",
+    "moved_by_noise",
     "owner",
     "pair_alignment",
     "rank_correlation",

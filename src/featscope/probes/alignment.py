@@ -1,8 +1,11 @@
 """Which features a neuron's weights hold, when the features are known."""
 
+from math import log
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 
 def alignment(
@@ -32,14 +35,40 @@ def owner(cosines: Float[Tensor, "*replica neuron feature"]) -> Int[Tensor, "*re
     return cosines.abs().argmax(-1)
 
 
+def lucky(
+    weight: Float[Tensor, "*replica neuron input"], dictionary: Float[Tensor, "*replica input feature"], constant: float
+) -> Bool[Tensor, "*replica neuron feature"]:
+    """Set_j of Wen & Li 2021, Definition B.1: neurons with c log d/d of their feature energy, or more, on feature j."""
+    squares = (weight @ dictionary).square()
+    features = squares.shape[-1]
+    return squares >= constant * log(features) / features * squares.sum(-1, keepdim=True)
+
+
+def members(cosines: Float[Tensor, "*replica neuron feature"]) -> Bool[Tensor, "*replica neuron feature"]:
+    """Which features belong to a neuron: those with at least half of its largest |cosine|.
+
+    N_i of Wen & Li 2021 in the form that Appendix A.4 gives it late in training.
+    """
+    size = cosines.abs()
+    return size >= size.amax(-1, keepdim=True) / 2
+
+
+def amplitudes(
+    weight: Float[Tensor, "*replica neuron input"], dictionary: Float[Tensor, "*replica input feature"]
+) -> Float[Tensor, "*replica feature"]:
+    """F_j: squared weights on each feature, summed over the singletons that hold it."""
+    cosines = alignment(weight, dictionary)
+    holds = one_hot(owner(cosines), cosines.shape[-1]) * singletons(cosines)[..., None]
+    return ((weight @ dictionary).square() * holds).sum(-2)
+
+
 def rank_correlation(
     before: Float[Tensor, "*replica neuron feature"], after: Float[Tensor, "*replica neuron feature"]
 ) -> Float[Tensor, "*replica neuron"]:
     """Spearman correlation of the features' |alignments| within each neuron, before and after."""
-    ranks = [a.abs().argsort(-1).argsort(-1).double() for a in (before, after)]
-    centred = [r - r.mean(-1, keepdim=True) for r in ranks]
-    scale = torch.linalg.vector_norm(centred[0], dim=-1) * torch.linalg.vector_norm(centred[1], dim=-1)
-    return (centred[0] * centred[1]).sum(-1) / scale
+    ranks = (a.abs().argsort(-1).argsort(-1).double() for a in (before, after))
+    first, second = (r - r.mean(-1, keepdim=True) for r in ranks)
+    return (first * second).sum(-1) / first.square().sum(-1)
 
 
 def _norm(weight: Tensor) -> Tensor:

@@ -65,9 +65,20 @@ def correlation_matrix(embeddings: Embeddings) -> Float[Tensor, "*replica dimens
 
 def pairwise_correlations(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, " pair"]:
     """Correlation of each pair of two dimensions that vary: what the histogram of Wen & Li 2022, Figure 1, shows."""
-    varies = ~constant_dimensions(embeddings)
-    matrix = correlation_matrix(embeddings)[varies][:, varies]
+    return off_diagonal(correlation_matrix(embeddings))
+
+
+def off_diagonal(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, " pair"]:
+    """Of a matrix of correlations, those of two dimensions that vary: one that does not has none with itself."""
+    varies = correlations.diagonal() > 0.5
+    matrix = correlations[varies][:, varies]
     return matrix[torch.ones_like(matrix, dtype=torch.bool).triu(1)]
+
+
+def in_order(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, "dimension other"]:
+    """A matrix of correlations to look at: dimensions by their part in its largest eigenvector."""
+    order = torch.linalg.eigh(correlations).eigenvectors[:, -1].argsort()
+    return correlations[order][:, order]
 
 
 def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, ""]:

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -36,6 +37,31 @@ def classification_accuracy(
         head = LogisticRegression(C=1.0, solver="newton-cholesky", max_iter=25)
         head.fit(x[keep], train_y.cpu().numpy()[keep])
     return float(head.score(test.cpu().numpy()[keep_test] / scale, test_y.cpu().numpy()[keep_test]))
+
+
+def read_out(
+    features: Float[Tensor, "replica sample feature"], y: Float[Tensor, "replica sample"], labels: int
+) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica"]]:
+    """What heads that are trained on the first ``labels`` samples know of the others.
+
+    Returns:
+        of each replica the squared error of y over its variance, and the accuracy on the sign of y.
+    """
+    halves = [(f[:labels], t[:labels], f[labels:], t[labels:]) for f, t in zip(features, y, strict=True)]
+    errors = [regression_error(*half) for half in halves]
+    accuracies = [classification_accuracy(f, t.sign(), g, u.sign()) for f, t, g, u in halves]
+    return torch.tensor(errors, dtype=torch.float64), torch.tensor(accuracies, dtype=torch.float64)
+
+
+def regression_errors(
+    train: Float[Tensor, "replica sample feature"],
+    train_y: Float[Tensor, "replica sample"],
+    test: Float[Tensor, "replica other feature"],
+    test_y: Float[Tensor, "replica other"],
+) -> Float[Tensor, "replica"]:
+    """`regression_error` of each replica; NaN where held-out labels never vary."""
+    each = zip(train, train_y, test, test_y, strict=True)
+    return torch.tensor([regression_error(*one) if one[-1].var() > 0 else np.nan for one in each])
 
 
 def _scaled(features: Tensor) -> tuple[np.ndarray, float]:

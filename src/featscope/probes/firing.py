@@ -50,3 +50,17 @@ def cosine_to_noise(
     defined = scale > 0
     cosine = (of_input * of_noise).sum(-1) / scale.where(defined, scale.new_ones(()))
     return (cosine * defined).sum(-1) / defined.sum(-1)
+
+
+def moved_by_noise(
+    of_input: Float[Tensor, "*replica batch neuron"],
+    of_signal: Float[Tensor, "*replica batch neuron"],
+    codes: Float[Tensor, "*replica batch feature"],
+) -> Float[Tensor, "*replica"]:
+    """Root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||, over inputs that hold a signal, z != 0."""
+    present = (codes != 0).any(-1)
+    moved, kept = (
+        (norm.square() * present).sum(-1) / present.sum(-1)
+        for norm in ((of_input - of_signal).norm(dim=-1), of_signal.norm(dim=-1))
+    )
+    return (moved / kept).sqrt()

@@ -8,19 +8,33 @@ import warnings
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
-from torch import Tensor
+from threadpoolctl import threadpool_limits
+from torch import Tensor, nn
+
+from featscope.data.images import as_float
 
 Features = Float[Tensor, "sample feature"]
 Labels = Int[Tensor, " sample"]
 TestFeatures = Float[Tensor, "other feature"]
 TestLabels = Int[Tensor, " other"]
+
+one_thread = threadpool_limits.wrap(limits=1)
+"""Decorates what reads out in a worker, which has one core: BLAS threads that spin at barriers beside other workers
+cost a factor of 10."""
+
+
+def features_of(
+    encoder: nn.Module, pixels: UInt8[Tensor, "image channel height width"], at_once: int = 500
+) -> Float[Tensor, "image feature"]:
+    """What ``encoder`` makes of images, ``at_once`` of them in one pass; feature maps are large."""
+    return torch.cat([encoder(as_float(part)) for part in pixels.split(at_once)])
 
 
 def linear_probe(
@@ -50,8 +64,19 @@ def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeature
 
 def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Float[Tensor, " class"]:
     """Share of each class's samples that are named rightly; NaN for a class without samples."""
-    right = torch.bincount(labels[named == labels], minlength=classes)
-    return right.double() / torch.bincount(labels, minlength=classes)
+    return mean_by_class((named == labels).double(), labels, classes)
+
+
+def mean_by_class(values: Float[Tensor, " sample"], labels: Labels, classes: int) -> Float[Tensor, " class"]:
+    """Mean of ``values`` over each class's samples; NaN for a class without samples."""
+    sums = torch.bincount(labels, weights=values.double(), minlength=classes)
+    return sums / torch.bincount(labels, minlength=classes)
+
+
+def mean_colour(images: Float[Tensor, "image 3 height width"]) -> Float[Tensor, "image 2"]:
+    """The two colour-opponent means of each image, a target to read out: red - green, and blue - yellow."""
+    red, green, blue = images.mean((-2, -1)).unbind(-1)
+    return torch.stack([red - green, blue - (red + green) / 2], dim=-1)
 
 
 def knn_accuracy(

@@ -4,6 +4,7 @@ Density counts who fires; the Treves-Rolls and Hoyer measures also weigh how muc
 layer in which all neurons fire a little and few fire much is dense by the first and sparse by the others.
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -16,6 +17,20 @@ def density(activations: Float[Tensor, "sample *unit"]) -> Float[Tensor, ""]:
 def firing_rates(activations: Float[Tensor, "sample neuron *place"]) -> Float[Tensor, " neuron"]:
     """Fraction of samples (and places, for feature maps) at which each neuron fires."""
     return (activations > 0).transpose(0, 1).flatten(1).double().mean(-1)
+
+
+def firing_pattern(
+    maps: Float[Tensor, "sample channel height width"], samples: int, units: int
+) -> Float[Tensor, "shown unit"]:
+    """A piece of a layer to look at: the centre of some channels on the first samples, over its highest value there.
+
+    Channels are spaced evenly; a layer with fewer than ``units`` repeats some.
+    """
+    height, width = maps.shape[-2:]
+    centres = maps[:samples, :, height // 2, width // 2]
+    chosen = torch.linspace(0, centres.shape[1] - 1, units, device=maps.device).round().long()
+    shown = centres[:, chosen]
+    return shown / shown.amax(0).clamp_min(torch.finfo(shown.dtype).tiny)
 
 
 def treves_rolls(activations: Float[Tensor, "*batch unit"]) -> Float[Tensor, "*batch"]:

@@ -13,6 +13,7 @@ from featscope.report import look
 from featscope.report.interactive import drawing
 from featscope.report.numbers import chosen
 from featscope.report.plots import Drawing, Plot
+from featscope.report.typeset import typeset
 from featscope.report.verdicts import LEVEL_TEXT, rows, tally
 from featscope.runs.files import atomic_write
 
@@ -52,7 +53,7 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["chosen"] = chosen
+    environment.filters |= {"chosen": chosen, "typeset": typeset}
     html = environment.get_template("page.html").render(
         title=title,
         source=source,

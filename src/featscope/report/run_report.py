@@ -4,13 +4,14 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
-from featscope.claims import Claim
+from featscope.claims import Claim, how_many_hold
 from featscope.options import ConfigError
 from featscope.registry import find
 from featscope.report.folder import write_report
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, from_plain, to_plain
 from featscope.studies.base import Study
+from featscope.studies.summaries import identities
 from featscope.studies.sweep import Sweep
 
 
@@ -51,11 +52,11 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
             title=plan["study"],
             source=source,
             about=about,
-            headline=study.headline(runs, claims),
+            headline=" ".join(filter(None, (study.headline(runs, claims), how_many_hold(claims)))),
             claims=claims,
-            figures=list(study.figures(runs, claims)),
+            figures=[*study.figures(runs), *identities(claims)],
             facts=_facts(study, plan, environment, {arm.name: arm.about for arm in arms}),
-            controls=frozenset(arm.name for arm in arms if arm.control),
+            controls=frozenset(arm.name for arm in arms if arm.role == "control"),
         )
     except KeyError as error:
         raise ConfigError(

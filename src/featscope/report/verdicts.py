@@ -35,7 +35,7 @@ class Glyph(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class ClaimRow:
     """One claim as the table shows it. Texts only; `tone` chooses the colour."""
 
     key: str
@@ -55,7 +55,7 @@ class Row:
     glyph: Glyph
 
 
-def rows(claims: Sequence[Claim], controls: Collection[str]) -> list[Row]:
+def rows(claims: Sequence[Claim], controls: Collection[str]) -> list[ClaimRow]:
     """The table's rows, in the order given."""
     return [_row(f"claim-{i + 1}", claim, claim.arm in controls) for i, claim in enumerate(claims)]
 
@@ -93,7 +93,7 @@ def _kind(claim: Claim, control: bool) -> str:
     return claim.verdict
 
 
-def _row(key: str, claim: Claim, control: bool) -> Row:
+def _row(key: str, claim: Claim, control: bool) -> ClaimRow:
     low, high = claim.interval
     kind = _kind(claim, control)
     remarks = {
@@ -114,7 +114,7 @@ def _row(key: str, claim: Claim, control: bool) -> Row:
     predicted = f"{_RELATION[claim.relation]} {chosen(claim.predicted, decimals)}"
     if claim.relation == "=" and claim.tolerance:
         predicted += f" ± {chosen(claim.tolerance)}"
-    return Row(
+    return ClaimRow(
         key=key,
         claim=claim,
         control=control,

@@ -79,7 +79,7 @@ def _require_answer(address: str) -> None:
 def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
     totals: dict[str, int] = {}
     for shard in shards:
-        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
+        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.recipe.steps
     remote = ray.remote(num_cpus=1, num_gpus=int(device != "cpu"), max_retries=_LOST_WORKERS)(_in_worker)
     results: dict[int, ShardResult] = {}
     stop = threading.Event()
@@ -88,7 +88,7 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) ->
         for place, shard in enumerate(shards):
             if shard.finished(folder):
                 results[place] = shard.run(folder, lambda: False, lambda steps, status: None)
-                monitor.advance(shard.arm.name, shard.arm.config.steps, "resumed")
+                monitor.advance(shard.arm.name, shard.arm.recipe.steps, "resumed")
             else:
                 waiting[remote.remote(shard)] = place
         try:
@@ -102,7 +102,7 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) ->
                     for name, content in files.items():
                         atomic_write(folder.path / "checkpoint" / name, content)
                     shard = shards[place]
-                    monitor.advance(shard.arm.name, shard.arm.config.steps, f"replicas {shard.replicas} done")
+                    monitor.advance(shard.arm.name, shard.arm.recipe.steps, f"replicas {shard.replicas} done")
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ray.exceptions.RaySystemError):  # what was sent could not be read there
                 what = str(error.cause).partition("\n")[0]

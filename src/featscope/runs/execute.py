@@ -13,7 +13,7 @@ import torch
 import xarray as xr
 
 from featscope.claims import Claim
-from featscope.options import ConfigError, require
+from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.folder import RunFolder, environment
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
@@ -47,10 +47,10 @@ class Settings:
         require(self, "memory_limit", self.memory_limit is None or self.memory_limit > 0, "> 0 GiB")
         try:
             device = torch.device(self.device)
-        except RuntimeError:
-            raise ConfigError(f"Settings.device = {self.device!r} is unknown: allowed is cpu, cuda or cuda:N") from None
-        require(self, "device", device.type in ("cpu", "cuda"), "cpu, cuda or cuda:N")
-        usable = device.type == "cpu" or (device.index or 0) < torch.cuda.device_count()
+        except RuntimeError:  # torch knows no such word
+            device = None
+        require(self, "device", device is not None and device.type in ("cpu", "cuda"), "cpu, cuda or cuda:N")
+        usable = device is None or device.type == "cpu" or (device.index or 0) < torch.cuda.device_count()
         require(self, "device", usable, "a device that torch sees", "Use --device cpu, or a CUDA build of torch.")
 
 
@@ -83,14 +83,27 @@ def run(
         train: trains the shards; `train_all` on this machine.
 
     Raises:
-        ConfigError: wrong settings, or ``out`` cannot be used.
+        ConfigError: wrong settings or options, or ``out`` cannot be used; nothing is left of the run.
+        MissingExtraError: the study needs what is not installed; nothing is left of the run.
         DivergedError: training diverged.
         InterruptedRunError: Ctrl-C or a termination signal.
     """
-    began = time.monotonic()
-    replicas = settings.replicas or study.default_replicas
-    name, arms = study.name or type(study).__name__, tuple(study.arms())
+    arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
     folder = RunFolder.create(out, resume=resume, overwrite=overwrite)
+    try:
+        return _run(study, arms, settings, folder, resume, train)
+    except (ConfigError, MissingExtraError):
+        if not resume:
+            folder.remove_unless_begun()
+        raise
+
+
+def _run(
+    study: Study, arms: Sequence[Arm], settings: Settings, folder: RunFolder, resume: bool, train: Trainer
+) -> Outcome:
+    began = time.monotonic()
+    out, replicas = folder.path, settings.replicas or study.default_replicas
+    name = study.name or type(study).__name__
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study)}
     about_machine = environment(settings.device)
@@ -108,29 +121,26 @@ def run(
     folder.write_json("environment.json", about_machine)
 
     shards = [
-        Shard(arm, range(first, min(first + size, replicas)), settings.seed, settings.device)
+        Shard(study, arm, range(first, min(first + size, replicas)), settings.seed, settings.device)
         for arm in arms
         for size in [_replicas_together(arm, shard_size)]
         for first in range(0, replicas, size)
     ]
     results = list(zip(shards, train(folder, shards, settings.device), strict=True))
-    runs = {arm.name: _join([r for s, r in results if s.arm is arm], arm) for arm in arms}
+    runs = {arm.name: join([r for s, r in results if s.arm is arm], arm) for arm in arms}
     folder.write_trajectory(runs)
-    for arm in (arm for arm in arms if not arm.over):
-        stack = np.concatenate if study.replica_axis else np.stack
+    for arm in arms:
+        stack = np.concatenate if arm.recipe.replica_axis else np.stack
         parts = [r.weights for s, r in results if s.arm is arm]
-        folder.write_tensors(
-            f"weights/{arm.name}.safetensors",
-            {k: torch.from_numpy(stack([p[k] for p in parts])) for k in parts[0]},
-            {"arm": arm.name},
-        )
+        if weights := {k: torch.from_numpy(stack([p[k] for p in parts])) for k in parts[0]}:
+            folder.write_tensors(f"weights/{arm.name}.safetensors", weights, {"arm": arm.name})
     claims = list(study.claims(runs))
     folder.write_claims(name, settings.seed, replicas, plan["config"], claims)
     folder.write_json("environment.json", about_machine | {"seconds": spent + time.monotonic() - began})
     return Outcome(out, runs, claims)
 
 
-def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
+def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
     """What the shards of ``arm`` measured: replicas side by side, points of its axes in a grid."""
     # Shards of an arm that may stop early can end at different steps; what is missing is NaN.
     joined = [
@@ -152,7 +162,7 @@ def _join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
         data = data.sortby(names)
     else:
         (data,) = joined
-    return data.assign_attrs(about=arm.about, control=int(arm.control))
+    return data.assign_attrs(about=arm.about, label=arm.label or arm.name, role=arm.role)
 
 
 def _replicas_together(arm: Arm, shard_size: int) -> int:
@@ -170,13 +180,13 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         limit = psutil.virtual_memory().available / 2
     else:
         limit = torch.cuda.mem_get_info(settings.device)[0] / 2
-    size = math.ceil(replicas / workers) if study.replica_axis else 1
+    size = math.ceil(replicas / workers) if all(arm.recipe.replica_axis for arm in arms) else 1
 
     def first_step(arm: Arm, then: Sequence[Assay]) -> None:
-        for program in Shard(arm, range(1), settings.seed, settings.device).build():
+        for program in Shard(study, arm, range(1), settings.seed, settings.device).build():
             program.whole.advance(0)
             with torch.no_grad():
-                for assay in (arm.config.watch, *then):
+                for assay in (study.watch, *then):
                     assay(program.parts[0])
 
     def most(*, with_assays: bool) -> int:
@@ -190,8 +200,10 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         need = find(lambda: most(with_assays=True))
     fitting = int(limit / workers / need)
     if fitting < 1:
-        raise ConfigError(
+        error = ConfigError(
             f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: one replica for each of {workers} "
             f"workers needs {workers * need / 2**30:.2f} GiB. Raise --memory-limit, or shrink the study."
         )
+        error.owner, error.field = "Settings", "memory_limit"
+        raise error
     return min(size, fitting)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +44,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._made: list[Path] = []
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> "RunFolder":
@@ -65,6 +67,8 @@ class RunFolder:
                     f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace, "
                     "or another folder"
                 )
+            folder = cls(path)
+            folder._made = [new for part in _PARTS for new in (path / part, path, *path.parents) if not new.exists()]
             for part in _PARTS:
                 (path / part).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=path):
@@ -73,12 +77,21 @@ class RunFolder:
             raise ConfigError(
                 f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
             ) from None
-        folder = cls(path)
         for left in _half_written(path):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         if overwrite:
             folder._clear()
         return folder
+
+    def remove_unless_begun(self) -> None:
+        """Leave nothing behind of a run that was refused before any of it was done: no file, and no folder of ours."""
+        if any(f for part, files in _PARTS.items() for f in (self.path / part).glob(files)):
+            return
+        for name in ("config.json", "environment.json"):
+            (self.path / name).unlink(missing_ok=True)
+        for made in sorted(set(self._made), key=lambda path: len(path.parts), reverse=True):
+            with suppress(OSError):  # something else is in it by now
+                made.rmdir()
 
     def _clear(self) -> None:
         inside = (f for part, files in _PARTS.items() for f in (self.path / part).glob(files))

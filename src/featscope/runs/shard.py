@@ -1,29 +1,27 @@
-"""One shard: some replicas of one arm, trained from its checkpoint to the end."""
+"""One shard: some replicas of one arm, from its checkpoint to the end."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
 
 from featscope.runs.folder import RunFolder
 from featscope.streams import Streams
 from featscope.studies.axes import points
 from featscope.studies.base import Arm, Assay, Study
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
-from featscope.training.rules import BiasScheduleRule
+from featscope.training.experiment import Recipe
 from featscope.training.stack import stack, together
 
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
-_Measure = Callable[[Study, Experiment], Mapping[str, Measurement]]
 
 
 class StoppedError(Exception):
-    """Training was asked to stop; the state is saved."""
+    """The run was asked to stop; the state is saved."""
 
 
 @dataclass(frozen=True)
@@ -31,26 +29,30 @@ class Shard:
     """A piece of work for one worker.
 
     Attributes:
-        arm: what to train.
+        study: what is measured on the way.
+        arm: what to run.
         replicas: the replicas' numbers.
         seed: the run's seed.
         device: where.
+        at_most: steps after which it ends, for a look at a study that is not run in earnest.
     """
 
+    study: Study
     arm: Arm
     replicas: range
     seed: int
     device: str
+    at_most: int | None = None
 
     def build(self) -> list["Program"]:
-        """What the shard trains, one program after the other, before the first step."""
-        built = [(at, config, self._experiment(config)) for at, config in points(self.arm.config, self.arm.over)]
-        schedules = [(config.steps, config.probe_every) for _, config, _ in built]
+        """What the shard runs, one program after the other, before the first step."""
+        built = [(at, recipe, self._experiment(recipe)) for at, recipe in points(self.arm.recipe, self.arm.over)]
+        schedules = [(recipe.steps, recipe.probe_every) for _, recipe, _ in built]
         groups = [[place] for place in range(len(built))]
-        if self.arm.config.replica_axis:
+        if self.arm.recipe.replica_axis:
             groups = together([experiment for *_, experiment in built], schedules)
         return [
-            Program([built[place] for place in group], self._checkpoint(n), len(groups))
+            Program([built[place] for place in group], self._checkpoint(n), len(groups), self.at_most)
             for n, group in enumerate(groups)
         ]
 
@@ -61,8 +63,8 @@ class Shard:
         states = (folder.read_tensors(self._checkpoint(program)) for program in range(programs))
         return all(state is not None and state[1]["done"] for state in states)
 
-    def _experiment(self, config: Study) -> Experiment:
-        experiment = config.build(Streams(self.seed, self.replicas, self.device))
+    def _experiment(self, recipe: Recipe) -> Experiment:
+        experiment = recipe.build(Streams(self.seed, self.replicas, self.device))
         experiment.gives_up = bool(self.arm.over)
         return experiment
 
@@ -72,7 +74,7 @@ class Shard:
     def run(
         self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[float, str], None]
     ) -> "ShardResult":
-        """Train to the end, from the last checkpoint if there is one.
+        """Go on to the end, from the last checkpoint if there is one.
 
         Args:
             folder: where checkpoints are.
@@ -87,18 +89,16 @@ class Shard:
         data: list[xr.Dataset] = []
         weights: Mapping[str, np.ndarray] = {}
         programs = self.build()
-        share: float = self.arm.config.steps / max(1, sum(program.configs[0].steps for program in programs))
+        share: float = self.arm.recipe.steps / max(1, sum(program.steps for program in programs))
 
         def of_the_whole(steps: float, status: str) -> None:
             progress(share * steps, status)
 
         for program in programs:
-            record = program.run(self.arm, folder, stopped, of_the_whole)
+            record = program.run(self.arm, self.study.watch, folder, stopped, of_the_whole)
             data += program.split(record, self.replicas)
             if not self.arm.over:
-                state = program.whole.state_dict()
-                kept = (key for key in state if key.startswith(("learner.", "source.")))
-                weights = {key: state[key].cpu().numpy() for key in kept}
+                weights = {key: value.cpu().numpy() for key, value in program.whole.kept().items()}
         return ShardResult(data, weights)
 
 
@@ -108,7 +108,7 @@ class ShardResult:
 
     Attributes:
         data: the measurements, one dataset a point of the arm's axes, with the point's labels.
-        weights: learner and source arrays; none on an arm with axes.
+        weights: what is kept of the experiment; nothing on an arm with axes.
     """
 
     data: list[xr.Dataset]
@@ -116,55 +116,66 @@ class ShardResult:
 
 
 class Program:
-    """Points of an arm that train as one experiment, a part for each point."""
+    """Points of an arm that run as one experiment, a part for each point."""
 
     def __init__(
-        self, built: Sequence[tuple[Mapping[str, float], Study, Experiment]], checkpoint: str, programs: int
+        self,
+        built: Sequence[tuple[Mapping[str, float], Recipe, Experiment]],
+        checkpoint: str,
+        programs: int,
+        at_most: int | None = None,
     ) -> None:
         self.labels = [labels for labels, _, _ in built]
-        self.configs = [config for _, config, _ in built]
+        recipe = built[0][1]  # the others' steps and spacing of looks are the same
+        self.steps = recipe.steps if at_most is None else min(recipe.steps, at_most)
+        self.probe_every = recipe.probe_every
         self.parts = [experiment for *_, experiment in built]
         self.whole = stack(self.parts)
         self.checkpoint, self._of = checkpoint, programs
 
     def _save(self, folder: RunFolder, step: int, record: Record, *, done: bool, keep_state: bool = True) -> None:
         tensors = {f"record.{key}": value for key, value in record.tensors().items()}
-        about = {"step": step, "done": done, "record": record.labels(), "programs": self._of, "optimizer": {}}
+        about = {"step": step, "done": done, "record": record.labels(), "programs": self._of, "numbers": {}}
         if keep_state:
-            state, about["optimizer"] = _state(self.whole)
-            tensors |= state
+            state, about["numbers"] = self.whole.state()
+            tensors |= {f"experiment.{key}": value for key, value in state.items()}
         folder.write_tensors(self.checkpoint, tensors, about)
 
-    def measure(self, assays: Sequence[_Measure]) -> dict[str, Measurement]:
-        """Each part measured with its own config, joined along the replica axis."""
+    def measure(self, assays: Iterable[Assay]) -> dict[str, Measurement]:
+        """Each part measured by itself, joined along the replica axis; NaN where a replica is given up."""
         found: dict[str, Measurement] = {}
         for assay in assays:
-            each = [assay(config, part) for config, part in zip(self.configs, self.parts, strict=True)]
+            each = [assay(part) for part in self.parts]
             for name, one in each[0].items():
                 values = one.values if len(each) == 1 else torch.cat([measured[name].values for measured in each])
-                found[name] = one._replace(values=self.whole.measured(values))
-        return found
+                found[name] = one._replace(values=values)
+        return self.whole.masked(found)
 
     def run(
-        self, arm: Arm, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[float, str], None]
+        self,
+        arm: Arm,
+        watch: Assay,
+        folder: RunFolder,
+        stopped: Callable[[], bool],
+        progress: Callable[[float, str], None],
     ) -> Record:
-        """Train to the end and measure. See `Shard.run`."""
-        whole, config = self.whole, self.configs[0]
-        start, record, done = _restore(folder, self.checkpoint, whole)
-        progress(config.steps if done else start, "resumed" if start else "starting")
+        """Go on to the end and measure. See `Shard.run`."""
+        whole, steps = self.whole, self.steps
+        start, record, done = self._restore(folder)
+        progress(steps if done else start, "resumed" if start else "starting")
         if done:
             return record
         if start == 0:
             with torch.no_grad():
-                record.put(self.measure([_plainly(assay) for assay in arm.at_start]))
+                record.put(self.measure(arm.at_start))
 
         saved_at = time.monotonic()
         reached = start
 
-        def after_step(step: int, loss: Tensor) -> None:
+        def after_step(step: int) -> None:
             nonlocal saved_at, reached
             reached = step
-            progress(1, f"loss {float(loss.mean()):.3f}{_stage(whole)}")
+            progress(1, whole.status())
             if stopped():
                 raise StoppedError
             if time.monotonic() - saved_at > _SECONDS_BETWEEN_CHECKPOINTS:
@@ -174,24 +185,25 @@ class Program:
         try:
             last = train(
                 whole,
-                config.steps,
-                lambda _: self.measure([lambda config, part: config.watch(part)]),
-                probe_steps(config.steps, config.probe_every),
+                steps,
+                lambda _: self.measure([watch]),
+                probe_steps(steps, self.probe_every),
                 record,
                 start=start,
                 stop_at=arm.stop_at,
                 after_step=after_step,
             )
         except (StoppedError, DivergedError):
-            if all(bool(p.isfinite().all()) for p in whole.parameters()):
+            if whole.sound():
                 self._save(folder, reached, record, done=False)
             raise
-        progress(config.steps - last, "measuring")
+        progress(steps - last, "measuring")
         with torch.no_grad():
-            record.put(self.measure([_plainly(assay) for assay in arm.at_end]))
+            record.put(self.measure([*arm.at_end, lambda part: part.outcomes()]))
         about = "first step of the event; -1 if it did not happen"
         events = whole.events() | ({"diverged": whole.diverged} if whole.gives_up else {})
-        record.put({name: Measurement(step, (), "step", about) for name, step in events.items()})
+        record.put({name: Measurement(step, about, (), "step") for name, step in events.items()})
+        record.put({"last_step": Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
         self._save(folder, last, record, done=True, keep_state=not arm.over)
         return record
 
@@ -202,46 +214,16 @@ class Program:
         parts = [together.isel(replica=slice(i * count, (i + 1) * count)) for i in range(len(self.parts))]
         return [part.assign_coords(labels) for part, labels in zip(parts, self.labels, strict=True)]
 
+    def _restore(self, folder: RunFolder) -> tuple[int, Record, bool]:
+        """Steps done, what was recorded on the way, and whether that is all."""
+        saved = folder.read_tensors(self.checkpoint)
+        if saved is None:
+            return 0, Record(), False
+        tensors, about = saved
 
-def _plainly(assay: Assay) -> _Measure:
-    return lambda _, part: assay(part)
+        def part(prefix: str) -> dict[str, Any]:
+            return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
-
-def _stage(experiment: Experiment) -> str:
-    stages = [rule.stage for rule in experiment.rules if isinstance(rule, BiasScheduleRule)]
-    return f"  stage {'I' * int(stages[0].min())}" if stages else ""
-
-
-def _state(experiment: Experiment) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything that changes in training: tensors, and numbers of the optimizer."""
-    tensors = {f"experiment.{key}": value for key, value in experiment.state_dict().items()}
-    numbers: dict[str, Any] = {}
-    for index, state in experiment.optimizer.state_dict()["state"].items():
-        for key, value in state.items():
-            if isinstance(value, Tensor):
-                tensors[f"optimizer.{index}.{key}"] = value
-            elif value is not None:
-                numbers[f"{index}.{key}"] = value
-    return tensors, numbers
-
-
-def _restore(folder: RunFolder, name: str, experiment: Experiment) -> tuple[int, Record, bool]:
-    saved = folder.read_tensors(name)
-    if saved is None:
-        return 0, Record(), False
-    tensors, about = saved
-
-    def part(prefix: str) -> dict[str, Tensor]:
-        return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-    restored = Record.restore(part("record."), about["record"])
-    if about["done"] and not part("experiment."):  # an arm with axes keeps no weights
-        return about["step"], restored, True
-    experiment.load_state_dict(part("experiment."))
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in (part("optimizer.") | about["optimizer"]).items():
-        index, field = key.split(".", 1)
-        state.setdefault(int(index), {})[field] = value
-    groups = experiment.optimizer.state_dict()["param_groups"]
-    experiment.optimizer.load_state_dict({"state": state, "param_groups": groups})
-    return about["step"], restored, about["done"]
+        if state := part("experiment."):  # a finished arm with axes keeps none
+            self.whole.restore(state, about["numbers"])
+        return about["step"], Record.restore(part("record."), about["record"]), about["done"]

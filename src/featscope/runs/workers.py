@@ -69,7 +69,7 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[S
     """
     totals: dict[str, int] = {}
     for shard in shards:
-        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.config.steps
+        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.recipe.steps
     names = [shard.arm.name for shard in shards]
 
     def compute(index: int, stopped: Callable[[], bool], progress: Callable[[float, str], None]) -> ShardResult:

@@ -1,5 +1,6 @@
-"""Studies: a config, its arms, what is watched, the claims and the figures. One study a module."""
+"""Studies: options, arms, what is watched, claims and figures. One study a module or folder."""
 
+from featscope.studies.axes import Axis
 from featscope.studies.base import Arm, Runs, Study, last
 
-__all__ = ["Arm", "Runs", "Study", "last"]
+__all__ = ["Arm", "Axis", "Runs", "Study", "last"]

@@ -1,6 +1,6 @@
 """Options that take several values: the axes of a sweep."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ class Axis:
     """One numeric option and the values that it takes.
 
     Attributes:
-        option: path of the option in the config, such as "data.eps_min".
+        option: path of the option, such as "data.eps_min" or "rules.pruning.ratio".
         values: the values, all different.
     """
 
@@ -39,13 +39,19 @@ class Axis:
 def numeric_options(config: Any, prefix: str = "") -> dict[str, int | float]:
     """Paths and values of all numeric options in ``config``."""
     found: dict[str, int | float] = {}
-    for field in fields(config):
-        value, path = getattr(config, field.name), prefix + field.name
-        if is_dataclass(value):
+    for name, value in _parts(config).items():
+        path = prefix + name
+        if is_dataclass(value) or isinstance(value, Mapping):
             found |= numeric_options(value, f"{path}.")
         elif isinstance(value, int | float) and not isinstance(value, bool):
             found[path] = value
     return found
+
+
+def _parts(config: Any) -> Mapping[str, Any]:
+    return (
+        config if isinstance(config, Mapping) else {field.name: getattr(config, field.name) for field in fields(config)}
+    )
 
 
 def find_option(config: Any, name: str) -> str:
@@ -71,14 +77,18 @@ def with_option(config: C, path: str, value: float) -> C:
         ConfigError: the value is out of the option's range, or not whole where it must be.
     """
     head, _, rest = path.partition(".")
-    inner: Any = getattr(config, head)
+    inner: Any = _parts(config)[head]
     if rest:
-        return replace(config, **{head: with_option(inner, rest, value)})  # type: ignore[type-var]
-    if isinstance(inner, int) and not _takes_fractions(config, head):
+        changed = with_option(inner, rest, value)
+    elif isinstance(inner, int) and not _takes_fractions(config, head):
         if not float(value).is_integer():
             raise ConfigError(f"{type(config).__name__}.{head} = {value!r} is out of range: allowed is a whole number")
-        value = int(value)
-    return replace(config, **{head: value})  # type: ignore[type-var]
+        changed = int(value)
+    else:
+        changed = value
+    if isinstance(config, Mapping):
+        return {**config, head: changed}  # type: ignore[return-value]
+    return replace(config, **{head: changed})  # type: ignore[type-var]
 
 
 def _takes_fractions(config: Any, name: str) -> bool:

@@ -2,44 +2,50 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import xarray as xr
 
 from featscope.claims import Claim, Statement
+from featscope.claims.statement import Test, tests_of
 from featscope.figures import Figure
-from featscope.streams import Streams
 from featscope.studies.axes import Axis
 from featscope.studies.summaries import over_steps
-from featscope.training import Experiment, Measurement
+from featscope.training import Measurement
+from featscope.training.experiment import Recipe
 
-Assay = Callable[[Experiment], Mapping[str, Measurement]]
+Assay = Callable[[Any], Mapping[str, Measurement]]
+"""Measures an experiment."""
 Runs = Mapping[str, xr.Dataset]
 """Arm name -> what was measured on it, with dimensions ``replica``, ``step`` and those of the measurements."""
+Role = Literal["arm", "control", "reference"]
 
-S = TypeVar("S", bound="Study")
+R = TypeVar("R", bound=Recipe)
 
 
 @dataclass(frozen=True)
-class Arm(Generic[S]):
-    """One way of training within a study.
+class Arm(Generic[R]):
+    """One of the ways that a study compares: a name, a recipe and a role.
 
     Attributes:
-        name: short name.
-        config: the study with this arm's own settings; it builds and watches the experiment.
+        name: short name, as it stands in results.
+        recipe: what is built and how long it goes on.
         about: what is different here, in one sentence.
-        control: whether claims must not hold here.
-        stop_at: name of an event after which training may stop (in all replicas).
+        label: two or three words for figures and tables; the name if empty.
+        role: "control": claims must not hold here, as what they depend on is taken away; "reference": set by hand, to
+            compare with; "arm": any other.
+        stop_at: name of an event after which it may stop (in all replicas).
         at_start: measurements made once, before the first step.
         at_end: measurements made once, after the last step.
-        over: options that take several values on this arm. Its measurements get an axis for each, named after
-            the option; points that differ in numbers only are trained as one program.
+        over: options of the recipe that take several values on this arm. Its measurements get an axis for each, named
+            after the option; points that differ in numbers only run as one program.
     """
 
     name: str
-    config: S
+    recipe: R
     about: str
-    control: bool = False
+    label: str = ""
+    role: Role = "arm"
     stop_at: str | None = None
     at_start: Sequence[Assay] = ()
     at_end: Sequence[Assay] = ()
@@ -49,22 +55,25 @@ class Arm(Generic[S]):
 class Study:
     """Base of all studies: a frozen dataclass whose fields are the study's options.
 
-    A study says which arms it has, how to build one (`build`), what to measure on the way (`watch`), and what
-    follows from the measurements (`claims`; `figures` and `headline` where the defaults do not do). It trains
-    nothing itself.
-
-    The field ``steps`` is the most steps that any arm trains, ``probe_every`` the spacing of measurements in steps.
+    A study says which arms it has (`arms`), what is measured on the way (`watch`), and what follows: its claims are
+    methods under `identity`, `bound`, `ordering` or `scaling`, in the order of the paper. `figures` and `headline` have
+    defaults. It runs nothing itself.
     """
 
     name: ClassVar[str] = ""
     """The name that `featscope run` knows it by; the class's name if empty."""
-    statements: ClassVar[Sequence[Statement]] = ()
-    """What the study puts to the test; each appears in `claims` at least once."""
-    steps: int
-    probe_every: int
     default_replicas: ClassVar[int] = 8
-    replica_axis: ClassVar[bool] = True
-    """Whether learners carry a leading replica axis. If not, an experiment holds one replica, an ordinary module."""
+    tests: ClassVar[Sequence[Test]] = ()
+    """The claims, as they are declared."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.tests = tests_of(cls)
+
+    @classmethod
+    def statements(cls) -> Sequence[Statement]:
+        """What the study puts to the test."""
+        return [test.statement for test in cls.tests]
 
     @property
     def command(self) -> str:
@@ -75,38 +84,46 @@ class Study:
         """The study with all options at their defaults."""
         return type(self)()
 
+    def smallest(self) -> "Study":
+        """The study at the smallest size at which everything can be measured, for `featscope check` and for tests."""
+        return self
+
     def arms(self) -> Iterable[Arm]:
         """The arms, in the order of the story."""
         raise NotImplementedError
 
-    def build(self, streams: Streams) -> Experiment:
-        """The experiment for the replicas of ``streams``, before its first step."""
-        raise NotImplementedError
+    def arm(self, name: str) -> Arm:
+        """The arm called ``name``."""
+        return next(arm for arm in self.arms() if arm.name == name)
 
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """What to measure during training."""
-        raise NotImplementedError
+    def labelled(self, runs: Runs) -> Runs:
+        """``runs`` by the labels of their arms, as figures call them."""
+        return {self.arm(name).label or name: run for name, run in runs.items()}
 
-    def claims(self, runs: Runs) -> Iterable[Claim]:
+    def watch(self, experiment: Any) -> Mapping[str, Measurement]:
+        """What to measure on the way, beside what an experiment measures of itself."""
+        return {}
+
+    def claims(self, runs: Runs) -> Sequence[Claim]:
         """The verdicts, by arithmetic on what was measured."""
-        raise NotImplementedError
+        return [claim for test in self.tests for claim in test.claims(self, runs)]
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
-        """The figures, in the order of the story; the first is shown beside the verdicts.
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """The figures, in the order of the story. Unless a study says otherwise: all series over steps.
 
-        Unless a study says otherwise: all series with one value a replica, over steps.
+        The frame adds identities against their predictions.
         """
         return [over_steps(runs)]
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence; unless a study says otherwise, how many claims hold."""
-        verdicts = [claim.verdict for claim in claims if claim.expected]
-        return f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do."
+        """What was found, in a sentence or two, computed from the run. How many claims hold is said by the frame."""
+        return ""
 
 
 def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
-    """The value of ``series`` at each replica's last step: ``[replica, ...]``.
+    """The value of ``series`` when each replica was last looked at: ``[replica, ...]``.
 
-    Shards of an arm may stop early at different steps; where one did not look, its ``run["loss"]`` is NaN.
+    Shards of an arm may stop early at different steps, and a replica that diverged is looked at no more.
     """
-    return series.isel(step=run["loss"].notnull().cumsum("step").argmax("step"))
+    place = xr.apply_ufunc(run["step"].values.searchsorted, run["last_step"])
+    return series.isel(step=place)

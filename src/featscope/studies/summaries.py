@@ -1,45 +1,132 @@
-"""Means over replicas with their intervals, as figures show them."""
+"""What studies draw in the same way: means over replicas with their intervals, series over steps, identities."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from featscope.claims import LEVEL, interval_of_mean
-from featscope.figures import Curve, Curves, Panel
+from featscope.claims import LEVEL, Claim, interval_of_mean
+from featscope.figures import Agreement, Bars, Curve, Curves, Heatmaps, Panel
+
+INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
+"""What stands under every figure with intervals."""
 
 Ends = Float[np.ndarray, "*shape"]
 
 
-def over_replicas(values: xr.DataArray) -> tuple[Ends, Ends, Ends]:
+def over_replicas(values: xr.DataArray, within: tuple[float, float] = (-np.inf, np.inf)) -> tuple[Ends, Ends, Ends]:
     """Mean over replicas and the ends of its interval, each with the other dimensions of ``values``.
 
     NaN where some replica has no value; the ends are NaN for a single replica, whose spread is unknown.
+
+    Args:
+        values: ``[replica, ...]`` in any order.
+        within: what values can be; intervals are cut there.
     """
     samples = values.transpose("replica", ...).values
+    samples = samples if samples.dtype.kind == "f" else samples.astype(np.float64)  # whole numbers, truths
     ends = np.apply_along_axis(interval_of_mean, 0, samples)
     mean = samples.mean(0)
-    low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan)
+    low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan).clip(*within)
     return mean, low, high
 
 
-def band(label: str, series: xr.DataArray, *, dashed: bool = False) -> Curve:
-    """Mean and interval over replicas of ``series`` ``[replica, step]``.
+def curve(
+    values: xr.DataArray,
+    label: str,
+    along: str = "step",
+    *,
+    x: np.ndarray | None = None,
+    dashed: bool = False,
+    within: tuple[float, float] = (-np.inf, np.inf),
+) -> Curve:
+    """Mean and interval over replicas of ``values`` ``[replica, along]``.
 
-    Steps at which some replica has no value (its shard stopped early) are left out.
+    Args:
+        values: what is drawn. Steps at which some replica has no value (its shard stopped early) are left out.
+        label: legend entry.
+        along: the dimension along x.
+        x: abscissae; the dimension's own labels if not given.
+        dashed: for predictions.
+        within: what values can be.
     """
-    mean, low, high = over_replicas(series)
-    seen = np.isfinite(mean)
-    steps, alone = series["step"].values[seen], series.sizes["replica"] < 2
-    return Curve(label, steps, mean[seen], None if alone else low[seen], None if alone else high[seen], dashed)
-
-
-def banded(label: str, x: np.ndarray, values: xr.DataArray, *, dashed: bool = False) -> Curve:
-    """Mean and interval over replicas of ``values`` ``[replica, point]`` at ``x``."""
-    middle, low, high = over_replicas(values)
+    mean, low, high = over_replicas(values.transpose("replica", along), within)
+    at = values[along].values if x is None else x
+    seen = np.isfinite(mean) if along == "step" else np.full(mean.shape, True)
     alone = values.sizes["replica"] < 2
-    return Curve(label, x, middle, None if alone else low, None if alone else high, dashed)
+    return Curve(label, at[seen], mean[seen], None if alone else low[seen], None if alone else high[seen], dashed)
+
+
+def curves(
+    values: xr.DataArray, each: str, label: Callable[[Any], str] = str, along: str = "step", *, dashed: bool = False
+) -> list[Curve]:
+    """A curve for every value of the dimension ``each``; ``label`` names it."""
+    return [
+        curve(values.sel({each: part}, drop=True), label(part), along, dashed=dashed) for part in values[each].values
+    ]
+
+
+def chart(id: str, title: str, caption: str, *panels: Panel, claims: Sequence[str] = ()) -> Curves:
+    """Panels of curves with bands; what bands are is said here. ``claims`` are the ids of those it shows."""
+    return Curves(id, title, f"{caption} {INTERVALS}".strip(), panels, claims=claims)
+
+
+def bars(
+    id: str,
+    title: str,
+    caption: str,
+    groups: Sequence[str],
+    series: Mapping[str, xr.DataArray],
+    y_label: str,
+    *,
+    within: tuple[float, float] = (-np.inf, np.inf),
+    claims: Sequence[str] = (),
+) -> Bars:
+    """Bars with intervals of ``series``, each ``[replica, group]`` and ``within`` some range; what their lines are is
+    said here."""
+    heights = {label: over_replicas(values, within) for label, values in series.items()}
+    return Bars(id, title, f"{caption} {INTERVALS}".strip(), groups, heights, y_label, claims=claims)
+
+
+def heatmaps(
+    id: str,
+    title: str,
+    caption: str,
+    panels: Mapping[str, xr.DataArray],
+    rows: tuple[str, str],
+    columns: tuple[str, str],
+    value_label: str,
+    ends: tuple[float, float] | None = None,
+    claims: Sequence[str] = (),
+) -> Heatmaps:
+    """Matrices of means over all dimensions but two, whose coordinates name rows and columns.
+
+    Args:
+        id, title, caption, value_label, ends, claims: see `Heatmaps`.
+        panels: panel label -> values.
+        rows, columns: a dimension each, and what it is.
+    """
+    (down, row_label), (across, column_label) = rows, columns
+    each = {
+        label: one.mean([d for d in one.dims if d not in (down, across)]).transpose(down, across)
+        for label, one in panels.items()
+    }
+    first = next(iter(each.values()))
+    return Heatmaps(
+        id,
+        title,
+        caption,
+        {label: mean.values for label, mean in each.items()},
+        row_label,
+        column_label,
+        value_label,
+        [f"{place:g}" for place in first[down].values],
+        [f"{place:g}" for place in first[across].values],
+        ends,
+        claims=claims,
+    )
 
 
 def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:
@@ -56,9 +143,31 @@ def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:
             title=about,
             x_label="training step",
             y_label=name.replace("_", " ") if units == "1" else f"{name.replace('_', ' ')} ({units})",
-            curves=[band(arm, run[name]) for arm, run in arms.items() if name in run],
+            curves=[curve(run[name], arm) for arm, run in arms.items() if name in run],
         )
         for name, (about, units) in series.items()
     ]
-    caption = f"Means over replicas with {100 * LEVEL:.3g} % intervals; arms that were measured only once are left out."
-    return Curves("over-steps", "Over the course of training", caption, panels)
+    caption = "Arms that were measured only once are left out."
+    return chart("over-steps", "Over the course of training", caption, *panels)
+
+
+def identities(claims: Sequence[Claim]) -> list[Agreement]:
+    """Every identity and exponent against its prediction; no figure where there is none."""
+    rows = [c for c in claims if c.relation == "=" and np.isfinite([c.measured, c.predicted, *c.interval]).all()]
+    if not rows:
+        return []
+    low, high = np.array([c.interval for c in rows]).T
+    figure = Agreement(
+        "identities",
+        "Predictions against measurements",
+        f"Every identity and exponent, measured (dot, with its {100 * LEVEL:.3g} % interval) against its prediction "
+        "(line) and the accepted range (bar).",
+        labels=[f"{c.id} ({c.arm})" for c in rows],
+        predicted=np.array([c.predicted for c in rows]),
+        measured=np.array([c.measured for c in rows]),
+        low=low,
+        high=high,
+        tolerance=np.array([c.tolerance for c in rows]),
+        claims=tuple(dict.fromkeys(c.id for c in rows)),
+    )
+    return [figure]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -22,11 +23,46 @@ _LOGARITHMIC_FROM = 30  # ratio of the ends of the axis along x
 
 
 @dataclass(frozen=True)
+class Point:
+    """The recipe of a study's first arm, where options of the study may vary.
+
+    Attributes:
+        study: whose first arm is meant.
+    """
+
+    study: Study
+
+    @property
+    def first(self) -> Arm:
+        """The study's first arm."""
+        return next(iter(self.study.arms()))
+
+    @property
+    def replica_axis(self) -> bool:
+        """As in the arm's recipe."""
+        return self.first.recipe.replica_axis
+
+    @property
+    def steps(self) -> int:
+        """As in the arm's recipe."""
+        return self.first.recipe.steps
+
+    @property
+    def probe_every(self) -> int:
+        """As in the arm's recipe."""
+        return self.first.recipe.probe_every
+
+    def build(self, streams: Streams) -> Experiment:
+        """What the arm's recipe builds."""
+        return self.first.recipe.build(streams)
+
+
+@dataclass(frozen=True)
 class Sweep(Study):
     """The first arm of a study over axes. It keeps measurements that are one number a replica, and judges nothing.
 
     Attributes:
-        study: whose first arm is trained.
+        study: whose first arm is run.
         axes: what varies; the first is drawn along x.
     """
 
@@ -39,12 +75,12 @@ class Sweep(Study):
         names = [axis.name for axis in self.axes]
         if len(set(names)) < len(names):
             raise ConfigError(f"Sweep.axes = {', '.join(names)}: allowed are different names; leave one of them out")
-        # Building all points now refuses what is out of range before any work.
+        # Making all recipes now refuses what is out of range before any work.
         arms = {tuple(at.values()): next(iter(study.arms())) for at, study in points(self.study, self.axes)}
         start, *_ = arms
         for place, axis in enumerate(self.axes):
             moved = [(*start[:place], value, *start[place + 1 :]) for value in axis.values[1:]]
-            if any(arms[to].config == arms[start].config for to in moved):
+            if any(arms[to].recipe == arms[start].recipe for to in moved):
                 raise ConfigError(
                     f"Sweep.axes: {axis.option} = {axis} changes nothing in the arm {arms[start].name!r}, which sets "
                     "it: allowed are options that the study's first arm does not set itself"
@@ -56,28 +92,13 @@ class Sweep(Study):
         return self.study.name
 
     @property
-    def _first(self) -> Arm:
-        return next(iter(self.study.arms()))
-
-    @property
-    def steps(self) -> int:  # type: ignore[override]
-        """Steps of the study."""
-        return self._first.config.steps
-
-    @property
-    def probe_every(self) -> int:  # type: ignore[override]
-        """Spacing of measurements in the study."""
-        return self._first.config.probe_every
-
-    @property
     def default_replicas(self) -> int:  # type: ignore[override]
         """As in the study."""
         return self.study.default_replicas
 
     @property
-    def replica_axis(self) -> bool:  # type: ignore[override]
-        """As in the study."""
-        return self.study.replica_axis
+    def _first(self) -> Arm:
+        return Point(self.study).first
 
     def arms(self) -> Sequence[Arm]:
         """One arm over the axes."""
@@ -85,25 +106,18 @@ class Sweep(Study):
         return [
             Arm(
                 ARM,
-                self,
+                Point(self.study),
                 f"{first.name} ({first.about}) over {', '.join(axis.name for axis in self.axes)}",
+                stop_at=first.stop_at,
                 at_start=[lambda experiment, assay=assay: _scalars(assay(experiment)) for assay in first.at_start],  # type: ignore[misc]
                 at_end=[lambda experiment, assay=assay: _scalars(assay(experiment)) for assay in first.at_end],  # type: ignore[misc]
                 over=[replace(axis, option=f"study.{axis.option}") for axis in self.axes],
             )
         ]
 
-    def build(self, streams: Streams) -> Experiment:
-        """The experiment of the study's first arm."""
-        return self._first.config.build(streams)
-
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
+    def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """The study's measurements that are one number a replica."""
-        return _scalars(self._first.config.watch(experiment))
-
-    def claims(self, runs: Runs) -> Iterable[Claim]:
-        """None."""
-        return []
+        return _scalars(self.study.watch(experiment))
 
     def at_defaults(self) -> "Sweep":
         """The same axes over the study at its defaults."""
@@ -124,7 +138,7 @@ class Sweep(Study):
             "sees the same random draws at every point, so that points can be compared replica by replica."
         )
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
+    def figures(self, runs: Runs) -> Iterable[Figure]:
         """Every measurement over the first axis, a line for each value of the others."""
         run = runs[ARM]
         first, *others = (axis.name for axis in self.axes)
@@ -136,7 +150,8 @@ class Sweep(Study):
             along.append(self._panel("runs that diverged", "share of replicas", share))
         for name, variable in run.data_vars.items():
             units = variable.attrs.get("units", "1")
-            if name == "diverged" or units == "step":  # events, which may not have happened
+            more = set(variable.dims) - {"replica", "step", first, *others}
+            if more or units == "step":  # not one number a replica; events, which may not have happened
                 continue
             sampled = "step" in variable.dims
             values = (last(run, variable) if sampled else variable).where(~given_up)
@@ -147,7 +162,8 @@ class Sweep(Study):
         caption += f"Means over replicas with {100 * LEVEL:.3g} % intervals." + (
             " Runs that diverged are left out; where some did, the others are a selection." if given_up.any() else ""
         )
-        yield Curves("at-the-last-step", f"At the last step, over {first}", caption, along)
+        if along:
+            yield Curves("at-the-last-step", f"At the last step, over {first}", caption, along)
         if once:
             yield Curves("measured-once", f"Measured once, over {first}", caption, once)
 

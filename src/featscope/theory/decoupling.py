@@ -5,8 +5,8 @@ p = Pr(|z_j| = 1), s² the noise variance per coordinate, η step size, λ weigh
 |B| keys of an anchor. Nothing here touches a model or a training step.
 """
 
-from dataclasses import dataclass
-from math import isfinite, log
+from dataclasses import dataclass, replace
+from math import inf, isfinite, log
 
 import numpy as np
 from jaxtyping import Float
@@ -24,14 +24,16 @@ def noise_variance(features: int, noise: float = 1.0) -> float:
 
 
 def masked_positive_term(
-    weight: Float[np.ndarray, "neuron input"], dictionary: Float[np.ndarray, "input feature"], p: float
-) -> Float[np.ndarray, "neuron input"]:
+    weight: Float[np.ndarray, "*replica neuron input"],
+    dictionary: Float[np.ndarray, "*replica input feature"],
+    p: float,
+) -> Float[np.ndarray, "*replica neuron input"]:
     """E[h_i(x⁺⁺) x⁺] = p (P - diag P) w_i at b = 0 under RandomMask, exactly: no noise term is left.
 
     Lemma C.2 states it up to lower order; the exact form follows from independence of the two halves.
     """
-    diagonal = np.square(dictionary).sum(axis=1)
-    return p * ((weight @ dictionary) @ dictionary.T - weight * diagonal)
+    diagonal = np.square(dictionary).sum(axis=-1)[..., None, :]
+    return p * ((weight @ dictionary) @ np.swapaxes(dictionary, -1, -2) - weight * diagonal)
 
 
 def plain_rates(p: float, s2: float) -> tuple[float, float]:
@@ -40,11 +42,13 @@ def plain_rates(p: float, s2: float) -> tuple[float, float]:
 
 
 def pair_covariance(
-    weight: Float[np.ndarray, "neuron input"], dictionary: Float[np.ndarray, "input feature"], p: float
-) -> Float[np.ndarray, " neuron"]:
+    weight: Float[np.ndarray, "*replica neuron input"],
+    dictionary: Float[np.ndarray, "*replica input feature"],
+    p: float,
+) -> Float[np.ndarray, "*replica neuron"]:
     """Cov(<w_i, x⁺>, <w_i, x⁺⁺>) = p (||Mᵀw_i||² - Σ_s w_is² P_ss) under RandomMask."""
-    diagonal = np.square(dictionary).sum(axis=1)
-    return p * (np.square(weight @ dictionary).sum(axis=1) - np.square(weight) @ diagonal)
+    diagonal = np.square(dictionary).sum(axis=-1, keepdims=True)
+    return p * (np.square(weight @ dictionary).sum(axis=-1) - (np.square(weight) @ diagonal)[..., 0])
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,11 @@ class Stage1:
         decay = 1 - self.lr * self.weight_decay
         return decay + pull * (1 - share), decay - pull * share
 
+    @property
+    def of_population(self) -> "Stage1":
+        """The same with population gradients, as in the paper's Hypothesis C.4."""
+        return replace(self, anchors=inf)
+
     def _transition(self) -> Float[np.ndarray, "2 2"]:
         share = self.features / self.input_dim
         # Second moments of <u, x⁺> for unit u in the span of the features and orthogonal to it; the mask adds
@@ -105,15 +114,23 @@ class Stage1:
             path.append(self._transition() @ path[-1])
         return np.stack(path)
 
+    def log_growth(self, steps: int) -> float:
+        """Logarithm of the growth of the squared norm along features in ``steps`` steps."""
+        path = self.energies(steps)[:, 0]
+        return float(np.log(path[-1] / path[0]))
+
     def duration(self, feature_energy: float, longest: int = 100_000) -> float:
         """Steps until the share of feature energy reaches ``feature_energy``; infinite if it never does."""
-        energy = np.array([self.features, self.input_dim - self.features]) / self.input_dim
+        transition, energy = self._transition(), np.array([self.features, self.input_dim - self.features])
+        energy = energy / self.input_dim
+        if energy[0] < feature_energy > self.ceiling():
+            return inf  # the share goes from its start towards the ceiling and not beyond
         for step in range(longest):
             if energy[0] >= feature_energy * energy.sum():
                 return float(step)
-            energy = self._transition() @ energy
+            energy = transition @ energy
             energy /= energy.sum()  # only the share matters, and energies outgrow floats
-        return float("inf")
+        return inf
 
     def share_of_chance(self, feature_energy: float) -> float:
         """Share of the feature energy at the end of Stage I that batches added by chance, not growth of the start.

@@ -12,11 +12,12 @@ decay, τ temperature, |B| keys of an anchor, K anchors of a batch. Nothing here
 """
 
 from dataclasses import dataclass
-from math import log, pi, sqrt
+from functools import cache
+from math import isfinite, log, pi, sqrt
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy import optimize, special, stats
 
 # --- data -----------------------------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ def pair_correlation(
 
 
 @dataclass(frozen=True, eq=False)
-class Stage1:
+class PairStage1:
     """Stage 1: b = 0 and uniform logits 1/|B|, so that a step is linear in the weights.
 
     A step is w <- (1 - ηλ) w + c Ĉ w with c = ηL², or ηL²/τ for the loss without a leading τ, and with Ĉ the
@@ -112,6 +113,11 @@ class Stage1:
     token_activity: float = 1.0
 
     @property
+    def correlation(self) -> Float[np.ndarray, " feature"]:
+        """a_j, see `pair_correlation`."""
+        return pair_correlation(self.activities, self.tokens, self.token_activity)
+
+    @property
     def non_feature_factor(self) -> float:
         """1 - ηλ: what a step multiplies the expected part outside the features by (P (8))."""
         return 1 - self.lr * self.weight_decay
@@ -122,8 +128,7 @@ class Stage1:
 
         η/τ in place of the second η for ``loss_scale`` "1". The papers drop 1 - 1/|B|.
         """
-        correlation = pair_correlation(self.activities, self.tokens, self.token_activity)
-        return self.non_feature_factor + self._pull * (1 - 1 / self.keys) * correlation / self.tokens**2
+        return self.non_feature_factor + self._pull * (1 - 1 / self.keys) * self.correlation / self.tokens**2
 
     def amplitudes(self, steps: int) -> Float[np.ndarray, "time feature"]:
         """g_j^t = E[A_ij(t)]/A_ij(0) over batches, at steps 0..``steps``."""
@@ -133,6 +138,11 @@ class Stage1:
         """(g_max/g_min)^t: by how much the most frequent feature has outgrown the rarest after ``steps`` steps."""
         return float((self.growth.max() / self.growth.min()) ** steps)
 
+    def linear_growth_ratio(self, steps: Int[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
+        """(1 + x_max t)/(1 + x_min t) with x = g - 1: `growth_ratio` if growth were linear in time (P (47))."""
+        rates = self.growth - 1
+        return (1 + rates.max() * steps) / (1 + rates.min() * steps)
+
     @property
     def stated_growth_ratio(self) -> float:
         """ε_max/ε_min, where P (47) and (49) bound `growth_ratio`.
@@ -140,6 +150,11 @@ class Stage1:
         They read (1 + εx)^t as 1 + εxt, which is linear in ε: a bound while εxt is small, and broken soon after.
         """
         return float(self.activities.max() / self.activities.min())
+
+    def outgrown(self) -> float:
+        """`growth_ratio` at T1 over `stated_growth_ratio`; NaN where T1 is not reached."""
+        t1 = self.duration()
+        return self.growth_ratio(int(t1)) / self.stated_growth_ratio if isfinite(t1) else float("nan")
 
     @property
     def _pull(self) -> float:
@@ -277,26 +292,7 @@ class Census:
         and the others below the ordinary one, is the inverse Laplace transform of a product of error functions,
         taken along the vertical line through its saddle point.
         """
-        d, high, low = self.features, self.lucky_share, self.ordinary_share
-        if high >= 1:
-            return 0.0
-
-        def exponent(theta: Any) -> Any:
-            root = np.sqrt(theta)
-            one = np.log(special.erfcx(root * sqrt(high))) - theta * high
-            others = (d - 1) * np.log(special.erf(root * sqrt(low)))
-            return theta + one + others - d / 2 * np.log(theta)
-
-        found = optimize.minimize_scalar(lambda u: exponent(np.exp(u)), bounds=(-3, log(50 * d)), method="bounded")
-        saddle = np.exp(found.x)
-        # Summing in place of integrating adds the density at 1 + 2πk/step, k >= 1, times e^(-2πk saddle/step): below
-        # e^-50. The terms fall slowest at d = 3, for which there are enough.
-        step = min(saddle / 10, 0.5)
-        omega = step * np.arange(400_000)
-        peak = exponent(saddle)
-        values = np.exp(exponent(saddle + 1j * omega) - peak).real
-        line = step / pi * (values.sum() - values[0] / 2)
-        return float(line * np.exp(peak + special.gammaln(d / 2)))
+        return _one_above_others_below(self.features, self.lucky_share, self.ordinary_share)
 
     @property
     def stated_lucky_probability(self) -> float:
@@ -310,6 +306,30 @@ class Census:
     def stated_features_per_neuron(self) -> float:
         """d^{1-(1-γ)r²}, the order of E|N_i| (P (247)); an upper bound as the tail has a factor 1/√log d besides."""
         return self.features ** (1 - self.ordinary_constant / 2)
+
+
+@cache
+def _one_above_others_below(d: int, high: float, low: float) -> float:
+    """Pr(one squared coordinate of a random direction reaches ``high`` and no other exceeds ``low``)."""
+    if high >= 1:
+        return 0.0
+
+    def exponent(theta: Any) -> Any:
+        root = np.sqrt(theta)
+        one = np.log(special.erfcx(root * sqrt(high))) - theta * high
+        others = (d - 1) * np.log(special.erf(root * sqrt(low)))
+        return theta + one + others - d / 2 * np.log(theta)
+
+    found = optimize.minimize_scalar(lambda u: exponent(np.exp(u)), bounds=(-3, log(50 * d)), method="bounded")
+    saddle = np.exp(found.x)
+    # Summing in place of integrating adds the density at 1 + 2πk/step, k >= 1, times e^(-2πk saddle/step): below
+    # e^-50. The terms fall slowest at d = 3, for which there are enough.
+    step = min(saddle / 10, 0.5)
+    omega = step * np.arange(400_000)
+    peak = exponent(saddle)
+    values = np.exp(exponent(saddle + 1j * omega) - peak).real
+    line = step / pi * (values.sum() - values[0] / 2)
+    return float(line * np.exp(peak + special.gammaln(d / 2)))
 
 
 # --- the end of training --------------------------------------------------------------------------------------------

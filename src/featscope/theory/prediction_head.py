@@ -59,16 +59,16 @@ def optimum(moments: PatchMoments, width: int = 2) -> float:
     return width * (1 - moments.agreement)
 
 
-def ends_on_strong(overlaps: ArrayLike, moments: PatchMoments) -> NDArray[np.bool_]:
+def ends_on_strong(overlaps: ArrayLike, same: tuple[float, float] | NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether a neuron without head ends on feature 1 (D): α_1^1.5 |B_j1| > α_2^1.5 |B_j2| at the start.
 
     1/(α_1⁶ B_j1⁴) - 1/(α_2⁶ B_j2⁴) does not change.
 
     Args:
         overlaps: B_jl, ``[..., feature]``.
-        moments: of the data.
+        same: C0 α_l⁶ of the data, see `PatchMoments`; ``[..., feature]``.
     """
-    pull = np.abs(np.asarray(overlaps, dtype=float)) * np.asarray(moments.same) ** 0.25
+    pull = np.abs(np.asarray(overlaps, dtype=float)) * np.asarray(same) ** 0.25
     return pull[..., 0] > pull[..., 1]
 
 

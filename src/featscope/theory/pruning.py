@@ -210,7 +210,7 @@ def stationary_energies(
         bias_ratio: c = b_i/||w_i||.
         keys: |B|.
         temperature: τ.
-        loss_scale: as in `featscope.theory.imbalance.Stage1`.
+        loss_scale: as in `featscope.theory.imbalance.PairStage1`.
         noise_variance: s², of a coordinate of the token mean.
 
     Raises:

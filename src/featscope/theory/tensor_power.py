@@ -55,21 +55,21 @@ def sum_excess(start: Numbers, level: Numbers, power: int, step_size: Numbers, s
     return size_biased * np.asarray(step_size) * (power * np.log(np.asarray(level) / start) + 1) / 2
 
 
-def sum_lower_bound(start: Numbers, level: Numbers, power: int, delta: float, step: Numbers) -> Array:
+def sum_lower_bound(start: Numbers, level: Numbers, power: int, delta: Numbers, step: Numbers) -> Array:
     """Lemma G.1, lower bound on Σ η C_t; ``step`` stands for its O(η A^q)."""
     k = _order(power)
     main = delta / (1 + delta) / ((1 + delta) ** k - 1) * (1 - _power((1 + delta) * start / level, k))
     return (main - step / start * _levels(start, level, delta)) * _power(start, -k)
 
 
-def sum_upper_bound(start: Numbers, level: Numbers, power: int, delta: float, step: Numbers) -> Array:
+def sum_upper_bound(start: Numbers, level: Numbers, power: int, delta: Numbers, step: Numbers) -> Array:
     """Lemma G.1, upper bound on Σ η C_t; ``step`` stands for its O(η A^q)."""
     k = _order(power)
     return ((1 + delta) ** k / k + step / start * _levels(start, level, delta)) * _power(start, -k)
 
 
 def weighted_lower_bound(
-    start: Numbers, level: Numbers, power: int, weight: int, delta: float, step: Numbers, *, mended: bool = False
+    start: Numbers, level: Numbers, power: int, weight: int, delta: Numbers, step: Numbers, *, mended: bool = False
 ) -> Array:
     """Lemma G.3, lower bound on Σ η C_t x_t^q', with b = log(A/x_0)/log(1+δ).
 
@@ -91,19 +91,25 @@ def weighted_lower_bound(
     return (1 + delta) ** -weight * (main - error) * _power(start, -k)
 
 
-def weighted_upper_bound(start: Numbers, level: Numbers, power: int, weight: int, delta: float, step: Numbers) -> Array:
+def weighted_upper_bound(
+    start: Numbers, level: Numbers, power: int, weight: int, delta: Numbers, step: Numbers
+) -> Array:
     """Lemma G.3, upper bound on Σ η C_t x_t^q', its O(1) read as 1/(q - q' - 1); ``step`` stands for η A^q."""
     k = _order(power, weight)
     return (1 + delta) ** weight * (1 / k + step * _levels(start, level, delta)) * _power(start, -k)
 
 
-def rival_threshold(strongest: float, power: int) -> float:
-    """(max S)^(1/(q-1)): the leader's x_0 has to be that many times y_0 (Corollary G.2).
+def leader(start: Numbers, time: Numbers, power: int) -> Array:
+    """x once Σ η C_t has come to ``time``, as η goes to 0; infinite where that is never (D).
 
-    Raises:
-        ValueError: q = 1, where no lead makes up for S.
+    Args:
+        start: x_0.
+        time: Σ η C_t.
+        power: q.
     """
-    return 1.0 if strongest == 1 else float(strongest ** (1 / _order(power)))
+    k = _order(power)
+    left = _power(start, -k) - k * np.asarray(time)
+    return np.where(left > 0, np.maximum(left, 1e-300) ** (-1 / k), np.inf)
 
 
 def rival_inverse_power(start: Numbers, leader_start: Numbers, leader: Numbers, strength: float, power: int) -> Array:
@@ -142,7 +148,7 @@ def _power(base: Numbers, exponent: int) -> Array:
     return np.asarray(base, dtype=np.float64) ** float(exponent)
 
 
-def _levels(start: Numbers, level: Numbers, delta: float) -> Array:
+def _levels(start: Numbers, level: Numbers, delta: Numbers) -> Array:
     return np.log(np.asarray(level) / start) / np.log1p(delta)
 
 

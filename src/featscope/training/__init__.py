@@ -1,18 +1,22 @@
-"""The step loop: objectives, optimizers, rules between steps, and the record of what was measured."""
+"""The engine: experiments and the loop that runs them, recipes, objectives, optimizers, rules, records."""
 
 from featscope.training.ema import EMA, MovingAverage
-from featscope.training.evaluation import Evaluation
-from featscope.training.experiment import DivergedError, Experiment
+from featscope.training.evaluation import Answer, Evaluation, Later, Questionnaire
+from featscope.training.experiment import DivergedError, Experiment, Recipe
+from featscope.training.flow import Flow
+from featscope.training.gradient import GradientTraining, Training
 from featscope.training.loop import probe_steps, train
-from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, Supervised
+from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, SignLabels, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.pruning import MagnitudePruning, Pruner
 from featscope.training.record import Measurement, Record
+from featscope.training.recursion import Iteration, Recursion
 from featscope.training.rules import BiasSchedule, FirstTime, ProportionalBias
 
 __all__ = [
     "EMA",
     "SGD",
+    "Answer",
     "BiasSchedule",
     "Contrastive",
     "ContrastivePairs",
@@ -20,15 +24,24 @@ __all__ = [
     "Evaluation",
     "Experiment",
     "FirstTime",
+    "Flow",
+    "GradientTraining",
+    "Iteration",
+    "Later",
     "MagnitudePruning",
     "Measurement",
     "MovingAverage",
     "PredictOtherView",
     "ProportionalBias",
     "Pruner",
+    "Questionnaire",
+    "Recipe",
     "Record",
+    "Recursion",
+    "SignLabels",
     "Supervised",
     "TorchOptimizer",
+    "Training",
     "probe_steps",
     "train",
 ]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from featscope.options import require
@@ -68,7 +67,3 @@ class EMARule(nn.Module):
     def forward(self, experiment: Any, step: int) -> None:
         """Let the target follow after a step."""
         experiment.objective.target.update(experiment.objective.online(experiment.learner))
-
-    def events(self) -> dict[str, Int[Tensor, "replica"]]:
-        """None."""
-        return {}

@@ -1,76 +1,192 @@
-"""Experiments that train nothing: a list of tasks, done one after another."""
+"""Experiments that train nothing: questions, asked one after another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from featscope.streams import Draws, Streams
+from featscope.streams import Streams
 from featscope.training.experiment import Experiment
-from featscope.training.optimizers import SGD
 from featscope.training.record import Measurement
 
-Task = Callable[[], Sequence[float]]
-"""Does one thing, and returns a number for each column of the evaluation."""
+Ask = Callable[..., Mapping[str, float | Sequence[float]]]
+"""Answers the question at one point of a grid, given by name."""
+
+
+class Answer(NamedTuple):
+    """What is known of an answer to every question.
+
+    Attributes:
+        about: what it is, in a few words.
+        units: units; "1" for pure numbers.
+        axes: name -> length of what one answer ranges over; none for a single number.
+    """
+
+    about: str
+    units: str = "1"
+    axes: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def size(self) -> int:
+        """How many numbers an answer has."""
+        return prod(self.axes.values())
 
 
 class Evaluation(Experiment):
-    """Tasks of one replica. A training step does one task, so that long evaluations show progress and can be resumed.
+    """Questions put to one replica. A step asks one, so that long evaluations show progress and can be resumed.
 
-    What tasks need (a model, texts) is theirs; only what they find is stored.
+    What answering needs (a model, texts) is the asker's; only answers are stored.
 
     Args:
-        tasks: what is done, in order.
-        columns: names of the numbers that each task finds. The mean of the first, over what is done, is the loss.
+        ask: called as ``ask(length=128, depth=0.5)`` with the next point of ``grid``.
+        grid: axis -> its values; questions are all combinations, the last axis fastest.
+        answers: what each question is answered with; the first is shown beside the progress.
         streams: the streams of one replica.
+        summary: what is measured of the answers at the end; all of them over the grid if not given.
     """
 
     done: Int[Tensor, " replica"]
 
-    def __init__(self, tasks: Sequence[Task], columns: Sequence[str], streams: Streams) -> None:
-        super().__init__(nn.Module(), _Findings(len(tasks), len(columns)), _loss, SGD(1.0, 0.0), (), streams)
-        self.tasks, self.columns = tasks, columns
+    def __init__(
+        self,
+        ask: Ask,
+        grid: Mapping[str, Sequence[Any]],
+        answers: Mapping[str, Answer],
+        streams: Streams,
+        summary: "Callable[[Evaluation], Mapping[str, Measurement]] | None" = None,
+    ) -> None:
+        super().__init__(streams)
+        self.ask, self.grid, self.answers, self._summary = ask, grid, answers, summary
+        self.points = [dict(zip(grid, at, strict=True)) for at in product(*grid.values())]
+        numbers = sum(answer.size for answer in answers.values())
+        found = torch.full((1, len(self.points), numbers), torch.nan, dtype=torch.float64, device=streams.device)
+        self.register_buffer("found", found)
         self.register_buffer("done", torch.zeros(1, dtype=torch.long, device=streams.device))
 
-    @property
-    def found(self) -> Float[Tensor, "replica task column"]:
-        """What each task found, float64; NaN where it is not done."""
-        values = self.learner.get_parameter("found").detach().clone()
-        values[:, int(self.done) :] = torch.nan
-        return values
+    def __getitem__(self, name: str) -> Float[Tensor, "replica *grid_and_axes"]:
+        """An answer over the grid and its own axes, float64; NaN where it is not given yet."""
+        (values,) = (part for known, part in zip(self.answers, self._parts(), strict=True) if known == name)
+        sizes = [len(axis) for axis in self.grid.values()] + list(self.answers[name].axes.values())
+        return values.reshape(1, *sizes)
 
-    def of(
-        self, column: str, sizes: Sequence[int], dims: tuple[str, ...], units: str = "1", about: str = ""
-    ) -> Measurement:
-        """A column as a measurement: tasks in a grid of ``sizes``, whose axes are ``dims``."""
-        values = self.found[..., list(self.columns).index(column)]
-        return Measurement(values.unflatten(1, tuple(sizes)), dims, units, about)
+    def _parts(self) -> Sequence[Tensor]:
+        return self.get_buffer("found").split([answer.size for answer in self.answers.values()], -1)
 
-    def advance(self, step: int) -> Float[Tensor, "replica"]:
-        """The next task. Returns the loss.
+    def measure(self, name: str) -> Measurement:
+        """An answer as a measurement."""
+        answer = self.answers[name]
+        return Measurement(self[name], answer.about, (*self.grid, *answer.axes), answer.units)
+
+    @torch.no_grad()
+    def advance(self, step: int) -> None:
+        """Ask the next question.
 
         Raises:
-            DivergedError: a task found a number that is not finite.
+            DivergedError: an answer is not finite.
         """
-        values = torch.tensor(list(self.tasks[step]()), dtype=torch.float64)
-        self._require_finite(f"what task {step} found", values, step)
-        with torch.no_grad():
-            self.learner.get_parameter("found")[0, step] = values
-            self.done.fill_(step + 1)
-        return self.loss(self.streams.at("batch", step))
+        given = self.ask(**self.points[step])
+        row = torch.cat([torch.as_tensor(given[name], dtype=torch.float64).reshape(-1) for name in self.answers])
+        self.require_finite(f"what question {step} found", row, step)
+        self.get_buffer("found")[0, step] = row
+        self.done.fill_(step + 1)
 
-    def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
-        """The mean of the first column over what is done; 0 before."""
-        done = int(self.done)
-        return self.found[:, :done, 0].mean(1) if done else torch.zeros(1, dtype=torch.float64)
+    def status(self) -> str:
+        """The mean of the first answer so far."""
+        name, first = next(iter(self.answers)), self._parts()[0]
+        return f"{name} {float(first[:, : int(self.done)].mean()):.3f}"
+
+    def outcomes(self) -> Mapping[str, Measurement]:
+        """The summary; else every answer over the grid."""
+        return self._summary(self) if self._summary else self.all_answers()
+
+    def all_answers(self) -> Mapping[str, Measurement]:
+        """Every answer over the grid."""
+        return {name: self.measure(name) for name in self.answers}
+
+    def kept(self) -> dict[str, Tensor]:
+        """Nothing: answers are measurements."""
+        return {}
 
 
-class _Findings(nn.Module):
-    def __init__(self, tasks: int, columns: int) -> None:
-        super().__init__()
-        self.found = nn.Parameter(torch.zeros(1, tasks, columns, dtype=torch.float64))
+class Questionnaire:
+    """The recipe of an arm that asks: frozen dataclasses derive from it.
+
+    `grid` names the axes, `answers` describes what a question is answered with, `asker` gets ready and gives the
+    function that answers one.
+    """
+
+    replica_axis: ClassVar[bool] = False
+
+    @property
+    def grid(self) -> Mapping[str, Sequence[Any]]:
+        """Axis -> its values."""
+        raise NotImplementedError
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """Name -> what it is."""
+        raise NotImplementedError
+
+    def asker(self, streams: Streams) -> Ask:
+        """What answers a question; what all questions share is made here.
+
+        Raises:
+            ConfigError: what it needs cannot be had.
+        """
+        raise NotImplementedError
+
+    def summary(self, evaluation: Evaluation) -> Mapping[str, Measurement]:
+        """What is measured of the answers at the end: all of them, unless a recipe says otherwise."""
+        return evaluation.all_answers()
+
+    @property
+    def steps(self) -> int:
+        """Questions."""
+        return prod(len(values) for values in self.grid.values())
+
+    @property
+    def probe_every(self) -> int:
+        """Nothing is measured on the way."""
+        return max(1, self.steps)
+
+    def build(self, streams: Streams) -> Evaluation:
+        """The questions of one replica, not asked yet."""
+        return Evaluation(self.asker(streams), self.grid, self.answers, streams, self.summary)
 
 
-def _loss(learner: nn.Module, source: nn.Module, draws: Draws) -> Tensor:
-    raise NotImplementedError("an evaluation has no loss of a batch")
+@dataclass(frozen=True)
+class Later:
+    """The recipe of an arm whose questionnaire needs an extra: it is imported when it is built.
+
+    So a study can be looked at, and its report rebuilt, where the extra is not installed.
+
+    Attributes:
+        kind: imports the questionnaire's class.
+        steps: how many questions it has.
+        options: its fields.
+    """
+
+    kind: Callable[[], Callable[..., Questionnaire]]
+    steps: int
+    options: Mapping[str, Any]
+
+    replica_axis: ClassVar[bool] = False
+
+    @property
+    def probe_every(self) -> int:
+        """Nothing is measured on the way."""
+        return max(1, self.steps)
+
+    def build(self, streams: Streams) -> Evaluation:
+        """The questions of one replica, not asked yet.
+
+        Raises:
+            MissingExtraError: the extra is not installed.
+        """
+        return self.kind()(**self.options).build(streams)

@@ -1,36 +1,18 @@
-"""What one arm trains: a source of data, a learner, an objective, an optimizer and rules between steps."""
+"""What the engine runs: some replicas of one arm, step by step."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from featscope.streams import Draws, Streams
-
-
-class Rule(Protocol):
-    """What `Experiment` asks of a rule beyond being a module that is called as ``rule(experiment, step)``."""
-
-    def events(self) -> dict[str, Int[Tensor, "replica"]]:
-        """First step of each event that the rule watches for; -1 where it has not happened."""
-
-
-@runtime_checkable
-class RuleConfig(Protocol):
-    """The options of a rule. ``build`` is called once data, learner and optimizer stand."""
-
-    def build(self, experiment: Any, /) -> nn.Module:
-        """The rule for ``experiment``."""
-
-
-Objective = Callable[[nn.Module, Any, Draws], Float[Tensor, "replica"]]
-"""(learner, source, draws) -> the loss of each replica on a batch drawn from ``draws``."""
+from featscope.streams import Streams
+from featscope.training.record import Measurement
 
 
 class DivergedError(ArithmeticError):
-    """Training produced a value that is not finite (exit code 3)."""
+    """An experiment produced a value that is not finite (exit code 3)."""
 
     def __init__(self, quantity: str, step: int, replica: int) -> None:
         super().__init__(quantity, step, replica)  # as given, so that it can pass between processes
@@ -41,102 +23,92 @@ class DivergedError(ArithmeticError):
 
 
 class Experiment(nn.Module):
-    """Some replicas of one arm in training. Everything that changes is in its ``state_dict``.
+    """Some replicas of one arm on their way.
+
+    A step is whatever the experiment counts: an update of gradient descent (`GradientTraining`), a step of integration
+    (`Flow`), of a recursion (`Recursion`), a task (`Evaluation`). The engine asks for no more than what stands here;
+    only `advance` must be given. Tensors that change are parameters or buffers, and so saved and restored.
 
     Args:
-        source: samples data and knows the true features (``source.sample(draws, count)``).
-        learner: the network; its first axis is the replica.
-        objective: the loss of a fresh batch, one value a replica. If it is a module (a head, say) its
-            parameters are trained too.
-        optimizer: builds a `torch.optim.Optimizer` from parameters.
-        rules: what happens between steps, in order.
         streams: the replicas' random streams.
 
     Attributes:
-        gives_up: whether a replica whose loss or weights cease to be finite is given up while the others go on;
-            its weights become 0 and its measurements NaN. If not (the default), `DivergedError` is raised.
+        gives_up: whether a replica whose values cease to be finite is given up while the others go on; its
+            measurements become NaN. If not (the default), `DivergedError` is raised.
         diverged: the step at which each replica was given up; -1 where it was not.
+        last_look: the last step at which each replica was measured and not given up; -1 before the first.
     """
 
     gives_up: bool = False
     diverged: Int[Tensor, "replica"]
+    last_look: Int[Tensor, "replica"]
 
-    def __init__(
-        self,
-        source: nn.Module,
-        learner: nn.Module,
-        objective: Objective,
-        optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
-        rules: Sequence[RuleConfig],
-        streams: Streams,
-    ) -> None:
+    def __init__(self, streams: Streams) -> None:
         super().__init__()
-        self.source = source
-        self.learner = learner
-        self.objective = objective
         self.streams = streams
-        self.register_buffer("diverged", torch.full((len(streams.replicas),), -1))
-        self.to(streams.device)
-        self.optimizer = optimizer([p for p in self.parameters() if p.requires_grad])
-        self.rules = nn.ModuleList([rule.build(self) for rule in rules]).to(streams.device)
+        for name in ("diverged", "last_look"):
+            self.register_buffer(name, torch.full((len(streams.replicas),), -1, device=streams.device))
 
-    def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
-        """Each replica's loss on a batch from ``draws``."""
-        return self.objective(self.seen(), self.source, draws)
-
-    def seen(self) -> nn.Module:
-        """The learner as the objective sees it: as it is, but for rules that have a method ``seen(learner)``."""
-        learner = self.learner
-        for rule in self.rules:
-            seen = getattr(rule, "seen", None)
-            learner = seen(learner) if seen else learner
-        return learner
-
-    def advance(self, step: int) -> Float[Tensor, "replica"]:
-        """One training step. Returns the loss before the update.
+    def advance(self, step: int) -> None:
+        """Do step number ``step``, counted from 0.
 
         Raises:
-            DivergedError: a loss is not finite; the weights are left as they were.
+            DivergedError: a value is not finite; what was sound before is kept.
         """
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.streams.at("batch", step))
-        self._require_finite("the loss", loss.detach(), step)
-        loss.sum().backward()  # replicas share no parameter, so the gradient of the sum separates
-        self.optimizer.step()
-        self._silence()
-        with torch.no_grad():
-            for rule in self.rules:
-                rule(self, step + 1)
-        self._silence()
-        return loss.detach()
+        raise NotImplementedError
+
+    def status(self) -> str:
+        """What to show beside the progress, in a few words."""
+        return ""
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
-        """The step at which each event that a rule watches for first happened; -1 where it has not.
+        """The step at which each event that is watched for first happened; -1 where it has not."""
+        return {}
 
-        What seems to happen to a replica once it is given up has not happened.
-        """
-        found: dict[str, Tensor] = {}
-        for rule in self.rules:
-            found |= cast(Rule, rule).events()
+    def look(self, step: int) -> Mapping[str, Measurement]:
+        """What the experiment measures of itself whenever it is looked at, beside what its study watches."""
+        return {}
+
+    def outcomes(self) -> Mapping[str, Measurement]:
+        """What it has found, measured once at the end."""
+        return {}
+
+    def kept(self) -> dict[str, Tensor]:
+        """What of it is kept for good when it is done: the weights of its learner and what its source knows."""
+        return {key: value for key, value in self.state_dict().items() if key.startswith(("learner.", "source."))}
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything that changes on the way: tensors, and numbers that JSON can hold."""
+        return dict(self.state_dict()), {}
+
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """Go back to a `state`."""
+        self.load_state_dict(dict(tensors))
+
+    def masked(self, found: Mapping[str, Measurement]) -> dict[str, Measurement]:
+        """``found`` with NaN where a replica is given up; whole numbers cannot be NaN and stay."""
         given_up = self.diverged >= 0
-        return {name: step.masked_fill(given_up & (step >= self.diverged), -1) for name, step in found.items()}
+        if not given_up.any():
+            return dict(found)
 
-    def measured(self, values: Tensor) -> Tensor:
-        """``values`` ``[replica, ...]`` with NaN where a replica is given up; whole numbers cannot be NaN and stay."""
-        given_up = self.diverged >= 0
-        if not values.is_floating_point() or not given_up.any():
-            return values
-        values = values.clone()
-        values[given_up] = torch.nan
-        return values
+        def mask(values: Tensor) -> Tensor:
+            if not values.is_floating_point():
+                return values
+            return values.masked_fill(given_up.view(-1, *[1] * (values.ndim - 1)), torch.nan)
 
-    def require_finite_parameters(self, step: int) -> None:
-        """Raise `DivergedError` if any trained parameter is not finite, or give its replica up."""
+        return {name: one._replace(values=mask(one.values)) for name, one in found.items()}
+
+    def sound(self) -> bool:
+        """Whether all parameters are finite, so that the state is worth keeping."""
+        return all(bool(parameter.isfinite().all()) for parameter in self.parameters())
+
+    def require_sound(self, step: int) -> None:
+        """Raise `DivergedError` if any parameter is not finite, or give its replica up."""
         for name, parameter in self.named_parameters():
-            self._require_finite(name, parameter.detach(), step)
-        self._silence()
+            self.require_finite(name, parameter.detach(), step)
 
-    def _require_finite(self, quantity: str, values: Tensor, step: int) -> None:
+    def require_finite(self, quantity: str, values: Tensor, step: int) -> None:
+        """Raise `DivergedError` unless ``values`` ``[replica, ...]`` are finite, or give replicas up."""
         if bool(torch.isfinite(values.sum())):
             return
         sound = torch.isfinite(values)
@@ -148,14 +120,21 @@ class Experiment(nn.Module):
             raise DivergedError(quantity, step, self.streams.replicas[int(bad.nonzero()[0])])
         self.diverged.masked_fill_(bad & (self.diverged < 0), step)
 
-    @torch.no_grad()
-    def _silence(self) -> None:
-        """Set what given-up replicas have learned to 0, so that nothing that is not finite spreads to probes."""
-        given_up = self.diverged >= 0
-        if not (self.gives_up and given_up.any()):
-            return
-        for tensor in (*self.parameters(), *self.learner.buffers()):
-            if len(given_up) == 1:
-                tensor.zero_()
-            elif tensor.shape[:1] == given_up.shape:
-                tensor[given_up] = 0
+
+@runtime_checkable
+class Recipe(Protocol):
+    """What an arm builds: a frozen dataclass of the options of one experiment."""
+
+    replica_axis: ClassVar[bool]
+    """Whether tensors carry a leading replica axis. If not, an experiment holds one replica, an ordinary module."""
+
+    @property
+    def steps(self) -> int:
+        """The most steps it takes."""
+
+    @property
+    def probe_every(self) -> int:
+        """Steps between measurements; log-spaced ones are added."""
+
+    def build(self, streams: Streams, /) -> Experiment:
+        """The experiment for the replicas of ``streams``, before its first step."""

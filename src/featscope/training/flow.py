@@ -1,18 +1,23 @@
-"""Experiments that follow a differential equation instead of stepping on batches."""
+"""Experiments that follow a differential equation."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Inexact
+from jaxtyping import Float, Inexact, Int
 from torch import Tensor, nn
 
+from featscope.numbers import per_replica
+from featscope.options import require
 from featscope.streams import Draws, Streams
-from featscope.training.experiment import DivergedError, Experiment, RuleConfig
-from featscope.training.optimizers import SGD
+from featscope.training.experiment import DivergedError, Experiment
+from featscope.training.gradient import RuleConfig
+from featscope.training.record import Measurement
 from featscope.training.rosenbrock import StepSizeError, Trajectories
 
 _FIRST_STEP = 1e-3
+_RTOL, _ATOL = 1e-6, 1e-9  # tolerated error of an integration step
 
 
 class Dynamics(Protocol):
@@ -27,68 +32,118 @@ class Dynamics(Protocol):
         """The loss at ``state``."""
 
 
+@runtime_checkable
+class DynamicsConfig(Protocol):
+    """Options of `Dynamics`."""
+
+    def build(self, draws: Draws, /) -> nn.Module:
+        """Trajectories at their starts."""
+
+
+@dataclass(frozen=True)
+class Following:
+    """The recipe of an arm that follows a differential equation.
+
+    Attributes:
+        learner: what moves.
+        duration: how long it is followed, in units of 1/η.
+        rules: name -> what happens between steps of integration, in this order.
+        steps: the most steps of integration.
+        probe_every: steps between measurements (log-spaced ones are added).
+    """
+
+    learner: DynamicsConfig
+    duration: float
+    rules: Mapping[str, RuleConfig] = field(default_factory=dict)
+    steps: int = 4000
+    probe_every: int = 4
+
+    replica_axis: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require(self, "duration", self.duration > 0, "> 0")
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+
+    def build(self, streams: Streams) -> "Flow":
+        """Trajectories at their starts, which are random."""
+        return Flow(self.learner.build(streams.at("start")), self.duration, streams, self.rules)
+
+
 class Flow(Experiment):
     """Trajectories of ``learner`` from many starts a replica.
 
-    A training step is one integration step of each trajectory, whose length is its own: after the same number of
-    steps trajectories stand at different times. The event ``arrived`` is that all have reached ``duration``.
+    A step is one integration step of each trajectory, whose length is its own: after the same number of steps
+    trajectories stand at different times. The event ``arrived`` is that all have reached ``duration``.
 
     Args:
         learner: see `Dynamics`.
         duration: how long to follow them, in units of 1/η.
         streams: the replicas' random streams.
-        rules: what happens between steps, as in any experiment.
-        rtol: tolerated relative error of an integration step.
-        atol: tolerated absolute error of an integration step.
+        rules: what happens between steps, as in training.
     """
 
+    floats_per_replica = True
     time: Float[Tensor, "replica start"]
     step_size: Float[Tensor, "replica start"]
-    arrived: Float[Tensor, " replica"]
+    arrived: Int[Tensor, "replica"]
 
     def __init__(
         self,
         learner: nn.Module,
         duration: float,
         streams: Streams,
-        rules: Sequence[RuleConfig] = (),
-        rtol: float = 1e-6,
-        atol: float = 1e-9,
+        rules: Mapping[str, RuleConfig] | None = None,
     ) -> None:
-        super().__init__(nn.Module(), learner, _mean_loss, SGD(lr=1.0, weight_decay=0.0), rules, streams)
-        self.duration, self.rtol, self.atol = duration, rtol, atol
+        super().__init__(streams)
+        self.learner: Any = learner.to(streams.device)
+        self.duration = duration
         shape = learner.get_parameter("state").shape[:2]
         self.register_buffer("time", torch.zeros(shape, dtype=torch.float64, device=streams.device))
         self.register_buffer("step_size", torch.full_like(self.time, _FIRST_STEP))
         self.register_buffer("arrived", torch.full((shape[0],), -1, device=streams.device))
+        self.rules = nn.ModuleDict({name: rule.build(self) for name, rule in (rules or {}).items()})
+        self.rules.to(streams.device)
 
-    def advance(self, step: int) -> Float[Tensor, "replica"]:
-        """One integration step of each trajectory. Returns the loss before.
+    @torch.no_grad()
+    def advance(self, step: int) -> None:
+        """One integration step of each trajectory.
 
         Raises:
             DivergedError: a trajectory leaves the range of numbers.
         """
-        state: Any = self.learner.state
-        with torch.no_grad():
-            loss = self.loss(self.streams.at("batch", step))
-            moving = Trajectories(state.flatten(0, 1).mT.contiguous(), self.time.view(-1), self.step_size.view(-1))
-            end = torch.full_like(moving.time, self.duration)
-            try:
-                moving.advance(self.learner.velocity, end, rtol=self.rtol, atol=self.atol)  # type: ignore[arg-type]
-            except StepSizeError as error:
-                replica = self.streams.replicas[error.trajectory // state.shape[1]]
-                raise DivergedError("the state", step, replica) from error
-            state.copy_(moving.y.mT.view_as(state))
-            there = (self.time >= self.duration).all(1) & (self.arrived < 0)
-            self.arrived.masked_fill_(there, step + 1)
-            for rule in self.rules:
-                rule(self, step + 1)
-        return loss
+        state = self.learner.state
+        moving = Trajectories(state.flatten(0, 1).mT.contiguous(), self.time.view(-1), self.step_size.view(-1))
+        end = self._end()
+        try:
+            moving.advance(self.learner.velocity, end.view(-1), rtol=_RTOL, atol=_ATOL)
+        except StepSizeError as error:
+            place = error.trajectory // state.shape[1]
+            if not self.gives_up:
+                raise DivergedError("the state", step, self.streams.replicas[place]) from error
+            self.diverged[place] = step
+            self.time[place] = end[place]  # none of its trajectories is followed any further
+        finally:
+            state.copy_(moving.y.mT.view_as(state))  # where the times are
+        there = (self.time >= end).all(1) & (self.arrived < 0) & (self.diverged < 0)
+        self.arrived.masked_fill_(there, step + 1)
+        for rule in self.rules.values():
+            rule(self, step + 1)
 
-    def events(self) -> dict[str, Tensor]:
+    def _end(self) -> Float[Tensor, "replica start"]:
+        return torch.ones_like(self.time) * per_replica(self.duration, self.time)
+
+    def status(self) -> str:
+        """How many trajectories have arrived."""
+        return f"{int((self.time >= self._end()).sum())} of {self.time.numel()} arrived"
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """Those of the rules, and the step by which all trajectories of a replica had arrived."""
-        return super().events() | {"arrived": self.arrived}
+        found: dict[str, Tensor] = {}
+        for rule in self.rules.values():
+            found |= rule.events() if hasattr(rule, "events") else {}  # type: ignore[operator]
+        return found | {"arrived": self.arrived}
 
-
-def _mean_loss(learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
-    return learner.loss().mean(-1)
+    def look(self, step: int) -> Mapping[str, Measurement]:
+        """The loss, mean over starts."""
+        return {"loss": Measurement(self.learner.loss().mean(-1), about="loss, mean over starts")}

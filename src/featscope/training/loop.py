@@ -1,17 +1,15 @@
-"""The step loop."""
+"""The step loop of the engine."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from featscope.training.experiment import Experiment
 from featscope.training.record import Measurement, Record
 
 Watch = Callable[[Experiment], Mapping[str, Measurement]]
-AfterStep = Callable[[int, Float[Tensor, "replica"]], None]
+AfterStep = Callable[[int], None]
 
 
 def probe_steps(steps: int, every: int, per_decade: int = 4) -> list[int]:
@@ -38,40 +36,39 @@ def train(
     record: Record,
     start: int = 0,
     stop_at: str | None = None,
-    after_step: AfterStep = lambda step, loss: None,
+    after_step: AfterStep = lambda step: None,
 ) -> int:
-    """Train until ``steps``, measuring on the way.
+    """Advance ``experiment`` until ``steps``, measuring on the way.
 
     Args:
-        experiment: what to train; it has seen ``start`` steps.
+        experiment: what to advance; it has done ``start`` steps.
         steps: number of steps to reach.
         watch: measures the experiment.
-        probe_at: steps at which to call ``watch``; the loss on fresh data is added to what it returns.
+        probe_at: steps at which to look: what the experiment measures of itself is added to what ``watch`` returns.
         record: receives the series.
         start: steps already done (0, or where a checkpoint stands).
-        stop_at: name of an event; training ends early once it has happened in every replica that is not given up.
-        after_step: called with (steps done, loss) after every step; may save a checkpoint, or raise to stop.
+        stop_at: name of an event; it ends early once it has happened in every replica that is not given up.
+        after_step: called with the steps done after every step; may save a checkpoint, or raise to stop.
 
     Returns:
         the steps done.
 
     Raises:
-        DivergedError: a loss or a parameter is not finite.
+        DivergedError: a value is not finite.
     """
     due = set(probe_at)
     for step in range(start, steps + 1):
         stopping = step == steps or (stop_at is not None and _happened(experiment, stop_at))
         if (step in due or stopping) and step not in record.steps[-1:]:
-            experiment.require_finite_parameters(step)
+            experiment.require_sound(step)
             with torch.no_grad():
-                loss = experiment.loss(experiment.streams.at("evaluate", step))
-                record.append(
-                    step,
-                    {"loss": Measurement(experiment.measured(loss), about="loss on fresh data"), **watch(experiment)},
-                )
+                found = {**experiment.look(step), **watch(experiment)}
+                record.append(step, experiment.masked(found))
+                experiment.last_look.masked_fill_(experiment.diverged < 0, step)
         if stopping:
             break
-        after_step(step + 1, experiment.advance(step))
+        experiment.advance(step)
+        after_step(step + 1)
     return step
 
 

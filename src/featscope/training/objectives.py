@@ -2,21 +2,32 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from featscope.data import LinearTask, linear_task
 from featscope.losses import InfoNCE, NonContrastive
 from featscope.options import require
-from featscope.streams import Draws
+from featscope.streams import Draws, Streams
 from featscope.views import RandomMask, View, patch_split
+
+T = TypeVar("T")
+
+
+class Ready:
+    """Options of an objective that are the objective: there is nothing to build."""
+
+    def build(self: T, source: Any, learner: nn.Module, streams: Streams) -> T:
+        """The objective itself."""
+        return self
 
 
 @dataclass(frozen=True)
-class Contrastive:
+class Contrastive(Ready):
     """Contrast each anchor's other view with fresh samples (Wen & Li 2021, Section 2.2 and Appendix A.1).
 
     Negatives are not augmented (Remark 2.4) and shared by the anchors of a batch, where the paper draws a
@@ -51,7 +62,7 @@ class Contrastive:
 
 
 @dataclass(frozen=True)
-class ContrastivePairs:
+class ContrastivePairs(Ready):
     """Contrast the members of pairs that the source draws; in-batch negatives, no augmentation.
 
     The independent noise of a pair's members plays the part of augmentation (P, Section 2; V, Section 2).
@@ -80,7 +91,7 @@ class ContrastivePairs:
 
 
 @dataclass(frozen=True)
-class PredictOtherView:
+class PredictOtherView(Ready):
     """Predict of one half of a sample's patches what the encoder says of the other (Wen & Li 2022, Algorithm 1).
 
     Attributes:
@@ -113,7 +124,7 @@ class Supervised(nn.Module):
 
     Args:
         head: initial weights of the head.
-        labels: maps a sample to labels in {-1, 0, +1}; samples labelled 0 are left out.
+        labels: maps a sample to numbers whose signs are its labels; samples with 0 are left out.
         samples: batch size.
     """
 
@@ -131,6 +142,26 @@ class Supervised(nn.Module):
     def forward(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """Mean logistic loss over the labelled samples of a fresh batch, in nats; 0 if none is labelled."""
         sample = source.sample(draws, self.samples)
-        y = self.labels(sample)
+        y = self.labels(sample).sign()
         margin = y * torch.einsum("rbn,rn->rb", learner(sample.x), self.head)
         return (softplus(-margin) * y.abs()).sum(-1) / y.abs().sum(-1).clamp_min(1)
+
+
+@dataclass(frozen=True)
+class SignLabels:
+    """Supervised training on y = sign <w*, z> of hidden signals z (Wen & Li 2021, Definition 3.1).
+
+    Attributes:
+        samples: batch size.
+    """
+
+    samples: int = 512
+
+    def __post_init__(self) -> None:
+        require(self, "samples", self.samples >= 1, ">= 1")
+
+    def build(self, source: Any, learner: Any, streams: Streams) -> Supervised:
+        """The objective, with the task of the draws "task" and a random head of norm 1 in expectation."""
+        neurons, features = learner.weight.shape[-2], source.dictionary.shape[-1]
+        head = streams.at("head").normal(neurons) / neurons**0.5
+        return Supervised(head, LinearTask(linear_task(streams.at("task"), features)), self.samples)

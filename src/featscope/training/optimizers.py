@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.numbers import Number, per_replica
 from featscope.options import require
 
 
@@ -26,7 +26,7 @@ class SGD:
         require(self, "lr", self.lr > 0, "> 0")
         require(self, "weight_decay", self.weight_decay >= 0, ">= 0")
 
-    def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer of ``parameters``."""
         return GradientDescent(parameters, self.lr, self.weight_decay)
 
@@ -40,13 +40,13 @@ class GradientDescent(torch.optim.Optimizer):
         weight_decay: λ, likewise.
     """
 
-    OF_A_REPLICA = ("lr", "weight_decay")
+    floats_per_replica = True
 
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
-        lr: float | Float[Tensor, "replica"],
-        weight_decay: float | Float[Tensor, "replica"],
+        lr: Number,
+        weight_decay: Number,
     ) -> None:
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
 
@@ -58,17 +58,11 @@ class GradientDescent(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                parameter.mul_(_over_replicas(1 - lr * decay, parameter))
+                parameter.mul_(per_replica(1 - lr * decay, parameter))
                 if isinstance(lr, Tensor):
-                    parameter.addcmul_(_over_replicas(lr, parameter), parameter.grad, value=-1)
+                    parameter.addcmul_(per_replica(lr, parameter), parameter.grad, value=-1)
                 else:
                     parameter.add_(parameter.grad, alpha=-lr)
-
-
-def _over_replicas(number: float | Tensor, parameter: Tensor) -> float | Tensor:
-    if not isinstance(number, Tensor):
-        return number
-    return number.to(parameter.dtype).view(-1, *[1] * (parameter.ndim - 1))
 
 
 @dataclass(frozen=True)
@@ -92,6 +86,6 @@ class TorchOptimizer:
         require(self, "lr", self.lr > 0, "> 0")
         require(self, "weight_decay", self.weight_decay >= 0, ">= 0")
 
-    def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer of ``parameters``."""
         return getattr(torch.optim, self.name)(parameters, lr=self.lr, weight_decay=self.weight_decay)

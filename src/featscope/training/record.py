@@ -14,15 +14,20 @@ class Measurement(NamedTuple):
 
     Attributes:
         values: ``[replica, *dims]``.
+        about: what it is and where it is defined, in a few words.
         dims: names of the axes after the replica.
         units: units; "1" for pure numbers.
-        about: what it is and where it is defined, in a few words.
     """
 
     values: Tensor
+    about: str = ""
     dims: tuple[str, ...] = ()
     units: str = "1"
-    about: str = ""
+
+    @classmethod
+    def of_one(cls, values: Tensor, about: str, *dims: str) -> "Measurement":
+        """What was measured on the one replica of an experiment without a replica axis, a pure number ``[*dims]``."""
+        return cls(values[None], about, dims)
 
 
 class Record:
@@ -49,6 +54,9 @@ class Record:
             self._single[name] = self._keep(name, measurement)
 
     def _keep(self, name: str, measurement: Measurement) -> np.ndarray:
+        if len(measurement.dims) != measurement.values.ndim - 1:
+            shape = tuple(measurement.values.shape)
+            raise ValueError(f"{name!r} is {shape}: expected [replica] and an axis for each of {measurement.dims}")
         self._labels[name] = (tuple(measurement.dims), measurement.units, measurement.about)
         return measurement.values.detach().cpu().numpy().copy()
 

@@ -83,7 +83,7 @@ class Trajectories:
             atol: tolerated absolute error of a step.
 
         Raises:
-            StepSizeError: see there.
+            StepSizeError: a trajectory leaves the range of numbers, or its rate is not finite.
         """
         active = (self.time < end).nonzero()[:, 0]
         if not len(active):

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from featscope.numbers import per_replica
 from featscope.options import require
 
 
@@ -58,7 +59,7 @@ class BiasSchedule:
 
     Stage I: b = 0, until the weights lie mostly in the feature space. Then b_i = reset √(2 log d/d) ||w_i||.
     Stages II and III: b_i <- b_i (1 + max{growth η/d, ||w_i(t+1)||/||w_i(t)|| - 1}) while b_i is below its cap.
-    Stage III begins, for the books only, when some ||w_i||² has grown d-fold since Stage I.
+    Stage III begins when some ||w_i||² has grown d-fold since Stage I; it changes nothing, and is only recorded.
 
     reset = growth = 1 is the paper's own schedule. It kills every neuron at the sizes a computer reaches: the
     threshold grows at rate η/d, a lucky weight at η(p(1 - b/α) - λ), and p = C_z log log d/d is not larger.
@@ -73,6 +74,8 @@ class BiasSchedule:
         feature_energy: threshold of "energy".
         norm_growth: threshold of "norm"; the paper's Appendix A.2 gives 2 + O(c0).
     """
+
+    floats_per_replica: ClassVar[bool] = True
 
     reset: float = 0.6
     growth: float = 0.3
@@ -99,6 +102,7 @@ class BiasSchedule:
 class BiasScheduleRule(nn.Module):
     """`BiasSchedule` at work on ``learner.weight`` and ``learner.bias``; looks at ``source.dictionary``."""
 
+    floats_per_replica = True
     stage: Int[Tensor, "replica"]
     stage1_end: Int[Tensor, "replica"]
     stage2_end: Int[Tensor, "replica"]
@@ -124,14 +128,14 @@ class BiasScheduleRule(nn.Module):
         weight, bias = experiment.learner.weight, experiment.learner.bias
         norm = weight.norm(dim=-1)
         growth = norm / self.norm - 1
-        faster = growth.clamp_min(self.minimum_growth)
+        faster = growth.clamp_min(per_replica(self.minimum_growth, growth))
         if self.config.cap_ratio is not None:
-            faster = torch.where(bias < self.config.cap_ratio * norm, faster, growth)
+            faster = torch.where(bias < per_replica(self.config.cap_ratio, norm) * norm, faster, growth)
         grown = bias * (1 + faster)
-        bias.copy_(torch.where((bias > 0) & (bias <= self.cap), grown, bias))
+        bias.copy_(torch.where((bias > 0) & (bias <= per_replica(self.cap, bias)), grown, bias))
         if (self.stage == 1).any():
             ending = (self.stage == 1) & self._stage1_is_over(experiment, norm)
-            bias.copy_(torch.where(ending[:, None], self.reset_ratio * norm, bias))
+            bias.copy_(torch.where(ending[:, None], per_replica(self.reset_ratio, norm) * norm, bias))
             self.reference_norm.copy_(torch.where(ending[:, None], norm, self.reference_norm))
             self.stage1_end.masked_fill_(ending, step)
             self.stage.masked_fill_(ending, 2)
@@ -143,13 +147,19 @@ class BiasScheduleRule(nn.Module):
 
     def _stage1_is_over(self, experiment: Any, norm: Float[Tensor, "replica neuron"]) -> Bool[Tensor, "replica"]:
         if self.config.stage1_ends == "norm":
-            return (norm.square() >= self.config.norm_growth * self.reference_norm.square()).all(-1)
+            grown = per_replica(self.config.norm_growth, norm) * self.reference_norm.square()
+            return (norm.square() >= grown).all(-1)
         aligned = (experiment.learner.weight @ experiment.source.dictionary).square().sum(-1)
-        return (aligned / norm.square()).median(-1).values >= self.config.feature_energy
+        median = (aligned / norm.square()).median(-1).values
+        return median >= per_replica(self.config.feature_energy, median)
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """T1 and T2; -1 where not reached."""
         return {"stage1_end": self.stage1_end, "stage2_end": self.stage2_end}
+
+    def status(self) -> str:
+        """The stage of the replica that is behind."""
+        return f"stage {'I' * int(self.stage.min())}"
 
 
 @dataclass(frozen=True)
@@ -164,6 +174,8 @@ class ProportionalBias:
         begins: step before which b = 0.
         takes: steps from ``first`` to ``last``.
     """
+
+    floats_per_replica: ClassVar[bool] = True
 
     first: float = 0.25
     last: float = 0.25
@@ -198,8 +210,5 @@ class ProportionalBiasRule(nn.Module):
             return
         done = min(1.0, (step - config.begins) / config.takes) if config.takes else 1.0
         ratio = config.first + (config.last - config.first) * done
-        experiment.learner.bias.copy_(ratio * experiment.learner.weight.norm(dim=-1))
-
-    def events(self) -> dict[str, Int[Tensor, "replica"]]:
-        """None."""
-        return {}
+        norm = experiment.learner.weight.norm(dim=-1)
+        experiment.learner.bias.copy_(per_replica(ratio, norm) * norm)

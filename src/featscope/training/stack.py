@@ -1,11 +1,14 @@
 """Many experiments as one: their replicas side by side in one program.
 
-Whatever differs between replicas is a tensor with the replica as its first axis, a hyper-parameter too. So
-experiments that differ in nothing but tensors can be concatenated, and train as fast as replicas of one do.
+Whatever differs between replicas is a tensor with the replica as its first axis. Here, and nowhere else, a number of an
+option becomes one: floats in which experiments differ are put side by side, as their tensors are. So experiments that
+differ in nothing but tensors and floats train as one program, as fast as replicas of one do. Modules and options say
+with ``floats_per_replica = True`` that their floats may be tensors; with others' floats, programs are apart.
 """
 
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy, deepcopy
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -13,20 +16,20 @@ from torch import Tensor, nn
 
 from featscope.streams import Streams
 from featscope.training.experiment import Experiment
-from featscope.training.optimizers import GradientDescent
 
+_ANY_FLOAT = "any float"
 _TORCH_OWN = set(vars(nn.Module()))
-_SET_BY_STACK = {"optimizer", "streams"}
+_OF_THE_RUN = {"optimizer", "streams"}
 
 
 def stack(experiments: Sequence[Experiment]) -> Experiment:
     """One experiment with the replicas of all; each of ``experiments`` becomes a view of its part.
 
     Draws are addressed by seed and replica, so replica 3 sees the same numbers in every part, and the same as
-    alone. Training the stack trains the parts: what is measured on a part is measured on its own config.
+    alone. Running the stack runs the parts: what is measured on a part is measured with its own options.
 
     Args:
-        experiments: untrained, with one seed and device, and such as `together` puts together.
+        experiments: before their first step, with one seed and device, and such as `together` puts together.
     """
     first = experiments[0]
     if len(experiments) == 1:
@@ -39,27 +42,26 @@ def stack(experiments: Sequence[Experiment]) -> Experiment:
         target.data = torch.cat([part[name].data for part in tensors])
         for piece, part in zip(target.data.split([p[name].shape[0] for p in tensors]), tensors, strict=True):
             part[name].data = piece
-    if isinstance(whole.optimizer, GradientDescent):
-        _give_each_its_own(whole.optimizer, experiments)
+    sizes = [len(part.streams.replicas) for part in experiments]
+
+    def side_by_side(values: Sequence[float]) -> Tensor:
+        each = torch.tensor(values, dtype=torch.float64).repeat_interleave(torch.tensor(sizes))
+        return each.to(first.streams.device)
+
+    for holder, *holders in zip(*(_holders(e) for e in (whole, *experiments)), strict=True):
+        for name in holder.names:
+            values = [other.values[name] for other in holders]
+            joined = _side_by_side(values, side_by_side)
+            if joined is not values[0]:  # what does not differ stays the copy that the whole has
+                holder.values[name] = joined
     return whole
-
-
-def _give_each_its_own(optimizer: GradientDescent, experiments: Sequence[Experiment]) -> None:
-    """Step size and decay of every replica, where they are not the same in all ``experiments``."""
-    sizes = torch.tensor([len(part.streams.replicas) for part in experiments])
-    for group, *groups in zip(optimizer.param_groups, *(e.optimizer.param_groups for e in experiments), strict=True):
-        for name in GradientDescent.OF_A_REPLICA:
-            values = [each[name] for each in groups]
-            if len(set(values)) > 1:
-                each_replica = torch.tensor(values, dtype=torch.float64).repeat_interleave(sizes)
-                group[name] = each_replica.to(experiments[0].streams.device)
 
 
 def together(experiments: Sequence[Experiment], schedules: Sequence[Any]) -> list[list[int]]:
     """Which of ``experiments`` can train in one program: their places, in order of first appearance.
 
     Args:
-        experiments: untrained, with a replica axis.
+        experiments: before their first step, with a replica axis.
         schedules: of each, what else must be equal (how long it trains, when it is measured).
     """
     programs: list[tuple[Any, list[int]]] = []
@@ -74,21 +76,92 @@ def together(experiments: Sequence[Experiment], schedules: Sequence[Any]) -> lis
     return [places for _, places in programs]
 
 
-def _kind(experiment: Experiment) -> Any:
-    """What two experiments must have in common to be stacked: everything but the values of tensors."""
-    described = []
+def apart(one: Experiment, other: Experiment) -> str:
+    """Why two experiments cannot run as one program, as what is said of the option in which they differ."""
+    if not (_stackable(one) and _stackable(other)):
+        return "is of a network with tensors that have no replica axis"
+    (types, held, shapes, optimizer), (others, held_there, shapes_there, optimizer_there) = _kind(one), _kind(other)
+    if types != others or optimizer != optimizer_there:
+        return "changes what the program is made of"
+    if shapes != shapes_there:
+        return "changes the shapes of tensors"
+    pairs = zip(held, held_there, strict=True)
+    names = [name for here, there in pairs for name in here if not _equal(here[name], there.get(name))]
+    return f"is no number that may differ between replicas ({', '.join(dict.fromkeys(names))})"
+
+
+def _holders(experiment: Experiment) -> Iterator["_Holder"]:
+    """Where an experiment keeps what is no tensor: attributes of its modules, and its optimizer's groups."""
     for name, module in experiment.named_modules():
-        left_out = _TORCH_OWN if name else _TORCH_OWN | _SET_BY_STACK
-        described.append((name, type(module), {k: v for k, v in vars(module).items() if k not in left_out}))
+        left_out = _TORCH_OWN if name else _TORCH_OWN | _OF_THE_RUN
+        yield _Holder(vars(module), left_out, _may_differ(module))
+    optimizer = getattr(experiment, "optimizer", None)
+    for group in getattr(optimizer, "param_groups", []):
+        yield _Holder(group, {"params"}, _may_differ(optimizer))
+
+
+class _Holder:
+    """Named values, some left out of sight.
+
+    Args:
+        values: what they are; changes are made here.
+        left_out: names that do not matter.
+        may_differ: whether floats among them may be tensors over replicas.
+    """
+
+    def __init__(self, values: dict[str, Any], left_out: set[str], may_differ: bool) -> None:
+        self.values, self.may_differ = values, may_differ
+        self.names = [name for name in values if name not in left_out]
+
+    def described(self) -> dict[str, Any]:
+        """The values as they matter for whether experiments can be stacked."""
+        return {name: _described(self.values[name], self.may_differ) for name in self.names}
+
+
+def _may_differ(owner: Any) -> bool:
+    """Whether ``owner`` says that its floats may be tensors ``[replica]``, which it uses through `per_replica`."""
+    return bool(getattr(type(owner), "floats_per_replica", False))
+
+
+def _described(value: Any, may_differ: bool) -> Any:
+    if isinstance(value, float) and may_differ:
+        return _ANY_FLOAT
+    if not (is_dataclass(value) and not isinstance(value, type)):
+        return value
+    held, may_differ = {f.name: getattr(value, f.name) for f in fields(value)}, _may_differ(value)
+    floats = {f.name for f in fields(value) if "float" in str(f.type)}  # a whole number may stand there as well
+    return type(value), {
+        name: _ANY_FLOAT if may_differ and name in floats and _is_number(one) else _described(one, may_differ)
+        for name, one in held.items()
+    }
+
+
+def _side_by_side(values: Sequence[Any], join: Callable[[Sequence[float]], Tensor]) -> Any:
+    """The first of ``values`` where they do not differ; floats that do are joined, within options too."""
+    first = values[0]
+    if _is_number(first):
+        return first if all(value == first for value in values) else join(values)
+    if not (is_dataclass(first) and not isinstance(first, type)):
+        return first
+    parts = {f.name: _side_by_side([getattr(v, f.name) for v in values], join) for f in fields(first)}
+    changed = {name: part for name, part in parts.items() if part is not getattr(first, name)}
+    copied = copy(first) if changed else first
+    for name, part in changed.items():
+        object.__setattr__(copied, name, part)  # its checks are of single numbers, and were made
+    return copied
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _kind(experiment: Experiment) -> Any:
+    """What two experiments must have in common to be stacked: everything but the values of tensors and floats."""
+    types = [(name, type(module)) for name, module in experiment.named_modules()]
+    held = [holder.described() for holder in _holders(experiment)]
     tensors = _tensors(experiment)
     shapes = {name: (tensor.shape, tensor.dtype, tensor.requires_grad) for name, tensor in tensors.items()}
-    optimizer = experiment.optimizer
-    left_out = {"params", *(GradientDescent.OF_A_REPLICA if isinstance(optimizer, GradientDescent) else ())}
-    groups = [
-        ([p.shape for p in group["params"]], {k: v for k, v in group.items() if k not in left_out})
-        for group in optimizer.param_groups
-    ]
-    return described, shapes, type(optimizer), groups
+    return types, held, shapes, type(getattr(experiment, "optimizer", None))
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featscope.language.in_context.made_up import made_up_sentiment
+from featscope.language.in_context.made_up import made_up_irrelevant, made_up_sentiment
 from featscope.options import ConfigError, MissingExtraError
-from featscope.streams import Streams
+from featscope.streams import Draws, Streams
 
 MADE_UP, HUB = "made-up", "hub"
 _GLUE = "nyu-mll/glue"
@@ -123,6 +123,35 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
     queries = {example.texts for example in second}
     items = [example for example in everything if example.texts in queries]
     return _checked(chosen, [e for e in everything if e.texts not in queries], items)
+
+
+def load_irrelevant(source: str, draws: Draws, count: int) -> list[str]:
+    """``count`` different sentences that have nothing to do with any task, in random order.
+
+    Args:
+        source: "made-up" for those of a small grammar, or a text file with one a line.
+        draws: of one replica.
+        count: how many.
+
+    Raises:
+        ConfigError: the file cannot be read, or has too few.
+    """
+    if source == MADE_UP:
+        return made_up_irrelevant(draws, count)
+    try:
+        lines = Path(source).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(
+            f"irrelevant = {source!r} cannot be read ({error.strerror}): allowed is {MADE_UP!r} or a text file with "
+            "one sentence a line"
+        ) from None
+    sentences = list(dict.fromkeys(" ".join(line.split()) for line in lines if line.strip()))
+    if len(sentences) < count:
+        raise ConfigError(
+            f"irrelevant = {source!r} is out of range: allowed is a file of at least {count} different lines. It has "
+            f"{len(sentences)}."
+        )
+    return [sentences[i] for i in draws.choice(len(sentences), count)[0].tolist()]
 
 
 def _split(task: Task, examples: Sequence[Example], first: int) -> Examples:

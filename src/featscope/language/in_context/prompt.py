@@ -48,6 +48,23 @@ def ask(task: Task, exemplars: Sequence[Example], query: Example) -> str:
     return _BETWEEN.join([*shown, f"{task.shown(query.texts)}\n{LEAD}"])
 
 
+def labelled_pair(task: Task, first: str, second: str, label: int) -> tuple[str, list[tuple[int, int]]]:
+    """Two sentences in one input, and a label that ends the text; and where the sentences are.
+
+    Args:
+        task: one whose inputs are one text.
+        first: the sentence that comes first.
+        second: the sentence that comes after it.
+        label: 0 or 1.
+
+    Returns:
+        The text; and of each sentence its first character and the first one after it.
+    """
+    shown = task.shown([f"{first} {second}"])
+    begin, middle = len(shown) - len(first) - 1 - len(second), len(shown) - len(second)
+    return f"{shown}\n{LEAD} {task.words[label]}", [(begin, begin + len(first)), (middle, len(shown))]
+
+
 def parse(prompt: str) -> Parsed:
     """What `ask` put into a prompt, from its text alone."""
     *shown, last = prompt.split(_BETWEEN)

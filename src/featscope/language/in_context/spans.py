@@ -23,7 +23,7 @@ Span = tuple[int, int]
 """First character of a stretch of text, and the first one after it."""
 
 
-class Row(NamedTuple):
+class AttentionRow(NamedTuple):
     """The last token's attention.
 
     Attributes:
@@ -43,7 +43,7 @@ class RowReader(Protocol):
     def parameters(self) -> int:
         """How many parameters it has; 0 if it is hand-set."""
 
-    def read(self, text: str, spans: Sequence[Span]) -> Row:
+    def read(self, text: str, spans: Sequence[Span]) -> AttentionRow:
         """The last row for ``text``; ``spans`` are what will be asked for (a model does not look at them)."""
 
 
@@ -69,7 +69,7 @@ class ModelRow:
         return self.model.num_parameters()
 
     @torch.no_grad()
-    def read(self, text: str, spans: Sequence[Span]) -> Row:
+    def read(self, text: str, spans: Sequence[Span]) -> AttentionRow:
         """The last row of the final layer's maps; see `RowReader`.
 
         Raises:
@@ -84,7 +84,7 @@ class ModelRow:
         last = _LastRow(layers - 1, prompt)
         with watched(self.model, last):
             self.model.base_model(ids, attention_mask=prompt.mask, use_cache=False)
-        return Row(last.weights.cpu(), torch.tensor(encoded["offset_mapping"]).reshape(-1, 2))
+        return AttentionRow(last.weights.cpu(), torch.tensor(encoded["offset_mapping"]).reshape(-1, 2))
 
 
 class _LastRow:
@@ -116,12 +116,12 @@ class FocusedRow:
     heads: int = 4
     parameters: int = 0
 
-    def read(self, text: str, spans: Sequence[Span]) -> Row:
+    def read(self, text: str, spans: Sequence[Span]) -> AttentionRow:
         """As above."""
         offsets = torch.tensor([match.span() for match in re.finditer(r"\S+", text)])
         weights = torch.full((self.heads, len(offsets)), self.other)
         weights[:, _inside(offsets, spans[0])] = 1.0
-        return Row(weights / weights.sum(-1, keepdim=True), offsets)
+        return AttentionRow(weights / weights.sum(-1, keepdim=True), offsets)
 
 
 class SpanNorm(NamedTuple):
@@ -141,7 +141,7 @@ class SpanNorm(NamedTuple):
         return self.norm / self.tokens**0.5
 
 
-def span_norms(row: Row, spans: Sequence[Span]) -> list[SpanNorm]:
+def span_norms(row: AttentionRow, spans: Sequence[Span]) -> list[SpanNorm]:
     """The norm of ``row`` on each span. A token belongs to a span if it covers one of its characters.
 
     Raises:

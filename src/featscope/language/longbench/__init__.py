@@ -1,18 +1,20 @@
 """LongBench's English tasks: prompts, metrics, data, and what the dissertation reports of them."""
 
 from featscope.language.longbench.answer import Answered, answer, room
-from featscope.language.longbench.data import Example, read_task
+from featscope.language.longbench.benchmark import Benchmark
+from featscope.language.longbench.data import LongBenchExample, read_task
 from featscope.language.longbench.made_up import MADE_UP, made_up
 from featscope.language.longbench.prompts import Prompted, cut_middle, encode
-from featscope.language.longbench.tasks import TASKS, Task
+from featscope.language.longbench.tasks import TASKS, LongBenchTask
 
 __all__ = [
     "MADE_UP",
     "TASKS",
     "Answered",
-    "Example",
+    "Benchmark",
+    "LongBenchExample",
+    "LongBenchTask",
     "Prompted",
-    "Task",
     "answer",
     "cut_middle",
     "encode",

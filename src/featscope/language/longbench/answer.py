@@ -5,10 +5,10 @@ from typing import NamedTuple, cast
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from featscope.language.longbench.data import Example
+from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.metrics import points
 from featscope.language.longbench.prompts import encode
-from featscope.language.longbench.tasks import Task
+from featscope.language.longbench.tasks import LongBenchTask
 from featscope.language.method import Method
 
 
@@ -30,7 +30,7 @@ class Answered(NamedTuple):
     cut: int
 
 
-def room(model: PreTrainedModel, task: Task, most: int = 0) -> int:
+def room(model: PreTrainedModel, task: LongBenchTask, most: int = 0) -> int:
     """Tokens that a prompt of ``task`` may have: ``most``, if it is not 0, and the model's context less the answer."""
     context = getattr(model.config, "max_position_embeddings", None)
     fitting = [most] if most else []
@@ -42,8 +42,8 @@ def room(model: PreTrainedModel, task: Task, most: int = 0) -> int:
 def answer(
     method: Method,
     tokenizer: PreTrainedTokenizerBase,
-    task: Task,
-    example: Example,
+    task: LongBenchTask,
+    example: LongBenchExample,
     most: int = 0,
     *,
     chat: bool = False,

@@ -16,7 +16,7 @@ _ZIP = "data.zip"
 _LAYOUT = "a folder with TASK.jsonl, data/TASK.jsonl or data.zip, or a data set of the Hub with data.zip"
 
 
-class Example(NamedTuple):
+class LongBenchExample(NamedTuple):
     """One example of a task.
 
     Attributes:
@@ -33,7 +33,7 @@ class Example(NamedTuple):
 
 
 @lru_cache(maxsize=len(TASKS))
-def read_task(source: str, task: str) -> tuple[Example, ...]:
+def read_task(source: str, task: str) -> tuple[LongBenchExample, ...]:
     """All examples of ``task``, in the order of the file.
 
     Args:
@@ -104,7 +104,7 @@ def _downloaded(source: str) -> Path:
         ) from None
 
 
-def _example(where: str, line: str, task: str) -> Example:
+def _example(where: str, line: str, task: str) -> LongBenchExample:
     try:
         found: Any = json.loads(line)
     except json.JSONDecodeError as error:
@@ -117,7 +117,7 @@ def _example(where: str, line: str, task: str) -> Example:
     _require(where, "answers", found, _texts(found.get("answers")), "a list of one text or more")
     _require(where, "all_classes", found, classes is None or _texts(classes), "null, or a list of texts")
     _require(where, "all_classes", found, task != "trec" or classes is not None, "a list of texts for trec")
-    return Example(found["input"], found["context"], tuple(found["answers"]), tuple(classes or ()))
+    return LongBenchExample(found["input"], found["context"], tuple(found["answers"]), tuple(classes or ()))
 
 
 def _texts(value: Any) -> bool:

@@ -4,7 +4,7 @@ It is no part of LongBench, and scores on it say nothing about LongBench. Texts 
 which facts about cities are hidden, the needles that the small model "retriever" was trained to find.
 """
 
-from featscope.language.longbench.data import Example
+from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.tasks import TASKS
 from featscope.language.retriever.passwords import ADJECTIVES, CITIES, NEEDLE, NOUNS, QUESTION
 from featscope.streams import Draws
@@ -49,13 +49,13 @@ def made_up_count(task: str) -> int:
     return 2 if task in _SUMMARIES else 4
 
 
-def made_up(task: str, draws: Draws) -> tuple[Example, ...]:
+def made_up(task: str, draws: Draws) -> tuple[LongBenchExample, ...]:
     """The examples of ``task`` for the one replica of ``draws``."""
     assert task in TASKS
     return tuple(_example(task, draws) for _ in range(made_up_count(task)))
 
 
-def _example(task: str, draws: Draws) -> Example:
+def _example(task: str, draws: Draws) -> LongBenchExample:
     cities = [CITIES[i] for i in draws.choice(len(CITIES), _FACTS)[0].tolist()]
     adjectives = [ADJECTIVES[i] for i in draws.choice(len(ADJECTIVES), _FACTS)[0].tolist()]
     nouns = [NOUNS[i] for i in draws.choice(len(NOUNS), _FACTS)[0].tolist()]
@@ -69,20 +69,22 @@ def _example(task: str, draws: Draws) -> Example:
     if task == "passage_count":
         repeated = [filler[i] for i in draws.choice(8, 10 - 2 * asked)[0].tolist()]
         paragraphs = [f"Paragraph {i + 1}: {text}" for i, text in enumerate([*repeated, *repeated[: asked + 1]])]
-        return Example("", "\n\n".join(paragraphs), (str(len(repeated)),))
+        return LongBenchExample("", "\n\n".join(paragraphs), (str(len(repeated)),))
     if task == "passage_retrieval_en":
         paragraphs = [
             f"Paragraph {i + 1}: {' '.join(filler[4 * i : 4 * i + 4])} {fact}" for i, fact in enumerate(facts)
         ]
-        return Example(f"What is known of {cities[asked]}.", "\n\n".join(paragraphs), (f"Paragraph {asked + 1}",))
+        return LongBenchExample(
+            f"What is known of {cities[asked]}.", "\n\n".join(paragraphs), (f"Paragraph {asked + 1}",)
+        )
     if task in _TWO_STEPS:
         facts = [f"{facts[0]} The courier went to {cities[asked]}.", *facts[1:]]
     context = _hidden(facts, filler, draws)
     if task in _SUMMARIES:
-        return Example("What was said of the cities?" if task == "qmsum" else "", context, (" ".join(facts),))
+        return LongBenchExample("What was said of the cities?" if task == "qmsum" else "", context, (" ".join(facts),))
     city = "the city that the courier went to" if task in _TWO_STEPS else cities[asked]
     classes = tuple(passwords) if task == "trec" else ()
-    return Example(QUESTION.format(city=city).strip(), context, (passwords[asked],), classes)
+    return LongBenchExample(QUESTION.format(city=city).strip(), context, (passwords[asked],), classes)
 
 
 def _hidden(facts: list[str], filler: list[str], draws: Draws) -> str:

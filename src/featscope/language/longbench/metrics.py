@@ -9,9 +9,10 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from rouge import Rouge
+from featscope.options import ConfigError, require_extra
 
-from featscope.options import ConfigError
+with require_extra("featscope.language.longbench", "language"):
+    from rouge import Rouge
 
 Metric = Callable[[str, str, Sequence[str]], float]
 """(answer, right answer, classes) -> score in [0, 1]."""

@@ -7,8 +7,8 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from featscope.language.longbench.data import Example
-from featscope.language.longbench.tasks import Task
+from featscope.language.longbench.data import LongBenchExample
+from featscope.language.longbench.tasks import LongBenchTask
 from featscope.options import ConfigError
 
 
@@ -34,7 +34,7 @@ def cut_middle(tokens: list[int], most: int) -> list[int]:
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerBase, task: Task, example: Example, most: int, *, chat: bool = False
+    tokenizer: PreTrainedTokenizerBase, task: LongBenchTask, example: LongBenchExample, most: int, *, chat: bool = False
 ) -> Prompted:
     """The prompt of an example.
 

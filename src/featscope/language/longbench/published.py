@@ -1,14 +1,15 @@
 """What the dissertation reports of LongBench, in points: Tables 9.1, 9.2 and G.1 as printed."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxtyping import Float
-from numpy import array, ndarray
+from numpy import append, array, isfinite, mean, nan, ndarray
 
 from featscope.language.longbench.tasks import TASKS
 
 
-class Row(NamedTuple):
+class PublishedRow(NamedTuple):
     """One line of a table.
 
     Attributes:
@@ -21,10 +22,12 @@ class Row(NamedTuple):
     scores: tuple[float, ...]
     average: float
 
-    def per_task(self, names: tuple[str, ...]) -> Float[ndarray, " task"]:
-        """The scores of tasks ``names``; NaN for those that the table lacks."""
+    def of(self, tasks: Sequence[str]) -> Float[ndarray, " task_and_mean"]:
+        """The scores of ``tasks``, NaN for those that the table lacks, and the mean of the others."""
         found = dict(zip(TASKS, self.scores, strict=False))
-        return array([found.get(name, float("nan")) for name in names])
+        scores = array([found.get(task, nan) for task in tasks])
+        known = scores[isfinite(scores)]
+        return append(scores, known.mean() if known.size else nan)
 
 
 _LLAMA = """
@@ -79,9 +82,9 @@ GemFilter-1024 22.8 40.78 48.05 54.33 50.03 30.03 41.00
 """
 
 
-def _rows(table: str) -> dict[str, Row]:
+def _rows(table: str) -> dict[str, PublishedRow]:
     read = (line.split() for line in table.strip().splitlines())
-    return {name: Row(name, tuple(map(float, scores)), float(average)) for name, *scores, average in read}
+    return {name: PublishedRow(name, tuple(map(float, scores)), float(average)) for name, *scores, average in read}
 
 
 PUBLISHED = {
@@ -96,8 +99,39 @@ PUBLISHED = {
 k is not printed; layer 13 repeats Table 9.1's row). Table G.1 is the last: the first six tasks with a chat template."""
 
 
-def same_keep_differences(table: str) -> Float[ndarray, " keep"]:
-    """GemFilter's printed average less SnapKV's at each k that ``table`` has of both."""
-    rows = PUBLISHED[table]
-    kept = [name.removeprefix("GemFilter-") for name in rows if name.startswith("GemFilter-")]
-    return array([rows[f"GemFilter-{k}"].average - rows[f"SnapKV-{k}"].average for k in kept])
+TABLES = {
+    "Table 9.1": ("llama-3.1-8b", "mistral-nemo-12b", "phi-3.5-mini"),
+    "Table 9.2": ("llama-3.1-8b-layers",),
+    "Table G.1": ("llama-3.1-8b-chat",),
+}
+"""The dissertation's tables, and what `PUBLISHED` calls their parts."""
+
+
+def farthest_average(table: str) -> float:
+    """The largest difference of a printed average from the mean of its row, in points; ``table`` as in `TABLES`."""
+    rows = [row for part in TABLES[table] for row in PUBLISHED[part].values()]
+    return max(abs(float(mean(row.scores)) - row.average) for row in rows)
+
+
+def farthest_pair(table: str) -> float:
+    """The largest difference of GemFilter's average from SnapKV's at one k, in points; ``table`` as in `TABLES`."""
+    return max(abs(float(difference)) for part in TABLES[table] for difference in same_keep_differences(part))
+
+
+def same_keep_differences(part: str) -> Float[ndarray, " keep"]:
+    """GemFilter's printed average less SnapKV's at each k that a part of a table has of both."""
+    rows = PUBLISHED[part]
+    return array([rows[f"GemFilter-{k}"].average - rows[f"SnapKV-{k}"].average for k in kept(part)])
+
+
+def kept(part: str) -> list[int]:
+    """Every k at which a part of a table has GemFilter."""
+    return [int(name.removeprefix("GemFilter-")) for name in PUBLISHED[part] if name.startswith("GemFilter-")]
+
+
+def nearest_pair(part: str, keep: int) -> tuple[str, str] | None:
+    """GemFilter's and SnapKV's row of a part of a table, at the k nearest to ``keep``; None if it has neither."""
+    if not kept(part):
+        return None
+    nearest = min(kept(part), key=lambda k: abs(k - keep))
+    return f"GemFilter-{nearest}", f"SnapKV-{nearest}"

@@ -19,7 +19,7 @@ from featscope.language.longbench.metrics import (
 
 
 @dataclass(frozen=True)
-class Task:
+class LongBenchTask:
     """One task.
 
     Attributes:
@@ -41,7 +41,23 @@ class Task:
     first_line: bool = False
     ends_at_line: bool = False
 
+    @property
+    def heading(self) -> str:
+        """The column's heading, or a shorter one where a figure of all tasks has no room for it."""
+        return _SHORT.get(self.name, self.column)
 
+
+_SHORT = {
+    "narrativeqa": "Nrtv",
+    "multifieldqa_en": "MF",
+    "hotpotqa": "Hotpot",
+    "2wikimqa": "2Wiki",
+    "musique": "MuSi",
+    "gov_report": "Gov",
+    "multi_news": "News",
+    "triviaqa": "Trivia",
+    "samsum": "SAM",
+}
 _ABOUT_STORY = (
     "asconcisely as you can, using a single phrase if possible. Do not provide any explanation.\n\n"  # as published
 )
@@ -59,7 +75,7 @@ _PASSAGES = (
 )
 
 ALL = (
-    Task(
+    LongBenchTask(
         "narrativeqa",
         "NrtvQA",
         "You are given a story, which can be either a novel or a movie script, and a question. Answer the question "
@@ -68,7 +84,7 @@ ALL = (
         128,
         qa_f1,
     ),
-    Task(
+    LongBenchTask(
         "qasper",
         "Qasper",
         f"You are given a scientific article and a question. Answer the question {_ABOUT_ARTICLE}"
@@ -77,7 +93,7 @@ ALL = (
         128,
         qa_f1,
     ),
-    Task(
+    LongBenchTask(
         "multifieldqa_en",
         "MF-en",
         "Read the following text and answer briefly.\n\n{context}\n\nNow, answer the following question based on the "
@@ -85,10 +101,10 @@ ALL = (
         64,
         qa_f1,
     ),
-    Task("hotpotqa", "HotpotQA", _PASSAGES, 32, qa_f1),
-    Task("2wikimqa", "2WikiMQA", _PASSAGES, 32, qa_f1),
-    Task("musique", "Musique", _PASSAGES, 32, qa_f1),
-    Task(
+    LongBenchTask("hotpotqa", "HotpotQA", _PASSAGES, 32, qa_f1),
+    LongBenchTask("2wikimqa", "2WikiMQA", _PASSAGES, 32, qa_f1),
+    LongBenchTask("musique", "Musique", _PASSAGES, 32, qa_f1),
+    LongBenchTask(
         "gov_report",
         "GovReport",
         "You are given a report by a government agency. Write a one-page summary of the report.\n\nReport:\n{context}"
@@ -96,7 +112,7 @@ ALL = (
         512,
         rouge_l,
     ),
-    Task(
+    LongBenchTask(
         "qmsum",
         "QMSum",
         "You are given a meeting transcript and a query containing a question or instruction. Answer the query in one "
@@ -105,7 +121,7 @@ ALL = (
         512,
         rouge_l,
     ),
-    Task(
+    LongBenchTask(
         "multi_news",
         "MultiNews",
         "You are given several news passages. Write a one-page summary of all news. \n\nNews:\n{context}\n\nNow, "
@@ -113,7 +129,7 @@ ALL = (
         512,
         rouge_l,
     ),
-    Task(
+    LongBenchTask(
         "trec",
         "TREC",
         "Please determine the type of the question below. Here are some examples of questions.\n\n{context}\n{input}",
@@ -121,7 +137,7 @@ ALL = (
         classification_score,
         first_line=True,
     ),
-    Task(
+    LongBenchTask(
         "triviaqa",
         "TriviaQA",
         "Answer the question based on the given passage. Only give me the answer and do not output any other words. "
@@ -130,7 +146,7 @@ ALL = (
         qa_f1,
         first_line=True,
     ),
-    Task(
+    LongBenchTask(
         "samsum",
         "SAMSum",
         "Summarize the dialogue into a few short sentences. The following are some examples.\n\n{context}\n\n{input}",
@@ -139,7 +155,7 @@ ALL = (
         first_line=True,
         ends_at_line=True,
     ),
-    Task(
+    LongBenchTask(
         "passage_count",
         "PCount",
         "There are some paragraphs below sourced from Wikipedia. Some of them may be duplicates. Please carefully read "
@@ -150,7 +166,7 @@ ALL = (
         32,
         count_score,
     ),
-    Task(
+    LongBenchTask(
         "passage_retrieval_en",
         "PRe",
         "Here are 30 paragraphs from Wikipedia, along with an abstract. Please determine which paragraph the abstract "

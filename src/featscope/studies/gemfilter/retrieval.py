@@ -1,131 +1,101 @@
-"""What a network that was trained to retrieve needles finds, by method, length, filter layer and kept tokens."""
+"""What a network finds in long prompts, by method, filter layer and number of kept tokens (P Section 9.4)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from featscope.language import H2O, FullCache, GemFilter, GemFilterOneRun, Method, SnapKV
-from featscope.language.haystack import Haystack, normalised_score, passwords
+from featscope.language import Method
+from featscope.language.haystack import OTHERS, Haystack, passwords, read_texts
 from featscope.language.layers import choices_of_all_layers, needle_distance
+from featscope.language.load import layers_of, load_once
+from featscope.language.methods import METHODS, Reading
 from featscope.language.prompt import Prompt
+from featscope.language.random_models import untrained
 from featscope.streams import Streams
-from featscope.training import Evaluation, Experiment, Measurement
+from featscope.training import Answer, Evaluation, Measurement, Questionnaire
+from featscope.training.evaluation import Ask
 
-METHODS = ("full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row")
-_ANSWER = 6
-_OTHERS = 3
+NEW = 6  # tokens to generate
+SCORE = "normalised needle score: share of the answer's words that were given"
 
 
 @dataclass(frozen=True)
-class Grid:
-    """What is varied.
+class Retrieval(Questionnaire):
+    """A needle in every prompt, asked for in all ways.
 
     Attributes:
-        lengths: of prompts.
-        layers: of the model, all of which choose in turn.
-        keeps: kept tokens.
-        layer: the filter layer where it is not varied.
-        keep: kept tokens where they are not varied.
-        window: last tokens that SnapKV and H2O keep, and GemFilter where it keeps the question.
-        prompts: of each length.
+        model: name of the network, see `load_model`.
+        haystack: name of the texts, see `read_texts`.
+        lengths: tokens of the prompts.
+        prompts: prompts of each length.
+        reading: filter layer, kept tokens and window where they are not varied.
+        keeps: kept tokens where they are.
+        random_weights: whether the network's weights are those of a start.
     """
 
+    model: str
+    haystack: str
     lengths: Sequence[int]
-    layers: int
-    keeps: Sequence[int]
-    layer: int
-    keep: int
-    window: int
     prompts: int
+    reading: Reading
+    keeps: Sequence[int]
+    random_weights: bool = False
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """What a task finds: scores of methods, of layers and of keeps, and layers' distances."""
-        layers = [str(layer) for layer in range(self.layers)]
-        of_layers = dict.fromkeys(("layer", "covered", "distance", "last"), layers)
-        parts = {"method": METHODS, "keep": self.keeps, **of_layers}
-        return ("lost", *(f"{kind} {which}" for kind, names in parts.items() for which in names))
+    def grid(self) -> Mapping[str, Sequence[int]]:
+        """Lengths, and prompts of each."""
+        return {"length": self.lengths, "prompt": range(self.prompts)}
 
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """Scores of all methods, filter layers and numbers of kept tokens, and what layers choose."""
+        layer = {"layer": layers_of(self.model)}
+        return {
+            "score": Answer(SCORE, axes={"method": len(METHODS)}),
+            "score_of_layer": Answer(f"{SCORE}, GemFilter over filter layers", axes=layer),
+            "score_of_keep": Answer(f"{SCORE}, GemFilter over kept tokens", axes={"keep": len(self.keeps)}),
+            "covered": Answer("share of prompts whose needle the layer's choice touches", axes=layer),
+            "last_kept": Answer("share of prompts whose last token the layer chooses", axes=layer),
+            "distance": Answer("from the needle to the nearest token that the layer chooses", "token", layer),
+        }
 
-def methods(model: PreTrainedModel, grid: Grid) -> Mapping[str, Method]:
-    """The methods that are compared, all with the same kept tokens."""
-    keep = grid.keep
-    return {
-        "full": FullCache(model),
-        "gemfilter": GemFilter(model, grid.layer, keep),
-        "question-kept": GemFilter(model, grid.layer, keep, force_keep=range(-grid.window, 0)),
-        "snapkv": SnapKV(model, keep, window=grid.window),
-        "h2o": H2O(model, keep, recent=grid.window),
-        "one-run": GemFilterOneRun(model, keep, layer=grid.layer),
-        "middle-row": GemFilter(model, grid.layer, keep, row="middle"),
-        "largest-row": GemFilter(model, grid.layer, keep, row="largest"),
-    }
+    def asker(self, streams: Streams) -> Ask:
+        """Network and texts."""
+        model, tokenizer = load_once(self.model, str(streams.device))
+        model = untrained(model, streams.at("weights")) if self.random_weights else model
+        haystack, layers = Haystack(tokenizer, read_texts(self.haystack)), range(model.config.num_hidden_layers)
+        methods = [self.reading.build(name, model) for name in METHODS]
+        of_layers = [replace(self.reading, layer=layer).build("gemfilter", model) for layer in layers]
+        of_keeps = [replace(self.reading, keep=keep).build("gemfilter", model) for keep in self.keeps]
 
+        def ask(length: int, prompt: int) -> Mapping[str, Sequence[float]]:
+            draws = streams.at(f"needle {length}", prompt)
+            asked, *others = passwords(draws, 1 + OTHERS)
+            hidden = haystack.hide(draws, length, float(draws.uniform(1)), asked, others)
 
-def build(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], grid: Grid, streams: Streams
-) -> Evaluation:
-    """A task for every length and prompt, all methods on the same prompt."""
-    haystack = Haystack(tokenizer, texts)
-    tasks = [
-        partial(_task, model, haystack, grid, streams, length, number)
-        for length in grid.lengths
-        for number in range(grid.prompts)
-    ]
-    return Evaluation(tasks, grid.columns, streams)
+            def score(method: Method) -> float:
+                return haystack.ask(method, hidden, NEW).normalised
 
+            ids = hidden.ids.to(model.device)
+            whole = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
+            chosen = choices_of_all_layers(model, whole, self.reading.keep)
+            kept = [chosen[layer][0].cpu() for layer in layers]
+            distances = [needle_distance(places, hidden.needle) for places in kept]
+            return {
+                "score": [score(method) for method in methods],
+                "score_of_layer": [score(method) for method in of_layers],
+                "score_of_keep": [score(method) for method in of_keeps],
+                "covered": [distance == 0 for distance in distances],
+                "last_kept": [bool(places[-1] == length - 1) for places in kept],
+                "distance": distances,
+            }
 
-def measure(grid: Grid, experiment: Experiment) -> Mapping[str, Measurement]:
-    """Scores and distances over lengths, and over methods, layers or kept tokens; means over prompts."""
-    assert isinstance(experiment, Evaluation)
-    shape = (len(grid.lengths), grid.prompts)
-    found = experiment.found.unflatten(1, shape).mean(2)
+        return ask
 
-    def part(kind: str, axis: str, units: str, about: str) -> Measurement:
-        columns = [i for i, name in enumerate(experiment.columns) if name.startswith(f"{kind} ")]
-        return Measurement(found[..., columns], ("length", axis), units, about)
-
-    score = "normalised needle score: share of the answer's words that were given"
-    return {
-        "score": part("method", "method", "1", score),
-        "score_of_layer": part("layer", "layer", "1", f"{score}, GemFilter over filter layers"),
-        "score_of_keep": part("keep", "keep", "1", f"{score}, GemFilter over kept tokens"),
-        "covered": part("covered", "layer", "1", "share of prompts whose needle the layer's choice touches"),
-        "last_kept": part("last", "layer", "1", "share of prompts whose last token the layer chooses"),
-        "distance": part("distance", "layer", "token", "from the needle to the nearest token that the layer chooses"),
-    }
-
-
-@torch.no_grad()
-def _task(
-    model: PreTrainedModel, haystack: Haystack, grid: Grid, streams: Streams, length: int, number: int
-) -> list[float]:
-    draws = streams.at(f"needle {length}", number)
-    asked, *others = passwords(draws, 1 + _OTHERS)
-    depth = float(draws.uniform(1))
-    hidden = haystack.hide(draws, length, depth, asked, others)
-    ids = hidden.ids.to(model.device)
-
-    def score(method: Method) -> float:
-        return normalised_score(_answer(method, haystack, ids), hidden.asked.answer)
-
-    of_methods = {name: score(method) for name, method in methods(model, grid).items()}
-    of_layers = [score(GemFilter(model, layer, grid.keep)) for layer in range(grid.layers)]
-    of_keeps = [score(GemFilter(model, grid.layer, keep)) for keep in grid.keeps]
-    chosen = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), grid.keep)
-    kept = [chosen[layer][0].cpu() for layer in range(grid.layers)]
-    distances = [float(needle_distance(places, hidden.needle)) for places in kept]
-    covered = [float(distance == 0) for distance in distances]
-    last = [float(places[-1] == ids.shape[1] - 1) for places in kept]
-    return [1 - of_methods["gemfilter"], *of_methods.values(), *of_keeps, *of_layers, *covered, *distances, *last]
-
-
-def _answer(method: Method, haystack: Haystack, ids: Tensor) -> str:
-    output = method.generate(ids, torch.ones_like(ids), max_new_tokens=_ANSWER, do_sample=False)
-    words: Any = haystack.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
-    return words.replace(".", " ")
+    def summary(self, evaluation: Evaluation) -> Mapping[str, Measurement]:
+        """Means over prompts."""
+        found = evaluation.all_answers()
+        return {
+            name: one._replace(values=one.values.mean(2), dims=("length", *one.dims[2:])) for name, one in found.items()
+        }

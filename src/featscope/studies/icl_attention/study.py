@@ -1,175 +1,130 @@
-"""The study `icl-attention`: its options, its arms, and what each prompt asks."""
+"""How much a label attends to its own sentence, and to an irrelevant one beside it.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, ClassVar
+P is the dissertation's Chapter 5, D what is derived or chosen here. The ratio is the mean over prompts of
+norm(irrelevant) / norm(relevant).
+"""
 
-from tyro.conf import Suppress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from featscope.claims import Claim, Statement
+import xarray as xr
+
+from featscope.claims import POSITIVE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.options import ConfigError, require
-from featscope.streams import Streams
-from featscope.studies.base import Arm, Runs, Study
-from featscope.studies.icl_attention import figures, judge, measures
-from featscope.studies.icl_attention.judge import Layout
-from featscope.studies.icl_attention.statements import STATEMENTS
-from featscope.training import Evaluation, Experiment, Measurement
+from featscope.studies.base import Runs
+from featscope.studies.icl import EXACT, models_and, of_large
+from featscope.studies.icl_attention import figures
+from featscope.studies.icl_attention.arms import CORRECT, FOCUSED, LAYOUTS, UNIFORM, WEIGHTS, WRONG, AttentionArms
 
-if TYPE_CHECKING:  # needs the extra 'language', which listing and showing studies does not
-    from featscope.language.in_context import Example, RowReader, Task
+MAINLY, MORE = 0.5, 0.05
+FIGURE = "P Section 5.6.2, Figure 5.3"
+FLOATS = "Tolerance: rounding of weights in float32."
+COMPARED, ALONE = f"Compared with {FOCUSED}. Hand-set readers, whom labels do not move.", "A hand-set reader."
 
 
 @dataclass(frozen=True)
-class IclAttention(Study):
+class IclAttention(AttentionArms):
     """What a label attends to, of its own sentence and an irrelevant one (dissertation, Section 5.6.2, Figure 5.3).
 
-    A prompt is a sentence, an irrelevant one after it, and a label, which ends it. A replica has its own prompts, the
-    same for all models and labels.
-
-    Attributes:
-        models: smallest first; "retriever" for the small model that ships with FeatScope, folders, or models of the
-            Hub.
-        data: of sst2: "made-up" for sentences from a small grammar; "hub"; a folder with train.tsv and dev.tsv; or one
-            .tsv file.
-        irrelevant: irrelevant sentences: "made-up" for those of a small grammar, or a text file with one a line.
-        prompts: in a replica; the paper's are 100.
-        steps: one a prompt (set by the study).
-        probe_every: steps between looks at the ratio (set by the study).
-        learner: the arm's model (set by the study).
-        layout: the arm's label and sentences (set by the study).
+    Options and arms are `AttentionArms`'.
     """
 
-    models: tuple[str, ...] = ("retriever",)
-    data: str = "made-up"
-    irrelevant: str = "made-up"
-    prompts: int = 100
-    steps: Annotated[int, Suppress] = 0
-    probe_every: Annotated[int, Suppress] = 1
-    learner: Annotated[str, Suppress] = ""
-    layout: Annotated[Layout, Suppress] = "correct"
+    @ordering(
+        FIGURE,
+        on=models_and(UNIFORM, COMPARED, CORRECT),
+        at_least=MORE,
+        note=f"Bound: {MORE}, so that equal ones do not do; {STATED} Of hand-set readers `uniform` stands for the "
+        "largest, `focused` for the smallest.",
+    )
+    def larger_attends_to_both(self, runs: Runs, arm: str) -> Found | None:
+        """Larger models are more easily distracted by a sentence that is beside the point.
 
-    name: ClassVar[str] = "icl-attention"
-    statements: ClassVar[Sequence[Statement]] = STATEMENTS
-    default_replicas: ClassVar[int] = 5
-    replica_axis: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        distinct = len(set(self.short_names)) == len(self.models)
-        clear = not set(self.short_names) & set(judge.HAND_SET)
-        allowed = f"names with different last parts, none of {tuple(judge.HAND_SET)}"
-        require(self, "models", bool(self.models) and all(self.short_names) and distinct and clear, allowed)
-        require(self, "prompts", self.prompts >= 1, ">= 1")
-
-    @property
-    def short_names(self) -> list[str]:
-        """The last part of each model's name or path."""
-        return [PurePath(model).name for model in self.models]
-
-    def arms(self) -> Sequence[Arm["IclAttention"]]:
-        """Models with both labels and with two controls of the place, then hand-set readers."""
-
-        def arm(name: str, learner: str, layout: Layout, about: str, control: bool) -> Arm["IclAttention"]:
-            config = replace(
-                self, learner=learner, layout=layout, steps=self.prompts, probe_every=max(1, self.prompts // 10)
-            )
-            return Arm(name, config, about, control, at_end=(measures.outcomes,))
-
-        return [
-            *(
-                arm(judge.arm_name(short, layout), model, layout, f"{model}: {about}", layout in judge.CONTROLS)
-                for model, short in zip(self.models, self.short_names, strict=True)
-                for layout, about in judge.LAYOUTS.items()
-            ),
-            *(
-                arm(name, name, "correct", f"hand-set weights: 1 on the relevant sentence, {weight:g} elsewhere", True)
-                for name, weight in judge.HAND_SET.items()
-            ),
-        ]
-
-    def build(self, streams: Streams) -> Experiment:
-        """The prompts of one replica, read by the arm's model.
-
-        Raises:
-            ConfigError: no such model or data, or fewer sentences than asked for.
-            MissingExtraError: the extra 'language' is not installed.
+        The largest model attends to the irrelevant sentence more, next to the relevant one, than the smallest does.
+        Measured: the difference of their ratios, the mean over prompts of norm(irrelevant) / norm(relevant), with the
+        right label.
         """
-        from featscope.language.in_context import load_examples
+        return self.compared(runs, arm, lambda run: run.ratio, CORRECT, decides=0)
 
-        on_cpu = Streams(streams.seed, streams.replicas)  # texts are the same on every device
-        examples = load_examples("sst2", self.data, on_cpu)
-        have = len(examples.items)
-        require(self, "prompts", self.prompts <= have, f"at most {have}, what the data have")
-        chosen = [examples.items[i] for i in on_cpu.at("items").choice(have, self.prompts)[0].tolist()]
-        others = self._irrelevant(on_cpu)
-        reader = self._reader(streams)
-        tasks = [
-            partial(_look, reader, examples.task, self.layout, example, others[place], others[self.prompts + place])
-            for place, example in enumerate(chosen)
-        ]
-        return Evaluation(tasks, measures.COLUMNS, streams)
+    @ordering(FIGURE, on=models_and(UNIFORM, COMPARED, WRONG), at_least=MORE)
+    def larger_attends_to_both_wrong_label(self, runs: Runs, arm: str) -> Found | None:
+        """Larger models are more easily distracted where the label is wrong, too.
 
-    def _irrelevant(self, streams: Streams) -> list[str]:
-        """Two sentences for each prompt."""
-        from featscope.language.in_context import made_up_irrelevant
+        The largest model attends to the irrelevant sentence more, next to the relevant one, than the smallest does.
+        Measured: the difference of their ratios, the mean over prompts of norm(irrelevant) / norm(relevant), with the
+        wrong label.
+        """
+        return self.compared(runs, arm, lambda run: run.ratio, WRONG, decides=0)
 
-        draws, count = streams.at("irrelevant"), 2 * self.prompts
-        if self.irrelevant == "made-up":
-            return made_up_irrelevant(draws, count)
-        try:
-            lines = Path(self.irrelevant).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise ConfigError(
-                f"irrelevant = {self.irrelevant!r} cannot be read ({error.strerror}): allowed is 'made-up' or a text "
-                "file with one sentence a line"
-            ) from None
-        sentences = list(dict.fromkeys(" ".join(line.split()) for line in lines if line.strip()))
-        enough = len(sentences) >= count
-        require(self, "irrelevant", enough, f"a file of at least {count} different lines", f"It has {len(sentences)}.")
-        return [sentences[i] for i in draws.choice(len(sentences), count)[0].tolist()]
+    @bound(
+        FIGURE,
+        on=models_and(FOCUSED, ALONE, CORRECT),
+        not_on={UNIFORM: ALONE},
+        at_most=MAINLY,
+        note=f"Bound: one half for 'mainly'; {STATED}",
+        range=POSITIVE,
+    )
+    def small_attends_to_relevant(self, runs: Runs, arm: str) -> Found | None:
+        """The smallest model attends mainly to the relevant sentence.
 
-    def _reader(self, streams: Streams) -> "RowReader":
-        from featscope.language.in_context import FocusedRow, ModelRow
-        from featscope.language.load import load_once
+        Measured: the ratio, the mean over prompts of norm(irrelevant) / norm(relevant), with the right label.
+        """
+        run = runs[arm]
+        if arm in self.hand_set:
+            return Found(run.ratio)
+        return of_large(run.ratio, run) if arm == self.by_size(runs, CORRECT)[0] else None
 
-        if self.learner in judge.HAND_SET:
-            return FocusedRow(judge.HAND_SET[self.learner])
-        return ModelRow(*load_once(self.learner, str(streams.device)))
+    @bound(
+        "D",
+        on=models_and(layout=CORRECT),
+        at_most=0.0,
+        note="Sentences nearer to the label are attended to more whatever they say; this takes the place out.",
+    )
+    def relevance_beyond_position(self, runs: Runs, arm: str) -> Found:
+        """The relevant sentence is attended to for what it says, not for where it stands.
 
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """Nothing but the mean ratio so far, which is the loss."""
-        return {}
+        It is attended to more than an irrelevant one that stands in its place. Measured: the mean over prompts of the
+        logarithm of the length-normalised ratio, less that with two irrelevant sentences.
+        """
+        unrelated = runs[arm.removesuffix(CORRECT) + "-unrelated"]
+        return of_large(runs[arm].log_ratio - unrelated.log_ratio, runs[arm])
 
-    def claims(self, runs: Runs) -> Iterable[Claim]:
-        """The verdicts."""
-        return judge.claims(self, runs)
+    # --- What is known of hand-set weights ----------------------------------------------------------------------------
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
-        """The figures, in the order of the story."""
-        return figures.figures(self, runs)
+    @identity("D", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
+    def normalised_is_exact(self, run: xr.Dataset, arm: str) -> Found:
+        """Where lengths are taken out, hand-set weights have the ratio that they were given.
+
+        Hand-set weights of 1 on the relevant sentence and $w$ elsewhere have a length-normalised ratio of $w$.
+        Measured: the ratio's mean over prompts.
+        """
+        return Found(run.normalised_ratio, predicted=WEIGHTS[arm], tolerance=EXACT)
+
+    @identity("D", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
+    def raw_is_exact(self, run: xr.Dataset, arm: str) -> Found:
+        """A ratio as it is measures the sentences' lengths, too.
+
+        The raw ratio of hand-set weights is $w$ times the square root of the ratio of lengths. Measured: the raw ratio
+        over that root, mean over prompts.
+        """
+        return Found(run.raw_over_lengths, predicted=WEIGHTS[arm], tolerance=EXACT)
+
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """Figure 5.3, then ratios."""
+        models = [arm.removesuffix(CORRECT) for arm in self.by_size(runs, CORRECT)]
+        yield figures.norms(runs, models)
+        yield figures.ratios(runs, [*(model + layout for model in models for layout in LAYOUTS), *WEIGHTS])
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found."""
-        return judge.headline(self, runs, claims)
-
-
-def _look(
-    reader: "RowReader", task: "Task", layout: Layout, example: "Example", irrelevant: str, instead: str
-) -> list[float]:
-    """What the label of one prompt attends to."""
-    from featscope.language.in_context import LEAD, span_norms
-
-    (sentence,) = example.texts
-    relevant = instead if layout == "unrelated" else sentence
-    label = 1 - example.label if layout == "wrong" else example.label
-    first, second = (irrelevant, relevant) if layout == "swapped" else (relevant, irrelevant)
-    shown = task.shown([f"{first} {second}"])
-    begin = len(shown) - len(first) - 1 - len(second)
-    spans = [(begin, begin + len(first)), (begin + len(first) + 1, len(shown))]
-    if layout == "swapped":
-        spans.reverse()
-    row = reader.read(f"{shown}\n{LEAD} {task.words[label]}", spans)
-    on_relevant, on_irrelevant = span_norms(row, spans)
-    return measures.found(on_relevant, on_irrelevant, reader.parameters)
+        """What was found, in one sentence a model."""
+        parts = []
+        for arm in self.by_size(runs, CORRECT):
+            model = arm.removesuffix(CORRECT)
+            ratios = [float(runs[model + layout].ratio.mean()) for layout in LAYOUTS]
+            parts.append(
+                f"{model}: the irrelevant sentence has {ratios[0]:.2f} times the norm of the relevant one "
+                f"({ratios[1]:.2f} with the wrong label, {ratios[2]:.2f} if it comes first, {ratios[3]:.2f} beside "
+                "another irrelevant sentence)"
+            )
+        return "; ".join(parts) + "."

@@ -1,192 +1,157 @@
-"""The study `icl-flipped-labels`: its options, its arms, and what each item asks."""
+"""What inverted exemplar labels do to in-context learning.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+P is the dissertation's Chapter 5, D what is derived or chosen here.
+"""
 
-import torch
-from tyro.conf import Suppress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from featscope.claims import Claim, Statement
+import numpy as np
+import xarray as xr
+
+from featscope.claims import COSINE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.options import require
-from featscope.streams import Streams
-from featscope.studies.base import Arm, Runs, Study
-from featscope.studies.icl_flipped_labels import figures, judge, measures
-from featscope.studies.icl_flipped_labels.statements import STATEMENTS
-from featscope.training import Evaluation, Experiment, Measurement
+from featscope.studies.base import Runs
+from featscope.studies.icl import EXACT, models_and, of_large, parameters
+from featscope.studies.icl_flipped_labels import figures
+from featscope.studies.icl_flipped_labels.arms import FOLLOWS, FREQUENCY, IGNORES, FlippedLabelsArms
+from featscope.theory.in_context import follower_accuracy, follower_trust
 
-if TYPE_CHECKING:  # needs the extra 'language', which listing and showing studies does not
-    from featscope.language.in_context import Examples, Reader
-
-_KNOWN = 0.75  # share of items on which the learner that ignores exemplars is right
-
-TaskName = Literal["sst2", "subj", "cola", "mrpc", "qqp", "rte", "qnli", "wnli"]
+FLAT = -0.25
+BETTER, FASTER = 0.01, -0.1
+SMALL = 1e10
+"""Parameters below which the smallest model may be expected to stay flat."""
+FIGURES = "P Section 5.6.1, Figures 5.1 and 5.2"
+FLOATS = "Tolerance: rounding of log-probabilities in float32."
+OF_SLOPE = f"of the slope -1 of a learner that trusts exemplars in proportion; {STATED}"
+STAND_FOR = "Of hand-set learners `follows` stands for the largest, `ignores` for the smallest."
+COMPARED = f"Compared with {IGNORES}. Hand-set learners."
 
 
 @dataclass(frozen=True)
-class IclFlippedLabels(Study):
+class IclFlippedLabels(FlippedLabelsArms):
     """What inverted exemplar labels do to in-context learning (dissertation, Section 5.6, Figures 5.1 and 5.2).
 
-    A replica is one of the paper's seeds: it has its own items and exemplars, the same for all models. An item draws
-    its exemplars and the order in which their labels are inverted once, for all shares.
-
-    Attributes:
-        models: smallest first; "retriever" for the small model that ships with FeatScope, folders, or models of the
-            Hub.
-        data: "made-up" for sentences from a small grammar (sst2 only); "hub" for GLUE from the Hub; a folder with
-            train.tsv (exemplars) and dev.tsv (items); or one .tsv file, which is halved at random.
-        task: what is asked.
-        shots: M, exemplars in a prompt.
-        flips: shares of exemplar labels that are inverted, from 0 to 1.
-        items: evaluation items of a replica; the paper's are 1000.
-        chat: whether prompts are put as a user's message, by the chat template of the model.
-        steps: one an item (set by the study).
-        probe_every: steps between looks at the error (set by the study).
-        learner: the arm's model (set by the study).
+    Options and arms are `FlippedLabelsArms`'.
     """
 
-    models: tuple[str, ...] = ("retriever",)
-    data: str = "made-up"
-    task: TaskName = "sst2"
-    shots: int = 16
-    flips: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    items: int = 50
-    chat: bool = False
-    steps: Annotated[int, Suppress] = 0
-    probe_every: Annotated[int, Suppress] = 1
-    learner: Annotated[str, Suppress] = ""
+    @ordering(
+        FIGURES,
+        on=models_and(FOLLOWS, COMPARED),
+        at_least=BETTER,
+        note=f"Bound: one per cent, so that equal ones do not do; {STATED} {STAND_FOR}",
+        range=COSINE,
+    )
+    def larger_is_better_without_flips(self, runs: Runs, arm: str) -> Found | None:
+        """Larger models do better as long as all labels are right.
 
-    name: ClassVar[str] = "icl-flipped-labels"
-    statements: ClassVar[Sequence[Statement]] = STATEMENTS
-    default_replicas: ClassVar[int] = 5
-    replica_axis: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        short = [short_name(model) for model in self.models]
-        distinct = len(short) == len({*short, *judge.HAND_SET}) - len(judge.HAND_SET)
-        require(
-            self,
-            "models",
-            all(short) and bool(short) and distinct,
-            f"names with different last parts, none of {judge.HAND_SET}",
-        )
-        require(self, "task", self.task in get_args(TaskName), f"one of {', '.join(get_args(TaskName))}")
-        require(self, "shots", self.shots >= 1, ">= 1")
-        ascending = all(a < b for a, b in zip(self.flips, self.flips[1:], strict=False))
-        ends = len(self.flips) > 1 and self.flips[0] == 0 and self.flips[-1] == 1
-        require(self, "flips", ascending and ends, "ascending shares from 0 to 1")
-        require(self, "items", self.items >= 1, ">= 1")
-
-    def arms(self) -> Sequence[Arm["IclFlippedLabels"]]:
-        """Models, then hand-set learners."""
-
-        def arm(name: str, learner: str, about: str, control: bool = False) -> Arm["IclFlippedLabels"]:
-            config = replace(self, learner=learner, steps=self.items, probe_every=max(1, self.items // 10))
-            return Arm(name, config, about, control, at_end=(partial(measures.outcomes, rates=self.flips),))
-
-        return [
-            *(arm(short_name(model), model, f"the language model {model}") for model in self.models),
-            arm(
-                judge.FOLLOWS,
-                judge.FOLLOWS,
-                "a hand-set learner that takes from the exemplars which word goes with which meaning",
-                control=True,
-            ),
-            arm(
-                judge.IGNORES,
-                judge.IGNORES,
-                f"a hand-set learner that knows {_KNOWN:.0%} of the items and ignores the exemplars",
-                control=True,
-            ),
-            arm(
-                judge.FREQUENCY,
-                judge.FREQUENCY,
-                "a hand-set learner that says the exemplars' more frequent label",
-                control=True,
-            ),
-        ]
-
-    def build(self, streams: Streams) -> Experiment:
-        """The items of one replica, asked of the arm's learner.
-
-        Raises:
-            ConfigError: no such model or data, or fewer examples than asked for.
-            MissingExtraError: the extra 'language' is not installed.
+        With no label inverted, the largest model is more accurate than the smallest. Measured: the difference of their
+        accuracies on the same prompts.
         """
-        from featscope.language.in_context import load_examples
+        return self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0))
 
-        on_cpu = Streams(streams.seed, streams.replicas)  # texts are the same on every device
-        examples = load_examples(self.task, self.data, on_cpu)
-        have, pool = len(examples.items), len(examples.pool)
-        require(self, "items", self.items <= have, f"at most {have}, what the data have")
-        require(self, "shots", self.shots <= pool, f"at most {pool}, what the data have")
-        reader = self._reader(examples, streams)
-        chosen = on_cpu.at("items").choice(have, self.items)[0].tolist()
-        tasks = [
-            partial(_answer, reader, examples, on_cpu, self.shots, self.flips, step, item)
-            for step, item in enumerate(chosen)
-        ]
-        return Evaluation(tasks, measures.columns(self.flips), streams)
+    @ordering(FIGURES, on=models_and(FOLLOWS, COMPARED), at_most=FASTER, note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}")
+    def larger_falls_faster(self, runs: Runs, arm: str) -> Found | None:
+        """Inverted labels hurt larger models more.
 
-    def _reader(self, examples: "Examples", streams: Streams) -> "Reader":
-        from featscope.language.in_context import Follower, Frequency, Ignorer, ModelReader
-        from featscope.language.load import load_once
+        Accuracy falls faster with the share of inverted labels for the largest model than for the smallest. Measured:
+        the difference of their slopes on the same prompts.
+        """
+        return self.compared(runs, arm, lambda run: run.slope)
 
-        task = examples.task
-        truth = {task.shown(texts): label for texts, label in examples.truth.items()}
-        if self.learner == judge.FOLLOWS:
-            return Follower(task.words, truth)
-        if self.learner == judge.IGNORES:
-            knows = (Streams(streams.seed, streams.replicas).at("beliefs").uniform(len(truth))[0] < _KNOWN).tolist()
-            beliefs = {
-                text: label if sure else 1 - label for (text, label), sure in zip(truth.items(), knows, strict=True)
-            }
-            return Ignorer(beliefs)
-        if self.learner == judge.FREQUENCY:
-            return Frequency(task.words)
-        model, tokenizer = load_once(self.learner, str(streams.device))
-        return ModelReader(model, tokenizer, task.words, self.chat)
+    @bound(FIGURES, on=models_and(IGNORES), not_on=FOLLOWS, at_least=FLAT, note=f"Bound: a quarter {OF_SLOPE}")
+    def small_is_flat(self, runs: Runs, arm: str) -> Found | None:
+        """A small model goes on as before, however many labels are inverted.
 
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """Nothing but the error so far, which is the loss."""
-        return {}
+        The accuracy of the smallest model stays flat over the share of inverted labels. Measured: its slope.
+        """
+        run = runs[arm]
+        if arm in self.hand_set:
+            return Found(run.slope)
+        return Found(run.slope, expected=parameters(run) < SMALL) if arm == self.by_size(runs)[0] else None
 
-    def claims(self, runs: Runs) -> Iterable[Claim]:
-        """The verdicts."""
-        return judge.claims(self, runs)
+    @bound(
+        FIGURES,
+        on=models_and(FOLLOWS, "A hand-set learner."),
+        not_on={IGNORES: "A hand-set learner."},
+        at_most=0.5,
+        note="P says that small models are seldom worse than guessing, and means that large ones are.",
+        range=SHARE,
+    )
+    def large_falls_below_chance(self, runs: Runs, arm: str) -> Found | None:
+        """Where all labels are inverted, a large model does worse than guessing.
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
-        """The figures, in the order of the story."""
-        return figures.figures(self, runs)
+        With all labels inverted, the largest model is less accurate than guessing. Measured: its accuracy there.
+        """
+        at_last = runs[arm].accuracy.isel(flip=-1)
+        if arm in self.hand_set:
+            return Found(at_last)
+        found = of_large(at_last, runs[arm])
+        return found if arm == self.by_size(runs)[-1] and (found.expected or len(self.models) > 1) else None
+
+    # --- What is known of hand-set learners ---------------------------------------------------------------------------
+
+    @identity("D", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    def follower_is_exact(self, run: xr.Dataset) -> np.ndarray:
+        """A learner that follows its exemplars is wrong as soon as most of them are.
+
+        A hand-set learner that takes from the exemplars which word goes with which meaning is right while fewer than
+        half of the labels are inverted, wrong beyond, and undecided at one half. Measured: the largest distance of its
+        accuracy from 1, 1/2 and 0.
+        """
+        return distance(run.accuracy, follower_accuracy(self.flips, self.shots))
+
+    @identity("D", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    def follower_trusts_in_proportion(self, run: xr.Dataset) -> np.ndarray:
+        r"""A learner that follows its exemplars trusts them as far as they agree.
+
+        A hand-set learner that follows the exemplars gives the true label the probability
+        $(M - k + \frac{1}{2})/(M + 1)$ with $k$ of $M$ labels inverted. Measured: the largest distance from it.
+        """
+        return distance(run.likely, follower_trust(self.flips, self.shots))
+
+    @identity("D", on=IGNORES, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    def ignorer_is_exact(self, run: xr.Dataset) -> np.ndarray:
+        """A learner that ignores its exemplars does not care for their labels.
+
+        A hand-set learner that ignores the exemplars answers alike at every share of inverted labels. Measured: the
+        largest difference of its accuracy from that with none inverted.
+        """
+        return distance(run.accuracy, run.accuracy.isel(flip=[0]).transpose("replica", "flip").values)
+
+    @identity("D", on=FREQUENCY, equals=1.0, within=EXACT, because=FLOATS, range=(0.0, 2.0))
+    def frequency_mirrors(self, run: xr.Dataset) -> xr.DataArray:
+        """A learner that says the more frequent label is turned round with the labels.
+
+        A hand-set learner that says the exemplars' more frequent label is right with all labels inverted exactly where
+        it is wrong with none. Measured: the sum of both accuracies.
+        """
+        return run.accuracy.isel(flip=[0, -1]).sum("flip")
+
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """Accuracy as in Figures 5.1 and 5.2, beside it who follows, and what the labels are."""
+        models, hand_set = self.by_size(runs), list(self.hand_set)
+        task = f"{self.task}, {self.data}" if self.data == "made-up" else self.task
+        asked = f"Task {task}, {self.shots} exemplars, {self.items} items a replica"
+        yield figures.accuracy(runs, asked, models, hand_set, self.flips)
+        yield figures.following(runs, models, hand_set, self.flips)
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found."""
-        return judge.headline(self, runs, claims)
+        """What was found, in one sentence a model."""
+        parts = []
+        for name in self.by_size(runs):
+            accuracy = runs[name].accuracy.mean("replica").values
+            override = float(runs[name].override.isel(flip=-1).mean("replica"))
+            parts.append(
+                f"{name} ({parameters(runs[name]):.2g} parameters) is right on {accuracy[0]:.0%} with no label "
+                f"inverted and on {accuracy[-1]:.0%} with all, and gives up {override:.0%} of what it had right"
+            )
+        ends = float(runs[FOLLOWS].accuracy.isel(flip=-1).mean())
+        return f"{'; '.join(parts)}. A hand-set learner that follows the exemplars ends at {ends:.0%}."
 
 
-def short_name(model: str) -> str:
-    """The last part of a model's name or of a folder's path, which can be in a file's name."""
-    return PurePath(model).name
-
-
-def _answer(
-    reader: "Reader",
-    examples: "Examples",
-    streams: Streams,
-    shots: int,
-    rates: Sequence[float],
-    step: int,
-    item: int,
-) -> list[float]:
-    """Ask one item at all shares of inverted labels."""
-    from featscope.language.in_context import ask, flipped
-
-    query = examples.items[item]
-    exemplars = [examples.pool[i] for i in streams.at("exemplars", step).choice(len(examples.pool), shots)[0].tolist()]
-    order = streams.at("inverted", step).choice(shots, shots)[0].tolist()
-    prompts = [ask(examples.task, flipped(exemplars, order, rate), query) for rate in rates]
-    scores = reader.scores(prompts)
-    return measures.found(torch.as_tensor(scores[:, 1] - scores[:, 0]), query.label, reader.parameters)
+def distance(curve: xr.DataArray, known: np.ndarray) -> np.ndarray:
+    """The largest distance of a curve ``[replica, flip]`` from a known one, of each replica."""
+    return np.abs(curve.transpose("replica", "flip").values - known).max(1)

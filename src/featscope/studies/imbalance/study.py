@@ -1,187 +1,260 @@
-"""The study: data, learner and arms."""
+"""Imbalanced features: what rare features cost a contrastive learner.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning Solution.
+V: On the Training Dynamics of Contrastive Learning with Imbalanced Feature Distributions, its earlier version.
+"""
 
-from featscope.claims import Claim
-from featscope.data import SparseTokens
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import log, sqrt
+
+import xarray as xr
+
+from featscope.claims import COSINE, POSITIVE, ROUNDING, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.models import TokenMLP
-from featscope.options import require
-from featscope.streams import Streams
-from featscope.studies.axes import Axis
-from featscope.studies.base import Arm, Runs, Study
-from featscope.studies.imbalance import figures, identities, judge, measures
-from featscope.studies.imbalance.statements import STATEMENTS
-from featscope.theory.imbalance import Stage1, activities
-from featscope.training import SGD, BiasSchedule, ContrastivePairs, Experiment, FirstTime, Measurement
-from featscope.training.experiment import RuleConfig
+from featscope.probes.stored import common_and_rare
+from featscope.studies import Runs, last
+from featscope.studies.imbalance import figures
+from featscope.studies.imbalance.probes import HELD
+from featscope.studies.imbalance.stage_one import StageOne
+from featscope.theory.imbalance import Census, activities, stated_feature_energy
+
+NO_DIFFERENCE = "Bound: no difference."
+rises = partial(ordering, on="figures-3-4", at_least=0.0, because=NO_DIFFERENCE)
+by_formula = partial(identity, on="heat-map", equals=0.0, within=1e-9, because=ROUNDING, range=POSITIVE)
 
 
 @dataclass(frozen=True)
-class Imbalance(Study):
+class Imbalance(StageOne):
     """Rare features are learned late, weakly, or not at all.
 
-    The first arm is the setting of the papers' curves: one minority feature, b = 0, early stopping.
-
-    Attributes:
-        data: token sequences with majority and minority features (P, Assumptions 3.1-3.4).
-        learner: fixed attention and bilateral-ReLU neurons (P, Section 2).
-        objective: InfoNCE on pairs, in-batch negatives (P (1)-(3)).
-        optimizer: gradient descent with step size η and decay λ.
-        bias: the three-stage schedule (V (70)) on the arms of the curves; None keeps b = 0.
-        curve_steps: steps after which the curves over ε_min are read. They depend on it, and the papers do not say.
-        steps: most training steps of any arm.
-        probe_every: steps between measurements (log-spaced ones are added).
+    The first arm is the setting of the papers' curves: one minority feature, b = 0, early stopping. Options and arms
+    are `ImbalanceArms`'; what is claimed of the start and of Stage 1 is in `StageOne`.
     """
 
-    name = "imbalance"
-    statements = STATEMENTS
+    # --- The papers' curves over the frequency of one rare feature ----------------------------------------------------
 
-    data: SparseTokens = field(default_factory=SparseTokens)
-    learner: TokenMLP = field(default_factory=TokenMLP)
-    objective: ContrastivePairs = field(default_factory=ContrastivePairs)
-    optimizer: SGD = field(default_factory=lambda: SGD(lr=0.05, weight_decay=0.001))
-    bias: BiasSchedule | None = None
-    curve_steps: int = 150
-    steps: int = 1500
-    probe_every: int = 25
+    @ordering("P Figure 1", on="figures-1-2", at_least=1.0, because="Bound: one neuron; none is no rise.")
+    def minority_count_rises(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The more frequent a feature, the more neurons hold it.
 
-    def __post_init__(self) -> None:
-        require(self, "curve_steps", self.curve_steps >= 1, ">= 1")
-        require(self, "steps", self.steps >= 1, ">= 1")
-        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+        The number of neurons of cosine $\geq 0.3$ with the minority feature rises with $\epsilon_{\min}$. Measured: its
+        difference between the largest and the smallest $\epsilon_{\min}$, mean over noise levels.
+        """
+        return rise(last(run, run.minority_count), 0.01, 0.03, 0.05)
 
-    def arms(self) -> Sequence[Arm["Imbalance"]]:
-        """The papers' curves, Stage 1 from a tiny start, the earlier paper's heat map, and a long run."""
-        d, d1 = self.data.features, self.data.input_dim
-        require(self, "data", 0 < self.data.minority < d, "data with 0 < minority < features", "Some are rare.")
-        require(self, "data", self.data.eps_min > 0, "data with eps_min > 0", "Rare features must occur.")
-        require(self, "data", d1 > d, "data with input_dim > features", "What is off the features must be something.")
-        curves = self.shortened(self.curve_steps)
-        half = replace(self.data, minority=d // 2)
-        stage_one = replace(
-            self,
-            data=half,
-            learner=replace(self.learner, init_norm=2e-3),
-            # In the papers' range, d^-1.49 to d^-1.01; the decay of the curves is too small to be seen in Stage 1.
-            optimizer=replace(self.optimizer, weight_decay=d**-1.25),
-            bias=None,
-        ).shortened(60, 5)
-        heat_map = replace(
-            self,
-            data=replace(self.data, features=9, input_dim=50, minority=4, eps_min=0.3, activity=0.15),
-            learner=replace(self.learner, width=30),
-            objective=replace(self.objective, pairs=128),
-            bias=BiasSchedule(reset=0.6, growth=1.0, cap_ratio=0.8, feature_energy=0.5),
-        ).shortened(500)
-        return [
-            Arm(
-                "imbalanced",
-                curves,
-                "one setting of the curves, for `featscope sweep` to vary",
-                at_end=(measures.represented,),
-            ),
-            Arm(
-                "stage-one",
-                stage_one,
-                "half of the features rare, a tiny start and b = 0: Stage 1 as the theory has it",
-                at_start=(identities.growth_identity, measures.census),
-            ),
-            Arm(
-                "stage-one-narrow",
-                replace(stage_one, data=replace(half, input_dim=max(d + 1, d1 // 4))),
-                "the same in a quarter of the input dimensions",
-            ),
-            Arm(
-                "figures-1-2",
-                curves,
-                "the curves of P, Figures 1 and 2",
-                over=(Axis("data.eps_min", (0.1, 0.4, 0.7, 1.0)), Axis("data.noise_std", (0.01, 0.03, 0.05))),
-            ),
-            Arm(
-                "figures-3-4",
-                curves,
-                "the curves of P, Figures 3 and 4",
-                at_end=(measures.represented,),
-                over=(Axis("data.eps_min", (0.05, 0.2, 0.35, 0.5)), Axis("data.noise_std", (0.03, 0.05, 0.075, 0.1))),
-            ),
-            Arm(
-                "heat-map",
-                heat_map,
-                "the small network of V, Figure 1, with the bias schedule",
-                at_end=(identities.gradients, identities.optimal_learner),
-            ),
-            Arm("heat-map-unbiased", replace(heat_map, bias=None), "the same without biases"),
-            Arm(
-                "heat-map-balanced",
-                replace(heat_map, data=replace(heat_map.data, eps_min=1.0)),
-                "the same with equal frequencies: nothing may tell the features apart",
-                control=True,
-            ),
-            Arm(
-                "late",
-                replace(
-                    self,
-                    data=replace(half, input_dim=min(d1, 3 * d), eps_min=0.25),
-                    learner=replace(self.learner, width=60),
-                    optimizer=replace(self.optimizer, weight_decay=0.01),
-                    bias=None,
-                ).shortened(1500, 100),
-                "long training of a small network at b = 0, half of the features rare",
-            ),
-        ]
+    @ordering("P Figure 2", on="figures-1-2", at_least=0.0, because=NO_DIFFERENCE, range=COSINE)
+    def minority_alignment_rises(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The more frequent a feature, the closer some neuron comes to it.
 
-    def shortened(self, steps: int, probe_every: int | None = None) -> "Imbalance":
-        """The same for at most ``steps`` steps."""
-        return replace(self, steps=min(steps, self.steps), probe_every=probe_every or self.probe_every)
+        The largest cosine of a neuron with the minority feature rises with $\epsilon_{\min}$. Measured: its difference
+        between the largest and the smallest $\epsilon_{\min}$, mean over noise levels.
+        """
+        return rise(last(run, run.minority_cosine), 0.01, 0.03, 0.05)
 
-    def arm(self, name: str) -> "Imbalance":
-        """The config of an arm."""
-        return next(arm.config for arm in self.arms() if arm.name == name)
+    @rises("P Figure 3", note="Test data are balanced, which P does not say, and pairs without a signal are left out.")
+    def cosine_rises(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The more frequent the rare feature in training, the more alike test pairs look.
 
-    @property
-    def stage1(self) -> Stage1:
-        """What the theory says of Stage 1 under uniform attention."""
-        data, pairs = self.data, self.objective.pairs
-        return Stage1(
-            activities=activities(data.features, data.minority, data.eps_min, data.activity),
-            tokens=data.tokens,
-            input_dim=data.input_dim,
-            noise_variance=data.noise_std**2 / data.tokens,
-            lr=self.optimizer.lr,
-            weight_decay=self.optimizer.weight_decay,
-            keys=pairs,
-            anchors=pairs,
-            temperature=self.objective.loss.temperature,
-            loss_scale=self.objective.loss.scale,
-            token_activity=data.token_activity,
+        $\cos(f(X), f(Y))$ of test pairs rises with $\epsilon_{\min}$. Measured: its difference between the largest and
+        the smallest $\epsilon_{\min}$, mean over $\sigma$ = 0.05, 0.075 and 0.1.
+        """
+        return rise(run.cosine, 0.05, 0.075, 0.1)
+
+    @rises(
+        "P Figure 4",
+        note="The target is <v, z> with a Gaussian v, one a replica; P does not say what it is. Test data are "
+        "balanced. The head learns from 1000 pairs like those of training, so part of the fall is that few of them "
+        "show the minority.",
+    )
+    def mse_falls(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The more frequent the rare feature in training, the more linear heads can read.
+
+        The test error of a linear regression head falls with $\epsilon_{\min}$. Measured: its difference between the
+        smallest and the largest $\epsilon_{\min}$, mean over $\sigma$ = 0.03, 0.05 and 0.075.
+        """
+        return -rise(run.mse, 0.03, 0.05, 0.075)
+
+    @rises("P Figure 4", note="Not in P, whose target is unknown; here the effect should be largest.")
+    def minority_mse_falls(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The more frequent the rare feature in training, the better linear heads read it.
+
+        The test error of a linear head on the minority feature's own signal falls with $\epsilon_{\min}$. Measured: its
+        difference between the smallest and the largest $\epsilon_{\min}$, mean over $\sigma$ = 0.03, 0.05 and 0.075.
+        """
+        return -rise(run.mse_minority, 0.03, 0.05, 0.075)
+
+    # --- What neurons hold in the end (V Figure 1, Section 4; P Theorem E.1) ------------------------------------------
+
+    @ordering(
+        "V Figure 1",
+        on="heat-map",
+        not_on=("heat-map-unbiased", "heat-map-balanced"),
+        at_least=0.0,
+        because=NO_DIFFERENCE,
+        note="V says nothing of biases or of when it stopped.",
+        range=COSINE,
+    )
+    def heatmap_majority_first(self, run: xr.Dataset) -> xr.DataArray:
+        """Neurons hold common features more than rare ones. Measured: difference of the mean squared cosines."""
+        common, rare = self._cosines(run)
+        return (common**2).mean(("neuron", "feature")) - (rare**2).mean(("neuron", "feature"))
+
+    @bound("V Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
+    def heatmap_dominating_neuron(self, run: xr.Dataset) -> xr.DataArray:
+        """Each common feature has a neuron that it dominates.
+
+        Measured: share of majority features with a squared cosine above 1/2.
+        """
+        common, _ = self._cosines(run)
+        return (common.max("neuron") ** 2 > 0.5).mean("feature")
+
+    @bound("V Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
+    def heatmap_every_neuron(self, run: xr.Dataset) -> xr.DataArray:
+        """Nearly every neuron is tied to a common feature.
+
+        Measured: share of neurons with a cosine of at least 0.3 with one.
+        """
+        common, _ = self._cosines(run)
+        return (common.max("feature") >= HELD).mean("neuron")
+
+    @bound(
+        "P Theorem E.1(e), V Lemma F.1(e)",
+        on="heat-map",
+        not_on="heat-map-unbiased",
+        at_most=1.0,
+        because="Bound: with constant 1 and without Ξ2.",
+        note="The theorems divide by Ξ2⁵ besides.",
+        range=POSITIVE,
+    )
+    def stage3_offfeature_small(self, run: xr.Dataset, arm: str) -> xr.DataArray:
+        r"""A neuron that had little of a feature at the start has little of it in the end.
+
+        A neuron that was not ordinary for feature $j$ at the start ends with a cosine below
+        $(\epsilon_j/\epsilon_{\max})/\sqrt{d}$ with it. Measured: root mean square of their ratio over all such pairs.
+        """
+        data = self.arm(arm).recipe.data
+        p = activities(data.features, data.minority, data.eps_min, data.activity)
+        over = last(run, run.alignment) / xr.DataArray(p / p.max() / sqrt(data.features), dims="feature")
+        share = run.alignment.isel(step=0) ** 2
+        ordinary = share / share.sum("feature") >= Census(data.features, data.eps_min).ordinary_share
+        return (over**2).where(~ordinary).mean(("neuron", "feature")) ** 0.5
+
+    @identity(
+        "P Theorem E.1(c)",
+        not_on=("late", "heat-map"),
+        equals=1.0,
+        within=0.5,
+        because="Tolerance: a factor, as the law has no constant.",
+        note="P sums over neurons of M_j, we over all; V has an upper bound only. Without biases late amplitudes "
+        "hardly depend on ε_j, and with them the ratio depends on when one looks.",
+        range=POSITIVE,
+    )
+    def amplitude_law(self, run: xr.Dataset, arm: str) -> Found:
+        r"""Rare features end with as much less energy as they are less frequent, squared.
+
+        $F_j = \sum_i A_{ij}^2$ ends in proportion to $(\epsilon_j/\epsilon_{\max})^2$. Measured: $F$ of minority over
+        $F$ of majority features after training, over $(\epsilon_{\min}/\epsilon_{\max})^2$.
+        """
+        data, path = self.arm(arm).recipe.data, run.minority_energy / run.majority_energy
+        energy = stated_feature_energy(activities(data.features, data.minority, data.eps_min, data.activity))
+        stated, ratio = float(energy[-1] / energy[0]), last(run, path)
+        early = path.sel(step=int(run["step"][-1]) // 5, method="nearest")
+        return Found(
+            ratio / stated,
+            f"F_min/F_maj is {float(ratio.mean()):.3f} at the end and {float(early.mean()):.3f} at step "
+            f"{int(early['step'])}; the law has {stated:.3f}.",
         )
 
-    def build(self, streams: Streams) -> Experiment:
-        """Data, learner and rules of the replicas of ``streams``."""
-        source = self.data.build(streams.at("dictionary"), means=self.learner.attention == "uniform")
-        learner = self.learner.build(self.data.tokens, self.data.input_dim, streams.at("weights"))
-        rules: list[RuleConfig] = [
-            FirstTime("t1", measures.features_lead, every=1),
-            FirstTime("t1_of_every_neuron", measures.half_of_every_neuron, every=5),
-        ]
-        if self.bias is not None:
-            rules.append(self.bias)
-        return Experiment(source, learner, self.objective, self.optimizer, rules, streams)
+    # --- Gradient, pseudo-loss and optimal learner (P Appendix E, V Appendix F) ---------------------------------------
 
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """Alignments, norms, biases, and what rare and common features get."""
-        return measures.trajectory(experiment)
+    @by_formula(
+        "P (21), V (15)", note="P omits the factor 1/τ that the loss of P (1) has; it is right for τ times that loss."
+    )
+    def gradient_formula(self, run: xr.Dataset) -> xr.DataArray:
+        """The gradient written out is that of the loss. Measured: relative error against autograd, float64."""
+        return run.gradient_error
 
-    def claims(self, runs: Runs) -> Iterable[Claim]:
-        """The verdicts."""
-        return judge.claims(self, runs)
+    @by_formula("P (118), (161); V (111)")
+    def pseudo_loss_gradient(self, run: xr.Dataset) -> xr.DataArray:
+        r"""With gates held, the loss has the same gradient at the network's own weights.
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
-        """The figures, in the order of the story."""
-        return figures.figures(self, runs, claims)
+        The pseudo-loss with frozen gates has at $\theta = w$ the gradient of the loss. Measured: relative error,
+        float64.
+        """
+        return run.pseudo_gradient_error
+
+    @by_formula("P (118), (160); V (110)")
+    def pseudo_loss_value(self, run: xr.Dataset) -> xr.DataArray:
+        r"""With gates held, the loss has the same value at the network's own weights.
+
+        The pseudo-loss with frozen gates has at $\theta = w$ the value of the loss (times $\tau$). Measured: the
+        difference.
+        """
+        return run.pseudo_value_error
+
+    @bound("P (159), (162); V (112)", on="heat-map", at_least=0.0, because="Bound: touching it, as at θ = w.")
+    def pseudo_loss_convex(self, run: xr.Dataset) -> xr.DataArray:
+        r"""With gates held, the loss is convex in the weights.
+
+        The pseudo-loss is convex in $\theta$: it lies above its tangent at $w$. Measured: the smallest height above it,
+        over $\theta^*$ and random $\theta$ at three distances.
+        """
+        return run.above_tangent
+
+    @bound(
+        "P Lemma E.6, V Lemma F.2",
+        not_on="heat-map",
+        relation="<=",
+        because="Bound: 1/log d, with constant 1.",
+        note="Negatives that show an anchor's own signals cannot be told from its positive, whatever the learner; with "
+        "no signal at all there are many. Neurons that end with one feature stand for the lucky ones.",
+        range=POSITIVE,
+    )
+    def optimal_learner_loss(self, run: xr.Dataset) -> Found:
+        r"""With gates held, the best weights have next to no loss.
+
+        At the optimal learner $\theta^*$ the pseudo-loss is $O(1/\log d)$. Measured: the pseudo-loss there, at the
+        $\kappa$ for which it is smallest.
+        """
+        floor, ended = float(run.loss_floor.mean()), float(last(run, run.loss).mean())
+        why = f"Keys that show an anchor's own signals alone cost {floor:.2f}; training ended at {ended:.2f}."
+        return Found(run.optimal_loss, why, predicted=1 / log(run.sizes["feature"]))
+
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """The heat maps, Stage 1, the papers' curves, and energies in the end."""
+        run, curves = runs["stage-one"], self.arm("figures-1-2").recipe
+        when = f"after {curves.steps} steps {'with the bias schedule' if curves.rules['bias'] else 'at b = 0'}"
+        stage_one, late, heat_map = (self.arm(arm).recipe.data.eps_min for arm in ("stage-one", "late", "heat-map"))
+        yield figures.heat_maps(runs)
+        yield figures.stage_one(run, self.grown(run), self.stage1, stage_one)
+        yield figures.of_the_minority(runs["figures-1-2"], when)
+        yield figures.of_the_representation(runs["figures-3-4"], when)
+        yield figures.late(runs, late, heat_map)
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """What was found, in one sentence."""
-        return judge.headline(self, runs, claims)
+        common, rare = self.grown(runs["stage-one"])
+        late, biased = (
+            last(run, run.minority_energy / run.majority_energy) for run in (runs["late"], runs["heat-map"])
+        )
+        recipe, ratio = self.arm("stage-one").recipe, (common / rare).isel(step=-1)
+        return (
+            f"Features grow exponentially, each at a rate set by its frequency: after {recipe.steps} steps common ones "
+            f"have outgrown those of ε = {recipe.data.eps_min:g} by a factor of {float(ratio.mean()):.0f}. Without "
+            f"biases rare features then catch up (their energy ends at {float(late.mean()):.2f} of a common one's), "
+            f"with growing biases they do not ({float(biased.mean()):.2f})."
+        )
+
+    def _cosines(self, run: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+        """|cosines| of neurons with common and with rare features of the heat maps, at the end."""
+        return common_and_rare(abs(last(run, run.alignment)), self.arm("heat-map").recipe.data.minority)
+
+
+def rise(values: xr.DataArray, *noise: float) -> xr.DataArray:
+    """From the smallest to the largest ε_min, mean over noise levels."""
+    mean = values.sel(noise_std=list(noise)).mean("noise_std")
+    return mean.sel(eps_min=mean["eps_min"].max()) - mean.sel(eps_min=mean["eps_min"].min())

@@ -1,166 +1,95 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from featscope.claims import LEVEL, interval_of_mean
-from featscope.figures import Bars, Curve, Curves, Figure, Panel
+from featscope.claims import LEVEL
+from featscope.claims.averages import group_means
+from featscope.figures import Bars, Curve, Curves, Panel
 from featscope.language.longbench import TASKS
-from featscope.language.longbench.published import PUBLISHED
-from featscope.studies.base import Runs
-from featscope.studies.longbench.judge import examples, spread_evenly
+from featscope.language.longbench.published import PUBLISHED, nearest_pair
+from featscope.language.methods import METHODS
 
-if TYPE_CHECKING:
-    from featscope.studies.longbench.study import LongBench
+Values = Float[np.ndarray, " group"]
+Ends = tuple[Values, Values, Values]
+Examples = Mapping[str, Mapping[str, Float[np.ndarray, " example"]]]
+"""Arm -> answer -> its values of all examples."""
 
-Ends = tuple[Float[np.ndarray, " group"], Float[np.ndarray, " group"], Float[np.ndarray, " group"]]
-
-METHODS = {"full": "full cache", "snapkv": "SnapKV", "h2o": "H2O", "gemfilter": "GemFilter", "middle-row": "middle row"}
-SHORT = {
-    "narrativeqa": "Nrtv",
-    "multifieldqa_en": "MF",
-    "hotpotqa": "Hotpot",
-    "2wikimqa": "2Wiki",
-    "musique": "MuSi",
-    "gov_report": "Gov",
-    "multi_news": "News",
-    "triviaqa": "Trivia",
-    "samsum": "SAM",
-}
-"""Headings of the paper's tables that 15 groups of bars have no room for."""
+ARMS = {name: METHODS[name].label for name in ("full", "snapkv", "h2o", "gemfilter", "middle-row")}
 _FEWEST = 10
 """Examples of a task from which on its interval is drawn; that of two or four hides all else."""
 _INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples, of tasks with {_FEWEST} or more and of the mean."
-_MADE_UP = "MADE-UP DATA: these scores say nothing about LongBench. "
+_COMPARED = ("gemfilter-is-comparable-to-snapkv", "gemfilter-is-no-worse-than-h2o")
 
 
-def figures(study: "LongBench", runs: Runs) -> Iterator[Figure]:
-    """The figures, in the order of the story."""
-    yield _scores(study, runs)
-    yield _differences(study, runs)
-    yield _published(study)
-    yield _lengths(study, runs)
-
-
-def _groups(study: "LongBench") -> list[str]:
-    return [*(SHORT.get(name, TASKS[name].column) for name in study.names), "Mean"]
-
-
-def _says(study: "LongBench") -> str:
-    return _MADE_UP if study.is_made_up else ""
-
-
-def means(values: Float[np.ndarray, " example"], tasks: Int[np.ndarray, " example"]) -> Ends:
-    """Mean of each task and of all, with the ends of their intervals; NaN for tasks of few examples."""
-    each = [values[tasks == task] for task in range(tasks.max() + 1)]
-    each.append(spread_evenly(values, tasks))
-    ends = np.array([interval_of_mean(one) for one in each])
-    ends[:-1][np.array([len(one) < _FEWEST for one in each[:-1]])] = np.nan
-    low, high = np.where(np.isfinite(ends), ends, np.nan).T
-    return np.array([one.mean() for one in each]), low, high
-
-
-def _scores(study: "LongBench", runs: Runs) -> Bars:
-    series = {
-        METHODS[arm]: means(examples(study, runs[arm], "score"), examples(study, runs[arm], "task_of").astype(int))
-        for arm in METHODS
-    }
+def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: int) -> Bars:
+    """Mean scores of each method on ``tasks``; ``said`` is what must be said of the data first."""
+    series = {label: _means(found, found[arm]["score"]) for arm, label in ARMS.items()}
     return Bars(
         "scores",
-        "Scores per task" + (", on made-up data" if study.is_made_up else ""),
-        f"{_says(study)}Mean scores of each method at k = {study.keep}, GemFilter's layer {study.layer}. {_INTERVALS}",
-        _groups(study),
+        "Scores per task" + (", on made-up data" if said else ""),
+        f"{said}Mean scores of each method at k = {keep}, GemFilter's layer {layer}. {_INTERVALS}",
+        _groups(tasks),
         series,
         "score (points)",
+        claims=("something-to-lose", *_COMPARED),
     )
 
 
-def _differences(study: "LongBench", runs: Runs) -> Bars:
-    tasks = examples(study, runs["full"], "task_of").astype(int)
-    of = {arm: examples(study, run, "score") for arm, run in runs.items()}
+def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, published: str) -> Bars:
+    """What GemFilter gains and loses; beside it what it does in the paper, in its table ``published``."""
     series = {
-        f"{METHODS[one]} less {METHODS[other]}": means(of[one] - of[other], tasks)
-        for one, other in (("gemfilter", "snapkv"), ("gemfilter", "full"))
+        f"{ARMS['gemfilter']} less {ARMS[other]}": _means(found, found["gemfilter"]["score"] - found[other]["score"])
+        for other in ("snapkv", "full")
     }
     beside = ""
-    if not study.is_made_up and (pair := _published_pair(study)) is not None:
-        one, other = pair
-        gap = _with_average(study, one) - _with_average(study, other)
-        nothing = np.full_like(gap, np.nan)
-        series[f"{one} less {other}, printed"] = gap, nothing, nothing
-        beside = f" Beside them, {study.published} in the paper."
+    if not said and (pair := nearest_pair(published, keep)):
+        one, other = (PUBLISHED[published][method].of(tasks) for method in pair)
+        series[f"{' less '.join(pair)}, printed"] = _printed(one - other)
+        beside = f" Beside them, {published} in the paper."
     return Bars(
         "differences",
         "What GemFilter gains and loses",
-        f"{_says(study)}Differences of scores, paired by example.{beside} {_INTERVALS}",
-        _groups(study),
+        f"{said}Differences of scores, paired by example.{beside} {_INTERVALS}",
+        _groups(tasks),
         series,
         "difference (points)",
         references=[(0.0, "equal")],
+        claims=_COMPARED,
     )
 
 
-def _published_pair(study: "LongBench") -> tuple[str, str] | None:
-    """GemFilter's and SnapKV's row of the paper's table, at this k or at the nearest one."""
-    rows = PUBLISHED[study.published]
-    kept = [int(name.removeprefix("GemFilter-")) for name in rows if name.startswith("GemFilter-")]
-    if not kept:
-        return None
-    nearest = min(kept, key=lambda k: abs(k - study.keep))
-    return f"GemFilter-{nearest}", f"SnapKV-{nearest}"
-
-
-def _with_average(study: "LongBench", method: str) -> Float[np.ndarray, " group"]:
-    """The printed scores of the study's tasks, and their mean."""
-    scores = PUBLISHED[study.published][method].per_task(study.names)
-    known = scores[np.isfinite(scores)]
-    return np.append(scores, known.mean() if known.size else np.nan)
-
-
-def _published(study: "LongBench") -> Bars:
-    series: dict[str, Ends] = {}
-    for method in _shown(study):
-        scores = _with_average(study, method)
-        nothing = np.full_like(scores, np.nan)
-        series[method] = scores, nothing, nothing
+def printed(tasks: Sequence[str], published: str, keep: int) -> Bars:
+    """What the paper reports in its table ``published``."""
+    rows, pair = PUBLISHED[published], nearest_pair(published, keep)
+    shown = [name for name in ("All-KV", pair[1], "H2O-4096", pair[0]) if name in rows] if pair else rows
     return Bars(
         "published",
-        f"What the paper reports: {study.published}",
+        f"What the paper reports: {published}",
         "As printed, of the real LongBench and another model; the average is over the tasks shown. To be compared with "
         "the scores above only where model and data are the paper's.",
-        _groups(study),
-        series,
+        _groups(tasks),
+        {name: _printed(rows[name].of(tasks)) for name in shown},
         "score (points)",
+        claims=("published-averages-are-means", "published-scores-are-comparable"),
     )
 
 
-def _shown(study: "LongBench") -> Sequence[str]:
-    rows, pair = PUBLISHED[study.published], _published_pair(study)
-    if pair is None:
-        return list(rows)
-    return [method for method in ("All-KV", pair[1], "H2O-4096", pair[0]) if method in rows]
-
-
-def _lengths(study: "LongBench", runs: Runs) -> Curves:
-    run = runs["gemfilter"]
-    tokens = examples(study, run, "tokens")
+def lengths(found: Examples, said: str, keep: int) -> Curves:
+    """How long prompts are, and scores by their length."""
+    tokens = found["gemfilter"]["tokens"]
     order = np.argsort(tokens, kind="stable")
     parts = [part for part in np.array_split(order, 6) if part.size]
     centres = np.array([tokens[part].mean() for part in parts])
-    cut = int((examples(study, run, "cut") > 0).sum())
+    cut = int((found["gemfilter"]["cut"] > 0).sum())
     wide = bool(tokens.max() > 4 * tokens.min())
-
-    def by_length(arm: str) -> Float[np.ndarray, " part"]:
-        values = examples(study, runs[arm], "score")
-        return np.array([values[part].mean() for part in parts])
-
+    by_length = {label: np.array([found[arm]["score"][part].mean() for part in parts]) for arm, label in ARMS.items()}
     return Curves(
         "lengths",
         "By the prompt's length",
-        f"{_says(study)}Left, how long prompts are; the line is k. {cut} of {len(tokens)} were cut to fit the context. "
+        f"{said}Left, how long prompts are; the line is k. {cut} of {len(tokens)} were cut to fit the context. "
         f"Right, mean scores of prompts sorted by length, in {len(parts)} groups of all tasks.",
         [
             Panel(
@@ -168,15 +97,28 @@ def _lengths(study: "LongBench", runs: Runs) -> Curves:
                 "n (tokens)",
                 "share of prompts with at most n",
                 [Curve("prompts", tokens[order], (1.0 + np.arange(len(order))) / len(order))],
-                marks=[(float(study.keep), "k")],
+                marks=[(float(keep), "k")],
                 log_x=wide,
             ),
             Panel(
                 "Score",
                 "n (tokens)",
                 "score (points)",
-                [Curve(label, centres, by_length(arm)) for arm, label in METHODS.items()],
+                [Curve(label, centres, values) for label, values in by_length.items()],
                 log_x=wide,
             ),
         ],
+        claims=("compression", "kept-is-k"),
     )
+
+
+def _means(found: Examples, values: Float[np.ndarray, " example"]) -> Ends:
+    return group_means(values, found["full"]["task_of"].astype(int), _FEWEST)
+
+
+def _groups(tasks: Sequence[str]) -> list[str]:
+    return [*(TASKS[task].heading for task in tasks), "Mean"]
+
+
+def _printed(values: Values) -> Ends:
+    return values, np.full_like(values, np.nan), np.full_like(values, np.nan)

@@ -1,205 +1,185 @@
-"""The study: options, arms, and what is done in a step."""
+"""What methods that drop most of a prompt lose on the tasks of LongBench.
+
+P is the dissertation's Chapter 9 and Appendix G, D what is asked of the study here. Scores are in points from 0 to 100,
+as in P's tables. A mean is over tasks of the mean over a task's examples.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass
 
-import torch
-from transformers import PreTrainedModel
-from tyro.conf import Suppress
+import numpy as np
+from jaxtyping import Float
 
-from featscope.claims import Claim, Statement
+from featscope.claims import POSITIVE, Claim, Found, bound, identity, ordering
+from featscope.claims.averages import evenly_over, ratio_of_means
 from featscope.figures import Figure
-from featscope.language import H2O, FullCache, GemFilter, Method, SnapKV
-from featscope.language.load import RETRIEVER, load_once
-from featscope.language.longbench import MADE_UP, TASKS, Example, answer, made_up, read_task
-from featscope.language.longbench.made_up import made_up_count
-from featscope.options import ConfigError, require
-from featscope.streams import Streams
-from featscope.studies.base import Arm, Runs, Study
-from featscope.studies.longbench import figures, judge
-from featscope.studies.longbench.statements import STATEMENTS
-from featscope.training import Experiment, Measurement
-from featscope.training.evaluation import Evaluation
+from featscope.language.longbench import Benchmark
+from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
+from featscope.studies import Runs
+from featscope.studies.longbench import figures
+from featscope.studies.longbench.arms import COMPRESSED, LongBenchArms
 
-MethodName = Literal["full", "snapkv", "h2o", "gemfilter", "middle-row"]
-TableName = Literal["llama-3.1-8b", "mistral-nemo-12b", "phi-3.5-mini", "llama-3.1-8b-layers", "llama-3.1-8b-chat"]
-
-COLUMNS = ("score", "task_of", "tokens", "kept", "cut")
-_WINDOW = 32  # recent tokens that SnapKV and H2O keep: dissertation, Section G.4.2
+MARGIN = 2.0
+"""Points that scores called comparable may differ by; a stated choice, as P names none."""
+COMPRESSION, AT_KEEP = 0.08, 1024
+PAPER_SAYS_NOTHING = "Made-up data: P says nothing of it, so that nothing is expected."
+MADE_UP_DATA = "MADE-UP DATA: these scores say nothing about LongBench. "
 
 
 @dataclass(frozen=True)
-class LongBench(Study):
+class LongBench(LongBenchArms):
     """GemFilter, SnapKV, H2O and the full cache on LongBench's English tasks (dissertation, Section 9.4.2).
 
-    Without `data` the examples are made up, and scores on them say nothing about LongBench. A step answers one example.
-
-    Attributes:
-        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
-        data: "made-up"; a folder with LongBench's files (TASK.jsonl, data/TASK.jsonl or data.zip); or its name on the
-            Hub, THUDM/LongBench.
-        tasks: LongBench's names of the tasks; all 14 if none is named.
-        examples: first examples of each task that are used; 0 for all.
-        layer: r, the layer that chooses for GemFilter, from 0.
-        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept of a prompt.
-        context: tokens that a prompt may have, longer ones are cut in the middle; 0 for what the model has room for.
-        chat: whether prompts are put into the model's chat template (Table G.1), where LongBench does.
-        published: the paper's table that figures show.
-        probe_every: steps between measurements of the mean (not an option of the command line).
-        method: the arm's own (set by the study).
+    Options and arms are `LongBenchArms`'.
     """
 
-    model: str = RETRIEVER
-    data: str = MADE_UP
-    tasks: tuple[str, ...] = ()
-    examples: int = 0
-    layer: int = 2
-    keep: int = 96
-    context: int = 0
-    chat: bool = False
-    published: TableName = "llama-3.1-8b"
-    probe_every: Annotated[int, Suppress] = 100
-    method: Annotated[MethodName, Suppress] = "full"
+    @identity(
+        "P Section 9.4.2, Table 9.1",
+        on="gemfilter",
+        not_on="middle-row",
+        equals=0.0,
+        within=MARGIN,
+        given=lambda study: not study.is_made_up,
+        note=f"Tolerance: {MARGIN:g} points, a stated choice. Where all methods find next to nothing "
+        "(something-to-lose), scores are close for want of anything to lose, and nothing is decided.",
+    )
+    def gemfilter_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found:
+        """GemFilter scores as SnapKV does where both keep as much.
 
-    name: ClassVar[str] = "longbench"
-    statements: ClassVar[Sequence[Statement]] = STATEMENTS
-    default_replicas: ClassVar[int] = 1
-    replica_axis: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        require(self, "model", self.model != "", f"{RETRIEVER!r}, a folder, or a model of the Hub")
-        require(self, "data", self.data != "", f"{MADE_UP!r}, a folder, or 'THUDM/LongBench'")
-        known = all(task in TASKS for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
-        require(self, "tasks", known, f"some of {', '.join(TASKS)}, each once")
-        require(self, "examples", self.examples >= 0, ">= 0")
-        require(self, "layer", self.layer >= 0, ">= 0", "Layers count from 0.")
-        require(self, "keep", self.keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
-        require(self, "context", self.context == 0 or self.context >= 2, ">= 2, or 0")
-        require(self, "probe_every", self.probe_every >= 1, ">= 1")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The tasks, in the order of the tables' columns."""
-        return tuple(task for task in TASKS if not self.tasks or task in self.tasks)
-
-    @property
-    def is_made_up(self) -> bool:
-        """Whether the data are made up, so that scores say nothing about LongBench."""
-        return self.data == MADE_UP
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all examples of all tasks are used, cut only where the model has no room for them."""
-        return not (self.tasks or self.examples or self.context)
-
-    @property
-    def steps(self) -> int:  # type: ignore[override]
-        """Examples of all tasks; real data are read for it."""
-        return sum(
-            self._count(made_up_count(t) if self.is_made_up else len(read_task(self.data, t))) for t in self.names
-        )
-
-    def _count(self, available: int) -> int:
-        return min(self.examples, available) if self.examples else available
-
-    def arms(self) -> Sequence[Arm["LongBench"]]:
-        """One for each method."""
-
-        def arm(method: MethodName, about: str, *, control: bool = False) -> Arm["LongBench"]:
-            config = replace(self, method=method)
-            return Arm(method, config, about, control=control, at_end=(config.outcomes,))
-
-        return [
-            arm("gemfilter", f"layer {self.layer} chooses {self.keep} tokens, and the model reads only those"),
-            arm(
-                "snapkv",
-                f"{self.keep} entries stay in each layer and key head: what the last {_WINDOW} tokens attend to",
-            ),
-            arm("h2o", f"{self.keep} entries stay in each layer and key head: what all tokens attend to"),
-            arm("full", "every key and value stays"),
-            arm("middle-row", "GemFilter, but the prompt's middle token chooses (Section 9.4.4)", control=True),
-        ]
-
-    def build(self, streams: Streams) -> Experiment:
-        """The examples, not answered yet.
-
-        Raises:
-            ConfigError: model or data cannot be read, or do not go with the options.
+        At equal $k$ GemFilter scores as SnapKV does. Measured: the difference of means, paired by example; the
+        interval is over examples.
         """
-        model, tokenizer = load_once(self.model, str(streams.device))
-        method = self._method(model)
-        if self.chat and not tokenizer.chat_template:
-            raise ConfigError(
-                f"LongBench.chat = True, but the tokenizer of {self.model!r} has no chat template: allowed is a model "
-                "that was tuned to chat. Leave --chat out, or load an 'Instruct' model."
-            )
+        return self._against(runs, arm, "snapkv")
 
-        def done(place: int, name: str, example: Example) -> tuple[float, ...]:
-            found = answer(method, tokenizer, TASKS[name], example, self.context, chat=self.chat)
-            return found.score, float(place), float(found.tokens), float(found.kept), float(found.cut)
+    @ordering(
+        "P Section 9.4.2, Table 9.1",
+        on="gemfilter",
+        not_on="middle-row",
+        at_least=0.0,
+        given=lambda study: not study.is_made_up,
+        note="P says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; here both "
+        "have one k and one prompt. Undecided where something-to-lose does not hold.",
+    )
+    def gemfilter_is_no_worse_than_h2o(self, runs: Runs, arm: str) -> Found:
+        """GemFilter scores at least what H2O does.
 
-        tasks = [
-            partial(done, place, name, example)
-            for place, name in enumerate(self.names)
-            for example in self._examples(name, streams)
-        ]
-        return Evaluation(tasks, COLUMNS, streams)
+        Measured: the difference of means, paired by example; the interval is over examples.
+        """
+        return self._against(runs, arm, "h2o")
 
-    def _examples(self, name: str, streams: Streams) -> Sequence[Example]:
-        found = made_up(name, streams.at(f"made-up {name}")) if self.is_made_up else read_task(self.data, name)
-        return found[: self._count(len(found))]
+    @bound(
+        "D",
+        on="full",
+        at_least=2 * MARGIN,
+        note=f"Bound: twice the tolerance of {MARGIN:g} points. It asks whether this model and these tasks can tell "
+        "methods apart at all.",
+        range=POSITIVE,
+    )
+    def something_to_lose(self, runs: Runs) -> Float[np.ndarray, " example"]:
+        """The model scores enough for a method to lose something.
 
-    def _method(self, model: PreTrainedModel) -> Method:
-        if self.method == "full":
-            return FullCache(model)
-        if self.method == "snapkv":
-            return SnapKV(model, self.keep, window=_WINDOW)
-        if self.method == "h2o":
-            return H2O(model, self.keep, recent=_WINDOW)
-        return GemFilter(model, self.layer, self.keep, row="middle" if self.method == "middle-row" else "last")
+        The model with all keys and values scores so much that to lose all of it would be more than the tolerance.
+        Measured: its mean score, in points.
+        """
+        return self._means(runs, "full")
 
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """Nothing: the loss is the mean score so far."""
-        return {}
+    @identity(
+        "P Section 9.4.2",
+        on="gemfilter",
+        relation="=",
+        given=lambda study: study.is_whole and not study.is_made_up,
+        note="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
+        "Expected of the whole benchmark and uncut prompts alone.",
+    )
+    def compression(self, runs: Runs) -> Found:
+        """GemFilter reads a small part of the prompt.
 
-    def outcomes(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """What was found of each example, and the means of each task."""
-        assert isinstance(experiment, Evaluation)
-        count = len(experiment.tasks)
-        about = {
-            "score": ("points", "score of an answer, from 0 to 100"),
-            "task_of": ("1", "number of the example's task in the study's order"),
-            "tokens": ("token", "n, tokens of the prompt"),
-            "kept": ("token", "k, tokens kept of the prompt"),
-            "cut": ("token", "tokens cut out of the prompt's middle to fit the context"),
-        }
-        found = {name: experiment.of(name, (count,), ("example",), *about[name]) for name in COLUMNS}
-        values = {name: measurement.values for name, measurement in found.items()}
-        score = self._by_task(values["score"], values["task_of"])
-        share = self._by_task(values["kept"] / values["tokens"], values["task_of"])
-        return found | {
-            "task_score": Measurement(score, ("task",), "points", "mean score of a task"),
-            "task_share": Measurement(share, ("task",), "1", "mean k/n of a task"),
-            "mean_score": Measurement(score.mean(1), (), "points", "mean over tasks of their mean scores"),
-            "compression": Measurement(
-                values["kept"].mean(1) / values["tokens"].mean(1), (), "1", "mean k over mean n"
-            ),
-        }
+        It reads 8 % of the prompt's tokens at $k = 1024$ and 32 % at 4096. Measured: mean $k$ over mean $n$, over
+        examples.
+        """
+        of, predicted = self.found(runs)["gemfilter"], COMPRESSION * self.keep / AT_KEEP
+        why = f"k = {self.keep}. {PAPER_SAYS_NOTHING if self.is_made_up else ''}".strip()
+        return Found(ratio_of_means(of["kept"], of["tokens"], predicted), why, predicted, predicted / 10)
 
-    def _by_task(self, values: torch.Tensor, task_of: torch.Tensor) -> torch.Tensor:
-        """Means of ``values`` ``[replica, example]`` over each task's examples: ``[replica, task]``."""
-        of = [task_of[0] == place for place in range(len(self.names))]
-        return torch.stack([values[:, chosen].mean(1) for chosen in of], 1)
+    @identity(
+        "P Algorithm 2 and Section G.4.2",
+        on=COMPRESSED,
+        equals=0.0,
+        within=0.0,
+        note="Whole numbers: no tolerance.",
+        range=POSITIVE,
+    )
+    def kept_is_k(self, runs: Runs, arm: str) -> Found:
+        r"""Every method keeps as much of a prompt as it was told to.
 
-    def claims(self, runs: Runs) -> Iterable[Claim]:
-        """See `judge`."""
-        return judge.claims(self, runs)
+        Of a prompt of $n$ tokens exactly $\min(k, n)$ are kept. Measured: the largest difference over examples.
+        """
+        of = self.found(runs)[arm]
+        return Found(float(np.abs(of["kept"] - np.minimum(of["tokens"], self.keep)).max()), f"k = {self.keep}.")
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
+    # --- What P prints ------------------------------------------------------------------------------------------------
+
+    @bound(
+        "P Tables 9.1, 9.2 and G.1",
+        on=tuple(TABLES),
+        at_most=0.005 + 1e-9,
+        note="Bound: half of the last printed digit, and 10⁻⁹ for the sum in floating point.",
+        range=POSITIVE,
+    )
+    def published_averages_are_means(self, arm: str) -> float:
+        """The average that a row of the paper's tables prints is the mean of its scores.
+
+        Measured: the largest difference, in points.
+        """
+        return farthest_average(arm)
+
+    @bound(
+        "P Section 9.4.2, Table 9.1; Section G.4.7, Table G.1",
+        not_on=("Table 9.1", "Table G.1"),
+        at_most=MARGIN,
+        note=f"Bound: the {MARGIN:g} points of gemfilter-is-comparable-to-snapkv. Not expected: the tables have "
+        "-2.51 (Phi 3.5, k = 2048) and -3.10 (Llama 3.1 with chat template).",
+        range=POSITIVE,
+    )
+    def published_scores_are_comparable(self, arm: str) -> float:
+        """GemFilter scores as SnapKV does in the paper's own tables.
+
+        P's own averages of GemFilter and SnapKV are comparable at every $k$. Measured: the largest difference of
+        averages at equal $k$, in points.
+        """
+        return farthest_pair(arm)
+
+    # --- From examples to means ---------------------------------------------------------------------------------------
+
+    def found(self, runs: Runs) -> Mapping[str, Mapping[str, Float[np.ndarray, " example"]]]:
+        """Arm -> answer -> its values of all examples.
+
+        On data that are the same in every replica those of the first replica alone: copies are no evidence.
+        """
+        replicas = slice(None if self.is_made_up else 1)
+        return {arm: {a: run[a].values[replicas].reshape(-1) for a in Benchmark.answers} for arm, run in runs.items()}
+
+    def _means(self, runs: Runs, arm: str, other: str = "") -> Float[np.ndarray, " example"]:
+        """Scores on ``arm``, less those on the ``other`` if there is one, such that all tasks count alike."""
+        found = self.found(runs)
+        scores = found[arm]["score"] - (found[other]["score"] if other else 0.0)
+        return evenly_over(scores, found[arm]["task_of"].astype(np.int64))
+
+    def _against(self, runs: Runs, arm: str, other: str) -> Found:
+        """How much better ``arm`` is; NaN where the model finds so little that methods cannot be told apart."""
+        telling = self._means(runs, "full").mean() >= 2 * MARGIN
+        better = self._means(runs, arm, other)
+        return Found(better if telling else np.full_like(better, np.nan), PAPER_SAYS_NOTHING if self.is_made_up else "")
+
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
         """Scores, differences, what the paper reports, compression."""
-        return figures.figures(self, runs)
+        found, said = self.found(runs), MADE_UP_DATA if self.is_made_up else ""
+        yield figures.scores(found, self.names, said, self.keep, self.layer)
+        yield figures.differences(found, self.names, said, self.keep, self.published)
+        yield figures.printed(self.names, self.published, self.keep)
+        yield figures.lengths(found, said, self.keep)
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """Mean scores of the methods, and what data they are of."""

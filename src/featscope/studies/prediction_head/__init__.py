@@ -1,5 +1,5 @@
 """The prediction head: why non-contrastive learning does not collapse."""
 
-from featscope.studies.prediction_head.study import PredictionHead
+from featscope.studies.prediction_head.study import PredictionHeadStudy
 
-__all__ = ["PredictionHead"]
+__all__ = ["PredictionHeadStudy"]

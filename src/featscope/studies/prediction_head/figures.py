@@ -1,177 +1,120 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 
-from featscope.claims import LEVEL
-from featscope.figures import Bars, Curve, Curves, Figure, Panel
-from featscope.studies.base import Runs
-from featscope.studies.prediction_head.judge import rescued, share
-from featscope.studies.summaries import band, over_replicas
-from featscope.theory.prediction_head import strong_probability
+from featscope.claims import SHARE
+from featscope.figures import Bars, Curve, Curves, Panel
+from featscope.studies.prediction_head.probes import diverse, rescued, share
+from featscope.studies.summaries import bars, chart, curve, curves, over_replicas
 
-if TYPE_CHECKING:
-    from featscope.studies.prediction_head.study import PredictionHead
-
-INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
+Runs = Mapping[str, xr.Dataset]
 OVERLAPS = (((0, 0), "fast, strong"), ((0, 1), "fast, weak"), ((1, 0), "slow, strong"), ((1, 1), "slow, weak"))
+MARKS = {"strong_learned": "strong", "substituted": "borrowed", "weak_learned": "weak", "returned": "back"}
 EARLIEST = 0.1  # time from which on a path is drawn; nothing moves before
 FLOW_ARMS = ("head", "no-head", "tied-head", "no-stop-gradient", "no-normalization", "rare-weak", "both-features")
 
 
-def figures(study: "PredictionHead", runs: Runs) -> Iterator[Figure]:
-    """The figures, in the order of the story."""
-    yield _on_batches(runs)
-    yield _one_path(runs)
-    yield _outcomes(runs)
-    yield _over_sizes(runs)
-    yield _over_widths(study, runs)
-
-
-def _on_batches(runs: Runs) -> Curves:
+def on_batches(runs: Runs) -> Curves:
+    """Overlaps, head and noise along Algorithm 1."""
     panels = []
     for arm, title in (("batches", "With the head"), ("batches-no-head", "Without")):
-        size = abs(runs[arm]["overlap"].isel(path=0))
-        curves = [band(label, size.isel(neuron=j, feature=f)) for (j, f), label in OVERLAPS]
-        panels.append(Panel(title, "training step", "|B_jl|, overlap with a feature", curves))
-    head = abs(runs["batches"]["head"].isel(path=0))
-    noise = runs["batches"]["noise_norm"].isel(path=0)
-    curves = [band(f"|{name}|", head.isel(neuron=j)) for j, name in enumerate(("E_12", "E_21"))]
-    curves += [band(f"R of the {name} neuron", noise.isel(neuron=j)) for j, name in enumerate(("fast", "slow"))]
-    panels.append(Panel("Head and noise", "training step", "entry of the head; squared norm", curves))
-    return Curves(
+        size = abs(runs[arm].overlap.isel(path=0))
+        lines = [curve(size.isel(neuron=j, feature=f), label) for (j, f), label in OVERLAPS]
+        panels.append(Panel(title, "training step", "|B_jl|, overlap with a feature", lines))
+    run = runs["batches"].isel(path=0)
+    lines = [curve(abs(run["head"]).isel(neuron=j), f"|{name}|") for j, name in enumerate(("E_12", "E_21"))]
+    noise = [curve(run.noise_norm.isel(neuron=j), f"R of the {name} neuron") for j, name in enumerate(("fast", "slow"))]
+    return chart(
         "batches",
         "Algorithm 1: the slow neuron learns the weak feature, if there is a head",
         "The paper's Figure 7. The slow neuron begins to learn the strong feature, borrows it from the fast one "
-        f"through E_21 instead, and learns the weak one; then the head returns to the identity. {INTERVALS}",
-        panels,
+        "through E_21 instead, and learns the weak one; then the head returns to the identity.",
+        *panels,
+        Panel("Head and noise", "training step", "entry of the head; squared norm", [*lines, *noise]),
+        claims=("sgd-head-rescues", "sgd-follows-ode"),
     )
 
 
-def _one_path(runs: Runs) -> Curves:
-    run = runs["head"]
-    kept = run.sizes["path"]
-    candidates = rescued(run).isel(start=slice(0, kept)).values
+def one_path(runs: Runs) -> Curves:
+    """The first trajectory that the head rescues, with and without the head."""
+    candidates = rescued(runs["head"]).isel(start=slice(0, runs["head"].sizes["path"])).values
     replica, start = np.unravel_index(int(candidates.argmax()), candidates.shape)
     panels = []
     for arm, title in (("head", "With the head"), ("no-head", "The same start without")):
         path = runs[arm].isel(replica=replica, start=start, path=start)
-        time = path["time"].values
-        seen = np.isfinite(time) & (time > EARLIEST)
-        order = np.argsort(-np.abs(path["overlap"].isel(feature=0).values[np.flatnonzero(np.isfinite(time))[0]]))
-
-        def curve(label: str, values: np.ndarray, t: np.ndarray = time[seen], seen: np.ndarray = seen) -> Curve:
-            return Curve(label, t, np.abs(values[seen]))
-
-        overlap = path["overlap"].transpose("step", "neuron", "feature").values
-        curves = [curve(label, overlap[:, order[j], f]) for (j, f), label in OVERLAPS]
+        known = path.isel(step=np.isfinite(path["time"].values))
+        slow, fast = np.argsort(abs(known.overlap.isel(step=0, feature=0).values))
+        seen = known.isel(step=known["time"].values > EARLIEST)
+        sizes = {label: seen.overlap.isel(neuron=(fast, slow)[j], feature=feature) for (j, feature), label in OVERLAPS}
         if arm == "head":
-            curves.append(curve("|E_21|", path["head"].transpose("step", "neuron").values[:, order[1]]))
-        curves.append(curve("R of the slow neuron", path["noise_norm"].transpose("step", "neuron").values[:, order[1]]))
-        marks = [
-            (float(path[f"time_{event}"]), label)
-            for event, label in (
-                ("strong_learned", "strong"),
-                ("substituted", "borrowed"),
-                ("weak_learned", "weak"),
-                ("returned", "back"),
-            )
-            if np.isfinite(path[f"time_{event}"])
-        ]
-        panels.append(Panel(title, "time (1/η)", "size", curves, marks if arm == "head" else [], log_x=True))
+            sizes["|E_21|"] = seen["head"].isel(neuron=slow)
+        sizes["R of the slow neuron"] = seen.noise_norm.isel(neuron=slow)
+        lines = [Curve(label, seen["time"].values, abs(size.values)) for label, size in sizes.items()]
+        passed = [(float(path[f"time_{event}"]), label) for event, label in MARKS.items() if arm == "head"]
+        marks = [(time, label) for time, label in passed if np.isfinite(time)]
+        panels.append(Panel(title, "time (1/η)", "size", lines, marks, log_x=True))
     return Curves(
         "phases",
         "The four phases along one trajectory",
         f"Gradient flow of infinite batches, replica {replica}, start {start}: the first that the head rescues.",
         panels,
+        claims=("four-phases", "substitution", "head-has-the-sign", "rise-and-fall"),
     )
 
 
-def _outcomes(runs: Runs) -> Bars:
-    given = [runs[arm] for arm in FLOW_ARMS]
-
-    def bars(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        shares = [share(run[name], run["predicted_collapse"]) for run in given]
-        mean, low, high = over_replicas(xr.concat(shares, "arm"))
-        return mean, low.clip(0, 1), high.clip(0, 1)
-
-    return Bars(
+def outcomes(runs: Runs) -> Bars:
+    """How starts end that would collapse without head, by arm."""
+    ends = {"diverse": "different features", "collapsed": "both strong", "mixed": "mixed"}
+    shares = {
+        label: xr.concat([share(runs[arm][end], runs[arm].predicted_collapse) for arm in FLOW_ARMS], "arm")
+        for end, label in ends.items()
+    }
+    return bars(
         "outcomes",
         "How networks end that would collapse by the rule",
         "Starts from which both neurons would end on the strong feature without head. Mixed: some neuron has both "
-        f"features, or none yet. {INTERVALS}",
-        groups=list(FLOW_ARMS),
-        series={"different features": bars("diverse"), "both strong": bars("collapsed"), "mixed": bars("mixed")},
-        y_label="share of starts",
+        "features, or none yet.",
+        FLOW_ARMS,
+        shares,
+        "share of starts",
+        within=SHARE,
+        claims=("head-rescues", "collapse-without-head", "no-stop-gradient-collapses", "asymmetry-rescues"),
     )
 
 
-def _over_sizes(runs: Runs) -> Curves:
-    run = runs["sizes"]
-    dims = run["input_dim"].values
-
-    def curve(label: str, values: xr.DataArray) -> Curve:
-        return Curve(label, dims, *over_replicas(values.transpose("replica", "input_dim")))
-
-    def log_curve(label: str, values: xr.DataArray) -> Curve:
-        logs = xr.apply_ufunc(np.log10, values.transpose("replica", "input_dim"))
-        mean, low, high = over_replicas(logs)
-        return Curve(label, dims, 10**mean, 10**low, 10**high)
-
-    rescue = share(run["diverse"], run["predicted_collapse"])
-    weak = run["weak"].values
-    times = {
-        name: run[f"time_{event}"].where(np.isfinite(run[f"time_{event}"])).sel(weak=2.0).median("start")
-        for event, name in (("strong_learned", "T1, strong learned"), ("weak_learned", "T3, weak learned"))
-    }
-    return Curves(
+def over_sizes(run: xr.Dataset) -> Curves:
+    """Who is rescued, and when, over the input dimension."""
+    shares = curves(diverse(run), "weak", lambda weak: f"α_2 = {weak:g}", "input_dim")
+    axis, times = "input dimension d", []
+    for event, label in (("strong_learned", "T1, strong learned"), ("weak_learned", "T3, weak learned")):
+        time = run[f"time_{event}"].sel(weak=2.0)
+        logs = xr.apply_ufunc(np.log10, time.where(np.isfinite(time)).median("start"))
+        mean, low, high = (10**end for end in over_replicas(logs))
+        times.append(Curve(label, run["input_dim"].values, mean, low, high))
+    return chart(
         "sizes",
         "Over the input dimension",
         "Left: of the starts that would collapse without head, the share that ends with different features. Right: "
-        f"medians over the starts in which it happens, α_2 = 2. {INTERVALS}",
-        [
-            Panel(
-                "Rescued",
-                "input dimension d",
-                "share of starts",
-                [curve(f"α_2 = {a:g}", rescue.sel(weak=a)) for a in weak],
-                log_x=True,
-            ),
-            Panel(
-                "When",
-                "input dimension d",
-                "time (1/η)",
-                [log_curve(name, t) for name, t in times.items()],
-                log_x=True,
-                log_y=True,
-            ),
-        ],
+        "medians over the starts in which it happens, α_2 = 2.",
+        Panel("Rescued", axis, "share of starts", shares, log_x=True),
+        Panel("When", axis, "time (1/η)", times, log_x=True, log_y=True),
+        claims=("rescue-grows-with-dimension", "phase1-time", "phase1-scaling"),
     )
 
 
-def _over_widths(study: "PredictionHead", runs: Runs) -> Curves:
-    values = runs["widths"]["collapsed_up_to"]
-    width = 2.0 ** np.arange(values.sizes["doubling"])
-    mean, low, high = over_replicas(values.transpose("replica", "doubling"))
-    law = strong_probability(study.moments) ** width
-    return Curves(
+def over_widths(run: xr.Dataset, strong: float) -> Curves:
+    """Whole networks on the strong feature, over their width; by the law one neuron is with probability ``strong``."""
+    width = 2.0 ** np.arange(run.sizes["doubling"])
+    measured = curve(run.collapsed_up_to, "measured", "doubling", x=width, within=SHARE)
+    lines = [measured, Curve("law", width, strong**width, dashed=True)]
+    return chart(
         "widths",
         "Without head, wide networks do not collapse as a whole",
         "Share of starts in which all neurons end on the strong feature. By the law it is the m-th power of one "
-        f"neuron's probability, which tends to 1 only with α_1/α_2. {INTERVALS}",
-        [
-            Panel(
-                "All on the strong feature",
-                "neurons m",
-                "share of starts",
-                [
-                    Curve("measured", width, mean, low.clip(0, 1), high.clip(0, 1)),
-                    Curve("law", width, law, dashed=True),
-                ],
-                log_x=True,
-            )
-        ],
+        "neuron's probability, which tends to 1 only with α_1/α_2.",
+        Panel("All on the strong feature", "neurons m", "share of starts", lines, log_x=True),
+        claims=("any-width-collapses", "width-law"),
     )

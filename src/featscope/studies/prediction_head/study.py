@@ -1,285 +1,153 @@
-"""The study: data, learner and arms."""
+"""The prediction head: why non-contrastive learning does not collapse.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
+Wen & Li, The Mechanism of Prediction Head in Non-contrastive Self-supervised Learning, 2022, arXiv 2205.06226.
+"""
 
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
-from tyro.conf import Suppress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from featscope.claims import Claim, Statement
-from featscope.data import PatchFeatures, PatchSource
+import numpy as np
+import xarray as xr
+
+from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, ordering
 from featscope.figures import Figure
-from featscope.losses import NonContrastive
-from featscope.models import CubicPatches, IdentityInit, OnlineNetwork
-from featscope.options import ConfigError, require
-from featscope.streams import Streams
-from featscope.studies.axes import Axis
-from featscope.studies.base import Arm, Runs, Study
-from featscope.studies.prediction_head import exact, figures, hand_set, judge, measures
-from featscope.studies.prediction_head.phases import Phases
-from featscope.studies.prediction_head.statements import STATEMENTS
-from featscope.theory.prediction_head import PatchMoments, ends_on_strong, patch_moments
-from featscope.training import SGD, Experiment, Measurement, PredictOtherView
-from featscope.training.flow import Flow
-from featscope.training.population import PopulationNetwork, packed_weights, random_start
-
-_TRIES = 400  # random weights to choose from where only some starts are wanted
+from featscope.models.population import PURE
+from featscope.studies import Runs, last
+from featscope.studies.prediction_head import figures
+from featscope.studies.prediction_head.infinite import CHOICE, FEW, MOST, InfiniteBatchesClaims
+from featscope.studies.prediction_head.probes import diverse, share
+from featscope.theory.prediction_head import strong_probability
 
 
 @dataclass(frozen=True)
-class PredictionHead(Study):
+class PredictionHeadStudy(InfiniteBatchesClaims):
     """Why non-contrastive learning does not collapse: what the prediction head does (Wen & Li 2022).
 
-    Arms follow the gradient flow of infinite batches from many random starts, or train on batches as Algorithm 1
-    does. The first arm is what `featscope sweep` varies.
-
-    Attributes:
-        data: patches with a strong and a weak feature (Definition 3.1).
-        learner: cubic neurons (Section 3.1); their number is 2, as in the theorem, but in the arm `widths`.
-        head: the head that begins as the identity.
-        objective: Algorithm 1's loss and batch.
-        optimizer: Algorithm 1's step size η.
-        starts: random starts in a replica of the flow.
-        duration: how long the flow is followed, in units of 1/η.
-        steps: most steps of any arm: of Algorithm 1, or of integration.
-        probe_every: steps between measurements of Algorithm 1.
-        method: the arm's own: "flow", or "batches" for Algorithm 1 (set by the study).
-        begin: the arm's own: weights at random, with given overlaps, or the first random ones that flow rescues by
-            ``duration``: both neurons end on the strong feature without head, and on different ones with it (set by
-            the study).
-        trained_head: whether the head is trained (set by the study).
-        tied: whether it is kept symmetric (set by the study).
-        gap: Λ_11/Λ_22 of the linear network whose head is set by hand; None on all other arms (set by the study).
+    Options and arms are `PredictionHeadArms`', claims of the flow `InfiniteBatchesClaims`'.
     """
 
-    data: PatchFeatures = field(default_factory=PatchFeatures)
-    learner: CubicPatches = field(default_factory=CubicPatches)
-    head: IdentityInit = field(default_factory=lambda: IdentityInit(rate=0.1))
-    objective: PredictOtherView = field(default_factory=PredictOtherView)
-    optimizer: SGD = field(default_factory=lambda: SGD(lr=0.01, weight_decay=0.0))
-    starts: int = 125
-    duration: float = 1e6
-    steps: int = 8000
-    probe_every: int = 100
-    method: Annotated[Literal["flow", "batches"], Suppress] = "flow"
-    begin: Annotated[Literal["random", "given", "rescued"], Suppress] = "random"
-    trained_head: Annotated[bool, Suppress] = True
-    tied: Annotated[bool, Suppress] = False
-    gap: Annotated[float | None, Suppress] = None
+    # --- What the head needs ------------------------------------------------------------------------------------------
 
-    name: ClassVar[str] = "prediction-head"
-    statements: ClassVar[Sequence[Statement]] = STATEMENTS
+    @bound("Section 5.3", on="no-stop-gradient", at_most=FEW, because=CHOICE, range=SHARE)
+    def no_stop_gradient_collapses(self, run: xr.Dataset) -> xr.DataArray:
+        """Without stop-gradient the head rescues nothing. Measured: share of starts as in `head-rescues`."""
+        return diverse(run)
 
-    def __post_init__(self) -> None:
-        require(self, "starts", self.starts >= 1, ">= 1")
-        require(self, "duration", self.duration > 0, "> 0")
-        require(self, "steps", self.steps >= 1, ">= 1")
-        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+    @bound("Section 5.3", on="no-normalization", at_least=MOST, because=CHOICE, range=SHARE)
+    def no_normalisation_strong_leads(self, run: xr.Dataset) -> xr.DataArray:
+        """Without output normalisation the strong feature dominates, head or not.
 
-    def arms(self) -> Sequence[Arm["PredictionHead"]]:
-        """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
-        require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
-        own = self.objective.loss == NonContrastive()
-        require(self, "objective", own, "the loss NonContrastive() as it is", "Flow and theory are of that one.")
-        flow = replace(self, steps=min(self.steps, 4000), probe_every=4)
-        loss = self.objective.loss
-        equal = replace(self.data, strong=3.0, weak=3.0)
+        Measured: share of starts in which the largest overlap is with the strong feature, where both neurons would end
+        on it without head.
+        """
+        return share(run.strong_leads, run.predicted_collapse)
 
-        def loss_is(changed: NonContrastive) -> "PredictionHead":
-            return replace(flow, objective=replace(self.objective, loss=changed))
+    @bound("Section 5.3", on="no-normalization", at_most=FEW, because=CHOICE, range=SHARE)
+    def no_normalisation_no_rescue(self, run: xr.Dataset) -> xr.DataArray:
+        """Without output normalisation the head rescues nothing. Measured: share of starts as in `head-rescues`."""
+        return diverse(run)
 
-        def arm(name: str, config: "PredictionHead", about: str, **more: object) -> Arm["PredictionHead"]:
-            return Arm(name, config, about, stop_at="arrived", at_end=(measures.outcomes,), **more)  # type: ignore[arg-type]
+    @ordering(
+        "Section 1.1",
+        not_on="tied-head",
+        at_least=0.1,
+        because=CHOICE,
+        note="The paper argues so; the symmetric head that it argues against is set by hand, not trained.",
+        range=(-1, 1),
+    )
+    def asymmetry_rescues(self, run: xr.Dataset, runs: Runs) -> Found:
+        """It takes an asymmetric head.
 
-        batches = replace(
-            self,
-            method="batches",
-            begin="given",
-            data=replace(self.data, input_dim=32, patches=16, weak=3.0),
-            learner=CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)),
-            head=IdentityInit(rate=0.3),
-        )
-        random = replace(
-            self,
-            method="batches",
-            begin="rescued",
-            data=replace(self.data, patches=16, weak=3.0),
-            objective=replace(self.objective, samples=1800),
-            optimizer=SGD(lr=0.02, weight_decay=0.0),
-            duration=60.0,
-            steps=min(self.steps, 5000),
-            probe_every=50,
-        )
-        following = replace(batches, method="flow", starts=1, steps=4000, probe_every=2)
-        return [
-            arm("head", flow, "gradient flow of infinite batches, with the head", at_start=(exact.gradient,)),
-            arm("no-head", replace(flow, trained_head=False), "the same starts, E = I throughout"),
-            arm("no-stop-gradient", loss_is(replace(loss, stop_gradient=False)), "targets are differentiated too"),
-            arm(
-                "no-normalization",
-                replace(loss_is(replace(loss, normalization="none")), duration=1e3),
-                "outputs as they are",
-            ),
-            arm("tied-head", replace(flow, tied=True), "a trained head that is kept symmetric"),
-            arm(
-                "rare-weak",
-                replace(flow, data=replace(equal, strong_share=0.9)),
-                "features of equal strength, one nine times as frequent (Remark 3.2 (1))",
-            ),
-            arm(
-                "both-features",
-                replace(flow, data=replace(self.data, both=True)),
-                "every sample has both features (Remark 3.2 (2))",
-            ),
-            arm(
-                "equal-no-head",
-                replace(flow, data=equal, trained_head=False),
-                "features of equal strength and frequency, no head: neither may lead",
-                control=True,
-            ),
-            arm(
-                "ratios",
-                replace(flow, trained_head=False, starts=min(50, self.starts)),
-                "no head, over the weak feature",
-                over=(Axis("data.weak", (0.4, 1.0, 2.0, 3.0)),),
-            ),
-            arm(
-                "sizes",
-                replace(flow, duration=1e3 * self.duration, starts=min(50, self.starts)),
-                "with the head, over input dimension and weak feature",
-                over=(Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (1.0, 2.0))),
-            ),
-            Arm(
-                "widths",
-                replace(
-                    flow,
-                    trained_head=False,
-                    learner=replace(self.learner, width=measures.WIDEST),
-                    starts=min(25, self.starts),
-                ),
-                "64 neurons without head",
-                stop_at="arrived",
-                at_end=(measures.widths,),
-            ),
-            Arm("batches", batches, "Algorithm 1 from given overlaps, with the head"),
-            Arm("batches-no-head", replace(batches, trained_head=False), "the same without"),
-            Arm("batches-flow", following, "gradient flow from the same weights, with the head", stop_at="arrived"),
-            Arm("random-batches", random, "Algorithm 1 from random weights that the flow's head rescues early"),
-            Arm("random-batches-no-head", replace(random, trained_head=False), "the same without head"),
-            Arm(
-                "hand-set-gap",
-                replace(flow, gap=16.0, duration=1e4),
-                "a linear network whose head is set by hand, inputs of very unequal variance",
-                stop_at="arrived",
-                at_end=(hand_set.rank,),
-            ),
-            Arm(
-                "hand-set-equal",
-                replace(flow, gap=1.0, duration=1e4),
-                "the same with inputs of equal variance",
-                control=True,
-                stop_at="arrived",
-                at_end=(hand_set.rank,),
-            ),
-        ]
+        Measured: share rescued with the head minus that with one that is trained but kept symmetric.
+        """
+        head, tied = diverse(runs["head"]), diverse(run)
+        means = f"{float(head.mean()):.2f} with the head, {float(tied.mean()):.2f} with a symmetric one."
+        return Found(head - tied, means)
 
-    @property
-    def moments(self) -> PatchMoments:
-        """What theory needs to know of the data."""
-        data = self.data
-        shape = (data.patches, data.feature_patches, data.strong, data.weak, data.strong_share)
-        return patch_moments(*shape, both=data.both)
+    # --- Batches ------------------------------------------------------------------------------------------------------
 
-    def build(self, streams: Streams) -> Experiment:
-        """Data and networks, or order parameters, of the replicas of ``streams``."""
-        if self.method == "batches":
-            source, online = self.networks(streams)
-            return Experiment(source, online, self.objective, self.optimizer, [], streams)
-        if self.gap is not None:
-            return Flow(hand_set.HandSetHead(streams.at("start"), self.starts, self.gap), self.duration, streams)
-        network = self.population(streams)
-        rules = [Phases(self.data.input_dim)] if network.neurons == 2 else []
-        return Flow(network, self.duration, streams, rules)
+    @bound(
+        "Theorem 4.1, N ≥ poly(d)",
+        on="batches",
+        at_most=0.05,
+        because="Bound: a stated choice; overlaps are up to 1.",
+        range=POSITIVE,
+    )
+    def sgd_follows_ode(self, run: xr.Dataset, runs: Runs) -> np.ndarray:
+        """Training on batches follows the differential equation of infinite ones.
 
-    def networks(self, streams: Streams) -> tuple[PatchSource, OnlineNetwork]:
-        """Source and learner at the start."""
-        source = self.data.build(streams.at("dictionary"))
-        encoder = self.learner.build(source.dictionary, streams.at("weights"))
-        if self.begin == "rescued":
-            with torch.no_grad():
-                encoder.weight.copy_(self._rescued(source, streams))
-        replicas = len(streams.replicas)
-        head = self.head.build(self.learner.width, replicas).to(streams.device) if self.trained_head else nn.Identity()
-        return source, OnlineNetwork(encoder, head)
+        Measured: mean distance of Algorithm 1's overlaps from the flow's, from the same weights, over training.
+        """
+        return distance_from_flow(run, runs["batches-flow"], self.optimizer.lr)
 
-    def _rescued(self, source: PatchSource, streams: Streams) -> Float[Tensor, "replica neuron input"]:
-        """The first random weights of each replica that the head of the flow rescues; see ``begin``."""
-        tries = [self.learner.build(source.dictionary, streams.at("weights", k)).weight for k in range(_TRIES)]
-        weights = torch.stack([weight.detach() for weight in tries], 1)
-        with_head = replace(self, trained_head=True)
-        network = with_head.order_parameters(weights.double(), source)
-        start = network.order_parameters.b.movedim(-1, 0).cpu().numpy()
-        collapse = torch.from_numpy(ends_on_strong(start, self.moments).all(-1))
-        flow = Flow(network, self.duration, streams)
-        while (flow.arrived < 0).any():
-            flow.advance(0)
-        feature, pure = measures.features_of(network.order_parameters.b)
-        wanted = (collapse & pure.all(0) & (feature[0] != feature[1])).view(len(weights), _TRIES)
-        if not wanted.any(1).all():
-            raise ConfigError(
-                f"PredictionHead.duration = {self.duration:g} is out of range: allowed is a time in which the head "
-                f"rescues one of {_TRIES} random starts in every replica. Raise it."
-            )
-        return weights[torch.arange(len(weights)), wanted.float().argmax(1)]
+    @ordering("Theorem 4.1, Figure 7", on="batches", not_on="batches-no-head", at_least=0.3, because=CHOICE)
+    def sgd_head_rescues(self, run: xr.Dataset) -> xr.DataArray:
+        """On batches, too, the slow neuron learns the weak feature if there is a head.
 
-    def population(self, streams: Streams) -> PopulationNetwork:
-        """The limit of infinite batches at the start. Neurons without head know nothing of each other."""
-        neurons, starts = self.learner.width, self.starts
-        if neurons > 2 and not self.trained_head:
-            neurons, starts = 1, starts * neurons
-        if self.begin == "random":
-            start = random_start(streams.at("start"), starts, self.data.input_dim, neurons)
-            return self._population(start, neurons)
-        source, online = self.networks(streams)
-        return self.order_parameters(online.get_parameter("encoder.weight").detach().double()[:, None], source)
+        Algorithm 1 from given overlaps: with the head the slow neuron ends on the weak feature, without on the strong
+        one. Measured: $|B_{22}| - |B_{21}|$ in the end.
+        """
+        slow = abs(last(run, run.overlap)).isel(path=0, neuron=1)
+        return slow.isel(feature=1) - slow.isel(feature=0)
 
-    def order_parameters(
-        self, weight: Float[Tensor, "replica start neuron input"], source: PatchSource
-    ) -> PopulationNetwork:
-        """The limit of infinite batches from given weights."""
-        overlaps = weight @ source.dictionary.double()[:, None]
-        return self._population(packed_weights(overlaps, weight @ weight.mT - overlaps @ overlaps.mT), weight.shape[-2])
+    @ordering(
+        "Theorem 4.1",
+        not_on=("random-batches", "random-batches-no-head"),
+        at_least=0.5,
+        because=f"Bound: most, {STATED}",
+        note="Of random weights in 100 dimensions those are taken that flow rescues by time 60, a few in a hundred; "
+        "others take thousands of times longer than noise of batches leaves.",
+        range=SHARE,
+    )
+    def random_start_sgd(self, run: xr.Dataset) -> Found:
+        """On batches, from random weights, neurons learn different features with the head.
 
-    def _population(self, start: Float[Tensor, "replica start number"], neurons: int) -> PopulationNetwork:
-        moments = self.moments
-        one = torch.ones(len(start), dtype=torch.float64, device=start.device)
-        return PopulationNetwork(
-            start,
-            neurons,
-            same=one[:, None] * one.new_tensor(moments.same),
-            own=one[:, None] * one.new_tensor(moments.own),
-            noise_patches=one * moments.noise_patches,
-            noise=one * self.data.noise_std**6,
-            rate=one * (self.head.rate if self.trained_head else 0.0),
-            loss=self.objective.loss,
-            tied=self.tied,
-        )
+        Algorithm 1 on batches, from random weights: both neurons learn the strong feature without head, different ones
+        with it. Measured: share of networks with different features in the end.
+        """
+        size = abs(last(run, run.overlap)).isel(path=0)
+        feature, pure = size.argmax("feature"), size.min("feature") < PURE * size.max("feature")
+        different = pure.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
+        return Found(different.astype(float), f"{int(different.sum())} networks do.")
 
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """Overlaps, noise and head of the first starts."""
-        return measures.trajectory(experiment)
+    @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, range=SHARE)
+    def symmetric_head_baseline(self, run: xr.Dataset) -> xr.DataArray:
+        """A symmetric head that is set by hand comes to see one direction only.
 
-    def claims(self, runs: Runs) -> Iterable[Claim]:
-        """The verdicts."""
-        return judge.claims(self, runs)
+        In a linear network a symmetric head set by hand becomes of rank one if input variances are very unequal.
+        Measured: share of the larger eigenvalue in its trace.
+        """
+        return run.top_share.mean("start")
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
-        """The figures, in the order of the story."""
-        return figures.figures(self, runs)
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """Training on batches, one trajectory, how trajectories end, and that over sizes and widths."""
+        yield figures.on_batches(runs)
+        yield figures.one_path(runs)
+        yield figures.outcomes(runs)
+        yield figures.over_sizes(runs["sizes"])
+        yield figures.over_widths(runs["widths"], strong_probability(self.moments))
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
         """What was found, in one sentence."""
-        return judge.headline(runs)
+        arms = ("head", "no-head", "no-stop-gradient")
+        with_head, without, unstopped = (float(diverse(runs[arm]).mean()) for arm in arms)
+        return (
+            f"Where both neurons would end on the strong feature, the head makes {with_head:.0%} of networks learn "
+            f"both features ({without:.0%} without, {unstopped:.0%} without stop-gradient); the loss is the same."
+        )
+
+
+def distance_from_flow(run: xr.Dataset, flow: xr.Dataset, lr: float) -> np.ndarray:
+    """Mean over training and the four overlaps of |B - B of the flow|, for each replica."""
+    found = []
+    for replica in run["replica"].values:
+        ours, theirs = (one.sel(replica=replica).isel(path=0) for one in (run, flow))
+        known = np.isfinite(theirs["time"].values)
+        b, of_flow = (
+            one.overlap.stack(of=("neuron", "feature")).transpose("of", "step").values for one in (ours, theirs)
+        )
+        at, time = ours["step"].values * lr, theirs["time"].values[known]
+        found.append(abs(b - [np.interp(at, time, each[known]) for each in of_flow]).mean())
+    return np.array(found)

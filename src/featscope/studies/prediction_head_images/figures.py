@@ -1,132 +1,95 @@
-"""The figures of the study."""
+"""The figures of the study, described for the report to draw. Runs are called by the labels of their arms."""
 
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 import xarray as xr
-from jaxtyping import Float
 
-from featscope.figures import Bars, Curve, Curves, Figure, Heatmaps, Panel
-from featscope.studies.base import Runs
-from featscope.studies.prediction_head_images import judge
-from featscope.studies.summaries import band, over_replicas, over_steps
+from featscope.figures import Curve, Curves, Figure, Heatmaps, Panel
+from featscope.probes.collapse import in_order, off_diagonal
+from featscope.studies import Runs
+from featscope.studies.summaries import bars, chart, curve, over_steps
 
-_NAMES = {
-    "identity": "identity-initialised head",
-    "none": "no head",
-    "linear": "linear head",
-    "mlp": "MLP head",
-    "identity-ema": "identity, moving average",
-    "none-ema": "no head, moving average",
-    "identity-l2": "identity, l2",
-    "none-l2": "no head, l2",
-    "untrained": "untrained",
-}
-_SHOWN = ("identity", "mlp", "none", "untrained")
-_BINS = 40
+FIRST = "identity-initialised head"  # the arm's label
+SHOWN = (FIRST, "MLP head", "no head", "untrained")  # where all would be too many
+_EDGES = np.linspace(-1, 1, 41)
 _LEAST = 1e-3  # singular value shown
-_BANDS = "Means over replicas with 99 % bands."
 
 
 def figures(runs: Runs) -> Iterator[Figure]:
     """Figures 2, 1 and 3 of the paper, then spectra, then the course of training."""
-    yield Bars(
-        id="linear-probe",
-        title="Accuracy of the linear probe",
-        caption="On test images and the frozen encoder (the paper's Figure 2, of which no numbers are left). Lines are "
-        "99 % intervals of means over replicas; claims compare within a replica, which takes out most of what they "
-        "show.",
-        groups=[_NAMES[arm] for arm in runs],
-        series={"": over_replicas(100 * xr.concat([run["linear_probe"] for run in runs.values()], "arm"))},
-        y_label="accuracy (%)",
+    shown = {name: runs[name] for name in SHOWN}
+    yield bars(
+        "linear-probe",
+        "Accuracy of the linear probe",
+        "On test images and the frozen encoder (the paper's Figure 2, of which no numbers are left). Claims compare "
+        "within a replica, which takes out most of what lines show.",
+        list(runs),
+        {"": 100 * xr.concat([run["linear_probe"] for run in runs.values()], "arm")},
+        "accuracy (%)",
+        claims=("training-helps", "identity-head-competitive", "head-beats-none", "l2-gap"),
     )
-    shown = {arm: runs[arm] for arm in _SHOWN}
     yield Curves(
-        id="correlations",
-        title="Correlations of two outputs",
-        caption="Histogram over pairs of dimensions and replicas, on test images (the paper's Figure 1, which shows "
-        "the network trained without a head). Constant dimensions are left out.",
-        panels=[
-            _histogram(shown, "projection", "Outputs of the projection"),
-            _histogram(shown, "encoder", "Outputs of the encoder"),
-        ],
+        "correlations",
+        "Correlations of two outputs",
+        "Histogram over pairs of dimensions and replicas, on test images (the paper's Figure 1, which shows the "
+        "network trained without a head). Constant dimensions are left out.",
+        [_histogram(shown, "projection"), _histogram(shown, "encoder")],
+        claims=("no-head-correlation", "head-decorrelates", "milder-in-encoder"),
     )
+    matrices = {name: run["projection_correlations"].values[0] for name, run in shown.items()}
     yield Heatmaps(
-        id="correlation-matrices",
-        title="Correlation matrices of the projection's outputs",
-        caption="Of replica 0, on test images. Outputs are in the order of their part in the matrix's largest "
-        "eigenvector.",
-        panels={_NAMES[arm]: _sorted(run["projection_correlations"]) for arm, run in shown.items()},
+        "correlation-matrices",
+        "Correlation matrices of the projection's outputs",
+        "Of replica 0, on test images. Outputs are in the order of their part in the matrix's largest eigenvector.",
+        {name: in_order(torch.from_numpy(matrix)).numpy() for name, matrix in matrices.items()},
         row_label="output",
         column_label="output",
         value_label="correlation",
+        claims=("no-head-correlation", "head-decorrelates"),
     )
-    yield _head(runs)
+    with_head = {name: run for name, run in runs.items() if "head_difference" in run and run.sizes["step"] > 1}
+    steps = next((run["step"].values for run in with_head.values()), np.array([0]))
+    known = {"independent entries": 2**0.5, "antisymmetric": 2.0}
+    ratio = [curve(asymmetry(run), name) for name, run in with_head.items()]
+    ratio += [Curve(label, steps, np.full(len(steps), value), dashed=True) for label, value in known.items()]
+    size = [curve(run["head_off_diagonal"], name) for name, run in with_head.items()]
+    yield chart(
+        "head",
+        "The course of the identity-initialised head",
+        "The paper's Figures 3 and 4, in Frobenius norms. A symmetric head, such as the identity itself, has ratio 0.",
+        Panel("Size of the off-diagonal", "training step", "||offdiag(E)||", size),
+        Panel("Asymmetry", "training step", "||E - Eᵀ|| / ||offdiag(E)||", ratio),
+        claims=("rise-and-fall-on-images", "head-asymmetric-early", "head-not-symmetric"),
+    )
     yield Curves(
-        id="spectra",
-        title="Singular spectra",
-        caption="Of standardised outputs on test images, largest first; a spectrum that falls steeply is collapse. "
-        "Means over replicas; values below 0.001 are left out.",
-        panels=[_spectra(runs, "projection"), _spectra(runs, "encoder")],
+        "spectra",
+        "Singular spectra",
+        "Of standardised outputs on test images, largest first; a spectrum that falls steeply is collapse. Means over "
+        "replicas; values below 0.001 are left out.",
+        [_spectra(runs, "projection"), _spectra(runs, "encoder")],
+        claims=("head-keeps-rank",),
     )
-    yield over_steps({_NAMES[arm]: run for arm, run in runs.items()})
+    yield over_steps(runs)
 
 
-def _histogram(runs: Runs, name: str, title: str) -> Panel:
-    edges = np.linspace(-1, 1, _BINS + 1)
+def asymmetry(run: xr.Dataset) -> xr.DataArray:
+    """||E - Eᵀ||_F/||offdiag(E)||_F ``[replica, step]``: 0 for a symmetric head, also for E = I; at most 2."""
+    return (run["head_difference"] / run["head_off_diagonal"]).where(run["head_off_diagonal"] > 0, 0.0)
+
+
+def _histogram(runs: Runs, name: str) -> Panel:
     curves = []
-    for arm, run in runs.items():
-        pairs = np.concatenate([off_diagonal(matrix) for matrix in run[f"{name}_correlations"].values])
-        count, _ = np.histogram(pairs.clip(-1, 1), edges)
-        curves.append(Curve(_NAMES[arm], (edges[1:] + edges[:-1]) / 2, 100 * count / max(1, len(pairs))))
-    return Panel(title, "correlation", "pairs (%)", curves)
-
-
-def off_diagonal(correlations: Float[np.ndarray, "output other"]) -> Float[np.ndarray, " pair"]:
-    """Correlations of pairs of two outputs that vary; those that do not have no correlation with themselves."""
-    varies = correlations.diagonal() > 0.5
-    matrix = correlations[varies][:, varies]
-    return matrix[np.triu_indices(len(matrix), 1)]
-
-
-def _sorted(correlations: xr.DataArray) -> Float[np.ndarray, "output other"]:
-    matrix = correlations.isel(replica=0).values
-    order = np.argsort(np.linalg.eigh(matrix)[1][:, -1])
-    return matrix[order][:, order]
-
-
-def _head(runs: Runs) -> Curves:
-    with_head = {arm: run for arm, run in runs.items() if "head_difference" in run and run.sizes["step"] > 1}
-    steps = next(iter(with_head.values()))["step"].values if with_head else np.array([0])
-    references = [
-        Curve(label, steps, np.full(len(steps), value), dashed=True)
-        for value, label in ((2**0.5, "independent entries"), (2.0, "antisymmetric"))
-    ]
-    return Curves(
-        id="head",
-        title="The course of the identity-initialised head",
-        caption="The paper's Figures 3 and 4, in Frobenius norms. A symmetric head, such as the identity itself, has "
-        f"ratio 0. {_BANDS}",
-        panels=[
-            Panel(
-                "Size of the off-diagonal",
-                "training step",
-                "||offdiag(E)||",
-                [band(_NAMES[arm], run["head_off_diagonal"]) for arm, run in with_head.items()],
-            ),
-            Panel(
-                "Asymmetry",
-                "training step",
-                "||E - Eᵀ|| / ||offdiag(E)||",
-                [*(band(_NAMES[arm], judge.asymmetry(run)) for arm, run in with_head.items()), *references],
-            ),
-        ],
-    )
+    for label, run in runs.items():
+        matrices = torch.from_numpy(run[f"{name}_correlations"].values)
+        pairs = torch.cat([off_diagonal(matrix) for matrix in matrices]).numpy()
+        count, _ = np.histogram(pairs.clip(-1, 1), _EDGES)
+        curves.append(Curve(label, (_EDGES[1:] + _EDGES[:-1]) / 2, 100 * count / max(1, len(pairs))))
+    return Panel(f"Outputs of the {name}", "correlation", "pairs (%)", curves)
 
 
 def _spectra(runs: Runs, name: str) -> Panel:
-    curves = []
-    for arm, run in runs.items():
-        mean = run[f"{name}_spectrum"].mean("replica").values
-        curves.append(Curve(_NAMES[arm], np.arange(1, len(mean) + 1), np.where(mean > _LEAST, mean, np.nan)))
+    means = {label: run[f"{name}_spectrum"].mean("replica") for label, run in runs.items()}
+    curves = [Curve(label, 1 + np.arange(mean.size), mean.where(mean > _LEAST).values) for label, mean in means.items()]
     return Panel(f"Outputs of the {name}", "axis", "singular value / √images", curves, log_y=True)

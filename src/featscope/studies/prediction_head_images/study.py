@@ -1,31 +1,49 @@
-"""The study `prediction-head-images`: its options, its arms, and what each arm trains."""
+"""Which part of contrastive learning without negatives keeps features from collapsing, on images.
+
+Wen & Li 2022, The Mechanism of Prediction Head in Non-contrastive Self-supervised Learning. The figures of its image
+experiments came down to us without their numbers; what is stated is the text and the captions. Bounds are choices, with
+reasons. All differences are paired: a replica's arms share network, images and batches.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
-from torch import nn
-from tyro.conf import Suppress
+import numpy as np
+import xarray as xr
 
-from featscope.claims import Claim, Statement
+from featscope.claims import COSINE, POSITIVE, SHARE, Claim, bound, identity, ordering
 from featscope.data import Images
 from featscope.figures import Figure
 from featscope.losses import NonContrastive
-from featscope.models import Encoder, PredictionHead, ProjectionHead, ResNet18
-from featscope.options import require
-from featscope.streams import Streams
-from featscope.studies.base import Arm, Runs, Study
-from featscope.studies.prediction_head_images import figures, judge, measures
-from featscope.studies.prediction_head_images.statements import STATEMENTS
-from featscope.training import EMA, Experiment, Measurement, TorchOptimizer
-from featscope.training.image_objectives import PredictViews
+from featscope.models import PredictionHead, ProjectionHead, ResNet18
+from featscope.studies import Arm, Runs, last
+from featscope.studies.images import GAINED, SIGN, UNSAID, UNTRAINED, ImageStudy, gained, higher
+from featscope.studies.prediction_head_images import figures, probes
+from featscope.studies.prediction_head_images.figures import asymmetry
+from featscope.training import EMA, GradientTraining, Measurement, TorchOptimizer
+from featscope.training.image_objectives import ImageTraining, PredictImages
 from featscope.views import CropColor
 
-HeadKind = Literal["none", "identity", "linear", "mlp"]
+SHORT = "The paper's length of training is not given; a few hundred steps are surely a small part of it."
+AVERAGED = "Both with a moving average; this pair was added after a first run had been seen."
+WITH_HEAD = "Control: this arm has a head."
+HEADS = {"identity": "", "linear": "", "mlp": "", "identity-ema": AVERAGED}
+WITHOUT = {"identity": "none", "linear": "none", "mlp": "none", "identity-ema": "none-ema"}  # head -> the arm without
+
+asymmetric = partial(
+    bound,
+    on="identity",
+    not_on=UNTRAINED,
+    at_least=2**0.5 / 2,
+    because="Bound: halfway between a symmetric head, 0, and independent entries, √2; an antisymmetric one has 2.",
+    range=(0.0, 2.0),
+)
 
 
 @dataclass(frozen=True)
-class PredictionHeadImages(Study):
+class PredictionHeadImages(ImageStudy):
     """Which part of SimSiam and BYOL keeps features from collapsing, on images (Wen & Li 2022, Section 8).
 
     Head, projection, optimizer, momentum and strength of the augmentation are the paper's; it gives neither batch nor
@@ -33,8 +51,6 @@ class PredictionHeadImages(Study):
     arms of a replica begin with the same encoder and projection, and see the same images.
 
     Attributes:
-        data: "cifar10", "cifar100", "stl10" or another data set of the Hub by its name; a folder with the Hub's
-            parquet files; or "shapes" for procedural images of coloured shapes, which need no files.
         train: training images; 0 for all, None for 5,000 on the CPU and all on CUDA.
         test: test images; 0 for all, None for 2,000 on the CPU and all on CUDA.
         side: height and width that images are brought to, in pixels; 0 for images as they are, None for 16 on the CPU
@@ -43,16 +59,8 @@ class PredictionHeadImages(Study):
         augmentation: crop and colour distortion, the strengths of the paper's code base.
         projection: maps features to what is predicted.
         ema: how the target network follows, in the arm that has one.
-        optimizer: of all arms.
-        batch: images in a batch, which has twice as many views.
-        steps: length of training.
-        probe_every: steps between measurements.
-        head: the arm's prediction head (set by the study).
-        loss: the arm's loss (set by the study).
-        averages: whether the arm has a target network of its own (set by the study).
     """
 
-    data: str = "cifar10"
     train: int | None = None
     test: int | None = None
     side: int | None = None
@@ -61,103 +69,233 @@ class PredictionHeadImages(Study):
     projection: ProjectionHead = field(default_factory=lambda: ProjectionHead(hidden=512, outputs=64))
     ema: EMA = field(default_factory=EMA)
     optimizer: TorchOptimizer = field(default_factory=lambda: TorchOptimizer("Adam", lr=3e-3))
-    batch: int = 128
     steps: int = 200
     probe_every: int = 20
-    head: Annotated[PredictionHead, Suppress] = field(default_factory=PredictionHead)
-    # The ε of a BatchNorm layer: with real networks an output may be constant.
-    loss: Annotated[NonContrastive, Suppress] = field(default_factory=lambda: NonContrastive(eps=1e-5))
-    averages: Annotated[bool, Suppress] = False
 
-    name: ClassVar[str] = "prediction-head-images"
-    statements: ClassVar[Sequence[Statement]] = STATEMENTS
-    default_replicas: ClassVar[int] = 5
-    replica_axis: ClassVar[bool] = False
+    name = "prediction-head-images"
+    default_replicas = 5
+    on_cpu: ClassVar[Mapping[str, int]] = {"train": 5000, "test": 2000, "side": 16}
+    few: ClassVar[Mapping[str, Any]] = {
+        "train": 40,
+        "test": 24,
+        "network": ResNet18(2),
+        "projection": ProjectionHead(8),
+    }
 
-    def __post_init__(self) -> None:
-        self.images("cpu")  # says what is wrong with the options of the data
-        require(self, "batch", self.batch >= 2, ">= 2", "One pair has no variance.")
-        require(self, "steps", self.steps >= 0, ">= 0")
-        require(self, "probe_every", self.probe_every >= 1, ">= 1")
-
-    def images(self, device: str) -> Images:
-        """The data on a device "cpu" or "cuda"."""
-
-        def size(given: int | None, on_cpu: int) -> int:
-            everything = 0 if self.data != "shapes" else on_cpu  # there is no "all" of a generator
-            return given if given is not None else (on_cpu if device == "cpu" else everything)
-
-        side = self.side if self.side is not None else (16 if device == "cpu" else 0)
-        return Images(self.data, size(self.train, 5000), size(self.test, 2000), side)
-
-    def arms(self) -> Sequence[Arm]:
+    def arms(self) -> Sequence[Arm[ImageTraining]]:
         """Heads under batch normalisation, two of them also under l2 and with a moving average, and where all begin."""
+        images = Images(self.data, self.train, self.test, self.side, self.on_cpu)
 
         def arm(
-            name: str,
-            about: str,
-            kind: HeadKind,
-            normalization: Literal["batch", "l2"] = "batch",
-            averages: bool = False,
-            control: bool = False,
-        ) -> Arm:
-            config = replace(
-                self,
-                head=replace(self.head, kind=kind),
-                loss=replace(self.loss, normalization=normalization),
-                averages=averages,
-                steps=0 if control else self.steps,
-            )
-            assays = (measures.collapse, measures.readout, config.measure_parts)
-            return Arm(name, config, about, control, at_end=assays)
+            name: str, kind: Any, about: str, label: str, norm: Literal["batch", "l2"] = "batch", ema: EMA | None = None
+        ) -> Arm[ImageTraining]:
+            loss = NonContrastive(norm, eps=1e-5)  # that of BatchNorm: with real networks an output may be constant
+            head = PredictionHead(kind)
+            objective = PredictImages(self.augmentation, self.projection, head, loss, self.batch, ema)
+            plain = self.trained(name, images, self.network, objective, f"{about}.", label)
+            return replace(plain, recipe=replace(plain.recipe, rules={"ema": ema}))
 
+        frozen = "Identity-initialised head with frozen diagonal, batch-normalised outputs"
+        identity, averaged = "The identity-initialised head", "targets come from a moving average"
+        first = arm("identity", "identity", frozen, figures.FIRST)
         return [
-            arm("identity", "Identity-initialised head with frozen diagonal, batch-normalised outputs.", "identity"),
-            arm("none", "No prediction head.", "none"),
-            arm("linear", "A linear head that begins at random.", "linear"),
-            arm("mlp", "A head with a hidden layer that begins at random.", "mlp"),
-            arm(
-                "identity-ema",
-                "The identity-initialised head; targets come from a moving average (BYOL).",
-                "identity",
-                averages=True,
-            ),
-            arm("none-ema", "No prediction head; targets come from a moving average.", "none", averages=True),
-            arm("identity-l2", "The identity-initialised head, with outputs of norm 1 instead.", "identity", "l2"),
-            arm("none-l2", "No prediction head, with outputs of norm 1.", "none", "l2"),
-            arm("untrained", "The network that all arms begin from.", "identity", control=True),
+            first,
+            arm("none", "none", "No prediction head", "no head"),
+            arm("linear", "linear", "A linear head that begins at random", "linear head"),
+            arm("mlp", "mlp", "A head with a hidden layer that begins at random", "MLP head"),
+            arm("identity-ema", "identity", f"{identity}; {averaged} (BYOL)", "identity, moving average", ema=self.ema),
+            arm("none-ema", "none", f"No prediction head; {averaged}", "no head, moving average", ema=self.ema),
+            arm("identity-l2", "identity", f"{identity}, with outputs of norm 1 instead", "identity, l2", "l2"),
+            arm("none-l2", "none", "No prediction head, with outputs of norm 1", "no head, l2", "l2"),
+            self.untrained(first),
         ]
 
-    def build(self, streams: Streams) -> Experiment:
-        """The experiment of one replica."""
-        source = self.images(streams.device.type).build(streams.at("data"))
-        learner = self.initial_encoder(streams)
-        projection = self.projection.build(learner.features, streams.at("projection"))
-        head = self.head.build(self.projection.outputs, streams.at("head"))
-        target = self.ema.target(nn.Sequential(learner, projection)) if self.averages else None
-        objective = PredictViews(self.augmentation, projection, head, self.loss, self.batch, target)
-        return Experiment(source, learner, objective, self.optimizer, [self.ema] if self.averages else [], streams)
-
-    def initial_encoder(self, streams: Streams) -> Encoder:
-        """The network before its first step: the same one at every call."""
-        return self.network.build(streams.at("learner")).to(streams.device)
-
-    def watch(self, experiment: Experiment) -> Mapping[str, Measurement]:
+    def watch(self, experiment: GradientTraining) -> Mapping[str, Measurement]:
         """Collapse, and the head."""
-        return measures.during(experiment)
+        return probes.during(experiment)
 
-    def measure_parts(self, experiment: Experiment) -> Mapping[str, Measurement]:
-        """Whether the parts of the arm are what they are said to be."""
-        return measures.parts(experiment, self.initial_encoder(experiment.streams))
+    def measure(self, experiment: GradientTraining) -> Mapping[str, Measurement]:
+        """Collapse, accuracy, and whether the parts of the arm are what they are said to be."""
+        parts = probes.parts(experiment, self.initial(experiment))
+        return {**probes.at_the_end(experiment), **probes.readout(experiment), **parts}
 
-    def claims(self, runs: Runs) -> Iterable[Claim]:
-        """What the comparison rests on, then Figures 1 to 4."""
-        return judge.claims(runs)
+    # --- What the comparison rests on ---------------------------------------------------------------------------------
 
-    def figures(self, runs: Runs, claims: Sequence[Claim]) -> Iterable[Figure]:
+    @identity("Equation (3.3)", on="identity", equals=0.0, within=0.0, because="Tolerance: none.", range=POSITIVE)
+    def targets_are_constant(self, run: xr.Dataset) -> xr.DataArray:
+        """Targets are constants to the loss. Measured: norm of its gradient to targets over that to predictions."""
+        return run.target_gradient
+
+    @identity(
+        "Section 8, Algorithm 1",
+        on="identity",
+        not_on={"linear": "Control: this head is all trained."},
+        equals=0.0,
+        within=1e-5,
+        because="Tolerance: float32 rounding.",
+        range=POSITIVE,
+    )
+    def diagonal_frozen(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Only the off-diagonal entries of the head are trained.
+
+        Measured: largest $|E_{jj} - 1|$ of what the trained head does to unit vectors.
+        """
+        return run.head_diagonal_error
+
+    @bound(
+        "Section 8",
+        on="identity-ema",
+        at_most=0.9,
+        because="Bound: a stated choice below 1.",
+        note="A target that is never updated has 1.",
+        range=POSITIVE,
+    )
+    def target_follows(self, run: xr.Dataset) -> xr.DataArray:
+        """The target network follows the encoder. Measured: distance of the two over the encoder's from its start."""
+        return run.target_lag
+
+    # --- Accuracy (Section 1.1, Figure 2) -----------------------------------------------------------------------------
+
+    @gained("Section 8", on={"identity": GAINED, "identity-ema": GAINED}, not_on=UNTRAINED, note=UNSAID)
+    def training_helps(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
+        """Training without negatives improves features. Measured: linear-probe accuracy minus that before training."""
+        return run.linear_probe - runs["untrained"].linear_probe
+
+    @bound(
+        "Section 1.1, Figure 2",
+        on=dict.fromkeys(("linear", "mlp"), "The arm is the rival."),
+        not_on=UNTRAINED,
+        at_least=-0.02,
+        because="Bound: at most two points in a hundred worse, a stated choice.",
+        range=COSINE,
+    )
+    def identity_head_competitive(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
+        """A head that begins as the identity is as good as the usual ones.
+
+        Measured: its linear-probe accuracy minus that of a head which begins at random.
+        """
+        if arm == "untrained":
+            return run.linear_probe - np.maximum(runs["linear"].linear_probe, runs["mlp"].linear_probe)
+        return runs["identity"].linear_probe - run.linear_probe
+
+    @gained("Section 1.1", on={"identity": "", "identity-ema": AVERAGED}, because=GAINED)
+    def head_beats_none(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
+        """Without a trained head features are significantly worse.
+
+        Measured: linear-probe accuracy with the identity-initialised head minus without a head.
+        """
+        return run.linear_probe - runs[WITHOUT[arm]].linear_probe
+
+    @higher(
+        "Section 7, Figure 2", not_on="identity-l2", note=f"The paper says that its figure seems to suggest it. {SHORT}"
+    )
+    def l2_gap(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
+        """Outputs of norm 1 leave a gap to batch-normalised ones.
+
+        Measured: linear-probe accuracy with batch normalisation minus with l2, both with the identity-initialised head.
+        """
+        return runs["identity"].linear_probe - run.linear_probe
+
+    # --- Collapse (Figure 1, Theorem 4.1, Remark 4.5) -----------------------------------------------------------------
+
+    @bound(
+        "Figure 1a",
+        on="none",
+        not_on={"identity": WITH_HEAD, **UNTRAINED},
+        at_least=0.9,
+        because="Bound: a stated choice for 'extremely close to ±1', of which the paper shows a histogram without "
+        "numbers.",
+        range=SHARE,
+    )
+    def no_head_correlation(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Without a head, outputs of the projection are correlated by nearly $\pm 1$.
+
+        Measured: mean |correlation| of two outputs over test images.
+        """
+        return run.projection_mean_correlation
+
+    @higher("Section 1.1, Theorem 4.1", on=HEADS)
+    def head_decorrelates(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
+        """The head keeps outputs apart. Measured: mean |correlation| of projection outputs without minus with it."""
+        return runs[WITHOUT[arm]].projection_mean_correlation - run.projection_mean_correlation
+
+    @ordering("Section 1.1, Theorem 4.1", on=HEADS, at_least=0.0, because=SIGN)
+    def head_keeps_rank(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
+        """The head keeps dimensions. Measured: effective rank of projection outputs with a head minus without one."""
+        return run.projection_effective_rank - runs[WITHOUT[arm]].projection_effective_rank
+
+    @higher("Figure 1b, Section 7", on="none")
+    def milder_in_encoder(self, run: xr.Dataset) -> xr.DataArray:
+        """Before the projection the correlation is milder.
+
+        Measured: mean |correlation| of projection outputs minus of encoder outputs, without a head.
+        """
+        return run.projection_mean_correlation - run.encoder_mean_correlation
+
+    @bound(
+        "Remark 4.5",
+        on="none-l2",
+        not_on={"identity-l2": WITH_HEAD, **UNTRAINED},
+        at_most=0.01,
+        because="Bound: a hundredth of the sphere's variance, a stated choice for 'collapsed to a point'.",
+        note="The paper predicts it and shows no experiment.",
+        range=SHARE,
+    )
+    def l2_no_head_collapses(self, run: xr.Dataset) -> xr.DataArray:
+        """With outputs of norm 1 and no head everything goes to one point.
+
+        Measured: variance of the directions of the projection's outputs.
+        """
+        return run.projection_final_spread
+
+    # --- The course of the head (Figures 3 and 4) ---------------------------------------------------------------------
+
+    @bound(
+        "Figures 3a and 4",
+        not_on={"identity": "", **UNTRAINED},
+        at_least=0.1,
+        because="Bound: a tenth, a stated choice: any noise takes the last value below the highest.",
+        note=f"In the paper only some runs return to about 0. {SHORT}",
+        range=SHARE,
+    )
+    def rise_and_fall_on_images(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The off-diagonal of the head rises, then falls.
+
+        Measured: share of the highest $\|\mathrm{offdiag}(E)\|_F$ that is lost by the end.
+        """
+        off = run.head_off_diagonal
+        return 1 - (last(run, off) / off.max("step").where(off.any("step"))).fillna(1.0)  # 0 if it never rose
+
+    @asymmetric("Figure 3b")
+    def head_asymmetric_early(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Early in training the head is not symmetric.
+
+        Measured: $\|E - E^T\|_F / \|\mathrm{offdiag}(E)\|_F$ at the first measurement after a tenth of the steps.
+        """
+        steps = run["step"].values
+        return asymmetry(run).isel(step=np.searchsorted(steps, steps[-1] / 10))
+
+    @asymmetric("Section 1.1, Figure 3b")
+    def head_not_symmetric(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The head does not become symmetric.
+
+        Measured: $\|E - E^T\|_F / \|\mathrm{offdiag}(E)\|_F$ at the end.
+        """
+        return last(run, asymmetry(run))
+
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
         """Figures 2, 1 and 3 of the paper, then spectra, then the course of training."""
-        return figures.figures(runs)
+        return figures.figures(self.labelled(runs))
 
     def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """The accuracies, the collapse, and how many claims hold."""
-        return judge.headline(runs, claims)
+        """The accuracies, and the collapse."""
+        shown = [runs[arm] for arm in ("identity", "mlp", "none", "untrained")]
+        named = [f"{100 * run.linear_probe.mean().item():.1f} %" for run in shown]
+        correlated = [f"{run.projection_mean_correlation.mean().item():.2f}" for run in shown]
+        return (
+            f"A linear probe names {named[0]} of the test images after training with the identity-initialised head, "
+            f"{named[1]} with the usual one, {named[2]} without and {named[3]} before training; two outputs of the "
+            f"projection correlate by {', '.join(correlated[:3])} and {correlated[3]}."
+        )

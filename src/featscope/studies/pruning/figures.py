@@ -1,62 +1,45 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 
-from featscope.claims import LEVEL, Claim
-from featscope.figures import Bars, Curve, Curves, Figure, Panel
-from featscope.studies.base import Runs, last
-from featscope.studies.pruning.judge import at
-from featscope.studies.summaries import band, over_replicas
+from featscope.figures import Bars, Curve, Curves, Panel
+from featscope.studies import last
+from featscope.studies.summaries import INTERVALS, chart, curve, curves, over_replicas
 
-if TYPE_CHECKING:
-    from featscope.studies.pruning.study import Pruning
-
-INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
-
-
-def figures(study: "Pruning", runs: Runs, claims: Sequence[Claim]) -> Iterator[Figure]:
-    """The figures, in the order of the story."""
-    yield _over_time(study, runs)
-    yield _over_ratio(runs)
-    yield _one_step(runs)
-    yield _too_much(runs)
+Runs = Mapping[str, xr.Dataset]
+_STEP, _ALPHA, _BALANCE = "training step", "pruning ratio α", "F_min / F_maj"
 
 
 def _label(ratio: float) -> str:
     return f"α = {ratio:g}" if ratio else "no pruning"
 
 
-def _series(run: xr.Dataset, name: str) -> list[Curve]:
-    return [band(_label(a), at(run[name], a)) for a in run["ratio"].values]
-
-
-def _over_time(study: "Pruning", runs: Runs) -> Curves:
-    x_label, y_label, name = "training step", "F_min / F_maj", "energy_ratio"
-    planted, by_norm, by_direction = (
-        _series(runs[arm], name) for arm in ("stationary", "random-start", "random-start-direction")
+def over_time(runs: Runs, ratio: float, bias_begins: int, pruning_begins: int) -> Curves:
+    """Balance of rare and common features; ``ratio`` is that of the straight-through arm."""
+    planted, norm, direction = (
+        curves(runs[arm].energy_ratio, "ratio", _label)
+        for arm in ("stationary", "random-start", "random-start-direction")
     )
-    other = band(f"{_label(study.pruning.ratio)}, straight-through", runs["straight-through"][name], dashed=True)
-    random = next(arm.config for arm in study.arms() if arm.name == "random-start")
-    begins = [(random.pruning.start, "pruning begins")]
-    return Curves(
+    straight = curve(runs["straight-through"].energy_ratio, f"{_label(ratio)}, straight-through", dashed=True)
+    begins = [(pruning_begins, "pruning begins")]
+    return chart(
         "energy-ratio",
         "Energy of rare features over that of common ones",
         "1 is balance. Left, two neurons hold each feature from the start. Right, the same weights and data as in the "
         "middle, but other neurons are hidden from the logits. The dip there is of the thresholds, which begin at step "
-        f"{random.bias.begins}. {INTERVALS}",
-        [
-            Panel("Planted, by norm", x_label, y_label, [*planted, other]),
-            Panel("Random, by norm", x_label, y_label, by_norm, begins),
-            Panel("Random, by direction", x_label, y_label, [by_norm[0], *by_direction], begins),
-        ],
+        f"{bias_begins}.",
+        Panel("Planted, by norm", _STEP, _BALANCE, [*planted, straight]),
+        Panel("Random, by norm", _STEP, _BALANCE, norm, begins),
+        Panel("Random, by direction", _STEP, _BALANCE, [norm[0], *direction], begins),
+        claims=("stationary-rebalance", "stationary-amplitude", "random-start-rebalance", "random-start-direction"),
     )
 
 
-def _over_ratio(runs: Runs) -> Curves:
+def over_ratio(runs: Runs) -> Curves:
+    """The end of training over the pruning ratio."""
     unpruned = runs["random-start"].sel(ratio=[0.0])
     arms = {
         "planted, by norm": runs["stationary"],
@@ -64,62 +47,67 @@ def _over_ratio(runs: Runs) -> Curves:
         "random, by direction": xr.concat([unpruned, runs["random-start-direction"]], "ratio", data_vars="minimal"),
     }
 
-    def curves(name: str) -> list[Curve]:
+    def ends(name: str, *, share: bool = False) -> list[Curve]:
         lines = []
         for label, run in arms.items():
             values = last(run, run[name]).transpose("replica", "ratio")
-            values = values.sel(ratio=values["ratio"] > 0) if name == "overlap" else values
+            values = values.sel(ratio=values["ratio"] > 0) if share else values
             mean, low, high = over_replicas(values)
-            if name == "overlap":
-                low, high = low.clip(0, 1), high.clip(0, 1)  # a share
+            if share:
+                low, high = low.clip(0, 1), high.clip(0, 1)
             lines.append(Curve(label, values["ratio"].values, mean, low, high))
         return lines
 
-    x_label = "pruning ratio α"
-    return Curves(
+    return chart(
         "over-ratio",
         "At the end of training, over the pruning ratio",
         "Theorem 3.2 assumes that all pruned neurons belong to rare features; once these have caught up, others are "
-        f"pruned too. By direction whole features are hidden, and too many of them grow without bound. {INTERVALS}",
-        [
-            Panel("Balance", x_label, "F_min / F_maj", curves("energy_ratio")),
-            Panel("Common features", x_label, "F_maj", curves("majority_energy"), log_y=True),
-            Panel("Who is pruned", x_label, "share of rare features", curves("overlap")),
-        ],
+        "pruned too. By direction whole features are hidden, and too many of them grow without bound.",
+        Panel("Balance", _ALPHA, _BALANCE, ends("energy_ratio")),
+        Panel("Common features", _ALPHA, "F_maj", ends("majority_energy"), log_y=True),
+        Panel("Who is pruned", _ALPHA, "share of rare features", ends("overlap", share=True)),
+        claims=("monotone-in-ratio", "pruned-are-minority", "random-start-rebalance", "random-start-direction"),
     )
 
 
-def _one_step(runs: Runs) -> Bars:
-    run = runs["one-step"]
+def one_step(runs: Runs) -> Bars:
+    """Growth of planted neurons in a single step."""
     groups = {
         "whole": "no pruning",
         "one": "one of two pruned",
         "pruned": "both pruned",
         "straight_through": "both, straight-through",
     }
-
-    def bars(kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return over_replicas(xr.concat([run[f"growth_{kind}_{name}"] for name in groups], "group"))
-
+    growth = {
+        f"{kind} neurons": over_replicas(xr.concat([runs["one-step"][f"growth_{kind}_{n}"] for n in groups], "group"))
+        for kind in ("minority", "majority")
+    }
     return Bars(
         "one-step",
         "What one step does to planted neurons",
         "Growth of the norm by the gradient of the data, -<∇, w_i>/||w_i||², before decay: it is relative to the norm "
         f"and to the step size. The straight-through gradient of a pruned neuron is 0. {INTERVALS}",
         groups=list(groups.values()),
-        series={"minority neurons": bars("minority"), "majority neurons": bars("majority")},
+        series=growth,
         y_label="growth over η",
+        claims=(
+            "planted-minority-growth",
+            "planted-majority-unchanged",
+            "monotone-in-ratio",
+            "straight-through-kills",
+            "growth-is-the-gap",
+        ),
     )
 
 
-def _too_much(runs: Runs) -> Curves:
-    run = runs["too-much"]
-    curves = _series(run.assign(size=np.log10(run["largest_energy"])), "size")
-    return Curves(
+def too_much(runs: Runs) -> Curves:
+    """The largest energy where whole features are hidden."""
+    size = np.log10(runs["too-much"].largest_energy)
+    return chart(
         "too-much",
         "Prune too much, and weights grow without bound",
         "The largest energy of any feature, from a planted start. Beyond one neuron of each feature some features are "
-        "hidden altogether. A curve ends where the first replica has no finite numbers any more. "
-        f"{INTERVALS}",
-        [Panel("Planted start", "training step", "log10 of the largest F_j", curves)],
+        "hidden altogether. A curve ends where the first replica has no finite numbers any more.",
+        Panel("Planted start", _STEP, "log10 of the largest F_j", curves(size, "ratio", _label)),
+        claims=("divergence-when-all-pruned",),
     )

@@ -1,187 +1,127 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Iterator
-from math import exp, log
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray import apply_ufunc
 
-from featscope.claims import LEVEL
-from featscope.figures import Curve, Curves, Figure, Panel
-from featscope.studies.base import Runs
-from featscope.studies.summaries import banded
-from featscope.studies.tensor_power.judge import DIMENSION, LITTLE_LEAD, Judged, judged, mean, rival_growth
+from featscope.figures import Curve, Curves, Panel
+from featscope.models import PowerMethod
+from featscope.models.power_sequences import BLOCK, LEVEL
+from featscope.studies import Runs
+from featscope.studies.summaries import chart, curve
+from featscope.studies.tensor_power.sums import Sums, mean, rival_growth
 from featscope.theory import tensor_power as theory
-from featscope.training.power_method import BLOCK
 
-if TYPE_CHECKING:
-    from featscope.studies.tensor_power.study import TensorPower
-
-INTERVALS = f"Bands are {100 * LEVEL:.3g} % intervals over replicas."
+DELTAS = np.geomspace(0.003, 1, 60)
 
 
-def figures(study: "TensorPower", runs: Runs) -> Iterator[Figure]:
-    """The figures, in the order of the story."""
-    arms = judged(study, runs)
-    yield _paths(study, runs)
-    yield _step_sizes(study, arms["step-sizes"])
-    yield _mended(study, runs, arms["steep"])
-
-
-def _one(run: xr.Dataset, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Steps of the recursion, x and y of the first sequence until either has passed."""
-    first = run.isel(replica=0, sequence=0)
-    x, y = first["leader"].values, first["rival"].values
-    until = 1 + int(((x <= level) & (y <= level)).sum())
-    return run["step"].values[:until] * BLOCK, x[:until], y[:until]
-
-
-def _paths(study: "TensorPower", runs: Runs) -> Curves:
-    k, eta = study.power - 1, float(np.median(runs["step-sizes"]["step_size"]))
-    steps, x, y = _one(runs["step-sizes"].sel(step_size=eta), study.level)
+def paths(runs: Runs, method: PowerMethod, leads: tuple[float, float]) -> Curves:
+    """Single sequences; ``method`` is that of the arm over step sizes, ``leads`` are of the arm of rivals."""
+    power, eta = method.power, float(np.median(runs["step-sizes"]["step_size"]))
+    steps, x, y = _one(runs["step-sizes"].sel(step_size=eta))
     time = np.linspace(0, steps[-1] * eta, 400)
-    left = x[0] ** -k - k * study.scale * time
-    time, leader = time[left > 1], left[left > 1] ** (-1 / k)
-    rival = theory.rival_inverse_power(y[0], x[0], leader, study.strongest, study.power) ** (-1 / k)
-    compared = {f"lead {lead:.3g}": runs["rivals"].sel(lead=lead) for lead in (LITTLE_LEAD, log(DIMENSION))}
-    others = [("behind: lead 0.9", runs["overtaken"]), ("power 1", runs["linear"].isel(start=-1))]
-    against = [
-        Curve(label, x / x[0], np.minimum(y, study.level) / y[0])
-        for label, (_, x, y) in ((label, _one(run, study.level)) for label, run in [*compared.items(), *others])
+    leader = np.asarray(theory.leader(x[0], method.scale * time, power))
+    time, leader = time[leader < LEVEL], leader[leader < LEVEL]
+    rival = theory.rival_inverse_power(y[0], x[0], leader, method.strongest, power) ** (-1 / (power - 1))
+    others = {
+        **{f"lead {lead:.3g}": runs["rivals"].sel(lead=lead) for lead in leads},
+        "behind: lead 0.9": runs["overtaken"],
+        "power 1": runs["linear"].isel(start=-1),
+    }
+    one_each = {label: _one(run)[1:] for label, run in others.items()}
+    against = [Curve(label, x / x[0], np.minimum(y, LEVEL) / y[0]) for label, (x, y) in one_each.items()]
+    over_time = [
+        Curve("leader x", steps * eta, x),
+        Curve("rival y", steps * eta, y),
+        Curve("x, closed form", time, leader, dashed=True),
+        Curve("y, closed form", time, np.asarray(rival), dashed=True),
     ]
     return Curves(
         "paths",
         "The leader takes off, and the rival is left where it is",
-        f"One sequence each. Left, a leader and a rival whose factor is {study.strongest:g} times as large, 10 % "
+        f"One sequence each. Left, a leader and a rival whose factor is {method.strongest:g} times as large, 10 % "
         f"behind the threshold, at η = {eta:g}; dashed, the closed forms of small η. Right, rival against leader: by a "
-        f"power of {study.power} a rival stays, unless it was ahead of the threshold (until it passes A); "
+        f"power of {power} a rival stays, unless it was ahead of the threshold (until it passes A); "
         "by a power of 1 both grow alike.",
         [
-            Panel(
-                "Over time",
-                "time η t",
-                "x, y",
-                [
-                    Curve("leader x", steps * eta, x),
-                    Curve("rival y", steps * eta, y),
-                    Curve("x, closed form", time, leader, dashed=True),
-                    Curve("y, closed form", time, np.asarray(rival), dashed=True),
-                ],
-            ),
+            Panel("Over time", "time η t", "x, y", over_time),
             Panel("Rival against leader", "x / x_0", "y / y_0", against, log_x=True, log_y=True),
         ],
+        claims=("rival-follows-law", "rival-stays-small", "rival-stands-still"),
     )
 
 
-def _step_sizes(study: "TensorPower", arm: Judged) -> Curves:
-    eta, start = arm.run["step_size"].values, arm.run["leader_start"]
-    limit = arm.limit()
-    excess = mean(arm.run["total"] / limit - 1).transpose("replica", "step_size")
-    first = theory.sum_excess(start.values[0], arm.level, arm.power, 1.0, study.scale * exp(study.spread**2))
-    deltas = np.geomspace(0.003, 1, 60)
-    middle = float(start.mean())
-    of = float(theory.sum_limit(middle, arm.level, arm.power))
-    lower = [float(theory.sum_lower_bound(middle, arm.level, arm.power, d, 0.0)) / of for d in deltas]
+def _one(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Steps of the recursion, x and y of the first sequence until either has passed."""
+    first = run.isel(replica=0, sequence=0)
+    x, y = first["leader"].values, first["rival"].values
+    until = 1 + int(((x <= LEVEL) & (y <= LEVEL)).sum())
+    return run["step"].values[:until] * BLOCK, x[:until], y[:until]
 
-    def upper(step_size: float) -> np.ndarray:
-        step = step_size * arm.level**arm.power * float(arm.run["factor"].sel(step_size=step_size).mean())
-        return np.array([float(theory.sum_upper_bound(middle, arm.level, arm.power, d, step)) / of for d in deltas])
 
-    bounds = [Curve(f"upper, η = {size:g}", deltas, upper(size)) for size in (eta[0], eta[-1])]
-    return Curves(
+def step_sizes(sums: Sums, size_biased: float) -> Curves:
+    """Lemma G.1 over step sizes; ``size_biased`` is E[C²]/E[C]."""
+    eta, start, limit = sums.run["step_size"].values, sums.run["leader_start"], sums.limit()
+    excess = mean(sums.run["total"] / limit - 1)
+    first = apply_ufunc(theory.sum_excess, start, LEVEL, sums.power, 1.0, size_biased) / limit
+    middle = float(start.mean()), LEVEL, sums.power
+    of = theory.sum_limit(*middle)
+    ends = {size: size * float(sums.run["factor"].sel(step_size=size).mean()) for size in (eta[0], eta[-1])}
+    bounds = {
+        **{f"upper, η = {size:g}": theory.sum_upper_bound(*middle, DELTAS, step) / of for size, step in ends.items()},
+        "lower": theory.sum_lower_bound(*middle, DELTAS, 0.0) / of,
+    }
+    measured = [
+        curve(excess, "measured", "step_size"),
+        Curve("first order", eta, eta * float(first.isel(step_size=0).mean()), dashed=True),
+    ]
+    return chart(
         "step-sizes",
         "Lemma G.1's sum and its bounds",
-        f"The sum of η C_t until x passes A, over its limit of small η. Left, what is left to 1; dashed, first order. "
-        f"Right, the printed bounds over δ, with C's largest value in the error of the upper one and no error in the "
-        f"lower one; measured sums lie within {float(excess.max()):.1%} above the line at 1. {INTERVALS}",
-        [
-            Panel(
-                "Excess over the limit",
-                "step size η",
-                "sum / limit - 1",
-                [
-                    banded("measured", eta, excess),
-                    Curve("first order", eta, eta * float((first / limit.values[0]).mean()), dashed=True),
-                ],
-                log_x=True,
-                log_y=True,
-            ),
-            Panel(
-                "Printed bounds",
-                "δ",
-                "bound / limit",
-                [
-                    *bounds,
-                    Curve("lower", deltas, np.array(lower)),
-                    Curve("limit", deltas, np.ones_like(deltas), dashed=True),
-                ],
-                log_x=True,
-                log_y=True,
-            ),
-        ],
+        "The sum of η C_t until x passes A, over its limit of small η. Left, what is left to 1; dashed, first order. "
+        "Right, the printed bounds over δ, with C's largest value in the error of the upper one and no error in the "
+        f"lower one; measured sums lie within {float(excess.max()):.1%} above the line at 1.",
+        Panel("Excess over the limit", "step size η", "sum / limit - 1", measured, log_x=True, log_y=True),
+        Panel("Printed bounds", "δ", "bound / limit", _over_delta(bounds), log_x=True, log_y=True),
+        claims=("lower-bound", "upper-bound", "limit-is-a-floor", "error-is-first-order", "first-order-term"),
     )
 
 
-def _mended(study: "TensorPower", runs: Runs, steep: Judged) -> Curves:
-    rivals = runs["rivals"]
-    lead = rivals["lead"].values
-    deltas = np.geomspace(0.003, 1, 60)
-    start = float(steep.run["leader_start"].mean())
-    of = float(theory.sum_limit(start, steep.level, steep.power, steep.weight))
-
-    def bound(*, mended: bool) -> np.ndarray:
-        where = start, steep.level, steep.power, steep.weight
-        return np.array([float(theory.weighted_lower_bound(*where, d, 0.0, mended=mended)) / of for d in deltas])
-
-    found = runs["starts"]
-    x_0 = found["leader_start"].mean(["replica", "sequence"]).values
-    share = mean(found["area"] / found["leader_end"] ** 2).transpose("replica", "start")
-    return Curves(
+def mended(runs: Runs, steep: Sums, power: int) -> Curves:
+    """Corollary G.2 for sequences of ``power``, Lemma G.3 on the arm ``steep``, Claim E.8."""
+    rivals, starts = runs["rivals"], runs["starts"]
+    lead, x_0 = rivals["lead"].values, starts["leader_start"].mean(["replica", "sequence"]).values
+    ceiling = np.asarray(theory.rival_ceiling(lead, power) - 1)
+    gain = [
+        curve(rival_growth(rivals).max("sequence", skipna=False) - 1, "measured", "lead"),
+        Curve("ceiling", lead, ceiling, dashed=True),
+    ]
+    where = float(steep.run["leader_start"].mean()), LEVEL, steep.power, steep.weight
+    printed, put_back = (theory.weighted_lower_bound(*where, DELTAS, 0.0, mended=yes) for yes in (False, True))
+    of = theory.sum_limit(*where)
+    share = [
+        curve(mean(starts["area"] / starts["leader_end"] ** 2), "measured", "start", x=x_0),
+        Curve("printed", x_0, np.ones_like(x_0), dashed=True),
+        Curve("closed form", x_0, (1 - (x_0 / LEVEL) ** 2) / 2, dashed=True),
+    ]
+    bounds = _over_delta({"printed": printed / of, "mended": put_back / of})
+    return chart(
         "mended",
         "A corollary in numbers, and two statements that need mending",
         f"Left, Corollary G.2: the most that a rival grows in {rivals.sizes['sequence']} sequences, S_t random; "
         "dashed, the closed form for S_t at its largest. Middle, Lemma G.3's lower bound at q = 20, q' = 3 without its "
         "error, over the limit that it must not exceed: as printed, and with the lost factor. Right, Claim E.8: the "
-        f"sum C over the square of the last x; P has 1. {INTERVALS}",
-        [
-            Panel(
-                "What the rival gains",
-                "lead over the threshold",
-                "y / y_0 - 1",
-                [
-                    banded("measured", lead, largest_of(rival_growth(rivals) - 1)),
-                    Curve("ceiling", lead, np.asarray(theory.rival_ceiling(lead, study.power) - 1), dashed=True),
-                ],
-                log_x=True,
-                log_y=True,
-            ),
-            Panel(
-                "Lower bound of Lemma G.3",
-                "δ",
-                "bound / limit",
-                [
-                    Curve("printed", deltas, bound(mended=False)),
-                    Curve("mended", deltas, bound(mended=True)),
-                    Curve("limit", deltas, np.ones_like(deltas), dashed=True),
-                ],
-                log_x=True,
-            ),
-            Panel(
-                "Claim E.8",
-                "x_0",
-                "C / x_T²",
-                [
-                    banded("measured", x_0, share),
-                    Curve("printed", x_0, np.ones_like(x_0), dashed=True),
-                    Curve("closed form", x_0, (1 - (x_0 / study.level) ** 2) / 2, dashed=True),
-                ],
-                log_x=True,
-            ),
-        ],
+        "sum C over the square of the last x; P has 1.",
+        Panel("What the rival gains", "lead over the threshold", "y / y_0 - 1", gain, log_x=True, log_y=True),
+        Panel("Lower bound of Lemma G.3", "δ", "bound / limit", bounds, log_x=True),
+        Panel("Claim E.8", "x_0", "C / x_T²", share, log_x=True),
+        claims=("rival-stands-still", "weighted-lower-bound", "weighted-lower-bound-mended", "sum-is-square"),
     )
 
 
-def largest_of(growth: xr.DataArray) -> xr.DataArray:
-    """The largest over sequences ``[replica, lead]``."""
-    return growth.max("sequence", skipna=False).transpose("replica", "lead")
+def _over_delta(bounds: dict[str, Any]) -> list[Curve]:
+    """Bounds over their limit, and a line at 1."""
+    lines = [Curve(label, DELTAS, np.asarray(values)) for label, values in bounds.items()]
+    return [*lines, Curve("limit", DELTAS, np.ones_like(DELTAS), dashed=True)]

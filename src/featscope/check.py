@@ -1,0 +1,143 @@
+"""Checking a study in seconds: a step of every arm at its smallest size, then every claim, figure and headline."""
+
+import re
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import isfinite
+
+import xarray as xr
+
+from featscope.claims import Claim
+from featscope.studies import Arm, Study
+from featscope.studies.axes import numeric_options
+from featscope.studies.summaries import identities
+from featscope.testing import measure
+
+_REPLICAS = 2
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found.
+
+    Attributes:
+        arms: arms that took a step.
+        claims: claims that could be judged, whatever their verdict.
+        figures: figures that could be described.
+        seconds: how long it took.
+        problems: what is wrong, a sentence each.
+    """
+
+    arms: int
+    claims: int
+    figures: int
+    seconds: float
+    problems: Sequence[str]
+
+
+def check(study: Study) -> Checked:
+    """Take one step of every arm of ``study`` at its smallest size, and judge and draw what was measured.
+
+    Verdicts mean nothing here. What shows is a claim on an arm that does not exist, a series that nobody measures, a
+    measurement outside the range that its claim declares, a figure that names an unknown claim.
+    """
+    began = time.monotonic()
+    small = study.smallest()
+    arms = list(small.arms())
+    problems = list(_names(small, arms))
+    runs: dict[str, xr.Dataset] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # after a single step much is 0 or missing
+        for arm in arms:
+            if _unknown_options(arm):
+                continue
+            try:
+                runs[arm.name] = measure(small, arm, _REPLICAS, at_most=1)
+            except Exception as error:
+                problems.append(f"the arm {arm.name!r} cannot take a step: {_said(error)}")
+        if len(runs) < len(arms):
+            return Checked(len(runs), 0, 0, time.monotonic() - began, problems)
+        claims: list[Claim] = []
+        for test in small.tests:
+            for name in test.arms(small):
+                try:
+                    found = test.judge(small, name, runs) if name in runs or not test.of_runs else None
+                except Exception as error:
+                    problems.append(f"the claim {test.statement.id!r} on {name!r}: {_said(error, runs, name)}")
+                    continue
+                claims += [found] if found else []
+        problems += [line for claim in claims for line in _out_of_range(claim)]
+        figures = []
+        try:
+            figures = [*small.figures(runs), *identities(claims)]
+            small.headline(runs, claims)
+        except Exception as error:
+            problems.append(f"figures or headline: {_said(error, runs)}")
+    known = {test.statement.id for test in small.tests}
+    for figure in figures:
+        problems += [
+            f"the figure {figure.id!r} shows {c!r}, which is no claim" for c in figure.claims if c not in known
+        ]
+    return Checked(len(runs), len(claims), len(figures), time.monotonic() - began, problems)
+
+
+def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
+    known = [arm.name for arm in arms]
+    for name in dict.fromkeys(name for name in known if known.count(name) > 1):
+        yield f"two arms are called {name!r}"
+    for test in study.tests:
+        for name in test.arms(study):
+            if name not in known and test.of_runs:
+                yield f"the claim {test.statement.id!r} names the arm {name!r}{_nearest(name, known)}"
+    for arm in arms:
+        options = list(numeric_options(arm.recipe))
+        for option in _unknown_options(arm):
+            yield f"the arm {arm.name!r} is over {option!r}, which its recipe does not have{_nearest(option, options)}"
+        if not 1 <= len((arm.label or arm.name).split()) <= 4:
+            yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are two or three words"
+
+
+def _unknown_options(arm: Arm) -> list[str]:
+    return [axis.option for axis in arm.over if axis.option not in numeric_options(arm.recipe)]
+
+
+def _out_of_range(claim: Claim) -> Iterator[str]:
+    low, high = claim.range
+    room = _ROUNDING * max(1.0, *(abs(end) for end in (low, high) if isfinite(end)), 1.0)
+    for value in claim.values or (claim.measured,):
+        if isfinite(value) and not low - room <= value <= high + room:
+            where = f"the claim {claim.id!r} on {claim.arm!r}"
+            yield f"{where} measured {value:g}, outside of its range [{low:g}, {high:g}]"
+            return
+
+
+def _said(error: Exception, runs: Mapping[str, xr.Dataset] | None = None, arm: str = "") -> str:
+    """The error in a line; where a series or an arm is unknown, what was meant."""
+    if runs and (name := _series_asked_for(error)):
+        measured = sorted({str(v) for run in runs.values() for v in run.variables})
+        if name not in measured:
+            return f"{name!r} is measured on no arm{_nearest(name, measured)}"
+        if arm in runs and name not in runs[arm]:
+            return f"{name!r} is not measured on the arm {arm!r}"
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if runs and isinstance(key, str) and get_close_matches(key, list(runs), 1):
+        return f"{key!r} is no arm{_nearest(key, list(runs))}"
+    return f"{type(error).__name__}: {error}"
+
+
+def _series_asked_for(error: Exception) -> str:
+    """What a dataset was asked for that it does not have, as ``run.x`` or ``run["x"]``; empty for other errors."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, xr.Dataset):
+        return error.name or ""
+    said = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
+    found = re.match(r"No variable named '(.+?)'", said)
+    return found[1] if found else ""
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f": did you mean {near[0]!r}?" if near else f": allowed is one of {', '.join(known)}"

@@ -1,0 +1,239 @@
+"""Statements as methods: what a theory says, how it is measured and when it holds stand in one place.
+
+@bound("Theorem 3.4", on="augmented", not_on="canonical", at_least=0.9, because=STATED, range=SHARE)
+def singletons_emerge(self, run):
+    r'''Every feature gets a neuron of its own.
+
+    With RandomMask each true feature $M_j$ ends in a neuron that holds it alone. Measured: share of features with
+    a neuron whose squared cosine to them exceeds 1/2.
+    '''
+    return last(run, run.coverage)
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import cleandoc, signature
+from math import inf
+from typing import Any, NamedTuple
+
+from numpy.typing import ArrayLike
+
+from featscope.claims.claim import Claim, Kind, Relation
+
+SHARE, POSITIVE, COSINE = (0.0, 1.0), (0.0, inf), (-1.0, 1.0)
+"""Ranges of what is often measured: a share or probability; a norm, count or ratio; a cosine, correlation, or
+difference of two shares."""
+
+STATED = "a stated choice."
+"""The reason of a bound or tolerance that nothing but judgement gives."""
+PAIRED = "Paired by replica."
+ROUNDING = "Tolerance: rounding of float64 sums."
+
+_GIVEN = ("run", "runs", "arm")
+
+Arms = str | Sequence[str] | Mapping[str, str] | Callable[[Any], Sequence[str] | Mapping[str, str]]
+"""Names of arms; names with what is to be said of each; or what gives them for a study whose options decide."""
+
+
+class Found(NamedTuple):
+    """A measurement of which more is to be said than its numbers.
+
+    Attributes:
+        measured: one value a replica ``[replica]``, or a single number where no chance enters.
+        why: what this run adds to the reason of the bound.
+        predicted: the predicted value or bound, where it follows from the options.
+        tolerance: half-width accepted around ``predicted``, where it follows from the options.
+        expected: whether it is expected to hold here, where only the run can tell (the size of a model, say).
+    """
+
+    measured: ArrayLike | float
+    why: str = ""
+    predicted: float | None = None
+    tolerance: float | None = None
+    expected: bool | None = None
+
+
+Measured = ArrayLike | float | Found | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a theory says, before anything is measured.
+
+    Attributes:
+        id: short name, the method's with hyphens.
+        title: what it says in plain words, in a line.
+        text: the statement, with mathematics between dollars as TeX.
+        measured: what is measured, in plain words; empty if the text says it.
+        source: where it is made (theorem, lemma, figure).
+        kind: "identity" (an equation), "bound", "ordering" (of two measurements) or "scaling" (an exponent).
+        range: ends of what the measurement can be.
+        expected: whether there is an arm on which it is expected to hold.
+        note: where paper and derivation differ, what else to know.
+    """
+
+    id: str
+    title: str
+    text: str
+    measured: str
+    source: str
+    kind: Kind
+    range: tuple[float, float]
+    expected: bool
+    note: str
+
+
+class Test:
+    """A method that measures, and what its measurement must be: a `Statement` with its bound and its arms.
+
+    The method gets what it names: ``run``, the measurements on the arm in question; ``runs``, those on all arms; and
+    ``arm``, its name. It returns what it measured; None says nothing on this arm. A method that asks for no run says
+    something of what is not run, a table of the paper say, and its ``on`` names that in place of arms.
+    """
+
+    __test__ = False  # not one of pytest's
+
+    def __init__(
+        self,
+        method: Callable[..., Measured],
+        kind: Kind,
+        source: str,
+        relation: Relation,
+        bound: float | None,
+        within: float | None,
+        on: Arms,
+        not_on: Arms,
+        because: str,
+        note: str,
+        range: tuple[float, float],
+        given: Callable[[Any], bool] | None,
+    ) -> None:
+        self.method, self.relation, self.bound, self.within = method, relation, bound, within
+        self.on, self.not_on, self.because, self.given = on, not_on, because, given
+        self.wants = [name for name in signature(method).parameters if name != "self"]
+        if unknown := [name for name in self.wants if name not in _GIVEN]:
+            raise TypeError(f"{method.__qualname__} asks for {unknown[0]!r}: a claim is given {', '.join(_GIVEN)}")
+        title, text, measured = _parts(method)
+        name = method.__name__.replace("_", "-")
+        expected = bool(on)
+        self.statement = Statement(name, title, text, measured, source, kind, range, expected, note)
+
+    @property
+    def of_runs(self) -> bool:
+        """Whether it is about arms; else about what is not run."""
+        return not {"run", "runs"}.isdisjoint(self.wants)
+
+    def arms(self, study: Any) -> dict[str, tuple[bool, str]]:
+        """Arm -> whether it is expected to hold there, and what is to be said of that arm."""
+        granted = self.given is None or self.given(study)
+        on, not_on = (_named(which, study) for which in (self.on, self.not_on))
+        return {arm: (granted, why) for arm, why in on.items()} | {arm: (False, why) for arm, why in not_on.items()}
+
+    def judge(self, study: Any, arm: str, runs: Mapping[str, Any]) -> Claim | None:
+        """The claim on ``arm``; None where nothing was measured there."""
+        given = {"run": runs.get(arm), "runs": runs, "arm": arm}
+        found = self.method(study, **{name: given[name] for name in self.wants})
+        if found is None:
+            return None
+        found = found if isinstance(found, Found) else Found(found)
+        predicted = self.bound if found.predicted is None else found.predicted
+        tolerance = self.within if found.tolerance is None else found.tolerance
+        if predicted is None or (self.relation == "=" and tolerance is None):
+            raise TypeError(f"{self.statement.id}: neither its decorator nor its measurement says what is predicted")
+        expected, of_arm = self.arms(study)[arm]
+        why = " ".join(filter(None, (self.statement.note, self.because, of_arm, found.why)))
+        statement = self.statement
+        return Claim.from_samples(
+            found.measured,
+            self.relation,
+            predicted,
+            tolerance or 0.0,
+            id=statement.id,
+            source=statement.source,
+            statement=statement.text,
+            kind=statement.kind,
+            arm=arm,
+            expected=expected if found.expected is None else found.expected,
+            note=why,
+            title=statement.title,
+            measures=statement.measured,
+            range=statement.range,
+        )
+
+    def claims(self, study: Any, runs: Mapping[str, Any]) -> Iterable[Claim]:
+        """A claim for each of its arms that was run, and for all that it names where it is not about arms."""
+        found = (self.judge(study, arm, runs) for arm in self.arms(study) if arm in runs or not self.of_runs)
+        return [claim for claim in found if claim is not None]
+
+
+def _named(arms: Arms, study: Any) -> Mapping[str, str]:
+    if callable(arms):
+        arms = arms(study)
+    if isinstance(arms, Mapping):
+        return arms
+    return dict.fromkeys([arms] if isinstance(arms, str) else arms, "") if arms else {}
+
+
+def _parts(method: Callable[..., Any]) -> tuple[str, str, str]:
+    """Title, statement, and what is measured, from the docstring: a line, then what more there is to say of it."""
+    title, _, rest = cleandoc(method.__doc__ or "").partition("\n\n")
+    title, _, measured = " ".join(title.split()).partition("Measured: ")
+    text, _, measured_there = " ".join(rest.split()).partition("Measured: ")
+    if not title:
+        raise TypeError(f"{method.__qualname__} has no docstring: a claim's first line is its title in plain words")
+    title = title.strip().rstrip(".")
+    return title, text.strip() or title, measured or measured_there.strip()
+
+
+def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], Test]]:
+    def declare(
+        source: str,
+        *,
+        on: Arms = (),
+        not_on: Arms = (),
+        equals: float | None = None,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        within: float | None = None,
+        because: str = "",
+        note: str = "",
+        range: tuple[float, float] = (-inf, inf),
+        given: Callable[[Any], bool] | None = None,
+        relation: Relation | None = None,
+    ) -> Callable[[Callable[..., Measured]], Test]:
+        """Make a claim of a method.
+
+        Args:
+            source: where the statement is made (theorem, lemma, figure).
+            on: arms on which it must hold; a mapping adds what is to be said of each.
+            not_on: arms on which it is judged and not expected to hold.
+            equals: the predicted value.
+            at_least: the bound from below.
+            at_most: the bound from above.
+            within: with ``equals``, the half-width accepted around it.
+            because: the reason of the bound or tolerance.
+            note: where paper and derivation differ, what else to know.
+            range: ends of what the measurement can be.
+            given: what options it is expected under; default all.
+            relation: where the measurement says what is predicted (`Found`), how it should stand to it.
+        """
+        bounds: dict[Relation, float | None] = {"=": equals, ">=": at_least, "<=": at_most}
+        stated: list[tuple[Relation, float | None]] = [(r, bound) for r, bound in bounds.items() if bound is not None]
+        stated += [(relation, None)] if relation is not None else []
+        if len(stated) != 1:
+            raise TypeError(f"{source}: a claim takes one of equals, at_least, at_most and relation")
+        return lambda method: Test(method, kind, source, *stated[0], within, on, not_on, because, note, range, given)
+
+    return declare
+
+
+identity, bound, ordering, scaling = (_decorator(k) for k in ("identity", "bound", "ordering", "scaling"))
+
+
+def tests_of(kind: type) -> list[Test]:
+    """The claims of a class in the order in which they stand, those of its bases first; a later one replaces."""
+    found: dict[str, Test] = {}
+    for base in reversed(kind.__mro__):
+        found |= {name: value for name, value in vars(base).items() if isinstance(value, Test)}
+        found = {name: test for name, test in found.items() if getattr(kind, name, None) is test}
+    return list(found.values())

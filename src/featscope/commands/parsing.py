@@ -1,0 +1,74 @@
+"""From words to options, and from a refused option back to the word that was typed."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_type_hints
+
+import tyro
+
+from featscope.options import ConfigError
+from featscope.registry import entries
+
+
+def parse(kind: Any, words: list[str], program: str) -> Any:
+    """Options by tyro. A word such as ``optimizer:torch-optimizer`` takes another kind of part; it and its options
+    come last."""
+    another_kind = any(re.fullmatch(r"[a-z-]+:[a-z-]+", word) for word in words)
+    marker = tyro.conf.ConsolidateSubcommandArgs if another_kind else tyro.conf.AvoidSubcommands
+    with as_typed(kind):
+        return tyro.cli(kind, prog=f"featscope {program}", args=words, config=(marker,))
+
+
+def name_and_options(words: list[str], command: str, what: str) -> tuple[str, list[str]]:
+    """The first word, which names a study or a folder, and the others.
+
+    Raises:
+        ConfigError: there is no such word; the message says how to use the command.
+    """
+    if not words or words[0].startswith("-"):
+        known = f": one of {', '.join(entries())}" if what == "STUDY" else ""
+        message = f"usage: featscope {command} {what} [options], with {what}{known}"
+        if words and words[0] in ("-h", "--help"):
+            print(message)
+            sys.exit(0)
+        raise ConfigError(message)
+    return words[0], words[1:]
+
+
+def require_no_more(rest: list[str], command: str, what: str) -> None:
+    """Raise `ConfigError` if words are left."""
+    if rest:
+        raise ConfigError(f"{command} takes one {what}; {rest[0]!r} is too much")
+
+
+def option_names(kind: type, prefix: str = "--") -> Iterator[tuple[tuple[str, str], str]]:
+    """(class, field) -> the option as it is typed, for ``kind`` and all options within."""
+    for name, hint in get_type_hints(kind).items():
+        if name not in getattr(kind, "__dataclass_fields__", {}):
+            continue
+        typed = prefix + name.replace("_", "-")
+        yield (kind.__name__, name), typed
+        for inner in (hint, *get_args(hint)):
+            if isinstance(inner, type) and is_dataclass(inner):
+                unnamed = prefix == "--" and name in ("settings", "study", "sweep")
+                yield from option_names(inner, prefix if unnamed else f"{typed}.")
+
+
+@contextmanager
+def as_typed(kind: type) -> Iterator[None]:
+    """Let a refused option of ``kind`` be named as it is typed: ``--data.features`` for SparseCoding.features."""
+    try:
+        yield
+    except ConfigError as error:
+        names = list(option_names(kind))
+        options = dict.fromkeys(option for place, option in names if place == (error.owner, error.field))
+        if not options and error.owner:  # a recipe's own field, which a study's option of that name has set
+            options = dict.fromkeys(option for (_, field), option in names if field == error.field)
+        if not options:
+            raise
+        typed = " or ".join(options)
+        message = str(error).replace(f"{error.owner}.{error.field} =", f"{typed} =", 1)
+        raise ConfigError(message) from None

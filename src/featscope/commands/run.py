@@ -1,0 +1,227 @@
+"""`featscope run`, `sweep`, `verify`, `report` and `check`."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from featscope.check import check as check_study
+from featscope.claims import Claim, how_many_hold
+from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
+from featscope.options import ConfigError
+from featscope.registry import entries, find
+from featscope.report.run_report import report_run
+from featscope.runs import Settings, run
+from featscope.runs.programs import programs
+from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
+from featscope.studies import Axis, Study
+from featscope.studies.axes import find_option
+from featscope.studies.sweep import Sweep
+from featscope.training import DivergedError
+
+
+@dataclass(frozen=True)
+class _SweepArgs:
+    axis: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=SPEC, once for each option that varies. SPEC is first:last:count or values with commas between."""
+    engine: Literal["local", "ray"] = "local"
+    """Train on this machine, or on a Ray cluster (extra 'cluster')."""
+    address: str | None = None
+    """The Ray cluster to use; a new one on this machine if not given."""
+
+
+@dataclass(frozen=True)
+class _VerifyArgs:
+    """Run studies at their default size and print the verdicts."""
+
+    studies: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Studies to run; all if none is named."""
+    out: Path | None = None
+    """Folder that receives one run folder a study; a new one below runs/ if not given."""
+    strict: bool = False
+    """Exit with 1 if a claim that is expected to hold does not."""
+
+
+def run_study(words: list[str]) -> int:
+    """Run a study and report."""
+    name, options = name_and_options(words, "run", "STUDY")
+    chosen, out, again = _study_options("run", name, options)
+    with as_typed(type(chosen)):
+        code, _ = execute(chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
+    return code
+
+
+def sweep(words: list[str]) -> int:
+    """Run the first arm of a study over options."""
+    name, options = name_and_options(words, "sweep", "STUDY")
+    chosen, out, again = _study_options("sweep", name, options, ("sweep", _SweepArgs))
+    axes = []
+    for axis in chosen.sweep.axis:
+        option, _, spec = axis.partition("=")
+        axes.append(Axis(find_option(chosen.study, option), axis_values(axis, spec)))
+    cluster = chosen.sweep.engine == "ray"
+    if chosen.sweep.address is not None and not cluster:
+        raise ConfigError(f"--address = {chosen.sweep.address!r} needs --engine ray")
+    train: Trainer | None = None
+    if cluster:
+        from featscope.runs.cluster import on_cluster
+
+        train = on_cluster(chosen.sweep.address)
+    with as_typed(type(chosen)):
+        study = Sweep(chosen.study, tuple(axes))
+        print(_how_many_programs(study, chosen.settings), file=sys.stderr)
+        code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train)
+    return code
+
+
+def _how_many_programs(study: Sweep, settings: Settings) -> str:
+    """What runs as how many programs, found out in a worker: this process must stay fit for forking."""
+
+    def say() -> str:
+        return programs(next(iter(study.arms())), settings)
+
+    return in_worker(say) if settings.device == "cpu" else say()
+
+
+def axis_values(axis: str, spec: str) -> tuple[float, ...]:
+    """The values that ``spec`` stands for, rounded to 12 digits."""
+    try:
+        if ":" not in spec:
+            return tuple(float(word) for word in spec.split(","))
+        first, last, count = spec.split(":")
+        ends, n = (float(first), float(last)), int(count)
+        if n < 2:
+            raise ValueError(spec)
+        return tuple(float(f"{ends[0] + (ends[1] - ends[0]) * i / (n - 1):.12g}") for i in range(n))
+    except ValueError:
+        raise ConfigError(
+            f"--axis {axis!r} cannot be read: allowed is NAME=first:last:count with count >= 2, or NAME=value,value,..."
+        ) from None
+
+
+def _study_options(
+    command: str, name: str, options: list[str], *more: tuple[str, type]
+) -> "tuple[Any, Path, list[str]]":
+    """What the options of a run or sweep say, its folder, and the words that resume it."""
+    entry, kind = find(name)
+    unnamed = tyro.conf.arg(name="")
+    fields: list[Any] = [
+        ("out", Path | None, field(default=None)),
+        ("resume", bool, field(default=False)),
+        ("overwrite", bool, field(default=False)),
+        ("settings", Annotated[Settings, unnamed], field(default_factory=Settings)),
+        *((part, Annotated[its_kind, unnamed], field(default_factory=its_kind)) for part, its_kind in more),
+        ("study", Annotated[kind, unnamed], field(default_factory=kind)),
+    ]
+    arguments = make_dataclass("Args", fields)
+    arguments.__doc__ = f"""{entry.summary} ({entry.source})
+
+    Attributes:
+        out: run folder; a new one below runs/ if not given.
+        resume: go on with the run in --out.
+        overwrite: replace the run in --out.
+    """
+    chosen: Any = parse(arguments, options, f"{command} {name}")
+    out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    again = [command, name, *(word for word in options if word not in ("--resume", "--overwrite"))]
+    return chosen, out, again + ([] if chosen.out else ["--out", str(out)])
+
+
+def execute(
+    study: Study,
+    settings: Settings,
+    out: Path,
+    again: Sequence[str],
+    resume: bool = False,
+    overwrite: bool = False,
+    train: Trainer | None = None,
+) -> tuple[int, list[Claim]]:
+    """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run."""
+    try:
+        outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=train or train_all)
+        page = report_run(out)
+    except DivergedError as error:
+        print(
+            f"featscope: training diverged: {error}. What was saved before is in {out / 'checkpoint'}.",
+            file=sys.stderr,
+        )
+        return 3, []
+    except (InterruptedRunError, KeyboardInterrupt) as stopped:
+        command = shlex.join(["featscope", *again, "--resume"])
+        why = f" ({stopped})" if str(stopped) else ""
+        print(f"interrupted{why}; what was done is saved. Go on with:\n  {command}", file=sys.stderr)
+        return 130, []
+    if outcome.claims:
+        _print_verdicts(study.name, outcome.claims)
+        print(how_many_hold(outcome.claims))
+    else:
+        print(study.headline(outcome.runs, []))
+    print(f"report: {page}")
+    return 0, outcome.claims
+
+
+def _print_verdicts(name: str, claims: Sequence[Claim]) -> None:
+    style = {"holds": "green", "fails": "red", "undecided": "yellow"}
+    table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
+    for heading in ("claim", "arm", "predicted", "measured", "verdict"):
+        table.add_column(heading, no_wrap=True)
+    for claim in claims:
+        against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"
+        table.add_row(
+            claim.id,
+            claim.arm,
+            f"{claim.relation} {claim.predicted:.3g}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
+            f"{claim.measured:.3g}",
+            f"[{style[claim.verdict]}]{claim.verdict}[/]{against}",
+        )
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def report(words: list[str]) -> int:
+    """Draw the report of a finished run anew."""
+    directory, rest = name_and_options(words, "report", "DIR")
+    require_no_more(rest, "report", "folder")
+    print(f"report: {report_run(Path(directory))}")
+    return 0
+
+
+def check(words: list[str]) -> int:
+    """A step of every arm of a study at its smallest size, then all claims and figures."""
+    name, rest = name_and_options(words, "check", "STUDY")
+    require_no_more(rest, "check", "study")
+    _, kind = find(name)
+    found = check_study(kind())
+    if found.problems:
+        raise ConfigError(f"{name} has {len(found.problems)} problems:\n" + "\n".join(f"  {p}" for p in found.problems))
+    print(
+        f"{name}: {found.arms} arms took a step, {found.claims} claims and {found.figures} figures are sound "
+        f"({found.seconds:.1f} s)"
+    )
+    return 0
+
+
+def verify(words: list[str]) -> int:
+    """Run studies at their default size, print the verdicts, and say which were expected otherwise."""
+    chosen: _VerifyArgs = parse(_VerifyArgs, words, "verify")
+    names = chosen.studies or tuple(entries())
+    kinds = {name: find(name)[1] for name in names}  # all names are checked before anything runs
+    out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
+    missed = []
+    for name in names:
+        code, claims = execute(kinds[name](), Settings(), out / name, ["run", name, "--out", str(out / name)])
+        if code:
+            return code
+        missed += [
+            f"{name}/{claim.id} ({claim.arm})" for claim in claims if claim.expected and claim.verdict != "holds"
+        ]
+    if missed:
+        print("expected but not holding: " + ", ".join(missed))
+    return 1 if chosen.strict and missed else 0

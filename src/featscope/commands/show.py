@@ -1,0 +1,115 @@
+"""`featscope list` and `featscope show`: what is there, without importing anything heavy.
+
+What `show` prints of a study is its card, a JSON file made when the package is (`make cards`), so that neither torch
+nor extras are needed to read it. A study of another package is imported instead.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from importlib.resources import files
+from typing import Any, get_args, get_type_hints
+
+from featscope.catalogue import Entry
+from featscope.commands.parsing import name_and_options, parse, require_no_more
+from featscope.registry import entries, entry, find
+
+Card = Mapping[str, Any]
+"""``statements`` and ``options`` of a study, as `show` prints them."""
+
+
+@dataclass(frozen=True)
+class _ListArgs:
+    """The studies that are installed."""
+
+    json: bool = False
+    """Print JSON."""
+
+
+def list_studies(words: list[str]) -> int:
+    """Print a table of the studies."""
+    wanted = parse(_ListArgs, words, "list")
+    if wanted.json:
+        print(json.dumps([asdict(study) for study in entries().values()], indent=2))
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("study", "source", "what it shows", "minutes")
+    for study in entries().values():
+        table.add_row(study.name, study.source, study.summary, f"{study.minutes:g}")
+    Console().print(table)
+    return 0
+
+
+def show(words: list[str]) -> int:
+    """Print what a study claims, and its options."""
+    from rich.console import Console
+
+    name, rest = name_and_options(words, "show", "STUDY")
+    require_no_more(rest, "show", "study")
+    about = entry(name)
+    card = stored_card(about)
+    console = Console(highlight=False)
+    console.print(f"[bold]{about.name}[/bold]  {about.summary}\n{about.source}\n")
+    for statement in card["statements"]:
+        expected = "" if statement["expected"] else "  [italic](not expected to hold at this size)[/italic]"
+        console.print(f"[bold]{statement['id']}[/bold]  {statement['source']}{expected}")
+        for line in statement["lines"]:
+            console.print(f"  {line}", markup=False)
+        if statement["note"]:
+            console.print(f"  Note: {statement['note']}", markup=False, style="dim")
+    console.print("\n[bold]options[/bold]")
+    for option in card["options"]:
+        console.print(f"  {option}", markup=False)
+    if card["kinds"]:
+        console.print("\n[bold]other kinds[/bold], named last on the line, before their own options")
+        for kinds in card["kinds"]:
+            console.print(f"  {kinds}", markup=False)
+    return 0
+
+
+def stored_card(study: Entry) -> Card:
+    """The card that comes with the package; of a study that has none, a new one."""
+    stored = files("featscope") / "cards" / f"{study.name}.json"
+    if study.target.startswith("featscope.") and stored.is_file():
+        return json.loads(stored.read_text(encoding="utf-8"))
+    return card_of(study.name)
+
+
+def card_of(name: str) -> Card:
+    """The card of the study called ``name``, from the study itself."""
+    from featscope.runs.plain import to_plain
+    from featscope.tex import in_unicode
+
+    _, kind = find(name)
+    statements = []
+    for statement in kind.statements():
+        lines = [f"{statement.title}."]
+        lines += [statement.text] if statement.text != statement.title else []
+        lines += [f"Measured: {statement.measured}"] if statement.measured else []
+        about = {"id": statement.id, "source": statement.source, "expected": statement.expected}
+        said = {"lines": [in_unicode(line) for line in lines], "note": in_unicode(statement.note)}
+        statements.append(about | said)
+    kinds = []
+    for option, hint in get_type_hints(kind, include_extras=True).items():
+        if option in kind.__dataclass_fields__ and any(is_dataclass(one) for one in get_args(hint)):
+            kinds.append(", ".join(f"{option}:{_kind_word(one)}" for one in get_args(hint)))
+    return {"statements": statements, "options": _options(to_plain(kind()), "--"), "kinds": kinds}
+
+
+def _kind_word(kind: type) -> str:
+    """How tyro spells a class on the command line."""
+    return "none" if kind is type(None) else re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def _options(plain: Mapping[str, Any], prefix: str) -> list[str]:
+    lines = []
+    for key, value in plain.items():
+        option = prefix + key.replace("_", "-")
+        if isinstance(value, dict):
+            lines += [f"{option}: {value['type'].rpartition(':')[2]}", *_options(value, f"{option}.")]
+        elif key != "type":
+            lines.append(f"{option} = {value}")
+    return lines

@@ -1,0 +1,105 @@
+"""LongBench as a questionnaire: how a method scores, and how much of each prompt it keeps."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from featscope.language.load import load_once
+from featscope.language.longbench.answer import answer
+from featscope.language.longbench.data import LongBenchExample, read_task
+from featscope.language.longbench.made_up import MADE_UP, made_up, made_up_count
+from featscope.language.longbench.tasks import TASKS
+from featscope.language.methods import MethodName, Reading
+from featscope.options import require
+from featscope.streams import Streams
+from featscope.training import Answer, Evaluation, Measurement, Questionnaire
+
+
+@dataclass(frozen=True)
+class Benchmark(Questionnaire):
+    """The examples of some tasks, answered by one method. A question is an example.
+
+    Attributes:
+        method: one of `featscope.language.methods`.
+        reading: how much of a prompt it keeps.
+        model: see `featscope.language.load_model`.
+        data: "made-up", or where `read_task` reads from.
+        tasks: keys of `TASKS`.
+        examples: first examples of each task that are used; 0 for all.
+        context: tokens that a prompt may have, longer ones are cut in the middle; 0 for what the model has room for.
+        chat: see `encode`.
+    """
+
+    method: MethodName
+    reading: Reading
+    model: str
+    data: str
+    tasks: tuple[str, ...]
+    examples: int = 0
+    context: int = 0
+    chat: bool = False
+
+    answers: ClassVar[Mapping[str, Answer]] = {
+        "score": Answer("score of an answer, from 0 to 100", "points"),
+        "task_of": Answer("number of the example's task in the study's order"),
+        "tokens": Answer("n, tokens of the prompt", "token"),
+        "kept": Answer("k, tokens kept of the prompt", "token"),
+        "cut": Answer("tokens cut out of the prompt's middle to fit the context", "token"),
+    }
+
+    @property
+    def grid(self) -> Mapping[str, Sequence[int]]:
+        """All examples, task by task; real data are read to count them."""
+        return {"example": range(sum(self._count(task) for task in self.tasks))}
+
+    def asker(self, streams: Streams) -> Callable[[int], Mapping[str, float]]:
+        """Answers an example.
+
+        Raises:
+            ConfigError: model or data cannot be read, or do not go with the options.
+        """
+        model, tokenizer = load_once(self.model, str(streams.device))
+        method = self.reading.build(self.method, model)
+        talks = not self.chat or bool(tokenizer.chat_template)
+        cure = "Leave --chat out, or load an 'Instruct' model."
+        require(self, "chat", talks, f"False, as the tokenizer of {self.model!r} has no chat template", cure)
+        asked = [(i, name, one) for i, name in enumerate(self.tasks) for one in self._examples(name, streams)]
+
+        def ask(example: int) -> Mapping[str, float]:
+            place, name, one = asked[example]
+            found = answer(method, tokenizer, TASKS[name], one, self.context, chat=self.chat)
+            return {
+                "score": found.score,
+                "task_of": place,
+                "tokens": found.tokens,
+                "kept": found.kept,
+                "cut": found.cut,
+            }
+
+        return ask
+
+    def _count(self, task: str) -> int:
+        available = made_up_count(task) if self.data == MADE_UP else len(read_task(self.data, task))
+        return min(self.examples or available, available)
+
+    def _examples(self, task: str, streams: Streams) -> Sequence[LongBenchExample]:
+        made = self.data == MADE_UP
+        found = made_up(task, streams.at(f"made-up {task}")) if made else read_task(self.data, task)
+        return found[: self._count(task)]
+
+    def summary(self, evaluation: Evaluation) -> Mapping[str, Measurement]:
+        """What was found of each example, and the means of each task."""
+        score, task_of, tokens, kept = (evaluation[name] for name in ("score", "task_of", "tokens", "kept"))
+        of_task = [task_of[0] == place for place in range(len(self.tasks))]
+        task_score, task_share = (
+            torch.stack([values[:, chosen].mean(1) for chosen in of_task], 1) for values in (score, kept / tokens)
+        )
+        return {
+            **evaluation.all_answers(),
+            "task_score": Measurement(task_score, "mean score of a task", ("task",), "points"),
+            "task_share": Measurement(task_share, "mean k/n of a task", ("task",)),
+            "mean_score": Measurement(task_score.mean(1), "mean over tasks of their mean scores", units="points"),
+            "compression": Measurement(kept.mean(1) / tokens.mean(1), "mean k over mean n"),
+        }

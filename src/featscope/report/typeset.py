@@ -1,0 +1,29 @@
+"""Words with mathematics in them, as HTML: what stands between dollars is TeX and becomes MathML."""
+
+from functools import cache
+from html import unescape
+from xml.etree.ElementTree import tostring
+
+from latex2mathml.converter import convert_to_element
+from markupsafe import Markup, escape
+
+from featscope.tex import FORMULA
+
+
+@cache
+def typeset(text: str) -> Markup:
+    """HTML of ``text``, escaped but for its mathematics. What is no TeX stays as it was written."""
+    words_and_formulas = FORMULA.split(text)
+    parts = [_formula(part) if i % 2 else escape(part) for i, part in enumerate(words_and_formulas)]
+    return Markup("").join(parts)
+
+
+def _formula(tex: str) -> Markup:
+    try:
+        tree = convert_to_element(tex, xmlns="")
+    except Exception:  # they are of many kinds, and a slip in a note must not cost the report
+        return Markup(escape(f"${tex}$"))
+    del tree.attrib["xmlns"]
+    for node in tree.iter():  # it writes symbols as entities, and words as they come
+        node.text = unescape(node.text) if node.text else node.text
+    return Markup(tostring(tree, encoding="unicode"))

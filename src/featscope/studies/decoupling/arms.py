@@ -1,0 +1,151 @@
+"""What `decoupling` trains: options, the augmented arm and its twins."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from featscope.data import SparseCoding
+from featscope.losses import InfoNCE
+from featscope.models import SymmetricReLU
+from featscope.options import require
+from featscope.studies import Arm, Study
+from featscope.studies.decoupling import probes
+from featscope.training import SGD, BiasSchedule, Contrastive, FirstTime, SignLabels, TorchOptimizer, Training
+from featscope.views import SameSample
+
+
+@dataclass(frozen=True)
+class DecouplingArms(Study):
+    """Contrastive learning with RandomMask decouples sparse features from dense noise; without, it does not.
+
+    Attributes:
+        data: sparse coding, x = M z + ξ (Definition 2.1).
+        learner: symmetrised ReLU neurons (Section 2.2).
+        objective: InfoNCE on views (equation 2.1); negatives are not augmented, and shared by a batch's anchors.
+        optimizer: gradient descent with step size η and decay λ.
+        bias: the three-stage schedule; the paper's own, reset = growth = 1, kills every neuron at reachable sizes.
+        steps: most training steps of any arm.
+        probe_every: steps between measurements (log-spaced ones are added).
+    """
+
+    name = "decoupling"
+
+    data: SparseCoding = field(default_factory=SparseCoding)
+    learner: SymmetricReLU = field(default_factory=SymmetricReLU)
+    objective: Contrastive = field(default_factory=Contrastive)
+    optimizer: SGD | TorchOptimizer = field(default_factory=SGD)
+    bias: BiasSchedule = field(default_factory=BiasSchedule)
+    steps: int = 700
+    probe_every: int = 25
+
+    def __post_init__(self) -> None:
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+
+    def smallest(self) -> "DecouplingArms":
+        """Six features, eight neurons, small batches."""
+        data, learner = replace(self.data, features=6, input_dim=32), replace(self.learner, width=8)
+        return replace(self, data=data, learner=learner, objective=replace(self.objective, anchors=8, negatives=8))
+
+    def arms(self) -> Sequence[Arm[Training]]:
+        """Augmented and its twins."""
+        data, learner, contrast = self.data, self.learner, self.objective
+        features, d1 = data.features, data.input_dim
+        require(self, "data", features >= 6, "data with features >= 6", "One arm halves the features.")
+        require(self, "data", d1 > features, "data with input_dim > features")
+        require(self, "data", data.noise > 0, "data with noise > 0", "What happens to noise is the question.")
+
+        def thresholds(bias: BiasSchedule) -> Mapping[str, BiasSchedule | FirstTime]:
+            return {"bias": bias, "all_dead": FirstTime("all_dead", probes.all_dead, every=20)}
+
+        rules = thresholds(self.bias)
+        augmented = Training(data, learner, contrast, self.optimizer, rules, self.steps, self.probe_every)
+        plain = replace(augmented, objective=replace(contrast, view=SameSample()), rules={}).shortened(300)
+        frame = "qr" if data.dictionary == "canonical" else data.dictionary
+        at_half = replace(augmented, learner=replace(learner, width=max(learner.width // 2, 1)), probe_every=100)
+        narrow = replace(data, input_dim=d1 // 2 if d1 // 2 >= features else d1)
+        anchors, negatives = max(contrast.anchors // 2, 1), max(contrast.negatives // 2, 1)
+        half_batch = replace(contrast, anchors=anchors, negatives=negatives)
+        return [
+            Arm(
+                "augmented",
+                augmented,
+                "positive pairs by RandomMask",
+                "RandomMask",
+                at_start=(probes.exact_at_start, probes.baselines),
+                at_end=(probes.census, probes.readouts, probes.bias_gradient, probes.gradients),
+            ),
+            Arm(
+                "plain",
+                plain,
+                "no augmentation: both views are the sample itself",
+                "no augmentation",
+                at_start=(probes.without_mask,),
+                at_end=(probes.census, probes.readouts, probes.bias_gradient),
+            ),
+            Arm(
+                "canonical",
+                replace(augmented, data=replace(data, dictionary="canonical")).shortened(150),
+                "features on single coordinates, which RandomMask destroys: nothing may be learned",
+                "canonical features",
+                role="control",
+                at_end=(probes.census, probes.readouts),
+            ),
+            Arm(
+                "literal-bias",
+                replace(augmented, rules=thresholds(BiasSchedule(reset=1.0, growth=1.0))).shortened(600, 50),
+                "the paper's own bias schedule",
+                "the paper's schedule",
+                stop_at="all_dead",
+                at_end=(probes.census,),
+            ),
+            Arm(
+                "supervised",
+                replace(augmented, objective=SignLabels(contrast.anchors + contrast.negatives)).shortened(200, 50),
+                "the same network with a linear head on sign labels",
+                "sign labels",
+                at_end=(probes.census, probes.readouts),
+            ),
+            Arm(
+                "stage-one",
+                replace(
+                    augmented,
+                    learner=replace(learner, init_norm=2e-4),
+                    rules=thresholds(replace(self.bias, reset=0.0, growth=0.0)),
+                ).shortened(250, 25),
+                "a tiny start and b = 0 throughout: Stage I as the theory has it",
+                "Stage I alone",
+                at_end=(probes.pair_statistics,),
+            ),
+            Arm(
+                "smaller",
+                replace(at_half, data=replace(data, features=features // 2, input_dim=d1 // 2)),
+                "the augmented arm with half as many features, input dimensions and neurons, for trends in size",
+                "half the size",
+                at_end=(probes.census, probes.bias_gradient),
+            ),
+            *(
+                Arm(
+                    f"tau-{tau:g}",
+                    replace(at_half, data=narrow, objective=replace(half_batch, loss=InfoNCE(tau))),
+                    f"temperature {tau:g}, at half the input dimension, width and batch",
+                    f"τ = {tau:g}",
+                    at_end=(probes.census,),
+                )
+                for tau in (0.5, 1.0, 2.0)
+            ),
+            *(
+                Arm(
+                    f"plain-{size}",
+                    replace(plain, data=replace(data, input_dim=size, dictionary=frame), probe_every=100),
+                    f"no augmentation at d1 = {size}",
+                    f"plain, d1 = {size}",
+                )
+                for size in (d1 // 4, d1 // 2)
+                if size >= features
+            ),
+        ]
+
+    def watch(self, experiment: Any) -> probes.Found:
+        """Alignments, norms, biases and firing."""
+        return probes.trajectory(experiment)

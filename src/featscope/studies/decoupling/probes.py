@@ -1,0 +1,155 @@
+"""What is measured on a network: at the start, along the way, and at the end."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from math import sqrt
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from featscope.data import LinearTask, SparseSample, linear_task
+from featscope.models import OrthogonalRows, SymmetricReLUNetwork, soft_threshold
+from featscope.probes.alignment import alignment, amplitudes, coverage, members, singletons
+from featscope.probes.contrastive_gradient import ContrastiveBatch, errors_of_formulas
+from featscope.probes.downstream import read_out
+from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
+from featscope.probes.random_start import likeness_by_noise, logit_deviation, lucky_set_size
+from featscope.probes.two_views import TwoViews
+from featscope.theory.decoupling import lucky_constant
+from featscope.training import GradientTraining, Measurement
+
+WATCH_SAMPLES, CENSUS_SAMPLES, SPLIT_SAMPLES = 512, 4096, 48
+LABELS = 6000  # of order d^1.001 times a polylogarithm (Corollary 3.5)
+LOGIT_SCALES = (0.01, 0.1, 1.0)  # of the initial Σ||w_i||²
+
+Found = Mapping[str, Measurement]
+
+
+def exact_at_start(experiment: GradientTraining) -> Found:
+    """What the theory says of a random network (Section 3, Lemmas B.2, C.2, C.3 and F.2)."""
+    source, learner, objective = experiment.source, experiment.learner, experiment.objective
+    width, biased, batch = learner.weight.shape[-2], deepcopy(learner), _batch(experiment, "logits")
+    biased.bias.copy_(0.5 * sqrt(source.config.noise_variance) * learner.weight.norm(dim=-1))
+    on_noise = _views(experiment, biased).agreement_on_noise()
+    sets = lucky_set_size(source.dictionary, width, lucky_constant(), experiment.streams)
+    deviations = torch.stack([logit_deviation(batch, scale) for scale in LOGIT_SCALES], -1)
+    sizes = torch.stack([scale * learner.weight.double().square().sum((-2, -1)) for scale in LOGIT_SCALES], -1)
+    rows, draws = OrthogonalRows(width), experiment.streams.at("orthogonal rows")
+    alike = likeness_by_noise(source, rows, objective.loss, draws, objective.anchors, objective.negatives)
+    return {
+        "mask_leak": Measurement(_views(experiment).noise_left(), "noise variance left in the positive term over s²"),
+        "dense_decoupling": Measurement(on_noise, "E<f(2Dξ), f(2(I-D)ξ)> over E||f(ξ)||²"),
+        "lucky_set_size": Measurement(sets, "mean size of the lucky sets Set_j", units="neurons"),
+        "logit_deviation": Measurement(deviations, "max |l - 1/|B|| · |B|", ("scale",)),
+        "logit_size": Measurement(sizes, "Σ ||w_i||²", ("scale",)),
+        "orthogonal_self": Measurement(alike.own, "mean ||f(x)||², orthogonal unit rows"),
+        "orthogonal_cross": Measurement(alike.cross, "rms <f(x), f(x')>"),
+        "orthogonal_loss": Measurement(alike.loss, "loss without mask", units="nats"),
+    }
+
+
+def without_mask(experiment: GradientTraining) -> Found:
+    """Growth rates along features and orthogonal to them without augmentation (Lemma F.1)."""
+    along, across = _views(experiment).growth()
+    return {"rate_ratio": Measurement(along / across, "growth rate along features over the rate orthogonal to them")}
+
+
+def pair_statistics(experiment: GradientTraining) -> Found:
+    """Covariance of a neuron's two views over its closed form, summed over neurons (Definition 2.3)."""
+    ratio = _views(experiment).covariance_ratio()
+    return {"pair_covariance": Measurement(ratio, "covariance of <w_i, x⁺> and <w_i, x⁺⁺> over its closed form")}
+
+
+def _views(experiment: GradientTraining, network: SymmetricReLUNetwork | None = None) -> TwoViews:
+    return TwoViews(network or experiment.learner, experiment.source, experiment.objective.view, experiment.streams)
+
+
+def _batch(experiment: GradientTraining, purpose: str) -> ContrastiveBatch:
+    batch = experiment.objective.batch(experiment.source, experiment.streams.at(purpose))
+    return ContrastiveBatch(experiment.learner, experiment.objective.loss, *batch)
+
+
+def trajectory(experiment: GradientTraining) -> Found:
+    """What neurons hold and when they fire."""
+    source, learner = experiment.source, experiment.learner
+    cosines = alignment(learner.weight, source.dictionary)
+    sample = source.sample(experiment.streams.at("watch"), WATCH_SAMPLES)  # the same inputs at every step
+    f = learner(sample.x)
+    return {
+        "alignment": Measurement(cosines, "cosine of neuron and feature", ("neuron", "feature")),
+        "norm": Measurement(learner.weight.norm(dim=-1), "||w_i||", ("neuron",)),
+        "bias": Measurement(learner.bias, "b_i", ("neuron",)),
+        "firing_rate": Measurement(firing_rate(f), "Pr(h_i(x) != 0)", ("neuron",)),
+        "coverage": Measurement(coverage(cosines), "share of features held by a singleton neuron"),
+        "singletons": Measurement(singletons(cosines).sum(-1), "neurons that hold one feature", units="neurons"),
+        "noise_cosine": Measurement(cosine_to_noise(f, learner(sample.noise)), "mean cosine of f(x) and f(ξ)"),
+    }
+
+
+def all_dead(experiment: GradientTraining) -> Bool[Tensor, "replica"]:
+    """Whether no neuron fires on any of a batch of inputs."""
+    sample = experiment.source.sample(experiment.streams.at("watch"), WATCH_SAMPLES)
+    return (experiment.learner(sample.x) == 0).flatten(1).all(1)
+
+
+def census(experiment: GradientTraining) -> Found:
+    """What neurons hold and fire on."""
+    source, learner = experiment.source, experiment.learner
+    sample = source.sample(experiment.streams.at("census"), CENSUS_SAMPLES)
+    own = members(alignment(learner.weight, source.dictionary))
+    f, of_signal = learner(sample.x), learner(sample.signal)
+    false, missed = (measure(f, sample.codes, own) for measure in (false_firing, missed_firing))
+    held, moved = amplitudes(learner.weight, source.dictionary), moved_by_noise(f, of_signal, sample.codes)
+    return {
+        "false_firing": Measurement(false, "Pr(no own feature present | fires)", ("neuron",)),
+        "missed_firing": Measurement(missed, "Pr(silent | an own feature is present)", ("neuron",)),
+        "census_firing": Measurement(firing_rate(f), "Pr(h_i(x) != 0)", ("neuron",)),
+        "members": Measurement(own.sum(-1), "|N_i|", ("neuron",), "features"),
+        "amplitude": Measurement(held, "F_j: squared weights on j of neurons that hold it", ("feature",)),
+        "noise_moves": Measurement(moved, "root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||, z != 0"),
+    }
+
+
+def readouts(experiment: GradientTraining, labels: int = LABELS) -> Found:
+    """Linear heads on the learned representation (Corollaries 3.3 and 3.5)."""
+    sample = experiment.source.sample(experiment.streams.at("readout"), 2 * labels)
+    return _heads(experiment, sample, representation=experiment.learner(sample.x))
+
+
+def baselines(experiment: GradientTraining, labels: int = LABELS) -> Found:
+    """Linear heads on the raw input, on the network before training, and on an oracle that knows M."""
+    sample = experiment.source.sample(experiment.streams.at("readout"), 2 * labels)
+    seen = sample.x @ experiment.source.dictionary
+    oracle = soft_threshold(seen, torch.full_like(seen[..., 0, :], 0.5))
+    return _heads(experiment, sample, raw=sample.x, untrained=experiment.learner(sample.x), oracle=oracle)
+
+
+def _heads(experiment: GradientTraining, sample: SparseSample, **features: Tensor) -> Found:
+    """Half of the samples are labelled, by the task of the supervised arm; the others are held out."""
+    task = LinearTask(linear_task(experiment.streams.at("task"), sample.codes.shape[-1]))
+    found = {}
+    for name, seen in features.items():
+        error, accuracy = read_out(seen, task(sample), seen.shape[1] // 2)
+        on = f"linear head on {name}, held-out samples"
+        found[f"{name}_error"] = Measurement(error, f"squared error of y = <w*, z>: {on}", units="Var(y)")
+        found[f"{name}_accuracy"] = Measurement(accuracy, f"accuracy on y = sign <w*, z>: {on}")
+    return found
+
+
+def bias_gradient(experiment: GradientTraining) -> Found:
+    """Whether gradient descent would raise the biases (footnote 4)."""
+    gradient = _batch(experiment, "bias gradient").threshold_gradient()
+    about = "share of neurons whose bias gradient descent would raise"
+    return {"bias_rises": Measurement((gradient < 0).double().mean(-1), about)}
+
+
+def gradients(experiment: GradientTraining) -> Found:
+    """The Stage-III split (Definition E.4) and the pseudo-objective (Definition E.10) against autograd, in float64."""
+    learner, objective, draws = experiment.learner, experiment.objective, experiment.streams.at("gradients")
+    batch = experiment.source.sample(draws, 2 * SPLIT_SAMPLES, dtype=torch.float64)
+    split, pseudo = errors_of_formulas(learner, objective.loss, objective.view, batch, draws)
+    return {
+        "split_error": Measurement(split, "four-term split against autograd, relative"),
+        "pseudo_error": Measurement(pseudo, "pseudo-objective, relative"),
+    }

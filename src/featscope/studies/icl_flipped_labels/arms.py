@@ -1,0 +1,87 @@
+"""What `icl-flipped-labels` asks of whom: options, language models, and hand-set learners."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
+
+from featscope.options import require
+from featscope.studies.base import Arm, Role
+from featscope.studies.icl import OfModels
+from featscope.training import Later, Questionnaire
+
+TaskName = Literal["sst2", "subj", "cola", "mrpc", "qqp", "rte", "qnli", "wnli"]
+
+FOLLOWS, IGNORES, FREQUENCY = "follows", "ignores", "frequency"
+KNOWN = 0.75
+"""Share of items on which the learner that ignores exemplars is right."""
+
+
+def flipped_labels() -> Callable[..., Questionnaire]:
+    """What the arms ask; needs the extra 'language'."""
+    from featscope.language.in_context import FlippedLabels
+
+    return FlippedLabels
+
+
+@dataclass(frozen=True)
+class FlippedLabelsArms(OfModels):
+    """What inverted exemplar labels do to in-context learning (dissertation, Section 5.6, Figures 5.1 and 5.2).
+
+    A replica is one of the paper's seeds: it has its own items and exemplars, the same for all models. An item draws
+    its exemplars and the order in which their labels are inverted once, for all shares.
+
+    Attributes:
+        data: "made-up" for sentences from a small grammar (sst2 only); "hub" for GLUE from the Hub; a folder with
+            train.tsv (exemplars) and dev.tsv (items); or one .tsv file, which is halved at random.
+        task: what is asked.
+        shots: M, exemplars in a prompt.
+        flips: shares of exemplar labels that are inverted, from 0 to 1.
+        items: evaluation items of a replica; the paper's are 1000.
+        chat: whether prompts are put as a user's message, by the chat template of the model.
+    """
+
+    name = "icl-flipped-labels"
+    hand_set: ClassVar[Mapping[str, tuple[str, str]]] = {
+        FOLLOWS: (
+            "follows exemplars",
+            "a hand-set learner that takes from the exemplars which word goes with which meaning",
+        ),
+        IGNORES: (
+            "ignores exemplars",
+            f"a hand-set learner that knows {KNOWN:.0%} of the items and ignores the exemplars",
+        ),
+        FREQUENCY: ("frequent label", "a hand-set learner that says the exemplars' more frequent label"),
+    }
+    stand_for = (IGNORES, FOLLOWS)
+
+    task: TaskName = "sst2"
+    shots: int = 16
+    flips: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    items: int = 50
+    chat: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "task", self.task in get_args(TaskName), f"one of {', '.join(get_args(TaskName))}")
+        require(self, "shots", self.shots >= 1, ">= 1")
+        ascending = all(a < b for a, b in zip(self.flips, self.flips[1:], strict=False))
+        ends = len(self.flips) > 1 and self.flips[0] == 0 and self.flips[-1] == 1
+        require(self, "flips", ascending and ends, "ascending shares from 0 to 1")
+        require(self, "items", self.items >= 1, ">= 1")
+
+    def smallest(self) -> "FlippedLabelsArms":
+        """One item, few exemplars."""
+        return replace(self, shots=4, items=1)
+
+    def arms(self) -> Sequence[Arm[Later]]:
+        """Models, then hand-set learners."""
+        fields = ("task", "data", "shots", "flips", "items", "chat")
+        options = {name: getattr(self, name) for name in fields} | {"known": KNOWN}
+
+        def arm(name: str, learner: str, label: str, about: str, role: Role) -> Arm[Later]:
+            recipe = Later(flipped_labels, self.items, {"learner": learner, **options})
+            return Arm(name, recipe, about, label, role)
+
+        named = zip(self.short_names, self.models, strict=True)
+        models = [arm(short, model, short, f"the language model {model}", "arm") for short, model in named]
+        return [*models, *(arm(name, name, *said, "reference") for name, said in self.hand_set.items())]

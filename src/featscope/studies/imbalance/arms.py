@@ -1,0 +1,141 @@
+"""What `imbalance` trains: options, and the arms of the papers' figures, of Stage 1 and of a long run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from featscope.data import SparseTokens
+from featscope.models import TokenMLP
+from featscope.options import require
+from featscope.studies import Arm, Axis, Study
+from featscope.studies.imbalance import probes
+from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime, GradientTraining, Measurement, Training
+
+FIGURES_1_2 = (Axis("data.eps_min", (0.1, 0.4, 0.7, 1.0)), Axis("data.noise_std", (0.01, 0.03, 0.05)))
+FIGURES_3_4 = (Axis("data.eps_min", (0.05, 0.2, 0.35, 0.5)), Axis("data.noise_std", (0.03, 0.05, 0.075, 0.1)))
+
+
+@dataclass(frozen=True)
+class ImbalanceArms(Study):
+    """Rare features are learned late, weakly, or not at all.
+
+    The first arm is the setting of the papers' curves: one minority feature, b = 0, early stopping.
+
+    Attributes:
+        data: token sequences with majority and minority features (P, Assumptions 3.1-3.4).
+        learner: fixed attention and bilateral-ReLU neurons (P, Section 2).
+        objective: InfoNCE on pairs, in-batch negatives (P (1)-(3)).
+        optimizer: gradient descent with step size η and decay λ.
+        bias: the three-stage schedule (V (70)) on the arms of the curves; None keeps b = 0.
+        curve_steps: steps after which the curves over ε_min are read. They depend on it, and the papers do not say.
+        steps: most training steps of any arm.
+        probe_every: steps between measurements (log-spaced ones are added).
+    """
+
+    name = "imbalance"
+
+    data: SparseTokens = field(default_factory=SparseTokens)
+    learner: TokenMLP = field(default_factory=TokenMLP)
+    objective: ContrastivePairs = field(default_factory=ContrastivePairs)
+    optimizer: SGD = field(default_factory=lambda: SGD(lr=0.05, weight_decay=0.001))
+    bias: BiasSchedule | None = None
+    curve_steps: int = 150
+    steps: int = 1500
+    probe_every: int = 25
+
+    def __post_init__(self) -> None:
+        require(self, "curve_steps", self.curve_steps >= 1, ">= 1")
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+
+    def smallest(self) -> "ImbalanceArms":
+        """Six features, few neurons and pairs."""
+        data, objective = SparseTokens(features=6, input_dim=24), ContrastivePairs(pairs=16)
+        return replace(self, data=data, learner=TokenMLP(width=8), objective=objective)
+
+    def arms(self) -> Sequence[Arm[Training]]:
+        """The papers' curves, Stage 1 from a tiny start, the earlier paper's heat map, and a long run."""
+        data, d, d1 = self.data, self.data.features, self.data.input_dim
+        require(self, "data", 0 < data.minority < d, "data with 0 < minority < features", "Some are rare.")
+        require(self, "data", data.eps_min > 0, "data with eps_min > 0", "Rare features must occur.")
+        require(self, "data", d1 > d, "data with input_dim > features", "What is off the features must be something.")
+
+        def training(steps: int, probe_every: int = 0, bias: BiasSchedule | None = None) -> Training:
+            rules = {
+                "t1": FirstTime("t1", probes.features_lead, every=1),
+                "t1_of_every_neuron": FirstTime("t1_of_every_neuron", probes.half_of_every_neuron, every=5),
+                "bias": bias,
+            }
+            parts = (data, self.learner, self.objective, self.optimizer)
+            return Training(*parts, rules, min(steps, self.steps), probe_every or self.probe_every)
+
+        curves, half = training(self.curve_steps, bias=self.bias), replace(data, minority=d // 2)
+        stage_one = replace(
+            training(60, probe_every=5),
+            data=half,
+            learner=replace(self.learner, init_norm=2e-3),
+            # In the papers' range, d^-1.49 to d^-1.01; the decay of the curves is too small to be seen in Stage 1.
+            optimizer=replace(self.optimizer, weight_decay=d**-1.25),
+        )
+        heat_map = replace(
+            training(500, bias=BiasSchedule(reset=0.6, growth=1.0, cap_ratio=0.8, feature_energy=0.5)),
+            data=replace(data, features=9, input_dim=50, minority=4, eps_min=0.3, activity=0.15),
+            learner=replace(self.learner, width=30),
+            objective=replace(self.objective, pairs=128),
+        )
+        late = replace(
+            training(1500, probe_every=100),
+            data=replace(half, input_dim=min(d1, 3 * d), eps_min=0.25),
+            learner=replace(self.learner, width=60),
+            optimizer=replace(self.optimizer, weight_decay=0.01),
+        )
+
+        unbiased = replace(heat_map, rules={**heat_map.rules, "bias": None})
+        balanced = replace(heat_map, data=replace(heat_map.data, eps_min=1.0))  # type: ignore[type-var]
+        narrow = replace(stage_one, data=replace(half, input_dim=max(d + 1, d1 // 4)))
+
+        return [
+            Arm(
+                "imbalanced",
+                curves,
+                "one setting of the curves, for `featscope sweep` to vary",
+                "one rare feature",
+                at_end=(probes.represented,),
+            ),
+            Arm(
+                "stage-one",
+                stage_one,
+                "half of the features rare, a tiny start and b = 0: Stage 1 as the theory has it",
+                "Stage 1",
+                at_start=(probes.growth_identity, probes.census),
+            ),
+            Arm("stage-one-narrow", narrow, "the same in a quarter of the input dimensions", "Stage 1, narrow"),
+            Arm("figures-1-2", curves, "the curves of P, Figures 1 and 2", "Figures 1, 2", over=FIGURES_1_2),
+            Arm(
+                "figures-3-4",
+                curves,
+                "the curves of P, Figures 3 and 4",
+                "Figures 3, 4",
+                at_end=(probes.represented,),
+                over=FIGURES_3_4,
+            ),
+            Arm(
+                "heat-map",
+                heat_map,
+                "the small network of V, Figure 1, with the bias schedule",
+                "growing biases",
+                at_end=(probes.gradients, probes.optimal_learner),
+            ),
+            Arm("heat-map-unbiased", unbiased, "the same without biases", "no biases"),
+            Arm(
+                "heat-map-balanced",
+                balanced,
+                "the same with equal frequencies: nothing may tell the features apart",
+                "equal frequencies",
+                role="control",
+            ),
+            Arm("late", late, "long training of a small network at b = 0, half of the features rare", "long training"),
+        ]
+
+    def watch(self, experiment: GradientTraining) -> Mapping[str, Measurement]:
+        """Alignments, norms, biases, and what rare and common features get."""
+        return probes.trajectory(experiment)

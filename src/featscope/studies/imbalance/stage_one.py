@@ -1,0 +1,301 @@
+"""What `imbalance` claims of Stage 1, where b = 0 and logits are nearly uniform, and of neurons before training.
+
+P and V are the papers that `featscope.studies.imbalance.study` names.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf, isfinite, log, nan
+
+import numpy as np
+import xarray as xr
+
+from featscope.claims import POSITIVE, SHARE, Found, bound, identity, scaling
+from featscope.probes.stored import common_and_rare, growth, in_words, off_features, reached
+from featscope.studies import Runs
+from featscope.studies.imbalance.arms import ImbalanceArms
+from featscope.studies.imbalance.probes import CENSUS_RATIO, CROWD
+from featscope.theory.imbalance import Census, PairStage1, activities
+
+CHANCE = "Batches add to projections in random directions, which does not change them along their start on average."
+DROPPED = "The papers drop 1 - 1/K."
+
+# Closed forms of Stage 1 are those of uniform attention, and not expected to hold under another.
+closed_form = partial(identity, on="stage-one", equals=1.0, given=lambda study: study.learner.attention == "uniform")
+exact_law = partial(identity, on="stage-one", equals=1.0, range=POSITIVE)
+as_printed = partial(identity, not_on="stage-one", equals=1.0, within=0.1, range=POSITIVE)
+excluded = partial(
+    closed_form, equals=0.0, within=0.02, because="Tolerance: 2 % of what the identity excludes, a stated choice."
+)
+
+
+@dataclass(frozen=True)
+class StageOne(ImbalanceArms):
+    """Claims of Stage 1 and of the start."""
+
+    @closed_form(
+        "P Lemma F.3(a), V Lemma D.1(a)",
+        within=0.02,
+        because="Tolerance: 2 %, several standard errors of 100,000 pairs, a stated choice.",
+    )
+    def stage1_identity(self, run: xr.Dataset) -> xr.DataArray:
+        r"""A feature pulls each neuron along by what the neuron has of it already.
+
+        At $b = 0$, $\mathbb{E}[h_i(Y) \langle \nabla h_i(X), M_j \rangle] = a_j A_{ij}$ with $a_j = L^2 p_j$. Measured:
+        the coefficient over $a_j$, mean over features.
+        """
+        return (run.pull / self.stage1.correlation).mean("feature")
+
+    @excluded("P Lemma F.3(b), V Lemma D.1(b)")
+    def stage1_identity_off_features(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Directions that are no feature pull no neuron along.
+
+        Outside the features the expectation of $h_i(Y) \nabla h_i(X)$ is 0. Measured: its coefficient on the part
+        of the weights there, over what it would be if $X$ and $Y$ had their noise in common.
+        """
+        return run.pull_off_features
+
+    @excluded("P Lemma F.1(c)")
+    def stage1_identity_negatives(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Samples of other pairs pull no neuron along.
+
+        For independent negatives the expectation of $h_i(Y) \nabla h_i(X)$ is 0. Measured: its coefficient over the
+        largest $a_j$.
+        """
+        return run.pull_of_negatives / self.stage1.correlation.max()
+
+    @closed_form(
+        "P Assumption 3.3",
+        within=0.02,
+        because="Tolerance: 2 %, a stated choice.",
+        note="Under uniform attention the study draws mean tokens in place of tokens.",
+        range=POSITIVE,
+    )
+    def mean_token_noise(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The noise of a mean of tokens is as much weaker as there are tokens.
+
+        Tokens have independent noise $N(0, \sigma^2 I)$, so that the mean of $L$ tokens has variance $\sigma^2/L$ a
+        coordinate. Measured: its variance off the features, over that.
+        """
+        return run.noise_variance
+
+    @closed_form("P (7), V (45)", within=0.03, because="Tolerance: 3 %, a stated choice.", note=DROPPED)
+    def stage1_growth_majority(self, run: xr.Dataset) -> Found:
+        r"""Common features grow early at the predicted rate.
+
+        In Stage 1 a majority feature's projection grows by $g = 1 - \eta\lambda + \eta(1 - 1/K) a$ a step. Measured:
+        logarithm of the growth of projections along their start, over the prediction.
+        """
+        return self._against_rate(run, 0)
+
+    @closed_form("P (7), V (45)", within=0.03, because="Tolerance: 3 %, a stated choice.", note=DROPPED)
+    def stage1_growth_minority(self, run: xr.Dataset) -> Found:
+        """Rare features grow early at the predicted rate.
+
+        In Stage 1 a minority feature's projection grows by $g$, with its own $a$, a step. Measured: logarithm of the
+        growth of projections along their start, over the prediction.
+        """
+        return self._against_rate(run, -1)
+
+    @closed_form("P (8), V (46)", within=0.05, because="Tolerance: 5 %, a stated choice.")
+    def nonfeature_decay(self, run: xr.Dataset) -> Found:
+        r"""The part of neurons that is no feature only decays.
+
+        Off the features weights only decay, by $1 - \eta\lambda$ a step. Measured: the logarithm of their norm over its
+        start, over the prediction.
+        """
+        at, when = self._last_look(run)
+        decay, outside = or_nan(at * log(self.stage1.non_feature_factor)), self.stage1.energies(at)[:, -1]
+        by_chance = 100 * (1 - log(outside[-1] / outside[0]) / 2 / decay)
+        why = f"{when} What batches add by chance hides {by_chance:.1f} % of the decay."
+        return Found(np.log(off_features(run).sel(step=at)) / decay, why)
+
+    @closed_form(
+        "P (34), V (40)",
+        within=0.1,
+        because="Tolerance: 10 %, two or three steps, a stated choice.",
+        note="P asks it of every neuron; V (41) has another condition.",
+        range=POSITIVE,
+    )
+    def stage1_duration(self, run: xr.Dataset) -> Found:
+        """The first stage ends when predicted.
+
+        Stage 1 ends at $T_1$, when features hold half of the squared norm. Measured: $T_1$ of all neurons together over
+        its closed form.
+        """
+        t1, population = self.stage1.duration(), replace(self.stage1, anchors=inf).duration()
+        return Found(
+            reached(run.t1) / or_nan(t1),
+            f"Closed form {t1:.0f} steps; {population:.0f} without what batches add by chance. Half of every neuron's "
+            f"own squared norm, as P asks: {in_words(run.t1_of_every_neuron)}.",
+        )
+
+    @scaling(
+        "P (33)",
+        not_on="stage-one",
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: 0.1, a stated choice.",
+        note="P has Θ(d1 log d/(η log log d)), V (40) has d for d1. The closed form grows as log(d1/d - 1).",
+    )
+    def stage1_duration_in_d1(self, run: xr.Dataset, runs: Runs) -> Found:
+        """The first stage takes longer in proportion to the dimension of inputs.
+
+        $T_1$ is in proportion to $d_1$. Measured: its exponent between a quarter of the input dimensions and all.
+        """
+        narrow = runs["stage-one-narrow"]
+        d1, few = (self.arm(arm).recipe.data.input_dim for arm in ("stage-one", "stage-one-narrow"))
+        why = f"T1: {in_words(narrow.t1)} at d1 = {few}, {in_words(run.t1)} at d1 = {d1}."
+        return Found(np.log(reached(run.t1) / reached(narrow.t1)) / log(d1 / few), why)
+
+    @closed_form("P (7)", within=0.03, because="Tolerance: 3 %, a stated choice.")
+    def growth_ratio_exponential(self, run: xr.Dataset) -> Found:
+        r"""Common features outgrow rare ones exponentially.
+
+        At time $t$ majority features have outgrown minority ones by $(g_{\max}/g_{\min})^t$. Measured: logarithm of the
+        ratio, over the prediction.
+        """
+        at, when = self._last_look(run)
+        return Found(np.log(self._ratio(run, at)) / or_nan(log(self.stage1.growth_ratio(at))), when)
+
+    @as_printed(
+        "P (47), V Theorem 3.1",
+        because="Tolerance: 10 %, a stated choice.",
+        note="The second line of P (47) has it as an equation. It is the first order of an exponential in xt, which is "
+        "about 2 at T1.",
+    )
+    def growth_ratio_linear(self, run: xr.Dataset) -> Found:
+        r"""Common features outgrow rare ones as if growth were in proportion to time.
+
+        Growth is linear in time, $(1 + x)^t = 1 + xt$, so that majority features have outgrown minority ones by
+        $(1 + x_{\max} t)/(1 + x_{\min} t)$. Measured: the ratio at $T_1$, over that.
+        """
+        at, when = self._last_look(run)
+        (linear,) = self.stage1.linear_growth_ratio(np.array([at]))
+        exponential = self.stage1.growth_ratio(at)
+        why = f"{when} The linear law has {linear:.2f}, the exponential one {exponential:.2f}."
+        return Found(self._ratio(run, at) / linear, why)
+
+    @bound(
+        "P (47), (49)",
+        not_on="stage-one",
+        at_most=1.0,
+        note="Follows from linear growth, and fails where T1 is long enough. P's Theorem C.1(b) and (c) rest on it.",
+        range=POSITIVE,
+    )
+    def growth_ratio_bounded(self, run: xr.Dataset) -> Found:
+        r"""Common features outgrow rare ones by no more than they are more frequent.
+
+        Until $T_1$ majority features outgrow minority ones by no more than $\epsilon_{\max}/\epsilon_{\min}$. Measured:
+        the ratio at $T_1$, over that.
+        """
+        at, when = self._last_look(run)
+        theory, data = self.stage1, self.arm("stage-one").recipe.data
+        others = {
+            eps: replace(theory, activities=activities(data.features, data.minority, eps, data.activity)).outgrown()
+            for eps in (0.05, 0.1, 0.2, 0.4, 0.8)
+        }
+        listed = ", ".join(f"{over:.2f} times it at ε_min = {eps:g}" for eps, over in others.items() if isfinite(over))
+        why = (
+            f"{when} ε_max/ε_min is {theory.stated_growth_ratio:.2f}. By the closed forms: "
+            f"{listed or 'T1 is not reached'}."
+        )
+        return Found(self._ratio(run, at) / theory.stated_growth_ratio, why)
+
+    @exact_law(
+        "P Lemma B.2(d), V Lemma C.1(f)",
+        within=0.01,
+        because="Tolerance: 1 %, a stated choice.",
+        note="P has O(d^{1-(1-γ)r²}), and so has V in Theorem 3.3; V's lemma has O(1), which is right for r = 1 only.",
+    )
+    def features_per_neuron(self, run: xr.Dataset) -> Found:
+        """How many features a random neuron has much of is known exactly.
+
+        At random initialisation a neuron is ordinary for $d p_2$ features, $p_2$ from the Beta law of its share.
+        Measured: mean number of features over that.
+        """
+        own = Census(self.data.features, self.data.eps_min)
+        exact, stated = own.features_per_neuron, own.stated_features_per_neuron
+        return Found(run.features_per_neuron / exact, f"Exact {exact:.2f} features; the papers' order {stated:.1f}.")
+
+    @exact_law("P Definition B.1", within=0.05, because="Tolerance: 5 %, a stated choice.")
+    def lucky_census(self, run: xr.Dataset) -> Found:
+        r"""How many random neurons have very much of one feature alone is known exactly.
+
+        The probability that a neuron is lucky for a feature follows from the exact joint law of a random direction's
+        coordinates. Measured: its frequency over that, at $\epsilon_{\min}/\epsilon_{\max} = 0.8$.
+        """
+        exact = Census(self.data.features, CENSUS_RATIO).lucky_probability
+        return Found(run.lucky_probability / or_nan(exact), f"Exact {exact:.2e}.")
+
+    @bound(
+        "P Lemma B.2(c), (239)",
+        not_on="stage-one",
+        relation=">=",
+        because="Bound: with constant 1, which Ω leaves open.",
+        note="At this d most of the gap is between the tail of the exact law and d^{-(1+γ)/r²}. As d grows it is what "
+        "P (238) leaves out: that no other feature may be above its threshold.",
+        range=SHARE,
+    )
+    def lucky_lower_bound(self, run: xr.Dataset) -> Found:
+        r"""Enough random neurons have very much of one feature alone.
+
+        At least $m d^{-(1+\gamma)/r^2}$ neurons are lucky for a feature. Measured: their frequency, at
+        $r = \epsilon_{\min}/\epsilon_{\max} = 0.8$.
+        """
+        crowds = [Census(CROWD**power * self.data.features, CENSUS_RATIO) for power in range(3)]
+        falls = (f"{c.lucky_probability / c.stated_lucky_probability:.3f} at d = {c.features}" for c in crowds)
+        why = f"Exact probability over the bound: {', '.join(falls)}."
+        return Found(run.lucky_probability, why, predicted=crowds[0].stated_lucky_probability)
+
+    @as_printed(
+        "P (238)",
+        because="Tolerance: 0.1, a stated choice.",
+        note="P has exp(-d^{1-a}) = 1 with a = (1-γ)r² < 1. It tends to 0.",
+        range=SHARE,
+    )
+    def strong_neurons_are_lucky(self, run: xr.Dataset) -> Found:
+        """A random neuron with very much of one feature has little of all others.
+
+        A neuron that is strong enough for a feature has no other feature above the lower threshold: probability 1.
+        Measured: share of such neurons, at $5d$ features and $r = 0.8$.
+        """
+        exact = Census(CROWD * self.data.features, CENSUS_RATIO)
+        share = exact.lucky_probability / or_nan(exact.strong_probability)
+        return Found(run.alone_among_strong, f"Exact {share:.3f}.")
+
+    @property
+    def stage1(self) -> PairStage1:
+        """What the theory says of the arm "stage-one" under uniform attention."""
+        recipe = self.arm("stage-one").recipe
+        data, optimizer, objective = recipe.data, recipe.optimizer, recipe.objective
+        p = activities(data.features, data.minority, data.eps_min, data.activity)
+        tokens = (p, data.tokens, data.input_dim, data.noise_std**2 / data.tokens)
+        steps = (optimizer.lr, optimizer.weight_decay, objective.pairs, objective.pairs)
+        return PairStage1(*tokens, *steps, objective.loss.temperature, objective.loss.scale, data.token_activity)
+
+    def grown(self, run: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+        """Growth of majority and of minority features in Stage 1, means over features: ``[replica, step]``."""
+        majority, minority = common_and_rare(growth(run), self.arm("stage-one").recipe.data.minority)
+        return majority.mean("feature"), minority.mean("feature")
+
+    def _against_rate(self, run: xr.Dataset, which: int) -> Found:
+        """Logarithm of the growth of majority (0) or minority (-1) features, over the prediction."""
+        at, when = self._last_look(run)
+        predicted = or_nan(at * log(self.stage1.growth[which]))
+        return Found(np.log(self.grown(run)[which].sel(step=at)) / predicted, f"{when} {CHANCE}")
+
+    def _ratio(self, run: xr.Dataset, step: int) -> xr.DataArray:
+        majority, minority = self.grown(run)
+        return (majority / minority).sel(step=step)
+
+    def _last_look(self, run: xr.Dataset) -> tuple[int, str]:
+        """The last step before T1 at which there was a look, and what to say of it."""
+        steps = run["step"].values
+        at = int(steps[steps <= self.stage1.duration()][-1])
+        return at, f"At step {at}, the last look before T1."
+
+
+def or_nan(number: float) -> float:
+    """NaN in place of 0 and infinity, in units of which nothing can be measured."""
+    return number if number and isfinite(number) else nan

@@ -1,0 +1,85 @@
+"""What `longbench` asks of whom: options, and a method for each arm."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from featscope.language.load import RETRIEVER
+from featscope.language.longbench import MADE_UP, TASKS, Benchmark
+from featscope.language.methods import METHODS, MethodName, Reading
+from featscope.options import require
+from featscope.studies import Arm, Study
+
+TableName = Literal["llama-3.1-8b", "mistral-nemo-12b", "phi-3.5-mini", "llama-3.1-8b-layers", "llama-3.1-8b-chat"]
+
+COMPRESSED = ("gemfilter", "snapkv", "h2o", "middle-row")
+_WINDOW = 32  # recent tokens that SnapKV and H2O keep: dissertation, Section G.4.2
+
+
+@dataclass(frozen=True)
+class LongBenchArms(Study):
+    """GemFilter, SnapKV, H2O and the full cache on LongBench's English tasks (dissertation, Section 9.4.2).
+
+    Without `data` the examples are made up, and scores on them say nothing about LongBench. A step answers one example.
+
+    Attributes:
+        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        data: "made-up"; a folder with LongBench's files (TASK.jsonl, data/TASK.jsonl or data.zip); or its name on the
+            Hub, THUDM/LongBench.
+        tasks: LongBench's names of the tasks; all 14 if none is named.
+        examples: first examples of each task that are used; 0 for all.
+        layer: r, the layer that chooses for GemFilter, from 0.
+        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept of a prompt.
+        context: tokens that a prompt may have, longer ones are cut in the middle; 0 for what the model has room for.
+        chat: whether prompts are put into the model's chat template (Table G.1), where LongBench does.
+        published: the paper's table that figures show.
+    """
+
+    name = "longbench"
+    default_replicas = 1
+
+    model: str = RETRIEVER
+    data: str = MADE_UP
+    tasks: tuple[str, ...] = ()
+    examples: int = 0
+    layer: int = 2
+    keep: int = 96
+    context: int = 0
+    chat: bool = False
+    published: TableName = "llama-3.1-8b"
+
+    def __post_init__(self) -> None:
+        require(self, "model", self.model != "", f"{RETRIEVER!r}, a folder, or a model of the Hub")
+        require(self, "data", self.data != "", f"{MADE_UP!r}, a folder, or 'THUDM/LongBench'")
+        known = all(task in TASKS for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
+        require(self, "tasks", known, f"some of {', '.join(TASKS)}, each once")
+        require(self, "examples", self.examples >= 0, ">= 0")
+        require(self, "layer", self.layer >= 0, ">= 0", "Layers count from 0.")
+        require(self, "keep", self.keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
+        require(self, "context", self.context == 0 or self.context >= 2, ">= 2, or 0")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks, in the order of the tables' columns."""
+        return tuple(task for task in TASKS if not self.tasks or task in self.tasks)
+
+    @property
+    def is_made_up(self) -> bool:
+        """Whether the data are made up, so that scores say nothing about LongBench."""
+        return self.data == MADE_UP
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all examples of all tasks are used, cut only where the model has no room for them."""
+        return not (self.tasks or self.examples or self.context)
+
+    def smallest(self) -> "LongBenchArms":
+        """One example of one task."""
+        return replace(self, tasks=("triviaqa",), examples=1)
+
+    def arms(self) -> Sequence[Arm[Benchmark]]:
+        """One for each method. That of the middle row keeps as many tokens as GemFilter, and others."""
+        reading = Reading(self.layer, self.keep, _WINDOW)
+        asked = (self.model, self.data, self.names, self.examples, self.context, self.chat)
+        names: tuple[MethodName, ...] = ("gemfilter", "snapkv", "h2o", "full", "middle-row")
+        return [Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label) for name in names]

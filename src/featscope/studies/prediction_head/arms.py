@@ -1,0 +1,158 @@
+"""What `prediction-head` follows and trains: options and arms."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from featscope.data import PatchFeatures
+from featscope.losses import NonContrastive
+from featscope.models import CubicPatches, HandSetHead, IdentityInit, Online
+from featscope.options import require
+from featscope.studies import Arm, Axis, Study
+from featscope.studies.base import Role
+from featscope.studies.prediction_head import probes
+from featscope.theory.prediction_head import PatchMoments
+from featscope.training import SGD, Measurement, PredictOtherView, Recipe, Training
+from featscope.training.flow import Following
+from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart, moments
+
+
+@dataclass(frozen=True)
+class PredictionHeadArms(Study):
+    """Why non-contrastive learning does not collapse: what the prediction head does (Wen & Li 2022).
+
+    Arms follow the gradient flow of infinite batches from many random starts, or train on batches as Algorithm 1
+    does. The first arm is what `featscope sweep` varies.
+
+    Attributes:
+        data: patches with a strong and a weak feature (Definition 3.1).
+        learner: cubic neurons (Section 3.1); their number is 2, as in the theorem, but in the arm `widths`.
+        head: the head that begins as the identity.
+        objective: Algorithm 1's loss and batch.
+        optimizer: Algorithm 1's step size η.
+        starts: random starts in a replica of the flow.
+        duration: how long the flow is followed, in units of 1/η.
+        steps: most steps of any arm: of Algorithm 1, or of integration.
+        probe_every: steps between measurements of Algorithm 1.
+    """
+
+    name = "prediction-head"
+
+    data: PatchFeatures = field(default_factory=PatchFeatures)
+    learner: CubicPatches = field(default_factory=CubicPatches)
+    head: IdentityInit = field(default_factory=lambda: IdentityInit(rate=0.1))
+    objective: PredictOtherView = field(default_factory=PredictOtherView)
+    optimizer: SGD = field(default_factory=lambda: SGD(lr=0.01, weight_decay=0.0))
+    starts: int = 125
+    duration: float = 1e6
+    steps: int = 8000
+    probe_every: int = 100
+
+    def __post_init__(self) -> None:
+        require(self, "starts", self.starts >= 1, ">= 1")
+        require(self, "duration", self.duration > 0, "> 0")
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+
+    def smallest(self) -> "PredictionHeadArms":
+        """Two starts a replica, small batches."""
+        return replace(self, starts=2, objective=replace(self.objective, samples=16))
+
+    def arms(self) -> Sequence[Arm]:
+        """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
+        require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
+        own = self.objective.loss == NonContrastive()
+        require(self, "objective", own, "the loss NonContrastive() as it is", "Flow and theory are of that one.")
+        few = RandomStarts(min(50, self.starts))
+        single = RandomStarts(min(25, self.starts) * probes.WIDEST, width=1)
+        equal, most = replace(self.data, strong=3.0, weak=3.0), min(self.steps, 4000)
+        head = InfiniteBatches(self.data, RandomStarts(self.starts), self.head, duration=self.duration, steps=most)
+        alone = replace(head, head=None)
+        no_stop = replace(head, loss=NonContrastive(stop_gradient=False))
+        as_they_are = replace(head, loss=NonContrastive(normalization="none"), duration=1e3)
+        rare = replace(head, data=replace(equal, strong_share=0.9))
+        both = replace(head, data=replace(self.data, both=True))
+        longer = replace(head, start=few, duration=1e3 * self.duration)
+        sizes = Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (1.0, 2.0))
+        ratios = (Axis("data.weak", (0.4, 1.0, 2.0, 3.0)),)
+
+        small = replace(self.data, input_dim=32, patches=16, weak=3.0)
+        given = Online(CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)), IdentityInit(rate=0.3))
+        batches = Training(small, given, self.objective, self.optimizer, steps=self.steps, probe_every=self.probe_every)
+        batches_alone = replace(batches, learner=replace(given, head=None))
+        beside = InfiniteBatches(
+            small, TrainingStart(given.encoder), given.head, duration=self.duration, steps=4000, probe_every=2
+        )
+        early = replace(head, data=replace(self.data, patches=16, weak=3.0), duration=60.0)
+        learner, steps = Online(self.learner, self.head), min(self.steps, 5000)
+        objective, sgd = replace(self.objective, samples=1800), SGD(lr=0.02, weight_decay=0.0)
+        random = RescuedTraining(early.data, learner, objective, sgd, steps=steps, probe_every=50, flow=early)
+        random_alone = replace(random, learner=replace(learner, head=None))
+
+        def flow(name: str, recipe: Recipe, about: str, label: str, **more: Any) -> Arm:
+            return Arm(name, recipe, about, label, **{"stop_at": "arrived", "at_end": (probes.outcomes,)} | more)
+
+        def hand_set(name: str, gap: float, about: str, label: str, role: Role) -> Arm:
+            recipe = Following(HandSetHead(gap, self.starts), 1e4, steps=most)
+            return flow(name, recipe, about, label, role=role, at_end=(probes.rank,))
+
+        return [
+            flow("head", head, "gradient flow of infinite batches, with the head", "head", at_start=(probes.gradient,)),
+            flow("no-head", alone, "the same starts, E = I throughout", "no head"),
+            flow("no-stop-gradient", no_stop, "targets are differentiated too", "no stop-gradient"),
+            flow("no-normalization", as_they_are, "outputs as they are", "no normalisation"),
+            flow("tied-head", replace(head, tied=True), "a trained head that is kept symmetric", "symmetric head"),
+            flow(
+                "rare-weak",
+                rare,
+                "features of equal strength, one nine times as frequent (Remark 3.2 (1))",
+                "rare feature",
+            ),
+            flow("both-features", both, "every sample has both features (Remark 3.2 (2))", "both features"),
+            flow(
+                "equal-no-head",
+                replace(alone, data=equal),
+                "features of equal strength and frequency, no head: neither may lead",
+                "equal features",
+                role="control",
+            ),
+            flow("ratios", replace(alone, start=few), "no head, over the weak feature", "weak varies", over=ratios),
+            flow(
+                "sizes", longer, "with the head, over input dimension and weak feature", "dimension varies", over=sizes
+            ),
+            flow("widths", replace(alone, start=single), "64 neurons without head", "wide", at_end=(probes.widths,)),
+            Arm("batches", batches, "Algorithm 1 from given overlaps, with the head", "batches"),
+            Arm("batches-no-head", batches_alone, "the same without", "batches, no head"),
+            flow(
+                "batches-flow",
+                beside,
+                "gradient flow from the same weights, with the head",
+                "beside batches",
+                role="reference",
+                at_end=(),
+            ),
+            Arm(
+                "random-batches",
+                random,
+                "Algorithm 1 from random weights that the flow's head rescues early",
+                "random batches",
+            ),
+            Arm("random-batches-no-head", random_alone, "the same without head", "random, no head"),
+            hand_set(
+                "hand-set-gap",
+                16.0,
+                "a linear network whose head is set by hand, inputs of very unequal variance",
+                "hand-set head",
+                "reference",
+            ),
+            hand_set("hand-set-equal", 1.0, "the same with inputs of equal variance", "equal inputs", "control"),
+        ]
+
+    @property
+    def moments(self) -> PatchMoments:
+        """What theory needs to know of the data."""
+        return moments(self.data)
+
+    def watch(self, experiment: Any) -> Mapping[str, Measurement]:
+        """Overlaps, noise and head of the first starts."""
+        return probes.trajectory(experiment)

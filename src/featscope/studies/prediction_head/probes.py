@@ -1,0 +1,161 @@
+"""What is measured: paths of a few starts, and for every start how it ended and when it passed each phase."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from featscope.data import PatchFeatures
+from featscope.models import CubicPatchesNetwork, IdentityHead, OnlineNetwork
+from featscope.models.population import OrderParameters, PopulationNetwork, of_weights
+from featscope.probes.order_parameters import head_decay, substitution, velocity_on_batches
+from featscope.theory.prediction_head import ends_on_strong
+from featscope.training import Experiment, Flow, GradientTraining, Measurement, PredictOtherView
+from featscope.training.infinite_batches import population
+from featscope.training.phases import EVENTS
+
+SHOWN = 8  # starts of a replica whose paths are kept
+WIDEST = 64  # neurons
+DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.5)
+NEURONS, SAMPLES, BATCHES = 3, 16384, 12  # with `DATA`, where the gradient is that of the equation
+
+
+def gradient(experiment: Experiment) -> Mapping[str, Measurement]:
+    """The gradient of Algorithm 1's loss at random weights of three neurons and a random head, over the equation's.
+
+    Measured is the component of the one along the other, relative; 1 if they agree. Everything is of the same order
+    there: signal and noise, own and borrowed.
+    """
+    streams = experiment.streams
+    source, draws = DATA.build(streams.at("exact dictionary")), streams.at("exact weights")
+    weight = 0.5 * draws.normal(NEURONS, DATA.input_dim)
+    head = IdentityHead(0.5 * draws.normal(NEURONS, NEURONS), torch.ones(len(weight), 1, 1))
+    network = OnlineNetwork(CubicPatchesNetwork(weight), head).to(streams.device)
+    objective = PredictOtherView(samples=SAMPLES, noise="dense")
+    batches = [streams.at("exact batch", batch) for batch in range(BATCHES)]
+    at, measured = velocity_on_batches(network, source, objective, batches)
+    exact = population(DATA, len(weight), rate=1.0, device=at.device).velocity(at, NEURONS)
+    along = (measured * exact).sum(0) / (exact**2).sum(0)
+    apart = (measured - exact).square().sum(0).sqrt() / (exact**2).sum(0).sqrt()
+    return {
+        "gradient_along": Measurement(along, "gradient of a large batch along the equation's, relative"),
+        "gradient_apart": Measurement(apart, "distance of the two, relative"),
+    }
+
+
+def trajectory(experiment: Flow | GradientTraining) -> Mapping[str, Measurement]:
+    """Overlaps, noise, head and time of two neurons; of the flow those of the first starts."""
+    learner = experiment.learner
+    if isinstance(experiment, GradientTraining):
+        b, r = of_weights(learner.encoder.weight, experiment.source.dictionary)
+        e = getattr(learner.head, "off_diagonal", torch.zeros_like(r))
+        y, shape = OrderParameters(*(x.movedim(0, -1) for x in (b, r, e))), torch.Size((len(b), 1))
+    elif getattr(learner, "neurons", 0) == 2:
+        y, shape = learner.order_parameters, experiment.time.shape
+    else:
+        return {}
+
+    def shown(values: Tensor) -> Tensor:
+        """``[..., trajectory]`` as ``[replica, start, ...]``."""
+        return values.movedim(-1, 0).unflatten(0, shape)[:, :SHOWN].float()
+
+    head = torch.stack([y.e[0, 1], y.e[1, 0]])
+    found = {
+        "overlap": Measurement(shown(y.b), "B_jl = <w_j, v_l>", ("path", "neuron", "feature")),
+        "noise_norm": Measurement(shown(y.norms), "R_j, squared norm of w_j off the features", ("path", "neuron")),
+        "head": Measurement(shown(head), "E_12 and E_21, by the row", ("path", "neuron")),
+    }
+    if isinstance(experiment, Flow):
+        found["time"] = Measurement(experiment.time[:, :SHOWN], "time of the flow", ("path",), "1/η")
+    return found
+
+
+def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
+    """How each start ended, and what it passed on the way."""
+    learner: PopulationNetwork = experiment.learner
+    shape = learner.state.shape[:2]
+    phases: Any = experiment.rules["phases"]
+    y, of, kept = learner.order_parameters, learner.population(), phases.trajectories()
+    moments, fast = ("start", "at_strong_learned", "at_substituted", "at_peak"), kept["fast"]
+    start, learned, borrowed, peak = (OrderParameters.unpack(kept[moment].mT, 2) for moment in moments)
+    helped = substitution(learned, borrowed, peak, of, fast)
+    feature, pure = y.features
+    by_rule = ends_on_strong(start.b.movedim(-1, 0).cpu().numpy(), of.same.mT[:, None].cpu().numpy())
+    strong = torch.from_numpy(by_rule).to(fast.device).mT
+    whole = pure.all(0)
+    (b0, r0, _), (b, r, e) = start.by_role(fast), y.by_role(fast)
+    of_start: dict[str, tuple[Tensor, str]] = {
+        "predicted_collapse": (strong.all(0), "whether both neurons end on the strong feature without head (D)"),
+        "rule_followed": ((feature == 0) == strong, "share of neurons that end where they would without head"),
+        "collapsed": (whole & (feature == 0).all(0), "both neurons have the strong feature"),
+        "diverse": (whole & (feature[0] != feature[1]), "the neurons have different features"),
+        "mixed": (~whole, "some neuron has both features or none yet"),
+        "strong_leads": (y.b.abs().amax(0).argmax(0) == 0, "the largest overlap is with the strong feature"),
+        "final_loss": (of.loss(y), "loss at the end"),
+        "correlation": (of.correlation(y)[0, 1].abs(), "|Corr(f_1, f_2)| over views at the end"),
+        "drift": (kept["drift"], "largest change of ||w||² - 3 (η/η_E)(...)"),
+        "start_overlap": (b0[0, 0], "B_11 at the start"),
+        "start_noise": (r0[0], "R_1 at the start"),
+        "end_overlap": (b[0, 0], "B_11 at the end"),
+        "end_noise": (r[0], "R_1 at the end"),
+        "slow_norm": ((b0[1] ** 2).sum(0) + r0[1], "||w_2||² at the start"),
+        "other_weak": (b[1, 1], "B_22 at the end"),
+        "head_peak": (kept["peak"], "the largest |E_21|"),
+        "head_end": (e[1].abs(), "|E_21| at the end"),
+        "head_decay": (head_decay(learner, fast), "-d(dE_21/dt)/dE_21 at the end"),
+        # Meaningless where T_1 or substitution have not come.
+        "others_moved": (helped.others_moved, "largest relative change of the other overlaps from T_1 to substitution"),
+        "head_sign": (helped.head_sign, "whether E_21 has the sign of B_11 B_21 at its peak"),
+        "borrowed": (helped.borrowed, "|E_21 B_11³ / B_21³| at the peak of E_21"),
+        "acceleration": (helped.acceleration, "H_21/H_22 at the peak of E_21"),
+    }
+    of_start |= {f"time_{event}": (kept[event], "time of the event; inf if it has not happened") for event in EVENTS}
+    given = of_start["predicted_collapse"][0].view(shape)
+    rescue = (of_start["diverse"][0].view(shape) & given).sum(1) / given.sum(1)
+    found = {"rescued": Measurement(rescue, "of starts that would collapse without head, share that is diverse")}
+    for name, (values, about) in of_start.items():
+        values = values.double().mean(0) if values.ndim == 2 else values.double()
+        found[name] = Measurement(values.view(shape), about, ("start",), "1/η" if name.startswith("time") else "1")
+    return found
+
+
+def widths(experiment: Flow) -> Mapping[str, Measurement]:
+    """Whether the first m neurons of a start all end on the strong feature, for every m that is a power of 2.
+
+    Without head neurons know nothing of each other: `WIDEST` starts of one neuron are a start of as many.
+    """
+    learner: PopulationNetwork = experiment.learner
+    feature, pure = learner.order_parameters.features
+    collapsed = ((feature == 0) & pure).view(len(learner.state), -1, WIDEST)
+    ever = collapsed.cumprod(-1).double().mean(1)
+    sizes = [2**k - 1 for k in range(WIDEST.bit_length())]
+    about = "share of starts all of whose first 1, 2, 4, ... neurons end on the strong feature"
+    return {"collapsed_up_to": Measurement(ever[:, sizes], about, ("doubling",))}
+
+
+def rank(experiment: Flow) -> Mapping[str, Measurement]:
+    """Of a head that is set by hand."""
+    about = "share of the larger eigenvalue in the trace of the head"
+    return {"top_share": Measurement(experiment.learner.top_share(), about, ("start",))}
+
+
+def share(flag: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
+    """Of the starts of each replica where ``given``, the share with ``flag``."""
+    return (flag * given).sum("start") / given.sum("start")
+
+
+def median(values: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
+    """Median over the starts of each replica where ``given``."""
+    return values.where(given > 0).median("start")
+
+
+def rescued(run: xr.Dataset) -> xr.DataArray:
+    """Starts that end diverse though both neurons would end on the strong feature without head."""
+    return run.diverse * run.predicted_collapse
+
+
+def diverse(run: xr.Dataset) -> xr.DataArray:
+    """Of the starts from which both neurons would end on the strong feature without head, the share that is diverse."""
+    return share(run.diverse, run.predicted_collapse)

@@ -1,0 +1,181 @@
+"""What `pruning` trains: options, and arms from planted and from random starts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from featscope.data import SparseTokens
+from featscope.models import PlantedStart, TokenMLP
+from featscope.options import ConfigError, require
+from featscope.studies import Arm, Axis, Study
+from featscope.studies.pruning import probes
+from featscope.training import (
+    SGD,
+    ContrastivePairs,
+    GradientTraining,
+    MagnitudePruning,
+    Measurement,
+    ProportionalBias,
+    Training,
+)
+from featscope.training.gradient import RuleConfig
+
+Rules = Mapping[str, RuleConfig | None]
+
+JUDGED, LITTLE = 0.125, 0.05  # pruning ratios that claims are made of
+RATIOS = (0.0, LITTLE, JUDGED, 2 * JUDGED)
+
+
+@dataclass(frozen=True)
+class PruningArms(Study):
+    """Does hiding the smallest neurons from the logits give rare features their share?
+
+    The first arm starts from a network that holds every feature, where the mechanism works.
+
+    Attributes:
+        data: token sequences with majority and minority features.
+        start: the network at the start; only arms of the study start at random.
+        objective: InfoNCE on pairs, in-batch negatives.
+        optimizer: gradient descent with step size η and decay λ; λ must compare with p_min for pruning to matter.
+        bias: thresholds.
+        pruning: what the loss does not see (P, Algorithm 1). Most arms go through several ratios instead of its own.
+        settling_steps: steps of arms from a planted start, after which they have settled.
+        steps: most training steps of any arm.
+        probe_every: steps between measurements (log-spaced ones are added).
+    """
+
+    name = "pruning"
+
+    data: SparseTokens = field(
+        default_factory=lambda: SparseTokens(input_dim=100, minority=5, eps_min=0.1, noise_std=0.05)
+    )
+    start: PlantedStart | TokenMLP = field(default_factory=PlantedStart)
+    objective: ContrastivePairs = field(default_factory=lambda: ContrastivePairs(pairs=512))
+    optimizer: SGD = field(default_factory=lambda: SGD(lr=0.1, weight_decay=0.05))
+    bias: ProportionalBias = field(default_factory=ProportionalBias)
+    pruning: MagnitudePruning = field(default_factory=lambda: MagnitudePruning(ratio=0.125))
+    settling_steps: int = 600
+    steps: int = 1400
+    probe_every: int = 50
+
+    def __post_init__(self) -> None:
+        require(self, "settling_steps", self.settling_steps >= 1, ">= 1")
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+        neurons, dense = self.pruning.granularity == "neuron", self.objective.noise == "dense"
+        require(self, "pruning", neurons, "pruning of granularity 'neuron'", "Single entries belong to no feature.")
+        require(self, "objective", dense, "an objective with noise 'dense'", "Two networks look at each batch.")
+
+    def smallest(self) -> "PruningArms":
+        """Eight features, few pairs."""
+        return replace(
+            self,
+            data=SparseTokens(features=8, input_dim=32, minority=3, eps_min=0.1, noise_std=0.05),
+            objective=ContrastivePairs(pairs=32),
+        )
+
+    def arms(self) -> Sequence[Arm[Training]]:
+        """From planted to stationary, what one step does, and random starts."""
+        data, start = self.data, self.start
+        if not isinstance(start, PlantedStart):
+            raise ConfigError(
+                f"Pruning.start = {start!r} is out of range: allowed is a PlantedStart. Only arms start at random."
+            )
+        several = start.neurons >= 2
+        require(self, "start", several, "a start with neurons >= 2", "One of a feature's neurons is pruned alone.")
+        require(self, "data", 0 < data.minority < data.features, "data with 0 < minority < features", "Some are rare.")
+        require(self, "data", data.eps_min > 0, "data with eps_min > 0", "A feature that is never there has no share.")
+        shown = data.token_activity == 1
+        require(self, "data", shown, "data with token_activity = 1", "The closed forms know no other.")
+        decays = self.optimizer.weight_decay > 0
+        require(self, "optimizer", decays, "an optimizer with weight_decay > 0", "Nothing settles without.")
+
+        def training(pruning: MagnitudePruning, steps: int, probe_every: int = 0) -> Training:
+            rules: Rules = {"bias": self.bias, "pruning": pruning}
+            every = probe_every or self.probe_every
+            return Training(data, start, self.objective, self.optimizer, rules, min(steps, self.steps), every)
+
+        planted = training(self.pruning, self.settling_steps)
+        single = replace(
+            training(replace(self.pruning, ratio=1 / data.features), 1),
+            data=replace(data, minority=1, eps_min=0.3),
+            learner=PlantedStart(start.neurons, amplitude=0.6, minority_amplitude=0.3, jitter=0.0),
+            objective=replace(self.objective, pairs=2 * self.objective.pairs),
+        )
+        single = replace(single, rules={**single.rules, "bias": ProportionalBias(0.0, 0.0)})
+        late = replace(self.pruning, start=500)
+        random = replace(
+            training(late, 1400, 100),
+            data=replace(data, eps_min=0.3),
+            learner=TokenMLP(width=10 * data.features, init_norm=0.05),
+            objective=replace(self.objective, pairs=max(2, self.objective.pairs // 2)),
+            rules={"bias": ProportionalBias(first=0.3, last=0.5, begins=200, takes=300), "pruning": late},
+        )
+        by_direction = replace(random, rules={**random.rules, "pruning": replace(late, score="direction")})
+
+        def ratios(*values: float) -> Sequence[Axis]:
+            return (Axis("rules.pruning.ratio", values),)
+
+        each = 1 / start.neurons
+        return [
+            Arm(
+                "stationary",
+                planted,
+                "a planted start, and the smallest neurons hidden from the logits; a ratio of 0 is no pruning",
+                "planted, by norm",
+                at_end=(probes.one_update,),
+                over=ratios(*RATIOS),
+            ),
+            Arm(
+                "straight-through",
+                training(replace(self.pruning, gradient="straight-through"), self.settling_steps),
+                "the gradient of the pruned network instead of the theory's",
+                "straight-through",
+            ),
+            Arm(
+                "too-much",
+                planted,
+                "so much pruned that it cannot be one neuron of each feature: some features are hidden altogether",
+                "too much",
+                over=ratios(0.0, 1 - each, 1 - each / 2),
+            ),
+            Arm(
+                "balanced",
+                replace(planted, data=replace(data, eps_min=1.0)),
+                "equal frequencies: there is nothing to rebalance",
+                "equal frequencies",
+                role="control",
+                over=ratios(0.0, JUDGED),
+            ),
+            Arm(
+                "one-step",
+                single,
+                "a planted start whose minority neurons are the smallest, and a single step",
+                "one step",
+                at_start=(probes.one_step,),
+            ),
+            Arm(
+                "one-step-noiseless",
+                replace(single, data=replace(single.data, noise_std=0.0)),  # type: ignore[type-var]
+                "the same without noise, where the growth has a closed form",
+                "one noiseless step",
+                at_start=(probes.one_step,),
+            ),
+            Arm(
+                "random-start",
+                random,
+                "random weights, pruned once neurons have settled",
+                "random, by norm",
+                over=ratios(*RATIOS),
+            ),
+            Arm(
+                "random-start-direction",
+                by_direction,
+                "the same, neurons ranked by the energy of all neurons along them",
+                "random, by direction",
+                over=ratios(*RATIOS[1:]),
+            ),
+        ]
+
+    def watch(self, experiment: GradientTraining) -> Mapping[str, Measurement]:
+        """Energies of rare and common features, and what is pruned."""
+        return probes.energies(experiment)

@@ -1,0 +1,169 @@
+"""For authors of studies: arms run without a folder around them, and planted faults that a claim must notice.
+
+TRIAL = Trial(MyStudy().smallest(), replicas=8)
+FAULTS = {"gradient ascent": Fault(SGD, "build", ascending, claim="features-emerge", arm="augmented")}
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol, runtime_checkable
+
+import xarray as xr
+
+from featscope.claims import Claim
+from featscope.runs.execute import join
+from featscope.runs.folder import RunFolder
+from featscope.runs.shard import Shard
+from featscope.studies import Arm, Study
+
+Claims = Mapping[tuple[str, str], Claim]
+"""(id, arm) -> claim."""
+
+
+def measure(study: Study, arm: Arm, replicas: int = 8, seed: int = 0, at_most: int | None = None) -> xr.Dataset:
+    """What ``arm`` of ``study`` measures, run in this process.
+
+    Args:
+        study: what is measured on the way.
+        arm: one of its arms, or a variation of one.
+        replicas: independent repetitions.
+        seed: seed of all streams.
+        at_most: steps after which it ends.
+    """
+    size = replicas if arm.recipe.replica_axis else 1
+    ranges = [range(first, min(first + size, replicas)) for first in range(0, replicas, size)]
+    with TemporaryDirectory() as place:
+        folder = RunFolder.create(Path(place) / "run")
+        shards = [Shard(study, arm, numbers, seed, "cpu", at_most) for numbers in ranges]
+        return join([shard.run(folder, lambda: False, lambda steps, status: None) for shard in shards], arm)
+
+
+def by_name(claims: Sequence[Claim]) -> Claims:
+    """Claims by id and arm."""
+    return {(claim.id, claim.arm): claim for claim in claims}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of one line, and the claim that notices it.
+
+    Attributes:
+        where: the class or module in which it is planted.
+        name: the attribute that is replaced.
+        line: what it is replaced by.
+        claim: id of the claim that must no longer hold.
+        arm: the arm of that claim.
+        arms: arms that are run again with the fault; the claim's own if none is named.
+        steps: steps after which they end; as many as without the fault if None.
+        verdict: the verdict that the fault leads to; any but "holds" if None.
+    """
+
+    where: Any
+    name: str
+    line: Any
+    claim: str
+    arm: str
+    arms: tuple[str, ...] = ()
+    steps: int | None = None
+    verdict: str | None = None
+
+
+@runtime_checkable
+class Plants(Protocol):
+    """What plants a fault for a while: pytest's ``monkeypatch``."""
+
+    def setattr(self, target: Any, name: str, value: Any, /) -> None:
+        """Replace an attribute."""
+
+
+class Trial:
+    """A study whose arms are run once as they are, and again with faults: same seed, same draws.
+
+    Args:
+        study: the study, at a size that takes seconds.
+        replicas: of every arm.
+        more: replicas of some arms, where claims are narrow.
+        arms: what some arms are run as instead, by name: shorter, cheaper, at fewer points.
+        seed: seed of all streams.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        replicas: int = 8,
+        more: Mapping[str, int] | None = None,
+        arms: Mapping[str, Arm] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.study, self._replicas, self._more, self._seed = study, replicas, more or {}, seed
+        self.arms = {arm.name: arm for arm in study.arms()} | dict(arms or {})
+        self._measured: dict[str, xr.Dataset] = {}
+
+    def measure(self, arm: Arm, at_most: int | None = None) -> xr.Dataset:
+        """What ``arm``, one of the study's or a variation of one, measures now."""
+        return measure(self.study, arm, self._more.get(arm.name, self._replicas), self._seed, at_most)
+
+    def run(self, name: str) -> xr.Dataset:
+        """What the arm called ``name`` measures as it is; run once."""
+        if name not in self._measured:
+            self._measured[name] = self.measure(self.arms[name])
+        return self._measured[name]
+
+    @property
+    def runs(self) -> dict[str, xr.Dataset]:
+        """What all arms measure as they are."""
+        return {name: self.run(name) for name in self.arms}
+
+    @cached_property
+    def healthy(self) -> Claims:
+        """The claims of the study as it is."""
+        return by_name(self.study.claims(self.runs))
+
+    def again(self, *arms: str | Arm, steps: int | None = None) -> Claims:
+        """The claims after some arms were run again, for at most ``steps``.
+
+        What is measured before the first step stays as it was where more than one step is taken, and so does what a
+        variation of an arm does not measure.
+        """
+        runs = dict(self.runs)
+        for chosen in arms:
+            arm = self.arms[chosen] if isinstance(chosen, str) else chosen
+            new = self.measure(replace(arm, at_start=arm.at_start if steps == 1 else ()) if steps else arm, steps)
+            old = self.run(arm.name)
+            once = {name: one for name, one in old.data_vars.items() if name not in new and "step" not in one.dims}
+            runs[arm.name] = new.assign(once)
+        return by_name(self.study.claims(runs))
+
+    def require_noticed(self, fault: Fault, plants: Plants) -> None:
+        """Plant ``fault``, and see its claim, which holds and is expected to, no longer hold.
+
+        Raises:
+            AssertionError: the claim did not hold before, or still does.
+        """
+        before = self.healthy[fault.claim, fault.arm]
+        assert before.expected, f"{fault.claim} is not expected to hold on {fault.arm}"
+        assert before.verdict == "holds", f"{fault.claim} on {fault.arm} {before.verdict} without the fault"
+        plants.setattr(fault.where, fault.name, fault.line)
+        after = self.again(*(fault.arms or (fault.arm,)), steps=fault.steps)[fault.claim, fault.arm].verdict
+        noticed = after != "holds" if fault.verdict is None else after == fault.verdict
+        assert noticed, f"{fault.claim} on {fault.arm} is {after!r} with the fault"
+
+    def require_not_for_being_short(self, faults: Sequence[Fault]) -> None:
+        """See that what ``faults`` take from claims is not taken by the fewer steps that they are looked for in.
+
+        Raises:
+            AssertionError: a claim does not hold in fewer steps without any fault.
+        """
+        for arms, steps in {(fault.arms or (fault.arm,), fault.steps) for fault in faults if fault.steps}:
+            claims = self.again(*arms, steps=steps)
+            for fault in faults:
+                if (fault.arms or (fault.arm,), fault.steps) == (arms, steps):
+                    found = claims[fault.claim, fault.arm].verdict
+                    assert found == "holds", f"{fault.claim} on {fault.arm} {found} after {steps} steps"

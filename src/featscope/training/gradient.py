@@ -1,0 +1,231 @@
+"""Training by gradient descent: a source of data, a learner, an objective, an optimizer and rules between steps."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from featscope.options import require
+from featscope.streams import Draws, Streams
+from featscope.training.experiment import Experiment
+from featscope.training.record import Measurement
+
+Objective = Callable[[nn.Module, Any, Draws], Float[Tensor, "replica"]]
+"""(learner, source, draws) -> the loss of each replica on a batch drawn from ``draws``."""
+
+
+@runtime_checkable
+class SourceConfig(Protocol):
+    """Options of data. Their source samples, and knows the true features."""
+
+    def build(self, draws: Draws, /) -> nn.Module:
+        """A source for the replicas of ``draws``."""
+
+
+@runtime_checkable
+class LearnerConfig(Protocol):
+    """Options of a network."""
+
+    def build(self, source: Any, draws: Draws, /) -> nn.Module:
+        """A network for what ``source`` samples; its first axis is the replica."""
+
+
+@runtime_checkable
+class ObjectiveConfig(Protocol):
+    """Options of an objective."""
+
+    def build(self, source: Any, learner: nn.Module, streams: Streams, /) -> Objective:
+        """The loss of a fresh batch. If it is a module (a head, say) its parameters are trained too."""
+
+
+@runtime_checkable
+class OptimizerConfig(Protocol):
+    """Options of an optimizer."""
+
+    def build(self, parameters: Iterable[nn.Parameter], /) -> torch.optim.Optimizer:
+        """The optimizer of ``parameters``."""
+
+
+@runtime_checkable
+class RuleConfig(Protocol):
+    """Options of a rule: of what happens between steps."""
+
+    def build(self, experiment: Any, /) -> nn.Module:
+        """The rule for ``experiment``, whose source, learner, objective and optimizer stand.
+
+        It is called as ``rule(experiment, step)`` after each step. It may have ``events()``, the first step of each
+        event that it watches for; ``seen(learner)``, the learner as the objective sees it; and ``status()``, a word
+        for the progress.
+        """
+
+
+T = TypeVar("T", bound="Training")
+
+
+@dataclass(frozen=True)
+class Training:
+    """The recipe of an arm that trains.
+
+    Attributes:
+        data: samples, and knows the true features.
+        learner: the network.
+        objective: the loss of a batch.
+        optimizer: how weights follow the gradient.
+        rules: name -> what happens between steps, in this order; a rule that is None is left out.
+        steps: training steps.
+        probe_every: steps between measurements (log-spaced ones are added).
+    """
+
+    data: SourceConfig
+    learner: LearnerConfig
+    objective: ObjectiveConfig
+    optimizer: OptimizerConfig
+    rules: Mapping[str, RuleConfig | None] = field(default_factory=dict)
+    steps: int = 1000
+    probe_every: int = 50
+
+    replica_axis: ClassVar[bool] = True
+    drawn_at: ClassVar[tuple[str, str]] = ("dictionary", "weights")
+    """The purposes of the draws that source and learner are built from."""
+
+    def __post_init__(self) -> None:
+        require(self, "steps", self.steps >= 0, ">= 0")
+        require(self, "probe_every", self.probe_every >= 1, ">= 1")
+
+    def shortened(self: T, steps: int, probe_every: int | None = None) -> T:
+        """The same for at most ``steps`` steps."""
+        return replace(self, steps=min(steps, self.steps), probe_every=probe_every or self.probe_every)
+
+    def build(self, streams: Streams) -> "GradientTraining":
+        """Source, learner, objective and rules of the replicas of ``streams``, all from their draws."""
+        for_source, for_learner = self.drawn_at
+        source = self.data.build(streams.at(for_source))
+        learner = self.learner.build(source, streams.at(for_learner)).to(streams.device)
+        objective = self.objective.build(source, learner, streams)
+        return GradientTraining(source, learner, objective, self.optimizer, self.rules, streams)
+
+
+class GradientTraining(Experiment):
+    """Some replicas of one arm in training.
+
+    Args:
+        source: samples data and knows the true features (``source.sample(draws, count)``).
+        learner: the network; its first axis is the replica.
+        objective: the loss of a fresh batch, one value a replica. If it is a module (a head, say) its parameters are
+            trained too.
+        optimizer: builds a `torch.optim.Optimizer` from parameters.
+        rules: what happens between steps, in order.
+        streams: the replicas' random streams.
+    """
+
+    def __init__(
+        self,
+        source: nn.Module,
+        learner: nn.Module,
+        objective: Objective,
+        optimizer: OptimizerConfig,
+        rules: Mapping[str, RuleConfig | None],
+        streams: Streams,
+    ) -> None:
+        super().__init__(streams)
+        self.source: Any = source  # what they have beside being modules is between a study and its parts
+        self.learner: Any = learner
+        self.objective: Any = objective
+        self.to(streams.device)
+        self.optimizer = optimizer.build([p for p in self.parameters() if p.requires_grad])
+        built = {name: rule.build(self) for name, rule in rules.items() if rule is not None}
+        self.rules: Any = nn.ModuleDict(built)
+        self.rules.to(streams.device)
+        self._latest: Tensor | None = None
+
+    def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
+        """Each replica's loss on a batch from ``draws``."""
+        return self.objective(self.seen(), self.source, draws)
+
+    def seen(self) -> nn.Module:
+        """The learner as the objective sees it: as it is, but for rules that have a method ``seen(learner)``."""
+        learner = self.learner
+        for rule in self.rules.values():
+            seen = getattr(rule, "seen", None)
+            learner = seen(learner) if seen else learner
+        return learner
+
+    def advance(self, step: int) -> None:
+        """One training step.
+
+        Raises:
+            DivergedError: a loss is not finite; the weights are left as they were.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(self.streams.at("batch", step))
+        self.require_finite("the loss", loss.detach(), step)
+        loss.sum().backward()  # replicas share no parameter, so the gradient of the sum separates
+        self.optimizer.step()
+        self._silence()
+        with torch.no_grad():
+            for rule in self.rules.values():
+                rule(self, step + 1)
+        self._silence()
+        self._latest = loss.detach()
+
+    def status(self) -> str:
+        """The loss of the latest batch, and what the rules have to say."""
+        said = [rule.status() for rule in self.rules.values() if hasattr(rule, "status")]
+        loss = [] if self._latest is None else [f"loss {float(self._latest.mean()):.3f}"]
+        return "  ".join([*loss, *said])
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """Those of the rules. What seems to happen to a replica once it is given up has not happened."""
+        found: dict[str, Tensor] = {}
+        for rule in self.rules.values():
+            found |= rule.events() if hasattr(rule, "events") else {}
+        given_up = self.diverged >= 0
+        return {name: step.masked_fill(given_up & (step >= self.diverged), -1) for name, step in found.items()}
+
+    def look(self, step: int) -> Mapping[str, Measurement]:
+        """The loss on fresh data."""
+        loss = self.loss(self.streams.at("evaluate", step))
+        return {"loss": Measurement(loss, about="loss on fresh data")}
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Parameters and buffers, and what the optimizer remembers."""
+        tensors, numbers = super().state()
+        for index, state in self.optimizer.state_dict()["state"].items():
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer.{index}.{key}"] = value
+                elif value is not None:
+                    numbers[f"{index}.{key}"] = value
+        return tensors, numbers
+
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """Go back to a `state`."""
+        own = {key: value for key, value in tensors.items() if not key.startswith("optimizer.")}
+        super().restore(own, {})
+        remembered = {k.removeprefix("optimizer."): v for k, v in tensors.items() if k not in own} | dict(numbers)
+        state: dict[int, dict[str, Any]] = {}
+        for key, value in remembered.items():
+            index, name = key.split(".", 1)
+            state.setdefault(int(index), {})[name] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+    def require_sound(self, step: int) -> None:
+        """Raise `DivergedError` if any trained parameter is not finite, or give its replica up."""
+        super().require_sound(step)
+        self._silence()
+
+    @torch.no_grad()
+    def _silence(self) -> None:
+        """Set what given-up replicas have learned to 0, so that nothing that is not finite spreads to probes."""
+        given_up = self.diverged >= 0
+        if not (self.gives_up and given_up.any()):
+            return
+        for tensor in (*self.parameters(), *self.learner.buffers()):
+            if len(given_up) == 1:
+                tensor.zero_()
+            elif tensor.shape[:1] == given_up.shape:
+                tensor[given_up] = 0

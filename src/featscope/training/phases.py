@@ -1,0 +1,99 @@
+"""When each trajectory passes from phase to phase (Wen & Li 2022, Section 5 and Appendices B-E)."""
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from featscope.models.population import OrderParameters, PopulationNetwork
+from featscope.training.flow import Flow
+
+LEARNED = 0.5  # |B| from which on a feature counts as learned; the paper's 0.01 is below the start at these sizes
+RETURNED = 0.1  # of the peak of |E_21|, below which the head counts as returned
+BORROWED = 10.0  # times its own signal that the slow neuron has of the fast one's, from which on it has substituted it
+EVENTS = ("strong_learned", "substituted", "noise_fallen", "signal_leads", "weak_learned", "returned")
+KEPT = ("strong_learned", "substituted")
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Watches trajectories of two neurons at every integration step.
+
+    Neuron 1 of the paper is called fast: the one that starts with the larger overlap with the strong feature. The
+    other is slow. Events, and the time at which they first happen:
+
+    - ``strong_learned``, T_1: |B_11| ≥ `LEARNED`;
+    - ``substituted``: |E_21 B_11³| ≥ `BORROWED` |B_21³|, what Lemma 5.2 says of T_2;
+    - ``noise_fallen``: R_2 < |E_21|/log d, how Appendix C defines T_2;
+    - ``signal_leads``, T_3,1: C1 α_2⁶ B_22⁶ ≥ C2 R_2³;
+    - ``weak_learned``, T_3: |B_22| ≥ min(|B_11|, √(η/η_E) |E_21|)/2 and `LEARNED`;
+    - ``returned``: after T_3, |E_21| ≤ `RETURNED` of its peak.
+
+    What happens at different steps in different trajectories of a replica is no event of the replica.
+
+    Attributes:
+        input_dim: d.
+    """
+
+    input_dim: int
+
+    def build(self, experiment: Flow) -> "PhasesRule":
+        """The rule for ``experiment``."""
+        return PhasesRule(experiment.learner, log(self.input_dim))
+
+
+def invariants(y: OrderParameters, rate: Float[Tensor, " trajectory"]) -> Float[Tensor, "neuron trajectory"]:
+    """||w_k||² - 3 (η/η_E)(Σ_j E_jk² - Σ_r E_kr²), which gradient flow keeps (D); without head, ||w_k||²."""
+    lent = (y.e**2).sum(0) - (y.e**2).sum(1)
+    return (y.b**2).sum(1) + y.norms - 3 * torch.where(rate > 0, lent / rate, 0.0)
+
+
+class PhasesRule(nn.Module):
+    """The rule that `Phases` describes. Buffers are ``[replica, start]``; times are inf until the event happens."""
+
+    def __init__(self, learner: PopulationNetwork, log_dim: float) -> None:
+        super().__init__()
+        shape, state = learner.state.shape[:2], learner.state.detach()
+        self.register_buffer("log_dim", torch.full(shape, log_dim, dtype=torch.float64, device=state.device))
+        self.register_buffer("fast", learner.order_parameters.b[:, 0].abs().argmax(0).view(shape))
+        self.register_buffer("start", state.clone())
+        for event in EVENTS:
+            self.register_buffer(event, torch.full_like(self.get_buffer("log_dim"), torch.inf))
+        for moment in (*KEPT, "peak"):
+            self.register_buffer(f"at_{moment}", state.clone())
+        self.register_buffer("peak", torch.zeros_like(self.get_buffer("log_dim")))
+        self.register_buffer("drift", torch.zeros_like(self.get_buffer("log_dim")))
+
+    def trajectories(self) -> dict[str, Tensor]:
+        """What it remembers, ``[trajectory, ...]``."""
+        return {name: buffer.flatten(0, 1) for name, buffer in self.named_buffers()}
+
+    def forward(self, experiment: Flow, step: int) -> None:
+        """Look at where trajectories are."""
+        learner: PopulationNetwork = experiment.learner
+        y, of, kept = learner.order_parameters, learner.population(), self.trajectories()
+        b, r, e = y.by_role(kept["fast"])
+        lent, state = e[1].abs(), learner.state.detach().flatten(0, 1)
+        rising = lent > kept["peak"]
+        kept["at_peak"][rising] = state[rising]
+        kept["peak"].copy_(torch.maximum(kept["peak"], lent))
+        at_start = invariants(OrderParameters.unpack(kept["start"].mT, 2), of.rate)
+        kept["drift"].copy_(torch.maximum(kept["drift"], (invariants(y, of.rate) - at_start).abs().amax(0)))
+        reach = torch.minimum(b[0, 0].abs(), lent / of.rate.clamp_min(1e-300).sqrt())
+        weak = b[1, 1].abs()
+        happened: dict[str, Bool[Tensor, " trajectory"]] = {
+            "strong_learned": b[0, 0].abs() >= LEARNED,
+            "substituted": (lent * b[0, 0] ** 3).abs() >= BORROWED * (b[1, 0] ** 3).abs(),
+            "noise_fallen": r[1] < lent / kept["log_dim"],
+            "signal_leads": of.own[1] * b[1, 1] ** 6 >= of.noise_patches * r[1] ** 3,
+            "weak_learned": (weak >= reach / 2) & (weak >= LEARNED),
+            "returned": kept["weak_learned"].isfinite() & (lent <= RETURNED * kept["peak"]),
+        }
+        time = experiment.time.flatten()
+        for event, now in happened.items():
+            first = now & kept[event].isinf()
+            kept[event][first] = time[first]
+            if event in KEPT:
+                kept[f"at_{event}"][first] = state[first]

@@ -1,0 +1,43 @@
+"""Inverted exemplar labels as a questionnaire: what is computed of margins, by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.language.in_context.flipped_labels import FlippedLabels, rightness
+from featscope.streams import Streams
+
+RECIPE = FlippedLabels("follows", "sst2", "made-up", shots=4, flips=(0.0, 0.5, 1.0), items=3)
+
+
+def test_measures_by_hand(monkeypatch):
+    """Three items, three shares; the second item is never right at the start, the third is a tie."""
+    margins = torch.tensor([[1.0, -2.0, -1.0], [1.0, -1.0, 1.0], [0.0, 3.0, 0.0]], dtype=torch.float64)
+    truth = [1, 0, 1]
+    assert [rightness(*one).tolist() for one in zip(margins, truth, strict=True)] == [
+        [1, 0, 0],
+        [0, 1, 0],
+        [0.5, 1, 0.5],
+    ]
+
+    def ask(item):
+        right = rightness(margins[item], truth[item])
+        return {"right": right, "margin": margins[item], "truth": truth[item], "parameters": 7}
+
+    monkeypatch.setattr(FlippedLabels, "asker", lambda self, streams: ask)
+    evaluation = RECIPE.build(Streams(0, [0]))
+    for step in range(RECIPE.steps):
+        evaluation.advance(step)
+    assert evaluation.status() == f"right {(0.5 + 2 / 3 + 1 / 6) / 3:.3f}"
+    found = {name: one.values for name, one in evaluation.outcomes().items()}
+    assert found["accuracy"].tolist() == [pytest.approx([0.5, 2 / 3, 1 / 6])]
+    assert found["override"].tolist() == [pytest.approx([0.25 / 1.5, 1 / 1.5, 1.25 / 1.5])]
+    assert found["says_one"].tolist() == [pytest.approx([2.5 / 3, 1 / 3, 1.5 / 3])]
+    assert found["parameters"].tolist() == [7]
+    assert float(found["slope"]) == pytest.approx((1 / 6 - 1 / 2) / 1)
+    assert float(found["late_change"]) == pytest.approx(1 / 6 - 2 / 3)
+    assert float(found["crossing"]) == pytest.approx(0.5 + 0.5 * (1 / 6) / (1 / 2))
+    first = 1 / (1 + np.exp([-1.0, 1.0, 0.0]))
+    assert float(found["likely"][0, 0]) == pytest.approx(first.mean())
+    assert found["margin"].tolist() == [margins.tolist()]
+    assert found["truth"].tolist() == [[1.0, 0.0, 1.0]]

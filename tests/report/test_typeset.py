@@ -1,0 +1,54 @@
+"""Mathematics on the page: TeX between dollars becomes MathML, and nothing else does."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import report_samples as samples
+
+from featscope.report import write_page
+from featscope.report.typeset import typeset
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("a < b & c", "a &lt; b &amp; c"),
+        ("$x$", '<math display="inline"><mrow><mi>x</mi></mrow></math>'),
+        ("of <i> $x$", 'of &lt;i&gt; <math display="inline"><mrow><mi>x</mi></mrow></math>'),
+        ("it costs $5", "it costs $5"),
+        ("a $5 and $6 prompt", "a $5 and $6 prompt"),
+        ("$x_{$ is unfinished", "$x_{$ is unfinished"),
+        ("$$", "$$"),
+        ("", ""),
+    ],
+)
+def test_words_are_escaped_and_formulas_typeset(text: str, html: str) -> None:
+    assert typeset(text) == html
+
+
+def test_structure_is_kept() -> None:
+    tree = ElementTree.fromstring(typeset(r"$\frac{1}{2} \le \|w\|^2 < \mathbb{E}[x]$"))
+    half, *_ = tree.iter("mfrac")
+    assert ["".join(part.itertext()) for part in half] == ["1", "2"]
+    square, *_ = tree.iter("msup")
+    assert "".join(square.itertext()) == "‖2"
+    assert "".join(tree.itertext()) == "12≤‖w‖2<𝔼[x]"
+
+
+@pytest.mark.parametrize("tex", [r"\text{<script>alert(1)</script>}", "x < script > y", "<script>", r"x &lt;script"])
+def test_a_formula_cannot_smuggle_markup(tex: str) -> None:
+    html = typeset(f"${tex}$")
+    assert {part.tag for part in ElementTree.fromstring(html).iter()} <= {"math", "mrow", "mi", "mo", "mtext", "mn"}
+    assert "<script" not in html
+    assert "alert(1)" not in html or "alert(1)" in ElementTree.fromstring(html).find(".//mtext").text  # type: ignore[operator, union-attr]
+
+
+def test_title_statement_measure_and_note_of_a_claim_are_typeset(tmp_path: Path) -> None:
+    claim = samples.claims()[0]
+    told = replace(claim, title="As $a$", statement="It is $b$.", measures="the $c$.", note=r"Because $d_1 \to e$.")
+    write_page(tmp_path / "page.html", **samples.PAGE, claims=[told], figures=[])
+    formulas = re.findall(r"<math.*?</math>", (tmp_path / "page.html").read_text().partition("<script>")[0])
+    assert ["".join(ElementTree.fromstring(formula).itertext()) for formula in formulas] == ["a", "b", "c", "d1→e"]

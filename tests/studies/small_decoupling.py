@@ -1,0 +1,43 @@
+"""The study of decoupling at a size that takes seconds, trained once for all tests in this process."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from featscope.data import SparseCoding
+from featscope.models import SymmetricReLU
+from featscope.studies import Arm
+from featscope.studies.base import Assay
+from featscope.studies.decoupling import Decoupling, probes
+from featscope.testing import Trial
+from featscope.training import SGD, BiasSchedule, Contrastive
+
+STUDY = Decoupling(
+    data=SparseCoding(features=12, input_dim=128),
+    learner=SymmetricReLU(width=96),
+    objective=Contrastive(anchors=256, negatives=128),
+    optimizer=SGD(weight_decay=0.01),
+    bias=BiasSchedule(growth=0.2),
+    steps=500,
+)
+STEPS = {"augmented": 325, "smaller": 200, "canonical": 100, "supervised": 100, "stage-one": 130}
+"""Arms that have shown what they show by then."""
+
+
+def cheaper(arm: Arm) -> Arm:
+    """``arm`` with fewer steps, and with linear heads that learn from fewer labels."""
+
+    def with_few_labels(assays: Sequence[Assay]) -> Sequence[Assay]:
+        dear = (probes.readouts, probes.baselines)
+        return [partial(assay, labels=600) if assay in dear else assay for assay in assays]
+
+    recipe = arm.recipe.shortened(STEPS.get(arm.name, STUDY.steps))
+    return replace(arm, recipe=recipe, at_start=with_few_labels(arm.at_start), at_end=with_few_labels(arm.at_end))
+
+
+TRIAL = Trial(
+    STUDY,
+    replicas=4,
+    more={"augmented": 8, "stage-one": 8},
+    arms={arm.name: cheaper(arm) for arm in STUDY.arms()},
+)

@@ -1,0 +1,55 @@
+"""What the studies of images have in common."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.streams import Streams
+from featscope.studies.axes import Axis, with_option
+from featscope.studies.decoupling_images import DecouplingImages
+from featscope.studies.longtail_images import LongTailImages
+from featscope.studies.prediction_head_images import PredictionHeadImages
+from featscope.studies.sweep import ARM, Sweep
+from featscope.testing import measure
+from featscope.training import EMA
+
+pytest.importorskip("kornia", reason="extra 'images' is not installed")
+
+STUDIES = [DecouplingImages(), LongTailImages(), replace(PredictionHeadImages(), ema=EMA(0.5))]
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_the_initial_network_is_that_of_an_arm_before_its_first_step(study):
+    small = study.smallest()
+    experiment = small.arm("untrained").recipe.build(Streams(0, [1]))
+    for initial in (small.initial(experiment), small.initial(experiment)):
+        for now, before in zip(experiment.learner.parameters(), initial.parameters(), strict=True):
+            assert torch.equal(now, before)
+    experiment.advance(0)
+    assert not torch.equal(experiment.learner.filters, small.initial(experiment).filters)
+
+
+@pytest.mark.parametrize(
+    ("study", "option"),
+    [
+        (STUDIES[0], "loss.temperature"),
+        (STUDIES[0], "optimizer.lr"),
+        (STUDIES[1], "optimizer.weight_decay"),
+        (STUDIES[1], "augmentation.strength"),
+        (STUDIES[2], "augmentation.crop.smallest"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.name,
+)
+def test_an_option_can_be_swept(study, option):
+    """A point is a program of its own: without a replica axis an experiment is one replica, which is never stacked."""
+    small, values = replace(study.smallest(), steps=1), (0.3, 0.6)
+    sweep = Sweep(small, (Axis(option, values),))
+    swept = measure(sweep, replace(sweep.arm(ARM), at_end=()), 1)
+    for value in values:
+        alone = with_option(small, option, value)
+        run = measure(alone, replace(next(iter(alone.arms())), at_end=()), 1)
+        at = swept.sel({option.rpartition(".")[2]: value})
+        np.testing.assert_array_equal(at["loss"].transpose("replica", "step"), run["loss"])
+    assert not np.array_equal(*swept["loss"].transpose(..., "replica", "step").values)

@@ -1,0 +1,277 @@
+"""What a check of a study finds, and how it names it."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from featscope.check import check
+from featscope.claims import POSITIVE, bound, identity
+from featscope.figures import Figure
+from featscope.studies import Arm, Axis, last
+from featscope.training import SGD, Measurement
+from swept import Noisy, Pull
+
+
+@dataclass(frozen=True)
+class Sound(Pull):
+    """A study in which nothing is wrong, with a claim on an arm of its own."""
+
+    built: list = field(default_factory=list, compare=False)
+
+    def smallest(self):
+        return replace(self, width=1)
+
+    def watch(self, experiment):
+        self.built.append(experiment.learner.value.shape)
+        return super().watch(experiment)
+
+    @bound("", on=("pulled", "other"), at_most=1.0, range=POSITIVE)
+    def near(self, run):
+        """It is near. Measured: distance."""
+        return last(run, run.distance)
+
+    @identity("", on="pulled", equals=0.0, within=0.1)
+    def right(self, run):
+        """It is right. Measured: error."""
+        return run["error"]
+
+
+def problems(study) -> list[str]:
+    return list(check(study).problems)
+
+
+def test_a_sound_study_takes_one_step_of_every_arm_at_its_smallest_size():
+    study = Sound(steps=10**9)
+    found = check(study)
+    assert (found.arms, found.claims, found.problems) == (2, 3, [])
+    assert found.figures == 2  # over steps, and the identities that the frame adds
+    assert found.seconds < 60
+    assert set(study.built) == {(2, 1)}  # two replicas of the smallest width
+    assert len(study.built) == 4  # before and after the step of two arms
+
+
+class MisspeltAttribute(Sound):
+    """Misspells a series."""
+
+    @bound("", on="pulled", at_most=1.0)
+    def near(self, run):
+        """Near."""
+        return run.distanc
+
+
+class MisspeltKey(Sound):
+    """Misspells a series."""
+
+    @bound("", on="pulled", at_most=1.0)
+    def near(self, run):
+        """Near."""
+        return run["distanc"]
+
+
+@pytest.mark.parametrize("kind", [MisspeltAttribute, MisspeltKey])
+def test_a_misspelt_series_is_named_with_what_was_meant(kind):
+    assert problems(kind()) == [
+        "the claim 'near' on 'pulled': 'distanc' is measured on no arm: did you mean 'distance'?"
+    ]
+
+
+class Elsewhere(Sound):
+    """Asks for what is measured at the end of the other arm only."""
+
+    @bound("", on="other", at_most=1.0)
+    def near(self, run):
+        """Near."""
+        return run.error
+
+
+def test_a_series_that_another_arm_has_is_named_with_the_arm():
+    assert problems(Elsewhere()) == ["the claim 'near' on 'other': 'error' is not measured on the arm 'other'"]
+
+
+class UnknownArm(Sound):
+    """A claim on an arm that is not there."""
+
+    @bound("", on="puled", not_on="nothing", at_most=1.0)
+    def near(self, run):
+        """Near."""
+        return run.distance
+
+
+def test_an_unknown_arm_is_named_with_the_nearest():
+    assert problems(UnknownArm()) == [
+        "the claim 'near' names the arm 'puled': did you mean 'pulled'?",
+        "the claim 'near' names the arm 'nothing': allowed is one of pulled, other",
+    ]
+
+
+class AmongRuns(Sound):
+    """Looks for an arm that is not there among the runs."""
+
+    @bound("", on="pulled", at_most=1.0)
+    def near(self, runs):
+        """Near."""
+        return runs["othr"].distance
+
+
+def test_an_unknown_arm_among_the_runs_is_named():
+    assert problems(AmongRuns()) == ["the claim 'near' on 'pulled': 'othr' is no arm: did you mean 'other'?"]
+
+
+class OverNothing(Sound):
+    """An axis over an option that the recipe does not have."""
+
+    option = "optimizer.lrr"
+
+    def arms(self):
+        pulled, other = super().arms()
+        return [replace(pulled, over=(Axis(self.option, (0.1, 0.2)),)), other]
+
+
+class OverWords(OverNothing):
+    """And one over the name of a part."""
+
+    option = "optimizer"
+
+
+def test_an_unknown_option_of_an_axis_is_named_with_the_nearest():
+    found = check(OverNothing())
+    assert found.problems == [
+        "the arm 'pulled' is over 'optimizer.lrr', which its recipe does not have: did you mean 'optimizer.lr'?"
+    ]
+    assert (found.arms, found.claims) == (1, 0)
+    (line,) = problems(OverWords())
+    assert line.startswith("the arm 'pulled' is over 'optimizer', which its recipe does not have")
+
+
+class OutOfRange(Sound):
+    """Measures what its range says cannot be."""
+
+    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 0.5))
+    def near(self, run):
+        """Near."""
+        return 7.0 + 0 * run.error if "error" in run else -1.0
+
+
+def test_a_measurement_out_of_its_range_is_named():
+    assert problems(OutOfRange()) == [
+        "the claim 'near' on 'pulled' measured 7, outside of its range [0, 0.5]",
+        "the claim 'near' on 'other' measured -1, outside of its range [0, 0.5]",
+    ]
+
+
+class JustInRange(Sound):
+    """Measures a share that rounding pushes over 1, and one that is missing."""
+
+    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 1.0))
+    def near(self, arm, run):
+        """Near."""
+        return 1.0 + 1e-9 if arm == "pulled" else float("nan")
+
+
+def test_rounding_and_missing_values_are_in_range():
+    assert problems(JustInRange()) == []
+
+
+class UnknownClaim(Sound):
+    """Draws a claim that nobody makes."""
+
+    def figures(self, runs):
+        yield Figure("one", "", "", claims=("near", "neer"))
+
+
+def test_a_figure_that_names_an_unknown_claim_is_named():
+    assert problems(UnknownClaim()) == ["the figure 'one' shows 'neer', which is no claim"]
+
+
+class BadFigures(Sound):
+    """Draws a series that is not there."""
+
+    def figures(self, runs):
+        yield runs["pulled"].distanse
+
+
+class BadHeadline(Sound):
+    """Cannot say what was found."""
+
+    def headline(self, runs, claims):
+        return f"{1 / 0}"
+
+
+def test_what_goes_wrong_with_figures_and_headline_is_said():
+    assert problems(BadFigures()) == ["figures or headline: 'distanse' is measured on no arm: did you mean 'distance'?"]
+    assert problems(BadHeadline()) == ["figures or headline: ZeroDivisionError: division by zero"]
+
+
+class Twins(Sound):
+    """Two arms of one name, and one with a long label."""
+
+    def arms(self):
+        pulled, _ = super().arms()
+        return [pulled, replace(pulled, label="far too many words here")]
+
+
+class Nameless(Sound):
+    """A claim without a prediction."""
+
+    @bound("", on="pulled", relation="<=")
+    def near(self, run):
+        """Near."""
+        return run.error
+
+
+def test_names_and_labels_of_arms_are_looked_at():
+    found = problems(Twins())
+    assert "two arms are called 'pulled'" in found
+    assert any("is labelled 'far too many words here': allowed are two or three words" in line for line in found)
+
+
+def test_a_claim_that_says_no_prediction_is_named():
+    (line,) = problems(Nameless())
+    assert line.startswith("the claim 'near' on 'pulled': TypeError: near: neither its decorator nor its measurement")
+
+
+class Broken(Sound):
+    """Its second arm cannot be built, and its first cannot be measured."""
+
+    def arms(self):
+        pulled, other = super().arms()
+        return [pulled, replace(other, stop_at="nothing")]
+
+
+def test_an_arm_that_cannot_take_a_step_is_named_and_nothing_is_judged():
+    found = check(Broken())
+    assert (found.arms, found.claims, found.figures) == (1, 0, 0)
+    assert found.problems == ["the arm 'other' cannot take a step: KeyError: 'nothing'"]
+
+
+def test_divergence_in_the_one_step_is_said():
+    (line, *_) = problems(Sound(data=Noisy(float("inf")), optimizer=SGD(1.0, 0.0)))
+    assert line.startswith("the arm 'pulled' cannot take a step: DivergedError: the loss of replica 0 is not finite")
+
+
+class Wrongly(Sound):
+    """Measures with an axis that has no name."""
+
+    def watch(self, experiment):
+        return {"distance": Measurement(experiment.learner.value)}
+
+
+def test_what_cannot_be_recorded_is_said():
+    (line, *_) = problems(Wrongly())
+    assert "ValueError: 'distance' is (2, 1): expected [replica] and an axis for each of ()" in line
+
+
+def test_arms_of_a_sweep_are_over_options_of_the_study():
+    from featscope.studies.sweep import Sweep
+
+    assert problems(Sweep(Pull(), (Axis("data.noise", (0.1, 0.2)),))) == []
+
+
+def test_an_arm_needs_no_more_than_a_recipe():
+    class Plain(Pull):
+        """Without anything of its own."""
+
+        def arms(self):
+            return [Arm("plain", self.recipe, "")]
+
+    assert problems(Plain()) == []

@@ -1,0 +1,75 @@
+"""TeX as Unicode for the terminal, and that all statements can be read there and on the page."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from latex2mathml.converter import convert
+
+from featscope import registry
+from featscope.tex import FORMULA, in_unicode, unknown_macros
+
+
+@pytest.mark.parametrize(
+    ("tex", "shown"),
+    [
+        (r"\frac{1}{2}", "1/2"),
+        (r"\frac{a + b}{2}", "(a + b)/2"),
+        (r"\tfrac12", "1/2"),
+        (r"x^{1/2} + d^{-1} - x_i^2", "x^(1/2) + d⁻¹ - x_i²"),
+        (r"\alpha^{1.5}, A^{-k}/k, x^{(t)}, x^{++}", "α^1.5, A^(-k)/k, x^(t), x⁺⁺"),
+        (r"x_{t+1}/x_t, \sum_{i=1}^n x_{ij}", "x_(t+1)/x_t, ∑_(i=1)^n x_ij"),
+        (r"\nabla_{w_i} L", "∇_(w_i) L"),
+        (r"W^\top x + f^{*} - f'", "Wᵀx + f* - f'"),
+        (r"\|w\| \le \langle a, b \rangle", "‖w‖ ≤ ⟨a, b⟩"),
+        (r"\|w\|\le\tilde{O}(1)", "‖w‖ ≤ Õ(1)"),
+        (r"\left( x \right)", "(x)"),
+        (r"\mathbb{E}[1 - \ell' \mid j]", "𝔼[1 - ℓ' | j]"),
+        (r"F_{\min}/F_{\mathrm{maj}}", "F_min/F_maj"),
+        (r"|E|/\log d, \|W\| / \|V\|", "|E|/log d, ‖W‖ / ‖V‖"),
+        (r"\log \max_i x, y (\max S), = (p P)", "log max_i x, y(max S), = (p P)"),
+        (r"\operatorname{sign} x", "sign x"),
+        (r"\widehat{x} \overline{y} \tilde z", "x̂ y̅ z̃"),
+        (r"2.1 \times 10^{-6}, C \cdot 15", "2.1 × 10⁻⁶, C · 15"),
+        (r"\tau = 1 - \eta\lambda + \eta, x = -1, (-\alpha)", "τ = 1 - ηλ + η, x = -1, (-α)"),
+        (r"a \ne b", "a ≠ b"),
+        (r"\sqrt{d_1}, 1/\sqrt{d}", "√(d_1), 1/√d"),
+    ],
+)
+def test_formulas_in_unicode(tex, shown):
+    assert in_unicode(f"So ${tex}$.") == f"So {shown}."
+
+
+@pytest.mark.parametrize(
+    "text", ["plain \\words", "it costs $5", "between $5 and $6", "x_{1} outside", "$$", r"$\frac{x$", ""]
+)
+def test_what_is_no_formula_stays(text):
+    assert in_unicode(text) == text
+
+
+def test_macros_that_would_be_lost_are_named():
+    assert unknown_macros(r"\frac{1}{2} \foo + \alpha \bar{x} \operatorname{Var}") == {"foo"}
+
+
+def said_of(kind: Any) -> Iterator[tuple[str, str]]:
+    """(where, words) of everything that a study's claims say."""
+    for test in kind.tests:
+        statement, arms = test.statement, test.arms(kind())
+        for words in (statement.title, statement.text, statement.measured, statement.note, test.because):
+            yield statement.id, words
+        yield from ((statement.id, of_arm) for _, of_arm in arms.values())
+
+
+@pytest.mark.parametrize("name", registry.entries())
+def test_what_claims_say_can_be_read_in_a_terminal_and_on_the_page(name):
+    _, kind = registry.find(name)
+    assert kind.tests
+    for where, words in said_of(kind):
+        formulas = FORMULA.findall(words)
+        assert words.count("$") == 2 * len(formulas), f"{where}: a dollar stands alone in {words!r}"
+        for formula in formulas:
+            assert not unknown_macros(formula), f"{where}: {formula}"
+            shown, typeset = in_unicode(f"${formula}$"), convert(formula)
+            assert not re.search(r"[\\$]", shown), f"{where}: {formula} is shown as {shown}"
+            assert "\\" not in typeset, f"{where}: {formula} is typeset as {typeset}"
