@@ -104,9 +104,15 @@ def heatmaps(
     """Matrices of means over all dimensions but two, whose coordinates name rows and columns.
 
     Args:
-        id, title, caption, value_label, ends, claims: see `Heatmaps`.
+        id: file name and anchor.
+        title: what is seen, in a few words.
+        caption: how to read it.
         panels: panel label -> values.
-        rows, columns: a dimension each, and what it is.
+        rows: the dimension that goes down, and what it is.
+        columns: the dimension that goes across, and what it is.
+        value_label: what the colours are, with units.
+        ends: of the colour scale; those of the values if not given.
+        claims: ids of the claims that it shows.
     """
     (down, row_label), (across, column_label) = rows, columns
     each = {
