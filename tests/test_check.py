@@ -1,12 +1,15 @@
 """What a check of a study finds, and how it names it."""
 
+import re
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
+import torch
 
 from featscope.check import check
 from featscope.claims import POSITIVE, bound, identity
-from featscope.figures import Figure
+from featscope.figures import Bars, Figure
 from featscope.studies import Arm, Axis, last
 from featscope.training import SGD, Measurement
 from swept import Noisy, Pull
@@ -199,7 +202,7 @@ class BadHeadline(Sound):
 
 def test_what_goes_wrong_with_figures_and_headline_is_said():
     assert problems(BadFigures()) == ["figures or headline: 'distanse' is measured on no arm: did you mean 'distance'?"]
-    assert problems(BadHeadline()) == ["figures or headline: ZeroDivisionError: division by zero"]
+    assert problems(BadHeadline())[0].startswith("figures or headline: ZeroDivisionError: division by zero")
 
 
 class Twins(Sound):
@@ -241,12 +244,13 @@ class Broken(Sound):
 def test_an_arm_that_cannot_take_a_step_is_named_and_nothing_is_judged():
     found = check(Broken())
     assert (found.arms, found.claims, found.figures) == (1, 0, 0)
-    assert found.problems == ["the arm 'other' cannot take a step: KeyError: 'nothing'"]
+    (line,) = found.problems
+    assert line.startswith("the arm 'other' cannot take a step: KeyError: 'nothing'")
 
 
 def test_divergence_in_the_one_step_is_said():
     (line, *_) = problems(Sound(data=Noisy(float("inf")), optimizer=SGD(1.0, 0.0)))
-    assert line.startswith("the arm 'pulled' cannot take a step: DivergedError: the loss of replica 0 is not finite")
+    assert "cannot take a step: DivergedError: the loss of replica 0 is not finite" in line
 
 
 class Wrongly(Sound):
@@ -275,3 +279,50 @@ def test_an_arm_needs_no_more_than_a_recipe():
             return [Arm("plain", self.recipe, "")]
 
     assert problems(Plain()) == []
+
+
+class Scattered(Sound):
+    """Every arm measures with chance from torch's own generator."""
+
+    def watch(self, experiment):
+        return super().watch(experiment) | {"chance": Measurement(torch.rand(2))}
+
+
+class Spilled(Sound):
+    """Draws from torch's own generator, and uses nothing of it, as layers do before they are given their weights."""
+
+    def watch(self, experiment):
+        torch.rand(3)
+        return super().watch(experiment)
+
+
+def test_chance_from_a_global_generator_is_said_once_for_all_arms():
+    (line,) = problems(Scattered())
+    assert line.startswith("the arms 'pulled' and 'other' cannot be repeated: chance comes from a global generator")
+    assert problems(Spilled()) == []
+
+
+class Slipped(Sound):
+    """Its measuring has a bug, on every arm."""
+
+    def watch(self, experiment):
+        return {"distance": Measurement(experiment.learner.value.no_such_thing)}
+
+
+def test_an_error_of_the_study_is_said_once_with_the_line_that_raised_it():
+    (line,) = problems(Slipped())
+    assert line.startswith("the arms 'pulled' and 'other' cannot take a step: AttributeError:")
+    assert re.search(r"\(test_check\.py, line \d+, in watch\)$", line)
+
+
+class Flat(Sound):
+    """A bar a group is wanted, and one is given."""
+
+    def figures(self, runs):
+        one = np.array(1.0)
+        yield Bars("flat", "Flat", "", ["a", "b"], {"pulled": (one, one, one)}, "y")
+
+
+def test_values_that_do_not_fit_a_figure_are_named():
+    (line,) = problems(Flat())
+    assert "ValueError: the height of the bars 'pulled' of 'flat' has shape []: expected [2], a value for each" in line

@@ -2,15 +2,20 @@
 
 import re
 import time
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
+from pathlib import Path
 
+import numpy as np
+import torch
 import xarray as xr
 
 from featscope.claims import Claim
+from featscope.figures import Figure
 from featscope.studies import Arm, Study
 from featscope.studies.axes import numeric_options
 from featscope.studies.summaries import identities
@@ -18,6 +23,9 @@ from featscope.testing import measure
 
 _REPLICAS = 2
 _ROUNDING = 1e-6
+_TIMES = {"s", "ms"}  # no two runs take the same
+_LIBRARIES = (Path(__file__).parent, Path(traceback.__file__).parent)
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
@@ -40,38 +48,26 @@ class Checked:
 
 
 def check(study: Study) -> Checked:
-    """Take one step of every arm of ``study`` at its smallest size, and judge and draw what was measured.
+    """Take one step of every arm of ``study`` at its smallest size, and judge and describe what was measured.
 
     Verdicts mean nothing here. What shows is a claim on an arm that does not exist, a series that nobody measures, a
-    measurement outside the range that its claim declares, a figure that names an unknown claim.
+    measurement outside the range that its claim declares, chance that is not drawn from the streams, a figure whose
+    values do not fit together or that names an unknown claim. Errors of the study's own code are given with the line
+    that raised them.
     """
     began = time.monotonic()
     small = study.smallest()
     arms = list(small.arms())
     problems = list(_names(small, arms))
-    runs: dict[str, xr.Dataset] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # after a single step much is 0 or missing
-        for arm in arms:
-            if _unknown_options(arm):
-                continue
-            try:
-                runs[arm.name] = measure(small, arm, _REPLICAS, at_most=1)
-            except Exception as error:
-                problems.append(f"the arm {arm.name!r} cannot take a step: {_said(error)}")
+        runs, found = _step(small, arms)
+        problems += found
         if len(runs) < len(arms):
             return Checked(len(runs), 0, 0, time.monotonic() - began, problems)
-        claims: list[Claim] = []
-        for test in small.tests:
-            for name in test.arms(small):
-                try:
-                    found = test.judge(small, name, runs) if name in runs or not test.of_runs else None
-                except Exception as error:
-                    problems.append(f"the claim {test.statement.id!r} on {name!r}: {_said(error, runs, name)}")
-                    continue
-                claims += [found] if found else []
-        problems += [line for claim in claims for line in _out_of_range(claim)]
-        figures = []
+        claims, found = _judge(small, runs)
+        problems += found
+        figures: list[Figure] = []
         try:
             figures = [*small.figures(runs), *identities(claims)]
             small.headline(runs, claims)
@@ -83,6 +79,62 @@ def check(study: Study) -> Checked:
             f"the figure {figure.id!r} shows {c!r}, which is no claim" for c in figure.claims if c not in known
         ]
     return Checked(len(runs), len(claims), len(figures), time.monotonic() - began, problems)
+
+
+def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], list[str]]:
+    """What each arm measures around one step, and what went wrong; the same trouble of several arms is said once."""
+    runs: dict[str, xr.Dataset] = {}
+    failed: dict[str, list[str]] = {}
+    by_chance: list[str] = []
+    for arm in (arm for arm in arms if not _unknown_options(arm)):
+        before = _global_chance()
+        try:
+            runs[arm.name] = measure(study, arm, _REPLICAS, at_most=1)
+            if _global_chance() != before and not _repeats(study, arm, runs[arm.name]):
+                by_chance.append(arm.name)
+        except Exception as error:
+            failed.setdefault(_said(error), []).append(arm.name)
+    problems = [f"{_arms(names)} cannot take a step: {trouble}" for trouble, names in failed.items()]
+    if by_chance:
+        problems.append(
+            f"{_arms(by_chance)} cannot be repeated: chance comes from a global generator of torch or numpy. Take all "
+            "of it from the streams, as the `draws` that parts are given"
+        )
+    return runs, problems
+
+
+def _global_chance() -> tuple[bytes, str]:
+    return torch.get_rng_state().numpy().tobytes(), repr(np.random.get_state(legacy=False))  # noqa: NPY002
+
+
+def _repeats(study: Study, arm: Arm, run: xr.Dataset) -> bool:
+    """Whether the arm measures the same again, now that global generators have moved on.
+
+    They also move where a layer is made whose weights are then drawn from the streams, which is in order.
+    """
+    again = measure(study, arm, _REPLICAS, at_most=1)
+    kept = [name for name, one in run.data_vars.items() if one.attrs.get("units") not in _TIMES]
+    return run[kept].equals(again[kept])
+
+
+def _arms(names: Sequence[str]) -> str:
+    several = ", ".join(map(repr, names[:-1]))
+    return f"the arms {several} and {names[-1]!r}" if several else f"the arm {names[0]!r}"
+
+
+def _judge(study: Study, runs: Mapping[str, xr.Dataset]) -> tuple[list[Claim], list[str]]:
+    """The claims that could be judged, and what went wrong."""
+    claims: list[Claim] = []
+    problems: list[str] = []
+    for test in study.tests:
+        for name in test.arms(study):
+            try:
+                found = test.judge(study, name, runs) if name in runs or not test.of_runs else None
+            except Exception as error:
+                problems.append(f"the claim {test.statement.id!r} on {name!r}: {_said(error, runs, name)}")
+                continue
+            claims += [found] if found else []
+    return claims, problems + [line for claim in claims for line in _out_of_range(claim)]
 
 
 def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
@@ -126,7 +178,20 @@ def _said(error: Exception, runs: Mapping[str, xr.Dataset] | None = None, arm: s
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
     if runs and isinstance(key, str) and get_close_matches(key, list(runs), 1):
         return f"{key!r} is no arm{_nearest(key, list(runs))}"
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}{_line_of(error)}"
+
+
+def _line_of(error: Exception) -> str:
+    """The last line outside of FeatScope and of installed packages that the error passed; empty if there is none."""
+    frames = [(frame, Path(frame.filename)) for frame in traceback.extract_tb(error.__traceback__)]
+    own = [
+        frame
+        for frame, path in frames
+        if not any(path.is_relative_to(other) for other in _LIBRARIES)
+        and not _INSTALLED.intersection(path.parts)
+        and path.name != "<string>"  # written by dataclasses
+    ]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}, in {own[-1].name})" if own else ""
 
 
 def _series_asked_for(error: Exception) -> str:

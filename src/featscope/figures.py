@@ -1,12 +1,21 @@
 """Descriptions of figures: what to draw, with labels, units and intervals.
 
-A study returns these; the report draws each one twice, as a PNG and on the interactive page.
+A study returns these; the report draws each one twice, as a PNG and on the interactive page. Values that do not fit
+together are refused when they are described, with the figure's id: a drawing would fail later, or show something else.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
+
+def _require_shape(what: str, values: np.ndarray | None, expected: tuple[int, ...], why: str) -> None:
+    """Refuse ``values`` unless they have the ``expected`` shape; None is nothing, and -1 any length."""
+    found = np.shape(values) if values is not None else expected
+    if len(found) != len(expected) or any(have != want >= 0 for have, want in zip(found, expected, strict=True)):
+        shape = ", ".join("any" if want < 0 else str(want) for want in expected)
+        raise ValueError(f"{what} has shape {list(found)}: expected [{shape}], {why}")
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,11 @@ class Curve:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     dashed: bool = False
+
+    def __post_init__(self) -> None:
+        points = np.size(self.x)
+        for name in ("x", "y", "low", "high"):
+            _require_shape(f"{name} of the curve {self.label!r}", getattr(self, name), (points,), "a value a point")
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,11 @@ class MatrixMovie(Figure):
     low: float = 0.0
     high: float = 1.0
 
+    def __post_init__(self) -> None:
+        shape = (len(self.steps), -1, -1)
+        for label, frames in self.frames.items():
+            _require_shape(f"the panel {label!r} of {self.id!r}", frames, shape, "a matrix for each step")
+
 
 @dataclass(frozen=True)
 class Agreement(Figure):
@@ -130,6 +149,12 @@ class Bars(Figure):
     y_label: str
     references: Sequence[tuple[float, str]] = ()
 
+    def __post_init__(self) -> None:
+        for label, each in self.series.items():
+            for name, values in zip(("the height", "the lower end", "the upper end"), each, strict=True):
+                what = f"{name} of the bars {label!r} of {self.id!r}"
+                _require_shape(what, values, (len(self.groups),), "a value for each group")
+
 
 @dataclass(frozen=True)
 class ImageGrids(Figure):
@@ -140,6 +165,11 @@ class ImageGrids(Figure):
     """
 
     panels: dict[str, np.ndarray]
+
+    def __post_init__(self) -> None:
+        for label, images in self.panels.items():
+            what = f"the panel {label!r} of {self.id!r}"
+            _require_shape(what, images, (-1, -1, -1, 3), "images of height, width and three colours")
 
 
 @dataclass(frozen=True)
@@ -161,6 +191,11 @@ class Heatmaps(Figure):
     columns: Sequence[str] = ()
     ends: tuple[float, float] | None = None
 
+    def __post_init__(self) -> None:
+        shape = (len(self.rows) or -1, len(self.columns) or -1)
+        for label, cells in self.panels.items():
+            _require_shape(f"the panel {label!r} of {self.id!r}", cells, shape, "a value for each row and column")
+
 
 @dataclass(frozen=True)
 class Scatters(Figure):
@@ -175,3 +210,9 @@ class Scatters(Figure):
     panels: dict[str, np.ndarray]
     classes: dict[str, np.ndarray]
     class_names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        for label, at in self.panels.items():
+            what = f"the panel {label!r} of {self.id!r}"
+            _require_shape(what, at, (-1, 2), "two coordinates a point")
+            _require_shape(f"the classes of {what}", self.classes[label], (len(at),), "a class a point")

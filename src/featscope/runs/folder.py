@@ -64,8 +64,8 @@ class RunFolder:
                 raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
             if not (untouched or resume or overwrite):
                 raise ConfigError(
-                    f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace, "
-                    "or another folder"
+                    f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
+                    "resume=True, overwrite=True), or another folder"
                 )
             folder = cls(path)
             folder._made = [new for part in _PARTS for new in (path / part, path, *path.parents) if not new.exists()]

@@ -104,8 +104,19 @@ class Training:
         for_source, for_learner = self.drawn_at
         source = self.data.build(streams.at(for_source))
         learner = self.learner.build(source, streams.at(for_learner)).to(streams.device)
+        if self.replica_axis:
+            _require_replicas(learner, len(streams.replicas))
         objective = self.objective.build(source, learner, streams)
         return GradientTraining(source, learner, objective, self.optimizer, self.rules, streams)
+
+
+def _require_replicas(learner: nn.Module, replicas: int) -> None:
+    for name, parameter in learner.named_parameters():
+        if parameter.shape[:1] != (replicas,):
+            raise ValueError(
+                f"the parameter {name!r} of the learner {type(learner).__name__} has shape {list(parameter.shape)}: "
+                f"expected the replica axis in front, [{replicas}, ...], as draws.normal(...) has it"
+            )
 
 
 class GradientTraining(Experiment):
@@ -142,8 +153,19 @@ class GradientTraining(Experiment):
         self._latest: Tensor | None = None
 
     def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
-        """Each replica's loss on a batch from ``draws``."""
-        return self.objective(self.seen(), self.source, draws)
+        """Each replica's loss on a batch from ``draws``.
+
+        Raises:
+            ValueError: the objective returns anything but one value a replica.
+        """
+        loss = self.objective(self.seen(), self.source, draws)
+        if not isinstance(loss, Tensor) or loss.shape != self.diverged.shape:
+            found = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+            raise ValueError(
+                f"the objective {type(self.objective).__name__} returned {found}: expected one loss a replica, a "
+                f"tensor of shape {list(self.diverged.shape)}; average over samples only"
+            )
+        return loss
 
     def seen(self) -> nn.Module:
         """The learner as the objective sees it: as it is, but for rules that have a method ``seen(learner)``."""
