@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 
 from featscope.streams import Streams
 from featscope.studies.prediction_head import PredictionHeadStudy
+from featscope.training.infinite_batches import moments
 from featscope.training.rosenbrock import integrate
 
 STARTS, SAMPLE, LATEST = 10_000, 40, 1e5
@@ -24,8 +25,8 @@ Velocity = Callable[[float, np.ndarray], Sequence[float]]
 
 def plain_velocity(study: PredictionHeadStudy) -> Velocity:
     """The reduced equations of two neurons, written out."""
-    moments, s6, rate = study.moments, study.data.noise_std**6, study.head.rate
-    (c01, c02), (c11, c12), noise = moments.same, moments.own, moments.noise_patches
+    of, s6, rate = moments(study.data), study.data.noise_std**6, study.head.rate
+    (c01, c02), (c11, c12), noise = of.same, of.own, of.noise_patches
 
     def velocity(t: float, y: np.ndarray) -> Sequence[float]:
         b11, b12, b21, b22, r1, r12, r2, e12, e21 = y.tolist()

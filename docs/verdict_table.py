@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from featscope.claims import Claim
-from featscope.report.verdicts import rows, unexpected
+from featscope.report.claim_view import tone_of, views
 
 
 def table(run_folder: Path) -> str:
@@ -19,16 +19,16 @@ def table(run_folder: Path) -> str:
         f"Seed {stored['seed']}, {stored['replicas']} replicas, intervals at {100 * stored['level']:g} %. "
         "Bold: against expectation.",
         "",
-        "| claim | arm | predicted | measured, interval | verdict |",
+        "| claim | arm | wanted | measured, interval | verdict |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for row in rows(claims, controls=()):
-        claim = row.claim
+    for view in views(claims, labels={}, controls=()):
+        claim = view.claim
         verdict = claim.verdict if claim.expected else f"{claim.verdict} (not expected to hold)"
-        if unexpected(claim):
+        if tone_of(claim, control=False) == "loud":
             verdict = f"**{verdict}**"
         name = f"{claim.id}<br>{claim.source}"
-        cells = [name, claim.arm, row.predicted, f"{row.measured}<br>{row.interval}", verdict]
+        cells = [name, claim.arm, view.wanted, f"{view.measured}<br>{view.interval}", verdict]
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)
 

@@ -49,8 +49,9 @@ def test_a_sound_study_takes_one_step_of_every_arm_at_its_smallest_size():
     assert (found.arms, found.claims, found.problems) == (2, 3, [])
     assert found.figures == 2  # over steps, and the identities that the frame adds
     assert found.seconds < 60
-    assert set(study.built) == {(2, 1)}  # two replicas of the smallest width
-    assert len(study.built) == 4  # before and after the step of two arms
+    assert study.built[:2] == [(2, 1)] * 2  # before and after the step, two replicas of the smallest width
+    assert study.built[2:4] == [(1, 1)] * 2  # and one of them alone
+    assert len(study.built) == 8  # for two arms
 
 
 class MisspeltAttribute(Sound):
@@ -183,7 +184,7 @@ class UnknownClaim(Sound):
 
 
 def test_a_figure_that_names_an_unknown_claim_is_named():
-    assert problems(UnknownClaim()) == ["the figure 'one' shows 'neer', which is no claim"]
+    assert problems(UnknownClaim()) == ["the figure 'one' shows 'neer', which is no claim: did you mean 'near'?"]
 
 
 class BadFigures(Sound):
@@ -193,16 +194,16 @@ class BadFigures(Sound):
         yield runs["pulled"].distanse
 
 
-class BadHeadline(Sound):
+class BadStory(Sound):
     """Cannot say what was found."""
 
-    def headline(self, runs, claims):
+    def story(self, runs, claims):
         return f"{1 / 0}"
 
 
-def test_what_goes_wrong_with_figures_and_headline_is_said():
-    assert problems(BadFigures()) == ["figures or headline: 'distanse' is measured on no arm: did you mean 'distance'?"]
-    assert problems(BadHeadline())[0].startswith("figures or headline: ZeroDivisionError: division by zero")
+def test_what_goes_wrong_with_figures_and_story_is_said():
+    assert problems(BadFigures()) == ["figures or story: 'distanse' is measured on no arm: did you mean 'distance'?"]
+    assert problems(BadStory())[0].startswith("figures or story: ZeroDivisionError: division by zero")
 
 
 class Twins(Sound):
@@ -262,7 +263,7 @@ class Wrongly(Sound):
 
 def test_what_cannot_be_recorded_is_said():
     (line, *_) = problems(Wrongly())
-    assert "ValueError: 'distance' is (2, 1): expected [replica] and an axis for each of ()" in line
+    assert "ValueError: 'distance' has the shape [2, 1]: expected [replica] and an axis for each name in its" in line
 
 
 def test_arms_of_a_sweep_are_over_options_of_the_study():
@@ -326,3 +327,82 @@ class Flat(Sound):
 def test_values_that_do_not_fit_a_figure_are_named():
     (line,) = problems(Flat())
     assert "ValueError: the height of the bars 'pulled' of 'flat' has shape []: expected [2], a value for each" in line
+
+
+@dataclass(frozen=True)
+class Shared(Noisy):
+    """What is drawn for replica 0 is given to all."""
+
+    def build(self, draws):
+        source = super().build(draws)
+        sample = source.sample
+        source.sample = lambda draws, count: sample(draws, count)[:1].expand(draws.replicas, -1)
+        return source
+
+
+def test_replicas_that_are_not_alone_are_named():
+    (line,) = problems(Sound(data=Shared(0.5)))
+    assert line.startswith("the arms 'pulled' and 'other': replica 1 has another")
+
+
+class Stranger(Sound):
+    """Draws what is no figure, has an arm of no role, and watches what is measured anyway."""
+
+    def figures(self, runs):
+        yield "a picture"
+
+
+def test_what_is_no_figure_is_named():
+    (line,) = problems(Stranger())
+    assert line.startswith("figures or story: TypeError: figures gives 'a picture': expected descriptions from")
+
+
+class Actor(Sound):
+    """An arm of a role that there is not."""
+
+    def arms(self):
+        pulled, other = super().arms()
+        object.__setattr__(other, "role", "contol")  # as it comes without the type checks of tests
+        return [pulled, other]
+
+
+def test_a_role_that_is_not_there_is_named_with_the_nearest():
+    assert problems(Actor()) == ["the arm 'other' has the role 'contol': did you mean 'control'?"]
+
+
+class Twice(Sound):
+    """Watches what the experiment measures of itself."""
+
+    def watch(self, experiment):
+        return super().watch(experiment) | {"loss": Measurement(torch.zeros(2))}
+
+
+def test_a_name_that_the_experiment_has_taken_is_refused():
+    (line,) = problems(Twice())
+    assert "ValueError: 'loss' is what the experiment measures of itself: watch another name" in line
+
+
+class Series(Sound):
+    """A claim about a whole series."""
+
+    @bound("", on="pulled", at_most=1.0)
+    def near(self, run):
+        """Near."""
+        return run.distance
+
+
+def test_a_claim_about_a_series_is_told_to_take_one_value_a_replica():
+    (line, *_) = problems(Series())
+    assert "near measured something for each step: expected one value a replica; take the last look" in line
+
+
+class Bare(Sound):
+    """Measures without saying what."""
+
+    def watch(self, experiment):
+        return {"distance": experiment.learner.value.mean(-1)}
+
+
+def test_a_bare_tensor_is_told_to_be_a_measurement():
+    (line,) = problems(Bare())
+    assert "TypeError: 'distance' is a Tensor: expected a Measurement(values, about, dims)" in line

@@ -76,7 +76,7 @@ def find(name: str, seed: int, out: Path) -> None:
     found = {
         "claims": [claim.to_json() for claim in outcome.claims],
         "figures": plain(list(all_figures(chosen.study, outcome))),
-        "headline": chosen.study.headline(outcome.runs, outcome.claims),
+        "story": plain(chosen.study.story(outcome.runs, outcome.claims)),
     }
     with gzip.open(out / f"{name}.{seed}.json.gz", "wt") as file:
         json.dump(found, file)
@@ -121,8 +121,7 @@ def compare(name: str, seed: int, old: Path, new: Path) -> list[str]:
 
 def reworded(line: str, stored: list[Any]) -> bool:
     """Whether only words differ: titles and TeX of statements, how many claims hold, what intervals are."""
-    old, new = (one["headline"] for one in stored)
-    return "/statement:" in line or "/caption:" in line or (line.startswith("/headline") and old.startswith(new))
+    return any(part in line for part in ("/statement:", "/caption:", "/headline", "/title:", "_label:", "/label:"))
 
 
 def main() -> None:

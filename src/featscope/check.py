@@ -4,25 +4,28 @@ import re
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import torch
 import xarray as xr
 
+from featscope.axes import numeric_options
 from featscope.claims import Claim
 from featscope.figures import Figure
 from featscope.studies import Arm, Study
-from featscope.studies.axes import numeric_options
+from featscope.studies.base import Role
 from featscope.studies.summaries import identities
 from featscope.testing import measure
 
 _REPLICAS = 2
 _ROUNDING = 1e-6
+_BITS = 1e-3  # by which the order of sums may change a number
 _TIMES = {"s", "ms"}  # no two runs take the same
 _LIBRARIES = (Path(__file__).parent, Path(traceback.__file__).parent)
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -68,16 +71,21 @@ def check(study: Study) -> Checked:
         claims, found = _judge(small, runs)
         problems += found
         figures: list[Figure] = []
+        headlines: list[str] = []
         try:
-            figures = [*small.figures(runs), *identities(claims)]
-            small.headline(runs, claims)
+            drawn: list[Any] = [*(small.figures(runs) or ()), *identities(claims)]
+            if others := [one for one in drawn if not isinstance(one, Figure)]:
+                raise TypeError(f"figures gives {others[0]!r}: expected descriptions from featscope.figures")
+            figures = drawn
+            headlines = [*small.story(runs, claims).headlines]
         except Exception as error:
-            problems.append(f"figures or headline: {_said(error, runs)}")
-    known = {test.statement.id for test in small.tests}
-    for figure in figures:
-        problems += [
-            f"the figure {figure.id!r} shows {c!r}, which is no claim" for c in figure.claims if c not in known
-        ]
+            problems.append(f"figures or story: {_said(error, runs)}")
+    known = [test.statement.id for test in small.tests]
+    named = [(f"the figure {figure.id!r} shows", name) for figure in figures for name in figure.claims]
+    named += [("the story's headlines have", name.partition("@")[0]) for name in headlines]
+    problems += [
+        f"{where} {name!r}, which is no claim{_nearest(name, known)}" for where, name in named if name not in known
+    ]
     return Checked(len(runs), len(claims), len(figures), time.monotonic() - began, problems)
 
 
@@ -86,12 +94,15 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
     runs: dict[str, xr.Dataset] = {}
     failed: dict[str, list[str]] = {}
     by_chance: list[str] = []
+    mixed: dict[str, list[str]] = {}
     for arm in (arm for arm in arms if not _unknown_options(arm)):
         before = _global_chance()
         try:
             runs[arm.name] = measure(study, arm, _REPLICAS, at_most=1)
             if _global_chance() != before and not _repeats(study, arm, runs[arm.name]):
                 by_chance.append(arm.name)
+            elif arm.recipe.replica_axis and (series := _not_alone(study, arm, runs[arm.name])):
+                mixed.setdefault(series, []).append(arm.name)
         except Exception as error:
             failed.setdefault(_said(error), []).append(arm.name)
     problems = [f"{_arms(names)} cannot take a step: {trouble}" for trouble, names in failed.items()]
@@ -99,6 +110,11 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
         problems.append(
             f"{_arms(by_chance)} cannot be repeated: chance comes from a global generator of torch or numpy. Take all "
             "of it from the streams, as the `draws` that parts are given"
+        )
+    for series, names in mixed.items():
+        problems.append(
+            f"{_arms(names)}: replica 1 has another {series!r} alone than beside replica 0. Replicas must not meet: no "
+            "sum, mean, roll or index over the first axis, and nothing drawn for one of them used for all"
         )
     return runs, problems
 
@@ -113,8 +129,21 @@ def _repeats(study: Study, arm: Arm, run: xr.Dataset) -> bool:
     They also move where a layer is made whose weights are then drawn from the streams, which is in order.
     """
     again = measure(study, arm, _REPLICAS, at_most=1)
-    kept = [name for name, one in run.data_vars.items() if one.attrs.get("units") not in _TIMES]
-    return run[kept].equals(again[kept])
+    return all(run[name].equals(again[name]) for name in _not_times(run))
+
+
+def _not_alone(study: Study, arm: Arm, run: xr.Dataset) -> str:
+    """A series of replica 1 that is not the same where the replica is run alone; nothing if all are."""
+    alone = measure(study, arm, range(1, 2), at_most=1)
+    for name in _not_times(run):
+        beside, by_itself = run[name].isel(replica=1).values, alone[name].isel(replica=0).values
+        if beside.dtype.kind == "f" and not np.allclose(beside, by_itself, rtol=_BITS, atol=_BITS, equal_nan=True):
+            return str(name)
+    return ""
+
+
+def _not_times(run: xr.Dataset) -> list[Hashable]:
+    return [name for name, one in run.data_vars.items() if one.attrs.get("units") not in _TIMES]
 
 
 def _arms(names: Sequence[str]) -> str:
@@ -149,6 +178,8 @@ def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
         options = list(numeric_options(arm.recipe))
         for option in _unknown_options(arm):
             yield f"the arm {arm.name!r} is over {option!r}, which its recipe does not have{_nearest(option, options)}"
+        if arm.role not in get_args(Role):
+            yield f"the arm {arm.name!r} has the role {arm.role!r}{_nearest(arm.role, get_args(Role))}"
         if not 1 <= len((arm.label or arm.name).split()) <= 4:
             yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are two or three words"
 

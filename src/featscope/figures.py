@@ -4,7 +4,7 @@ A study returns these; the report draws each one twice, as a PNG and on the inte
 together are refused when they are described, with the figure's id: a drawing would fail later, or show something else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,6 +45,7 @@ class Curve:
         y: ordinates ``[point]``.
         low, high: ends of the interval at each point, or None.
         dashed: for predictions.
+        samples: ordinates of each replica ``[replica, point]``, or None.
     """
 
     label: str
@@ -53,11 +54,14 @@ class Curve:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     dashed: bool = False
+    samples: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         points = np.size(self.x)
         for name in ("x", "y", "low", "high"):
             _require_shape(f"{name} of the curve {self.label!r}", getattr(self, name), (points,), "a value a point")
+        what = f"samples of the curve {self.label!r}"
+        _require_shape(what, self.samples, (-1, points), "a value a replica and point")
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class MatrixMovie(Figure):
 
     Attributes:
         steps: the step of each frame.
-        frames: panel label -> ``[frame, row, column]``.
+        frames: panel label -> ``[replica, frame, row, column]``; the same replicas everywhere.
         row_label, column_label, value_label: what the axes and colours are, with units.
         low, high: ends of the colour scale.
     """
@@ -108,9 +112,9 @@ class MatrixMovie(Figure):
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        shape = (len(self.steps), -1, -1)
+        shape = (len(next(iter(self.frames.values()))), len(self.steps), -1, -1)
         for label, frames in self.frames.items():
-            _require_shape(f"the panel {label!r} of {self.id!r}", frames, shape, "a matrix for each step")
+            _require_shape(f"the panel {label!r} of {self.id!r}", frames, shape, "a matrix a replica and step")
 
 
 @dataclass(frozen=True)
@@ -142,18 +146,22 @@ class Bars(Figure):
         series: legend label -> (value, low, high), each ``[group]``; NaN leaves a gap.
         y_label: what is measured, with units.
         references: (value, label) of horizontal lines.
+        samples: legend label -> the value of each replica ``[replica, group]``; nothing where none is known.
     """
 
     groups: Sequence[str]
     series: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     y_label: str
     references: Sequence[tuple[float, str]] = ()
+    samples: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for label, each in self.series.items():
             for name, values in zip(("the height", "the lower end", "the upper end"), each, strict=True):
                 what = f"{name} of the bars {label!r} of {self.id!r}"
                 _require_shape(what, values, (len(self.groups),), "a value for each group")
+            what = f"samples of the bars {label!r} of {self.id!r}"
+            _require_shape(what, self.samples.get(label), (-1, len(self.groups)), "a value a replica and group")
 
 
 @dataclass(frozen=True)

@@ -69,3 +69,10 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
         error = ConfigError(f"{owner}.{field} = {value!r} is out of range: allowed is {allowed}.{hint}")
         error.owner, error.field = owner, field
         raise error
+
+
+def require_ascending(config: Any, field: str) -> None:
+    """Raise `ConfigError` unless ``config.field`` has numbers from 1 on, one at least, ascending."""
+    values = list(getattr(config, field))
+    ascending = bool(values) and values == sorted(set(values)) and values[0] >= 1
+    require(config, field, ascending, "one number >= 1 or more, ascending")

@@ -27,21 +27,21 @@ Claims = Mapping[tuple[str, str], Claim]
 """(id, arm) -> claim."""
 
 
-def measure(study: Study, arm: Arm, replicas: int = 8, seed: int = 0, at_most: int | None = None) -> xr.Dataset:
+def measure(study: Study, arm: Arm, replicas: int | range = 8, seed: int = 0, at_most: int | None = None) -> xr.Dataset:
     """What ``arm`` of ``study`` measures, run in this process.
 
     Args:
         study: what is measured on the way.
         arm: one of its arms, or a variation of one.
-        replicas: independent repetitions.
+        replicas: how many independent repetitions, or which.
         seed: seed of all streams.
         at_most: steps after which it ends.
     """
-    size = replicas if arm.recipe.replica_axis else 1
-    ranges = [range(first, min(first + size, replicas)) for first in range(0, replicas, size)]
+    numbers = range(replicas) if isinstance(replicas, int) else replicas
+    ranges = [numbers] if arm.recipe.replica_axis else [range(one, one + 1) for one in numbers]
     with TemporaryDirectory() as place:
         folder = RunFolder.create(Path(place) / "run")
-        shards = [Shard(study, arm, numbers, seed, "cpu", at_most) for numbers in ranges]
+        shards = [Shard(study, arm, those, seed, "cpu", at_most) for those in ranges]
         return join([shard.run(folder, lambda: False, lambda steps, status: None) for shard in shards], arm)
 
 

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from featscope.probes.stored import common_and_rare, growth, in_words, off_features, reached
+from featscope.probes.stored import (
+    common_and_rare,
+    growth,
+    in_words,
+    last_look,
+    off_features,
+    reached,
+    sorted_by_feature,
+)
 
 
 def trajectory(weights: np.ndarray, steps: list[int]) -> xr.Dataset:
@@ -37,3 +45,19 @@ def test_an_event_that_has_not_happened_has_no_step():
     np.testing.assert_array_equal(reached(events), [3, np.nan, 5])
     assert in_words(events) == "not reached in all networks"
     assert in_words(events[::2]) == "4 steps"
+
+
+def test_neurons_are_sorted_by_the_feature_of_which_they_have_most_at_the_end():
+    start, end = [[9.0, 0], [0, 9], [0, 9]], [[0.1, 0.4], [0.8, 0.2], [0.3, 0.7]]
+    early = [start, np.full((3, 2), np.nan)]  # a replica that stopped before the last step
+    values = xr.DataArray([[start, end], early], {"step": [0, 4]}, dims=("replica", "step", "neuron", "feature"))
+    found = sorted_by_feature(values.transpose("feature", "neuron", "step", "replica"), np.array([0, 4, 7]))
+    assert found.shape == (2, 3, 3, 2)
+    assert found[0, 1].tolist() == found[0, 2].tolist() == [[0.8, 0.2], [0.3, 0.7], [0.1, 0.4]]
+    assert found[0, 0].tolist() == [[0, 9], [0, 9], [9, 0]]
+    assert found[1, 2].tolist() == found[1, 0].tolist() == [[9, 0], [0, 9], [0, 9]]
+
+
+def test_the_last_look_is_no_later_than_it_is_asked_for():
+    run = xr.Dataset(coords={"step": [0, 5, 9]})
+    assert [last_look(run, until) for until in (0.0, 8.9, 9.0, np.inf)] == [0, 5, 9, 9]

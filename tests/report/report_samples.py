@@ -1,5 +1,6 @@
 """A made-up study's claims and figures, one figure of every type, as large as a real one's."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from featscope.figures import (
     Panel,
     Scatters,
 )
+from featscope.report import Content
+from featscope.report.arm_table import ArmTable, Row
 
 CONTROLS = frozenset({"canonical"})
 STEPS = list(range(0, 700, 24))
@@ -24,6 +27,11 @@ STEPS = list(range(0, 700, 24))
 
 def _random() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+def replicated(frames: np.ndarray, replicas: int = 3) -> np.ndarray:
+    """``frames`` as replicas have them, each a little weaker."""
+    return np.stack([np.clip(frames * (1 - 0.1 * r), 0, 1) for r in range(replicas)])
 
 
 def movie(neurons: int = 256, features: int = 32, frames: int = len(STEPS)) -> MatrixMovie:
@@ -39,9 +47,9 @@ def movie(neurons: int = 256, features: int = 32, frames: int = len(STEPS)) -> M
         "With RandomMask each neuron ends on one feature. Rows are sorted by the feature they end on.",
         steps=STEPS[:frames],
         frames={
-            "augmented (RandomMask)": np.clip(noise * (1 - growth) + goal * growth, 0, 1),
-            "plain (no augmentation)": np.clip(noise + 0.05 * growth, 0, 1),
-            "canonical dictionary (control)": np.clip(noise + 0.3 * goal * growth, 0, 1),
+            "augmented (RandomMask)": replicated(noise * (1 - growth) + goal * growth),
+            "plain (no augmentation)": replicated(noise + 0.05 * growth),
+            "canonical dictionary (control)": replicated(noise + 0.3 * goal * growth),
         },
         row_label="neuron (sorted)",
         column_label="feature",
@@ -61,7 +69,9 @@ def curves() -> Curves:
         "step",
         "share of features",
         [
-            Curve("augmented", x, rise, rise - spread, rise + spread),
+            Curve(
+                "augmented", x, rise, rise - spread, rise + spread, samples=np.stack([rise - 0.01, rise, rise + 0.01])
+            ),
             Curve("plain", x, 0.05 + 0 * x, 0 * x, 0.1 + 0 * x),
             Curve("theory, Theorem 3.4", x, np.clip((x - 200) / 250, 0, 1), dashed=True),
         ],
@@ -142,6 +152,8 @@ def bars() -> Bars:
         series,
         "accuracy",
         [(0.1, "chance"), (0.95, "true features")],
+        {name: np.stack([row - 0.01, row, row + 0.01]) for name, row in zip(names, value, strict=True)},
+        claims=("probe-gap",),
     )
 
 
@@ -264,18 +276,33 @@ def claims() -> list[Claim]:
     return rows
 
 
-PAGE = {
-    "title": "Contrastive learning decouples features from noise",
-    "source": "Wen & Li 2021, arXiv 2105.15134",
-    "about": "A one-layer network with symmetric ReLU neurons learns from sparse codes in dense noise.\n\n"
-    "Positive pairs are two masked copies of one sample; the plain arm uses the same sample twice.",
-    "headline": "With RandomMask 97 % of the features get their own neuron in 700 steps; without it, none.",
-    "facts": {
-        "command": "featscope run decoupling --seed 0 --replicas 8",
-        "duration": "1 min 48 s",
-        "machine": "2 cores, x86_64, Linux",
-        "versions": "featscope 0.1.0, torch 2.6.0, numpy 2.1.0",
-        "seed": "0",
-        "config": '{\n  "data": {"features": 32, "input_dim": 512},\n  "steps": 700\n}',
-    },
-}
+ARMS = ArmTable(
+    ["view"],
+    ["RandomMask"],
+    [
+        Row("augmented", "with masking", "two halves of each sample", "arm", [""]),
+        Row("plain", "without", "the sample twice", "arm", ["SameSample"]),
+        Row("canonical", "masked away", "masking destroys the features", "control", ["canonical"]),
+    ],
+    {"steps": "700"},
+)
+
+
+def content(**changes: Any) -> Content:
+    """What the page of the made-up study says."""
+    whole = Content(
+        title="made-up",
+        source="Wen & Li 2021, arXiv 2105.15134",
+        question="Why does hiding half of the input help?",
+        found="With masking 97 % of the features get a neuron of their own; without it, none.",
+        lede="A one-layer network learns from sparse codes in dense noise.",
+        headlines={"singletons-emerge@augmented": "31 of 32.", "noise-share": "", "exponent": "", "probe-gap": ""},
+        summary="A network learns from pairs.",
+        claims=claims(),
+        arms=[ARMS],
+        figures=figures(),
+        replicas=3,
+        command="featscope run made-up --seed 0 --replicas 3 --device cpu",
+        facts={"Took": "108 s", "Machine": "2 cores, x86_64, Linux"},
+    )
+    return replace(whole, **changes)

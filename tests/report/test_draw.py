@@ -13,7 +13,6 @@ from matplotlib.image import imread
 from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, Panel
 from featscope.report import draw
 from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
-from featscope.report.plots import logarithmic
 
 
 @pytest.mark.parametrize("figure", samples.figures(), ids=lambda figure: figure.id)
@@ -91,4 +90,3 @@ def test_log_ticks() -> None:
     assert log_ticks(3.0, 60.0) == [5, 10, 20, 50]
     assert log_ticks(1e-6, 1.0) is None
     assert log_ticks(3.0, 4.0) is None
-    assert [logarithmic(1.0, 10.0**decades)["dtick"] for decades in (4, 9, 30)] == [1, 1, 4]

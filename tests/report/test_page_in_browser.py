@@ -1,4 +1,4 @@
-"""The page in a browser: it opens offline, moves, unfolds, and fits a telephone."""
+"""The page in a browser: it opens offline, moves, unfolds, fits a telephone, and can be read without seeing it."""
 
 import os
 import shutil
@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import report_samples as samples
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from featscope.report import write_page
-from featscope.report.numbers import exact
-from featscope.tex import FORMULA
+from featscope.report import Content, write_report
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +27,7 @@ class Opened:
     """
 
     def __init__(self, browser: Browser) -> None:
-        self.page: Page = browser.new_page(no_viewport=True)
+        self.page: Page = browser.new_page(no_viewport=True, accept_downloads=True)
         self.screen = self.page.context.new_cdp_session(self.page)
         self.asked_for: list[str] = []
         self.said: list[str] = []
@@ -61,50 +60,51 @@ class Opened:
         screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         self.screen.send("Emulation.setDeviceMetricsOverride", screen)
 
-    def drawn_matrices(self) -> list[str]:
-        """What the heat maps of the movie show, as the browser drew it."""
-        return self.run(
-            "[...document.querySelectorAll('.movie .hm image')].map((image) => image.getAttribute('href')"
-            " || image.getAttributeNS('http://www.w3.org/1999/xlink', 'href'))"
-        )
+    def picture(self, canvas: int = 0) -> str:
+        """A matrix of the movie as the browser drew it."""
+        return self.run("(i) => document.querySelectorAll('.matrix canvas')[i].toDataURL()", canvas)
 
     def slide(self, frame: int) -> str:
-        """Move the slider and return its label."""
+        """Move the slider and return what it says."""
         self.run(
-            "(frame) => { const slider = document.querySelector('.movie input'); slider.value = frame;"
+            "(frame) => { const slider = document.querySelector('.player input'); slider.value = frame;"
             " slider.dispatchEvent(new Event('input', { bubbles: true })) }",
             frame,
         )
-        return self.page.locator(".movie output").inner_text()
+        self.wait(lambda: self.run("document.querySelector('[data-frame]').dataset.frame") == str(frame))
+        return self.page.locator(".player output").inner_text()
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    """The sample page, drawn, in headless Chromium."""
+def browser() -> Iterator[Browser]:
+    """Headless Chromium."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         missing = "for want of chromium"
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
-    file = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(file, **samples.PAGE, claims=samples.claims(), figures=samples.figures(), controls=samples.CONTROLS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(_FLAGS))
-        shown = Opened(browser)
-        shown.set_width(1280)
-        shown.open(file)
-        yield shown
-        browser.close()
+        started = playwright.chromium.launch(executable_path=chromium, args=list(_FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample page."""
+    return write_report(tmp_path_factory.mktemp("page"), samples.content())
 
 
 @pytest.fixture
-def shown(opened: Opened) -> Iterator[Opened]:
-    """The page, which must say nothing on the console."""
+def shown(browser: Browser, file: Path) -> Iterator[Opened]:
+    """The page, drawn, which must say nothing on the console."""
+    opened = Opened(browser)
+    opened.set_width(1280)
+    opened.open(file)
     yield opened
-    said = opened.said.copy()
-    opened.said.clear()
-    assert said == []
+    assert opened.said == []
+    opened.page.close()
 
 
 def test_it_asks_the_network_for_nothing(shown: Opened) -> None:
@@ -114,119 +114,199 @@ def test_it_asks_the_network_for_nothing(shown: Opened) -> None:
     assert len(set(files)) == 1
 
 
-def test_it_opens_on_what_was_found(shown: Opened) -> None:
-    assert shown.texts(".headline") == [samples.PAGE["headline"]]
-    order = shown.run(
-        "[...document.querySelectorAll('.headline, table, .figure')].map((e) => e.className || e.tagName)"
-    )
-    assert order[:3] == ["headline", "TABLE", "figure movie"]
-    claims = shown.texts("tr.claim")
-    assert len(claims) == 25
-    (tally,) = shown.texts(".tally")
-    assert tally.replace("\n", " ").startswith("18 hold")
-    assert "control" in claims[5]
-    assert "fails, as it must" in claims[5]
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_first_screen_has_question_sentence_counts_and_picture(shown: Opened, width: int) -> None:
+    shown.set_width(width)
+    said = samples.content()
+    for selector, text in ((".kicker", said.question), ("h1", said.found), (".lede", said.lede)):
+        assert shown.texts(selector) == [text]
+    counts = [" ".join(line.split()) for line in shown.texts(".tally li")]
+    assert counts == [
+        "18 hold",
+        "1 fails, as the theory read critically expects",
+        "1 fails on a control, as it must",
+        "3 undecided",
+        "2 against expectation",
+    ]
+    assert len(shown.page.locator(".strip a").all()) == 25
+    picture = shown.page.locator(".picture canvas").first.bounding_box()
+    assert picture is not None
+    assert picture["y"] < 900
+    assert shown.run("document.documentElement.scrollWidth") == width
 
 
-def test_the_slider_moves_all_panels(shown: Opened) -> None:
-    last = shown.drawn_matrices()
-    assert len(last) == 3
+def test_the_slider_moves_all_matrices_and_lines(shown: Opened) -> None:
+    last = [shown.picture(i) for i in range(3)]
     assert shown.slide(0) == "step 0"
-    shown.wait(lambda: all(a != b for a, b in zip(shown.drawn_matrices(), last, strict=True)))
-    corner = shown.run("document.querySelectorAll('.movie .plot')[0].data[0].z[0][0]")
-    stored = samples.movie().frames["augmented (RandomMask)"][0, 0, 0]
-    assert corner == pytest.approx(stored, abs=0.5 / 254)
-    assert shown.slide(len(samples.STEPS) - 1) == f"step {samples.STEPS[-1]}"
-    shown.wait(lambda: shown.drawn_matrices() == last)
+    assert all(shown.picture(i) != last[i] for i in range(3))
+    assert shown.page.locator("#f-coverage .cursor").count() == 2
+    assert shown.slide(17) == f"step {samples.STEPS[-1]}"  # it keeps 18 frames
+    assert [shown.picture(i) for i in range(3)] == last
 
 
 def test_play_runs_to_the_end_and_pauses(shown: Opened) -> None:
-    play, label = shown.page.locator(".movie .play"), shown.page.locator(".movie output")
+    play, label = shown.page.locator(".play"), shown.page.locator(".player output")
     shown.slide(5)
     play.click()
     assert "Pause" in play.inner_text()
-    shown.wait(lambda: label.inner_text() not in ("step 120", "step 0"))
+    before = label.inner_text()
+    shown.wait(lambda: label.inner_text() != before)
     play.click()
     assert "Play" in play.inner_text()
-    shown.page.wait_for_timeout(400)
     paused = label.inner_text()
-    shown.page.wait_for_timeout(400)
+    shown.page.wait_for_timeout(600)
     assert label.inner_text() == paused
-    shown.slide(len(samples.STEPS) - 3)
+    shown.slide(16)
     play.click()
     shown.wait(lambda: "Play" in play.inner_text())
     assert label.inner_text() == f"step {samples.STEPS[-1]}"
 
 
-def test_every_claim_unfolds(shown: Opened) -> None:
-    buttons = shown.page.locator("tr.claim .open").all()
-    for button, claim in zip(buttons, samples.claims(), strict=True):
-        detail = shown.page.locator(f"#{button.get_attribute('aria-controls')}")
-        assert not detail.is_visible()
-        button.press("Enter")
-        assert button.get_attribute("aria-expanded") == "true"
-        assert detail.is_visible()
-        text = detail.inner_text()
-        low, high = claim.interval
-        words, formulas = FORMULA.split(claim.statement)[::2], FORMULA.findall(claim.statement)
-        parts = [claim.title, *words, claim.measures, claim.source, claim.note]
-        parts += [exact(claim.predicted), exact(claim.measured)]
-        parts += [exact(claim.tolerance)] if claim.relation == "=" else []
-        parts += [f"[{exact(low)}, {exact(high)}]"] if low < high else []
-        assert [part for part in parts if part.strip() not in text] == [], claim.id
-        typeset = [formula.bounding_box() for formula in detail.locator("math").all()]
-        assert len(typeset) == len(formulas), claim.id
-        assert all(box and box["width"] > 10 and box["height"] > 10 for box in typeset)
-    expand = shown.page.locator("#expand")
-    assert expand.inner_text() == "Hide all details"
-    expand.click()
-    assert not [row for row in shown.page.locator("tr.detail").all() if row.is_visible()]
+def test_one_replica_is_picked_everywhere(shown: Opened) -> None:
+    mean, lines = shown.picture(), shown.page.locator("#f-coverage path[style*='stroke-width: 2.2']").count()
+    shown.page.locator("#replica").select_option("2")
+    shown.wait(lambda: shown.picture() != mean)
+    assert shown.page.locator(".player select").input_value() == "2"
+    assert shown.page.locator("#f-coverage path[style*='stroke-width: 2.2']").count() == lines + 1  # one has samples
+    shown.page.locator(".player select").select_option("0")
+    shown.wait(lambda: shown.picture() == mean)
+    assert shown.page.locator("#replica").input_value() == "0"
+
+
+def test_a_click_or_a_key_on_a_neuron_shows_its_course(shown: Opened) -> None:
+    canvas, course = shown.page.locator(".matrix canvas").first, shown.page.locator(".course .name")
+    box = canvas.bounding_box()
+    assert box is not None
+    canvas.click(position={"x": box["width"] * 2.5 / 32, "y": box["height"] * 9.5 / 256})
+    shown.wait(lambda: "of feature 3" in course.inner_text())
+    row = int(course.inner_text().partition("row ")[2].split()[0])
+    assert 9 <= row <= 11  # rows are two pixels high
+    canvas.press("ArrowDown")
+    shown.wait(lambda: f"row {row + 1} " in course.inner_text())
+    canvas.press("ArrowRight")
+    shown.wait(lambda: "of feature 4" in course.inner_text())
+    shown.page.locator(".course input").first.fill("99")
+    shown.page.locator(".course input").first.press("Enter")
+    shown.wait(lambda: "row 99 " in course.inner_text())
+
+
+def test_a_brush_zooms_and_keys_read_values(shown: Opened) -> None:
+    panel = shown.page.locator("#f-coverage .panel").first
+    chart, back = panel.locator("svg"), panel.locator(".back")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    assert not back.is_visible()
+    middle = box["y"] + box["height"] / 2
+    shown.page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+    assert "augmented: " in shown.page.locator(".tip").inner_text()
+    shown.page.mouse.down()
+    shown.page.mouse.move(box["x"] + box["width"] * 0.6, middle)
+    shown.page.mouse.up()
+    assert back.is_visible()
+    back.click()
+    assert not back.is_visible()
+    chart.focus()
+    chart.press("ArrowRight")
+    assert shown.page.locator(".tip").inner_text().startswith("step 0")
+    chart.press("ArrowRight")
+    assert shown.page.locator(".tip").inner_text().startswith(f"step {samples.STEPS[1]}")
 
 
 def test_the_legend_hides_a_series_in_all_panels(shown: Opened) -> None:
-    button = shown.page.locator("#coverage .legend button").first
-    visible = "document.querySelectorAll('#coverage .js-line').length"
-    before = shown.run(visible)
+    button = shown.page.locator("#f-coverage .legend button").first
+    lines = shown.page.locator("#f-coverage g[clip-path] path")
+    before = lines.count()
     button.click()
-    shown.wait(lambda: shown.run(visible) < before - 1)
+    assert lines.count() < before - 1
     assert button.get_attribute("aria-pressed") == "false"
     button.click()
-    shown.wait(lambda: shown.run(visible) == before)
+    assert lines.count() == before
 
 
-def test_it_fits_a_telephone(shown: Opened) -> None:
-    shown.set_width(390)
-    shown.page.locator("#expand").click()
-    shown.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
-    widest = "Math.max(...[...document.querySelectorAll('.plot .main-svg')].map((e) => e.clientWidth))"
-    shown.wait(lambda: shown.run(widest) <= 390)
-    assert shown.run("document.documentElement.scrollWidth") == 390
-    outside = shown.run(
-        "[...document.querySelectorAll('main *, header *')]"
-        ".filter((e) => !e.closest('pre, svg, thead, nav')"
-        " && e.getBoundingClientRect().right > 390.5).map((e) => e.outerHTML.slice(0, 120))"
-    )
-    assert outside == []
+def test_filters_and_links_open_the_claims(shown: Opened) -> None:
+    shown.page.locator(".filters button").last.click()
+    rows = [row for row in shown.page.locator(".source tr[data-tone]").all() if row.is_visible()]
+    assert {row.get_attribute("data-tone") for row in rows} == {"loud"}
+    assert len(rows) == 2
+    shown.page.locator(".cards .says a").first.click()
+    target = shown.page.locator(".source tr:target")
+    shown.wait(lambda: target.is_visible())
+    assert samples.claims()[2].note in target.inner_text()
 
 
-def test_it_prints_as_a_table_with_what_is_open(shown: Opened) -> None:
-    shown.set_width(700)
+@pytest.mark.parametrize(("id", "first", "lines"), [("coverage", "panel,curve,x,mean,low,high", 1 + 5 * 30),
+                                                    ("probe", "series,group,mean,low,high", 1 + 12),
+                                                    ("correlation", "panel,neuron,feature,correlation", 1 + 2 * 576),
+                                                    ("tsne", "panel,class,x,y", 1 + 1200),
+                                                    ("alignment", "panel,row,column,", 1 + 3 * 256 * 32)])  # fmt: skip
+def test_the_data_of_a_figure_can_be_saved(shown: Opened, id: str, first: str, lines: int) -> None:
+    with shown.page.expect_download() as saved:
+        shown.page.locator(f'[data-csv="{id}"]').click()
+    assert saved.value.suggested_filename == f"{id}.csv"
+    table = Path(saved.value.path()).read_text().splitlines()
+    assert table[0].startswith(first)
+    assert len(table) == lines
+
+
+@pytest.mark.parametrize(("id", "name"), [("coverage", "coverage.svg"), ("filters", "filters-1.png")])
+def test_a_figure_can_be_saved_as_a_picture(shown: Opened, id: str, name: str) -> None:
+    with shown.page.expect_download() as saved:
+        shown.page.locator(f'[data-save="{id}"]').click()
+    assert saved.value.suggested_filename == name
+    assert Path(saved.value.path()).stat().st_size > 500
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_can_be_read_without_seeing_it(shown: Opened, theme: str, width: int) -> None:
+    shown.set_width(width)
+    shown.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+    shown.run("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+    found = Axe().run(shown.page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_the_theme_changes_and_stays(shown: Opened, file: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = shown.run(ground)
+    shown.page.locator("#theme").click()
+    dark = shown.run(ground)
+    assert dark != light
+    shown.open(file)
+    assert shown.run(ground) == dark
+    shown.page.locator("#theme").click()
+    assert shown.run(ground) == light
+
+
+def test_it_prints_with_every_claim_and_without_controls(shown: Opened) -> None:
     shown.page.emulate_media(media="print")
-    try:
-        display = "[...document.querySelectorAll('tr.claim')].map((row) => getComputedStyle(row).display)"
-        assert set(shown.run(display)) == {"table-row"}
-        box = shown.page.locator("table").bounding_box()
-        assert box is not None
-        assert box["width"] <= 700
-        assert not shown.page.locator("#expand").is_visible()
-    finally:
-        shown.page.emulate_media(media="null")
+    shown.run("dispatchEvent(new Event('beforeprint'))")
+    assert all(fold.get_attribute("open") is not None for fold in shown.page.locator("details").all())
+    assert not shown.page.locator(".player").is_visible()
+    assert not shown.page.locator(".filters").is_visible()
 
 
-def test_figures_are_drawn_where_there_are_no_claims(shown: Opened, tmp_path: Path) -> None:
-    """The last test: it leaves the page."""
-    bare = tmp_path / "report.html"
-    write_page(bare, **samples.PAGE, claims=[], figures=[samples.curves()])
-    shown.open(bare)
-    assert shown.run("document.querySelector('main').firstElementChild.className") == "figure"
-    assert shown.page.locator(".plot .main-svg").count()
+def test_without_script_it_shows_sentence_verdicts_tables_and_pictures(browser: Browser, file: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.locator("h1").inner_text() == samples.content().found
+    assert page.locator(".cards .badge").count() == 4
+    assert page.locator("table.arms tbody tr").count() == 3
+    pictures = page.locator("noscript img").all()
+    assert len(pictures) == len(samples.figures()) - 1  # the identities are a table
+    assert all((box := picture.bounding_box()) and box["width"] > 200 for picture in pictures)
+    assert not page.locator(".filters").is_visible()
+    page.locator("details summary").first.click()
+    assert page.locator("details tr[data-tone]").first.is_visible()
+    context.close()
+
+
+def test_a_page_with_nothing_but_a_figure_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    opened = Opened(browser)
+    opened.set_width(1280)
+    opened.open(write_report(tmp_path, Content(title="bare", found="Nothing.", figures=[samples.scaling()])))
+    assert opened.page.locator(".picture svg[role=img]").count() == 1
+    assert opened.said == []
+    opened.page.close()

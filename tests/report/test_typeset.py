@@ -49,6 +49,7 @@ def test_a_formula_cannot_smuggle_markup(tex: str) -> None:
 def test_title_statement_measure_and_note_of_a_claim_are_typeset(tmp_path: Path) -> None:
     claim = samples.claims()[0]
     told = replace(claim, title="As $a$", statement="It is $b$.", measures="the $c$.", note=r"Because $d_1 \to e$.")
-    write_page(tmp_path / "page.html", **samples.PAGE, claims=[told], figures=[])
-    formulas = re.findall(r"<math.*?</math>", (tmp_path / "page.html").read_text().partition("<script>")[0])
-    assert ["".join(ElementTree.fromstring(formula).itertext()) for formula in formulas] == ["a", "b", "c", "d1→e"]
+    write_page(tmp_path / "page.html", samples.content(claims=[told], figures=[], headlines={}))
+    fold = (tmp_path / "page.html").read_text().partition('<tr id="c1"')[2].partition("</tr>")[0]
+    formulas = [ElementTree.fromstring(formula) for formula in re.findall(r"<math.*?</math>", fold)]
+    assert ["".join(formula.itertext()) for formula in formulas] == ["a", "b", "c", "d1→e"]

@@ -15,13 +15,13 @@ import pytest
 import xarray as xr
 
 import swept
+from featscope.axes import Axis
 from featscope.cli import main
 from featscope.options import ConfigError, MissingExtraError
 from featscope.runs import Settings, run
 from featscope.runs.cluster import on_cluster
 from featscope.runs.folder import RunFolder
 from featscope.runs.workers import train_all
-from featscope.studies.axes import Axis
 from featscope.studies.sweep import Sweep
 from featscope.training import SGD, DivergedError
 from processes import finish, start

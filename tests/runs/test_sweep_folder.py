@@ -12,12 +12,12 @@ import pytest
 import torch
 import xarray as xr
 
+from featscope.axes import Axis
 from featscope.cli import main
 from featscope.options import ConfigError
 from featscope.runs import Settings, execute, run
 from featscope.runs.folder import RunFolder
 from featscope.studies import Arm
-from featscope.studies.axes import Axis
 from featscope.studies.sweep import Sweep
 from featscope.training import GradientTraining, Measurement
 from processes import finish, start

@@ -11,16 +11,16 @@ import torch
 import xarray as xr
 from small_decoupling import STUDY, TRIAL
 
+from featscope.axes import numeric_options, with_option
 from featscope.check import check
 from featscope.data import SparseCoding, SparseCodingSource, SparseSample
 from featscope.models import SymmetricReLUNetwork
 from featscope.options import ConfigError
+from featscope.probes.stored import order_kept
 from featscope.runs.shard import Shard
 from featscope.streams import Streams
 from featscope.studies import Axis, last
-from featscope.studies.axes import numeric_options, with_option
 from featscope.studies.decoupling import Decoupling, probes
-from featscope.studies.decoupling.series import order_kept
 from featscope.studies.sweep import Sweep
 from featscope.testing import measure
 from featscope.tex import unknown_macros
@@ -105,10 +105,21 @@ def test_stage_one_is_predicted_for_plain_gradient_descent_only():
     assert verdicts["stage1-duration", "stage-one"] == "undecided"
 
 
-def test_headline_and_figures_say_what_was_measured():
+def test_the_story_turns_with_what_was_measured():
+    runs = TRIAL.runs
+    story = STUDY.story(runs, list(TRIAL.healthy.values()))
+    assert story.found == "With masking, all of the 12 hidden features get a neuron of their own. Without it, none."
+    assert set(story.headlines) <= {f"{claim.id}@{claim.arm}" for claim in TRIAL.healthy.values()}
+    for factor, found in ((0.0, "none"), (0.5, "6"), (np.nan, "an unknown number")):
+        less = runs | {"augmented": runs["augmented"].assign(coverage=factor * runs["augmented"].coverage)}
+        opening = "With" if np.isnan(factor) else "Even with"
+        assert STUDY.story(less, STUDY.claims(less)).found.startswith(f"{opening} masking, {found} of the 12 ")
+    as_well = runs | {"plain": runs["plain"].assign(coverage=xr.ones_like(runs["plain"].coverage))}
+    assert STUDY.story(as_well, []).found.endswith("Without it, all.")
+
+
+def test_figures_say_what_was_measured():
     claims, runs = list(TRIAL.healthy.values()), {n: r.isel(replica=slice(4)) for n, r in TRIAL.runs.items()}
-    headline = STUDY.headline(runs, claims)
-    assert "a neuron of its own for 100 % of the 12 true features, its twin without augmentation for 0 %" in headline
     figures = {figure.id: figure for figure in STUDY.figures(runs)}
     assert list(figures) == [
         "alignment",
@@ -123,12 +134,12 @@ def test_headline_and_figures_say_what_was_measured():
     shown = {claim for figure in figures.values() for claim in figure.claims}
     assert shown <= {claim.id for claim in claims}
     frames = figures["alignment"].frames
-    assert {frame.shape for frame in frames.values()} == {(len(figures["alignment"].steps), 96, 12)}
-    assert (np.diff(frames["RandomMask"][-1].argmax(-1)) >= 0).all()  # neurons in the order of their features
+    assert {frame.shape for frame in frames.values()} == {(4, len(figures["alignment"].steps), 96, 12)}
+    assert (np.diff(frames["with masking"][:, -1].argmax(-1)) >= 0).all()  # neurons in the order of their features
     for ends in (end for series in figures["downstream"].series.values() for end in series):
         assert np.isfinite(ends).all()
-    steps = TRIAL.run("canonical")["step"].values
-    assert (frames["control: canonical features"][-1] == frames["control: canonical features"][len(steps) - 1]).all()
+    steps, control = TRIAL.run("canonical")["step"].values, frames["control: features that masking destroys"]
+    assert (control[:, -1] == control[:, len(steps) - 1]).all()
     assert [curve.label for curve in figures["dimension"].panels[0].curves] == [
         f"d1/d = {d1 / 12:g}" for d1 in (32, 64, 128)
     ]
@@ -280,7 +291,7 @@ def test_rank_correlation_compares_the_start_with_the_last_look_before_stage_1_e
         },
         {"replica": [0, 1], "step": [0, 10, 20]},
     )
-    kept = order_kept(run).values
+    kept = order_kept(run, run.stage1_end).values
     assert kept[0] == pytest.approx(0.0)  # the mean of 1 and -1
     assert np.isnan(kept[1])
 

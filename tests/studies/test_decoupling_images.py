@@ -81,13 +81,29 @@ def test_figures_show_all_arms():
                 assert images.max() <= 1
         if isinstance(figure, Scatters):
             assert len(figure.class_names) == 8
-    assert "before training" in TINY.headline(TRIAL.runs, list(TRIAL.healthy.values()))
+
+
+@pytest.mark.parametrize(
+    ("gain", "found"), [(0.2, "Distorted colours help:"), (-0.2, "Distorted colours do not help:")]
+)
+def test_the_story_turns_with_what_was_measured(gain, found):
+    runs = TRIAL.runs
+    best = np.maximum(runs["crop"].linear_probe, runs["untrained"].linear_probe)
+    turned = runs | {"crop-colour": runs["crop-colour"].assign(linear_probe=best + gain)}
+    story = TINY.story(turned, TINY.claims(turned))
+    named = 100 * (best.isel(layer=-1).mean().item() + gain)
+    assert story.found.startswith(f"{found} {named:.0f} % of images are named right")
+    assert set(story.headlines) <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
+    unknown = runs | {"crop": runs["crop"].assign(colour_added=np.nan * runs["crop"].colour_added)}
+    told = TINY.story(unknown, []).headlines["crop-learns-colourful-filters@crop"]
+    assert "an unknown amount is colour with crops alone" in told
 
 
 def test_one_replica_still_makes_a_report():
     single = {arm: run.isel(replica=[0]) for arm, run in TRIAL.runs.items()}
     assert {claim.verdict for claim in TINY.claims(single)} == {"undecided"}
     assert list(TINY.figures(single))
+    assert TINY.story(single, TINY.claims(single)).found.startswith("Whether distorted colours help is unclear:")
 
 
 def test_the_wide_resnet_runs():

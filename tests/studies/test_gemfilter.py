@@ -1,7 +1,7 @@
 """The study GemFilter, small; and faults that change its verdicts."""
 
+import html
 import importlib
-import re
 import sys
 from dataclasses import replace
 from functools import partial
@@ -11,12 +11,13 @@ import torch
 
 from featscope.language import checks, eviction, gemfilter, selection
 from featscope.language.method import FullCache
+from featscope.language.methods import METHODS
 from featscope.language.prompt import Prompt
 from featscope.language.selection import last_row_scores, select
 from featscope.options import ConfigError, MissingExtraError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
-from featscope.studies.gemfilter import GemFilterStudy, retrieval
+from featscope.studies.gemfilter import GemFilterStudy, arms
 from featscope.testing import Trial, measure
 
 SMALL = GemFilterStudy(lengths=(96, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
@@ -69,9 +70,25 @@ def test_it_runs_reports_and_resumes(tmp_path):
     outcome = run(tiny, Settings(replicas=1), tmp_path / "run")
     page = report_run(tmp_path / "run", tiny).read_text()
     assert "What a prompt costs" in page
-    assert re.search(r"Reading 300 tokens took GemFilter \d\.\d+", page)
+    assert tiny.story(outcome.runs, outcome.claims).found in html.unescape(page)
     again = run(tiny, Settings(replicas=1), tmp_path / "run", resume=True)
     assert again.claims == outcome.claims
+
+
+def test_the_story_turns_with_what_is_found():
+    def found(missed: float, lost: float) -> str:
+        run = TRIAL.run("retrieval")
+        less = run.score.copy(data=run.score * 0 + 1.0)
+        less[..., list(METHODS).index("gemfilter")] -= lost
+        runs = TRIAL.runs | {"retrieval": run.assign(covered=run.covered * 0 + 1.0 - missed, score=less)}
+        return SMALL.story(runs, SMALL.claims(runs)).found
+
+    assert found(0, 0) == (
+        "One layer finds the hidden sentence (100 % of texts). Reading its choice is as good as reading all: 100 % "
+        "against 100 %."
+    )
+    assert "often misses the hidden sentence (40 % of texts)" in found(0.6, 0)
+    assert "Reading its choice is worse than reading all: 50 % against 100 %" in found(0, 0.5)
 
 
 def shifted(self, input_ids, attention_mask=None, **options):
@@ -130,7 +147,7 @@ def test_a_pass_through_all_layers_is_seen(monkeypatch):
 
 def test_a_choice_that_does_not_look_is_seen(monkeypatch):
     first = lambda model, prompt, keep: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
-    monkeypatch.setattr(retrieval, "choices_of_all_layers", first)
+    monkeypatch.setattr(arms, "choices_of_all_layers", first)
     found = TRIAL.again("retrieval")
     assert found["early-layer-finds-needle", "retrieval"].measured < 0.5
     assert found["first-layer-does-not", "retrieval"].measured == 0

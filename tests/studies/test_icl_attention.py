@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from tiny_model import remembered_examples, saved
 
 from featscope.check import check
@@ -41,14 +42,19 @@ def trial() -> Trial:
     return Trial(study(), replicas=3)
 
 
-def with_ratios(**ratios: float) -> Claims:
-    """The claims if models' arms had these ratios (and their logarithms) in all replicas."""
+def with_planted(**ratios: float) -> dict[str, xr.Dataset]:
+    """All arms if models' had these ratios (and their logarithms) in all replicas."""
     measured = dict(trial().runs)
     for arm, ratio in ratios.items():
         name = arm.replace("_", "-")
         old = measured[name]
         measured[name] = old.assign(ratio=old["ratio"] * 0 + ratio, log_ratio=old["ratio"] * 0 + np.log(ratio))
-    return by_name(study().claims(measured))
+    return measured
+
+
+def with_ratios(**ratios: float) -> Claims:
+    """The claims if models' arms had these ratios."""
+    return by_name(study().claims(with_planted(**ratios)))
 
 
 # --- what is known --------------------------------------------------------------------------------------------------
@@ -120,6 +126,24 @@ def test_orderings_go_by_the_ratios():
     assert same["larger-attends-to-both", f"{LARGE}-correct"].verdict == "fails"
 
 
+def test_the_story_turns_with_the_ratios():
+    def found(chosen: IclAttention, **ratios: float) -> str:
+        measured = with_planted(**ratios)
+        return chosen.story(measured, chosen.claims(measured)).found
+
+    more = found(study(), small_correct=0.3, large_correct=0.9)
+    assert more.startswith(f"{LARGE} is more distracted by an irrelevant sentence than {SMALL}: it gets 0.9 times")
+    assert f"{LARGE} is no more distracted" in found(study(), small_correct=0.3, large_correct=0.2)
+    one = study(models=study().models[:1])
+    assert found(one, small_correct=0.3, small_swapped=0.4) == (
+        f"Labels attend more to their own sentence ({SMALL}): an irrelevant one gets 0.3 times as much if last, 0.4 "
+        "times if first."
+    )
+    for last, first, said in ((3, 2, "an irrelevant"), (3, 0.4, "the nearer"), (0.3, 2, "the farther")):
+        assert f"more to {said} sentence" in found(one, small_correct=last, small_swapped=first)
+    assert "nan" not in found(one, small_correct=np.nan)
+
+
 def test_place_is_taken_out():
     less = with_ratios(small_correct=0.8, small_unrelated=0.9, large_correct=0.9, large_unrelated=0.8)
     assert less["relevance-beyond-position", f"{SMALL}-correct"].verdict == "holds"
@@ -159,12 +183,12 @@ def test_arms_have_their_roles():
 def test_it_runs_and_draws_four_panels(tmp_path):
     one = study(prompts=2)
     outcome = run(one, Settings(replicas=2), tmp_path / "run")
-    norms, ratios = one.figures(outcome.runs)
+    ratios, norms = one.figures(outcome.runs)
     titles = {
-        "Correct, relevant": ("correct", "relevant"),
-        "Correct, irrelevant": ("correct", "irrelevant"),
-        "Wrong, relevant": ("wrong", "relevant"),
-        "Wrong, irrelevant": ("wrong", "irrelevant"),
+        "Right label, relevant sentence": ("correct", "relevant"),
+        "Right label, irrelevant sentence": ("correct", "irrelevant"),
+        "Wrong label, relevant sentence": ("wrong", "relevant"),
+        "Wrong label, irrelevant sentence": ("wrong", "irrelevant"),
     }
     assert [panel.title for panel in norms.panels] == list(titles)
     for panel, (layout, sentence) in zip(norms.panels, titles.values(), strict=True):
@@ -172,8 +196,8 @@ def test_it_runs_and_draws_four_panels(tmp_path):
         for curve in panel.curves:
             np.testing.assert_array_equal(curve.y, outcome.runs[f"{curve.label}-{layout}"][sentence][0])
     assert len(ratios.groups) == 10
-    np.testing.assert_allclose(ratios.series["length-normalised, geometric mean"][0][-2:], [1.0, 0.1], rtol=1e-6)
-    assert one.headline(outcome.runs, outcome.claims).count("times the norm") == 2
+    np.testing.assert_allclose(ratios.series["lengths taken out (geometric mean)"][0][-2:], [1.0, 0.1], rtol=1e-6)
+    assert f"distracted by an irrelevant sentence than {SMALL}" in one.story(outcome.runs, outcome.claims).found
 
 
 def test_the_smallest_study_can_be_checked():

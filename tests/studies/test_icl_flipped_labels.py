@@ -182,11 +182,29 @@ def test_a_study_of_one_model_is_drawn_and_summed_up():
     assert len(claims) == 11
     drawn = list(one.figures(runs))
     assert [figure.id for figure in drawn] == ["accuracy", "following"]
-    assert [curve.label for curve in drawn[0].panels[0].curves] == [SMALL, "chance"]
+    assert [curve.label for curve in drawn[0].panels[0].curves] == [SMALL, "guessing"]
     assert list(drawn[0].panels[1].curves[0].y) == [1, 1, 0.5, 0, 0]
     assert [curve.label for curve in drawn[1].panels[0].curves] == [SMALL, "follows exemplars", "ignores exemplars"]
-    assert "ends at 0%" in one.headline(runs, claims)
-    assert f"{SMALL} (" in one.headline(runs, claims)
+    story = one.story(runs, claims)
+    assert story.headlines["follower-is-exact@follows"] == "100 % right with no label inverted, 0 % with all."
+    assert f"{SMALL} goes on much as before" in story.found
+    swayed = runs | {SMALL: runs["follows"].assign(parameters=runs[SMALL].parameters)}
+    assert one.story(swayed, one.claims(swayed)).found == (
+        f"Where all examples are labelled wrong, {SMALL} gives in: 0 % right, 100 % before (guessing: 50 %)."
+    )
+    unknown = runs | {SMALL: runs[SMALL].assign(accuracy=runs[SMALL].accuracy * np.nan)}
+    assert "nan" not in one.story(unknown, []).found
+
+
+def test_the_story_of_two_models_turns_with_the_one_that_falls():
+    runs = dict(trial().runs)
+    for who, said in ((LARGE, "hurt"), (SMALL, "do not hurt")):
+        falls = runs | {who: runs["follows"].assign(parameters=runs[who].parameters)}
+        assert (
+            study()
+            .story(falls, study().claims(falls))
+            .found.startswith(f"Wrong examples {said} {LARGE} more than {SMALL}: from ")
+        )
 
 
 def test_the_smallest_study_can_be_checked():

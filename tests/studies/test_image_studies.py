@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from featscope.axes import Axis, with_option
 from featscope.streams import Streams
-from featscope.studies.axes import Axis, with_option
 from featscope.studies.decoupling_images import DecouplingImages
 from featscope.studies.longtail_images import LongTailImages
 from featscope.studies.prediction_head_images import PredictionHeadImages

@@ -12,6 +12,7 @@ import torch
 import xarray as xr
 from small_imbalance import CHEAP, HARDLY_ANY, STUDY, TRIAL, sampling
 
+from featscope.axes import numeric_options, with_option
 from featscope.data import SparseTokens, SparseTokensSource
 from featscope.losses import InfoNCE
 from featscope.models import TokenMLP, TokenMLPNetwork
@@ -21,7 +22,6 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
 from featscope.streams import Streams
 from featscope.studies import Axis
-from featscope.studies.axes import numeric_options, with_option
 from featscope.studies.imbalance import Imbalance, probes
 from featscope.studies.sweep import Sweep
 from featscope.testing import by_name, measure
@@ -115,13 +115,28 @@ def test_closed_forms_of_uniform_attention_are_not_expected_under_another():
     }
 
 
-def test_headline_and_figures_say_what_was_measured():
-    headline = STUDY.headline(TRIAL.runs, [])
-    late = TRIAL.run("late").isel(step=-1)
-    assert "after 60 steps common ones have outgrown those of ε = 0.3" in headline
-    assert f"end at {float((late.minority_energy / late.majority_energy).mean()):.2f} of" in headline.replace(
-        "ends", "end"
-    )
+def test_the_story_turns_with_what_was_measured():
+    runs = TRIAL.runs
+    story = STUDY.story(runs, list(TRIAL.healthy.values()))
+    assert set(story.headlines) <= {f"{claim.id}@{claim.arm}" for claim in TRIAL.healthy.values()}
+    heat_map, late = runs["heat-map"], runs["late"].isel(step=-1)
+    reached = float((heat_map.minority_energy / heat_map.majority_energy).isel(step=-1).mean())
+    assert story.found.startswith(f"Once neurons grow picky, rare features lose: they reach {100 * reached:.0f} % of")
+    ended = 100 * float((late.minority_energy / late.majority_energy).mean())
+    assert f"end with {ended:.0f} %" in story.headlines["amplitude-law@late"]
+    early = story.headlines["growth-ratio-exponential@stage-one"]
+    assert "30 % as frequent" in early
+    assert early.endswith("in 30 steps.")
+    rare_first = heat_map.assign(alignment=heat_map.alignment.isel(feature=slice(None, None, -1)))
+    for turned, found in ((rare_first, "Even once neurons"), (runs["heat-map-balanced"], "It is undecided")):
+        missing = {name: heat_map[name] for name in heat_map.keys() - turned.keys()}
+        other = runs | {"heat-map": turned.assign(missing)}
+        assert STUDY.story(other, STUDY.claims(other)).found.startswith(found)
+    unknown = runs | {"heat-map": heat_map.assign(minority_energy=np.nan * heat_map.minority_energy)}
+    assert "reach an unknown amount of" in STUDY.story(unknown, []).found
+
+
+def test_figures_say_what_was_measured():
     figures = list(STUDY.figures(TRIAL.runs))
     assert [figure.id for figure in figures] == ["heat-map", "stage-one", "figures-1-2", "figures-3-4", "late"]
     assert all(figure.title and figure.caption and figure.claims for figure in figures)
@@ -249,7 +264,7 @@ def test_acceptable_options_make_a_report_even_where_nothing_can_be_measured(stu
     claims = study.claims(measured)
     assert {claim.verdict for claim in claims} == {"undecided"}
     assert len(list(study.figures(measured))) == 5
-    assert study.headline(measured, claims)
+    assert "nan" not in repr(study.story(measured, claims))
 
 
 def test_it_runs_from_plan_to_folder(tmp_path, monkeypatch):

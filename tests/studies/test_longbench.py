@@ -144,6 +144,26 @@ def test_planted_scores_change_the_verdict(name, monkeypatch):
     assert trial().again(*arms)[claim, arm].verdict == verdict
 
 
+STORIES = {
+    "GemFilter loses 4 points": "GemFilter does not score as SnapKV does: 49.0 and 53.0 of 100",
+    "one task is lost": "Whether GemFilter scores as SnapKV does is open",
+    "nothing to lose": "The model finds too little to compare anything: 0.0 of 100 points",
+}
+"""What is said where these scores are planted."""
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_story_turns_with_planted_scores(name, monkeypatch):
+    chosen, runs = trial().study, trial().runs
+    assert chosen.story(runs, chosen.claims(runs)).found == (
+        "GemFilter scores as SnapKV does: 53.0 and 53.0 of 100 with 10 % of a text, 55.0 with all."
+    )
+    scores, *_, arms = FAULTS[name]
+    monkeypatch.setattr(benchmark, "answer", planted(scores))
+    runs = runs | {arm: measure(chosen, chosen.arm(arm), 1) for arm in arms}
+    assert chosen.story(runs, chosen.claims(runs)).found.startswith(STORIES[name])
+
+
 def test_a_token_too_many_is_found(monkeypatch):
     monkeypatch.setattr(benchmark, "answer", planted(healthy, kept=101))
     assert trial().again("gemfilter")["kept-is-k", "gemfilter"].verdict == "fails"
@@ -211,7 +231,7 @@ def test_a_run_on_made_up_data_says_so_and_expects_nothing_of_it(answers, tmp_pa
     for claim in about_scores:
         assert not claim.expected
         assert "Made-up data" in claim.note
-    assert chosen.headline(outcome.runs, outcome.claims).startswith("MADE-UP DATA")
+    assert chosen.story(outcome.runs, outcome.claims).found.startswith("MADE-UP DATA")
     page = report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
     assert len(re.findall("MADE-UP DATA", page)) >= 4
     assert "say nothing about LongBench" in page
@@ -229,7 +249,7 @@ def test_figures_show_the_paper_beside_real_data_only():
     beside = differences.series["GemFilter-1024 less SnapKV-1024, printed"][0]
     assert beside[[0, -1]] == pytest.approx([20.71 - 31.98, 34.50 - 35.25], abs=0.005)
     assert set(printed.series) == {"All-KV", "SnapKV-1024", "H2O-4096", "GemFilter-1024"}
-    assert lengths.panels[0].marks == [(100.0, "k")]
+    assert lengths.panels[0].marks == [(100.0, "kept (k)")]
     made_up = list(replace(chosen, data="made-up").figures(runs))
     assert not any("printed" in name for name in made_up[1].series)
     assert made_up[0].title.endswith("on made-up data")

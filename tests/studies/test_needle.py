@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from featscope.language import haystack
-from featscope.language.methods import Reading
+from featscope.language.methods import METHODS, Reading
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
@@ -71,7 +71,7 @@ def test_it_runs_and_reports(tmp_path):
     outcome = run(tiny, Settings(replicas=2), tmp_path / "run")
     assert {claim.id for claim in outcome.claims} == {"gemfilter-beats-full", "the-needle-matters"}
     page = report_run(tmp_path / "run", tiny).read_text()
-    assert "Scores over length and depth" in page
+    assert "Answers over length and place" in page
 
 
 def test_grids_show_means_over_prompts_and_replicas():
@@ -80,7 +80,7 @@ def test_grids_show_means_over_prompts_and_replicas():
     scores = TRIAL.run("h2o").normalised
     for row, column in ((0, 1), (2, 0)):
         each = scores.isel(depth=row, length=column)
-        assert grid.panels["h2o"][row, column] == pytest.approx(float(each.sum()) / each.size)
+        assert grid.panels["H2O"][row, column] == pytest.approx(float(each.sum()) / each.size)
 
 
 def test_scores_without_reading_are_noticed(monkeypatch):
@@ -95,6 +95,28 @@ def test_methods_are_not_compared_where_nothing_is_answered():
     found = by_name(SMALL.claims(silent))
     assert found["the-needle-matters", "full"].verdict == "fails"
     assert {claim.verdict for claim in found.values() if claim.id != "the-needle-matters"} == {"undecided"}
+
+
+def test_the_story_turns_with_what_is_found():
+    def found(**scores: float) -> str:
+        named = {name.replace("_", "-"): score for name, score in scores.items()}
+        runs = {arm: run.assign(normalised=0 * run.normalised + named.get(arm, 0)) for arm, run in TRIAL.runs.items()}
+        return SMALL.story(runs, SMALL.claims(runs)).found
+
+    assert found(full=1, snapkv=0.98, h2o=0.5, gemfilter=0.6, question_kept=0.7) == (
+        "Keeping 50 % of a text can be enough for right answers: SnapKV 98 %, H2O 50 %, full attention 100 %."
+    )
+    assert "is not enough for right answers: GemFilter 80 %" in found(full=1, gemfilter=0.8)
+    assert found(full=0.1).startswith("Not even the whole text gives the answer (full attention 10 %)")
+
+
+def test_a_story_of_few_methods_is_told():
+    for methods in ("full",), ("snapkv",):
+        few = replace(SMALL, methods=methods)
+        runs = {arm.name: TRIAL.run(arm.name) for arm in few.arms()}
+        story = few.story(runs, few.claims(runs))
+        assert f"{METHODS[methods[0]].label} 100 %" in story.found
+        assert len(story.headlines) == (methods == ("full",))
 
 
 def test_a_tie_is_no_gain():

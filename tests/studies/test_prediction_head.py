@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from featscope.axes import numeric_options
 from featscope.cli import main
 from featscope.losses import NonContrastive, non_contrastive
 from featscope.models import CubicPatches, IdentityHead, hand_set_head
@@ -17,8 +18,8 @@ from featscope.models.population import OrderParameters, Population
 from featscope.options import ConfigError
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
-from featscope.studies.axes import numeric_options
 from featscope.studies.prediction_head import PredictionHeadStudy
+from featscope.studies.prediction_head.probes import diverse
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, Trial
 from featscope.training import PredictOtherView, objectives
@@ -111,8 +112,23 @@ def test_figures_have_numbers():
             assert all(np.isfinite(curve.y).any() for curve in panel.curves), (figure.id, panel.title)
 
 
-def test_the_headline_has_the_shares():
-    assert STUDY.headline(TRIAL.runs, []).count("%") == 3
+def test_the_story_has_the_shares_and_turns_with_what_was_found():
+    claims, runs = list(TRIAL.healthy.values()), TRIAL.runs
+    story = STUDY.story(runs, claims)
+    saved = f"{100 * float(diverse(runs['head']).mean()):.0f} %"
+    words = {"holds": "saves", "fails": "does not save", "undecided": "may save"}[
+        TRIAL.healthy["head-rescues", "head"].verdict
+    ]
+    assert f"A prediction head {words} most networks bound to learn one feature: {saved} learn both" in story.found
+    assert story.headlines.keys() <= {f"{claim.id}@{claim.arm}" for claim in claims}
+    for arm, value, said in (("head", 0, "does not save"), ("no-head", 1, "is not what saves")):
+        changed = {**runs, arm: runs[arm].assign(diverse=runs[arm].diverse * 0 + value)}
+        assert said in STUDY.story(changed, STUDY.claims(changed)).found
+    unsettled = {**runs, "head": runs["head"].assign(mixed=runs["head"].mixed * 0 + 1)}
+    assert "had no time to save" in STUDY.story(unsettled, claims).found
+    none = runs["head"].assign(predicted_collapse=runs["head"].predicted_collapse * 0)
+    with np.errstate(invalid="ignore"):
+        assert "an unknown amount learn both with it" in STUDY.story({**runs, "head": none}, []).found
 
 
 def test_the_same_starts_with_and_without_head():

@@ -170,7 +170,7 @@ def test_claims_are_arithmetic_on_what_was_measured():
 
 def test_figures_show_the_paper_s():
     drawn = {figure.id: figure for figure in TINY.figures(TRIAL.runs)}
-    assert [type(figure) for figure in drawn.values()] == [Bars, Curves, Heatmaps, Curves, Curves, Curves]
+    assert [type(figure) for figure in drawn.values()] == [Heatmaps, Curves, Bars, Curves, Curves, Curves]
     place = drawn["linear-probe"].groups.index("no head")
     value, _, _ = drawn["linear-probe"].series[""]
     assert value[place] == pytest.approx(100 * float(TRIAL.run("none")["linear_probe"].mean()))
@@ -178,16 +178,39 @@ def test_figures_show_the_paper_s():
         assert [curve.y.sum() for curve in panel.curves] == pytest.approx([100] * 4)
     assert drawn["correlation-matrices"].panels["no head"].shape == (6, 6)
     assert len(drawn["head"].panels[1].curves) == 3 + 2  # arms and references
-    headline = TINY.headline(TRIAL.runs, [])
-    for words in ("with the identity-initialised head", "without", "before training"):
-        assert words in headline
+
+
+def test_the_story_turns_with_what_was_found():
+    def alike(with_head: float, without: float):
+        values = {"identity": with_head, "none": without}
+        return TRIAL.runs | {
+            arm: TRIAL.run(arm).assign(projection_mean_correlation=TRIAL.run(arm).linear_probe * 0 + value)
+            for arm, value in values.items()
+        }
+
+    for runs, words in (
+        (
+            alike(0.2, 0.9),
+            "Outputs are less alike with a prediction head: two correlate by 0.20 with it, 0.90 without.",
+        ),
+        (
+            alike(0.9, 0.2),
+            "Outputs are no less alike with a prediction head: two correlate by 0.90 with it, 0.20 without.",
+        ),
+        (alike(np.nan, 0.2), "Outputs may be less alike with a prediction head: two correlate by an unknown amount"),
+    ):
+        claims = TINY.claims(runs)
+        story = TINY.story(runs, claims)
+        assert story.found.startswith(words)
+        assert story.headlines.keys() <= {f"{claim.id}@{claim.arm}" for claim in claims}
+    assert f"{100 * float(TRIAL.run('none')['linear_probe'].mean()):.1f} % without" in story.lede
 
 
 def test_one_replica_still_makes_a_report():
     single = {name: run.isel(replica=[0]) for name, run in TRIAL.runs.items()}
     assert {claim.verdict for claim in TINY.claims(single)} == {"undecided"}
     assert list(TINY.figures(single))
-    assert TINY.headline(single, [])
+    assert "may be" in TINY.story(single, TINY.claims(single)).found
 
 
 def test_on_cuda_the_default_is_all_images_as_they_are():

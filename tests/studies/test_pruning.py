@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 from small_pruning import STUDY, TRIAL
 
+from featscope.axes import numeric_options, with_option
 from featscope.cli import main
 from featscope.data import SparseTokens
 from featscope.models import PlantedStart, TokenMLP
@@ -19,7 +20,6 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
 from featscope.streams import Streams
 from featscope.studies import Axis
-from featscope.studies.axes import numeric_options, with_option
 from featscope.studies.pruning import Pruning, probes
 from featscope.studies.pruning.study import at, final_ratio
 from featscope.studies.sweep import Sweep
@@ -96,11 +96,23 @@ def test_the_prediction_of_the_single_step_is_the_rate_of_its_gap():
     assert rates["pruned"] > 1.3 * rates["whole"]
 
 
-def test_headline_and_figures_say_what_was_measured():
+def test_story_and_figures_say_what_was_measured():
     ratio = final_ratio(TRIAL.run("stationary"))
-    headline = STUDY.headline(TRIAL.runs, [])
-    without, pruned = (f"{float(at(ratio, a).mean()):.2f}" for a in (0.0, 0.125))
-    assert f"end with {without} of common ones' energy without pruning and with {pruned} at α = 0.125" in headline
+    claims, runs = list(TRIAL.healthy.values()), TRIAL.runs
+    without, pruned = (f"{100 * float(at(ratio, a).mean()):.0f} %" for a in (0.0, 0.125))
+    story = STUDY.story(runs, claims)
+    assert f"lifts rare features ({without} to {pruned} of common ones); " in story.found
+    assert story.headlines.keys() <= {f"{claim.id}@{claim.arm}" for claim in claims}
+    assert "may lift" in STUDY.story(runs, []).found
+    never = runs["random-start"].assign(pruning_began=runs["random-start"].pruning_began * 0 - 1)
+    assert STUDY.story({**runs, "random-start": never}, claims).found.endswith("from a random start it never began.")
+    for value, words in (
+        (0.5, "does not lift rare features (50 % to 50 % of"),
+        (np.nan, "may lift rare features (an unknown"),
+    ):
+        changed = runs["stationary"].assign(energy_ratio=runs["stationary"].energy_ratio * 0 + value)
+        other = {**runs, "stationary": changed}
+        assert words in STUDY.story(other, STUDY.claims(other)).found
     figures = list(STUDY.figures(TRIAL.runs))
     assert [figure.id for figure in figures] == ["energy-ratio", "over-ratio", "one-step", "too-much"]
     assert all(figure.title and figure.caption and figure.claims for figure in figures)

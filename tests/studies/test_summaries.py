@@ -14,8 +14,11 @@ from featscope.studies.summaries import (
     curves,
     heatmaps,
     identities,
+    in_words,
     over_replicas,
     over_steps,
+    percent,
+    verdict,
 )
 
 
@@ -156,3 +159,14 @@ def test_default_figure_draws_each_series_of_each_arm_that_has_it(series):
     assert [curve.label for curve in loss.curves] == ["a", "b"]
     assert [curve.label for curve in rate.curves] == ["a"]
     assert (loss.y_label, rate.y_label, rate.title) == ("loss", "rate", "Pr(fires)")
+
+
+def test_numbers_in_sentences_are_words_where_there_is_none():
+    assert in_words(xr.DataArray([1.0, 2.0]), "{:.1f} times") == "1.5 times"
+    assert percent(xr.DataArray([0.2, 0.4])) == "30 %"
+    assert percent(np.nan) == in_words(np.inf) == "an unknown amount"
+
+
+def test_what_was_not_judged_is_undecided():
+    claims = [judged("one", [2.0, 2.1, 2.2], ">="), judged("one", [0.0, 0.1, 0.2], ">=", arm="b")]
+    assert [verdict(claims, key) for key in ("one@a", "one@b", "two@a")] == ["holds", "fails", "undecided"]

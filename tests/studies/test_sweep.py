@@ -7,13 +7,14 @@ import pytest
 import xarray as xr
 from scipy import stats
 
+from featscope.axes import Axis, with_option
 from featscope.figures import Curves
 from featscope.options import ConfigError
+from featscope.report.provenance import command
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.execute import Outcome
 from featscope.studies import Arm, Study
-from featscope.studies.axes import Axis, with_option
 from featscope.studies.sweep import ARM, Sweep
 from featscope.training import SGD, Answer, Measurement, Questionnaire, Training
 from swept import Noisy, Pull
@@ -153,7 +154,7 @@ def test_figures_leave_out_runs_that_diverged_and_say_where_they_are(tmp_path):
     for panel in others:
         assert panel.log_x
         assert all(np.isfinite(curve.y).tolist() == [True, True, False] for curve in panel.curves)
-    assert study.headline(outcome.runs, []) == "6 points over lr and noise, 3 replicas each; 6 of 18 runs diverged."
+    assert study.story(outcome.runs, []).found == "6 points over lr and noise, 3 replicas each; 6 of 18 runs diverged."
 
 
 def test_of_one_replica_nothing_is_known_about_the_spread(tmp_path):
@@ -167,10 +168,13 @@ def test_the_report_is_drawn_from_the_folder_and_has_no_empty_table(tmp_path):
     folder = run(study, Settings(replicas=2), tmp_path / "sweep").folder
     page = report_run(folder, study).read_text()
     assert "6 points over target and noise, 2 replicas each; none diverged." in page
-    assert "featscope sweep pull --axis data.target=3,-1,0 --axis data.noise=0.05,0.5 --seed 0 --replicas 2" in page
+    assert "featscope sweep" not in page  # nobody has registered the study, so no command runs it
+    assert command(study, {"seed": 0, "replicas": 2, "device": "cpu"}) == (
+        "featscope sweep pull --axis data.target=3,-1,0 --axis data.noise=0.05,0.5 --seed 0 --replicas 2 --device cpu"
+    )
     assert "A sweep of the arm pulled (as the options say) over 6 points" in page
-    assert "claims</h2>" not in page
-    assert 'id="verdicts"' not in page
+    assert 'id="claims"' not in page
+    assert 'class="tally"' not in page
     assert sorted(png.name for png in (folder / "figures").iterdir()) == ["at-the-last-step.png", "measured-once.png"]
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from featscope.axes import numeric_options
 from featscope.models import PowerSequences, power_sequences
 from featscope.options import ConfigError
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
-from featscope.studies.axes import numeric_options
 from featscope.studies.sweep import ARM, Sweep
 from featscope.studies.tensor_power import TensorPower
 from featscope.testing import Fault, Trial, by_name, measure
@@ -63,7 +63,7 @@ def test_sequences_that_have_not_passed_decide_nothing():
     assert {claim.verdict for (_, arm), claim in claims.items() if arm == "step-sizes"} == {"undecided"}
 
 
-def test_figures_and_headline_have_the_numbers():
+def test_figures_and_story_have_the_numbers():
     drawn = list(STUDY.figures(TRIAL.runs))
     assert [figure.id for figure in drawn] == ["paths", "step-sizes", "mended"]
     for figure in drawn:
@@ -74,7 +74,23 @@ def test_figures_and_headline_have_the_numbers():
     assert leader.y[-1] > 1
     assert closed.y[0] == leader.y[0]
     assert {curve.label for curve in against.curves} >= {"behind: lead 0.9", "power 1"}
-    assert "weighted-lower-bound" in STUDY.headline(TRIAL.runs, list(TRIAL.healthy.values()))
+    story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
+    assert story.found.startswith("A rival 10 % short of the threshold is left behind: it grows 1.11 times at most")
+    assert "larger than what it bounds" in story.headlines["weighted-lower-bound@steep"]
+    assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
+
+
+def test_the_story_turns_with_what_was_found():
+    runs = TRIAL.runs
+    free = {**runs, "rivals": runs["rivals"].assign(rival_before=runs["rivals"].rival_start * 9)}
+    assert "is not left behind: it grows 9.00 times" in STUDY.story(free, STUDY.claims(free)).found
+    never = {
+        arm: run.map(lambda values: values * np.nan if values.dtype.kind == "f" else values)
+        for arm, run in runs.items()
+    }
+    story = STUDY.story(never, STUDY.claims(never))
+    assert "may be left behind: it grows an unknown amount at most" in story.found
+    assert "nan" not in f"{story}"
 
 
 @pytest.mark.parametrize(

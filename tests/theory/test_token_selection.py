@@ -9,6 +9,7 @@ from featscope.theory.token_selection import (
     cache_numbers,
     decoding_operations,
     first_pass_operations,
+    first_pass_share,
     prompt_memory_evicting,
     prompt_memory_first_pass,
     prompt_memory_full,
@@ -30,8 +31,7 @@ def test_a_layer_by_hand():
 
 
 def test_the_prompts_cost_tends_to_the_ratio_of_layers():
-    ratio = first_pass_operations(LLAMA, 10**7, 13) / prompt_operations(LLAMA, 10**7)
-    assert ratio == pytest.approx(13 / 32, rel=1e-3)
+    assert first_pass_share(LLAMA, 10**7, 13) == pytest.approx(13 / 32, rel=1e-3)
 
 
 def test_memory_of_llama_at_128_thousand_tokens():

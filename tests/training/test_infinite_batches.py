@@ -6,13 +6,13 @@ import jaxtyping
 import pytest
 import torch
 
+from featscope.axes import with_option
 from featscope.data import PatchFeatures
 from featscope.losses import NonContrastive
 from featscope.models import CubicPatches, IdentityInit, Online
 from featscope.models.population import of_weights
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.axes import with_option
 from featscope.theory.prediction_head import ends_on_strong, patch_moments
 from featscope.training import SGD, Flow, PredictOtherView
 from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart, moments

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 from toys import Numbers, Targets, squared_distance
 
+from featscope.axes import numeric_options, with_option
 from featscope.data import PatchFeatures, SparseCoding, SparseTokens
 from featscope.losses import InfoNCE, NonContrastive
 from featscope.models import CubicPatches, IdentityInit, PlantedStart, SymmetricReLU, TokenMLP
 from featscope.models.cubic_patches import Online
 from featscope.numbers import per_replica
 from featscope.streams import Streams
-from featscope.studies.axes import numeric_options, with_option
 from featscope.training import (
     SGD,
     BiasSchedule,

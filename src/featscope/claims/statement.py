@@ -131,18 +131,23 @@ class Test:
 
     def judge(self, study: Any, arm: str, runs: Mapping[str, Any]) -> Claim | None:
         """The claim on ``arm``; None where nothing was measured there."""
+        statement = self.statement
         given = {"run": runs.get(arm), "runs": runs, "arm": arm}
         found = self.method(study, **{name: given[name] for name in self.wants})
         if found is None:
             return None
         found = found if isinstance(found, Found) else Found(found)
+        if left := [dim for dim in getattr(found.measured, "dims", ()) if dim != "replica"]:
+            raise ValueError(
+                f"{statement.id} measured something for each {' and '.join(left)}: expected one value a replica; take "
+                "the last look (`last(run, ...)`), or a mean over the others"
+            )
         predicted = self.bound if found.predicted is None else found.predicted
         tolerance = self.within if found.tolerance is None else found.tolerance
         if predicted is None or (self.relation == "=" and tolerance is None):
-            raise TypeError(f"{self.statement.id}: neither its decorator nor its measurement says what is predicted")
+            raise TypeError(f"{statement.id}: neither its decorator nor its measurement says what is predicted")
         expected, of_arm = self.arms(study)[arm]
-        why = " ".join(filter(None, (self.statement.note, self.because, of_arm, found.why)))
-        statement = self.statement
+        why = " ".join(filter(None, (statement.note, self.because, of_arm, found.why)))
         return Claim.from_samples(
             found.measured,
             self.relation,

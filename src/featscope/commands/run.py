@@ -13,6 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from featscope.axes import find_option
 from featscope.check import check as check_study
 from featscope.claims import Claim, how_many_hold
 from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
@@ -23,7 +24,6 @@ from featscope.runs import Settings, run
 from featscope.runs.programs import programs
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
 from featscope.studies import Axis, Study
-from featscope.studies.axes import find_option
 from featscope.studies.sweep import Sweep
 from featscope.training import DivergedError
 
@@ -163,7 +163,7 @@ def execute(
         _print_verdicts(study.name, outcome.claims)
         print(how_many_hold(outcome.claims))
     else:
-        print(study.headline(outcome.runs, []))
+        print(study.story(outcome.runs, []).found)
     print(f"report: {page}")
     return 0, outcome.claims
 

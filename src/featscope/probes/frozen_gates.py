@@ -8,13 +8,14 @@ from copy import deepcopy
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featscope.data import TokenPairs
 from featscope.losses import InfoNCE
 from featscope.models import TokenMLPNetwork
 from featscope.probes.alignment import alignment
+from featscope.streams import Draws
 from featscope.theory.imbalance import optimal_learner
 
 
@@ -54,10 +55,15 @@ class FrozenGates:
         """L̃(θ): `representation` against the keys of w (P (118))."""
         return self.loss.in_batch(self.representation(theta), self.keys)
 
-    def gradient(self) -> Float[Tensor, "replica neuron input"]:
-        """P (21) as printed, and times 1/τ for the loss without a leading τ. Nothing is differentiated."""
+    def gradient(self, kept: Bool[Tensor, "replica neuron"] | None = None) -> Float[Tensor, "replica neuron input"]:
+        """P (21) as printed, and times 1/τ for the loss without a leading τ. Nothing is differentiated.
+
+        Args:
+            kept: neurons that the logits see, and nothing else does (P (5)); all if not given.
+        """
         tau, count = self.loss.temperature, self.keys.shape[1]
-        share = (self.representation(self.w) @ self.keys.mT / tau).softmax(-1)
+        seen = self.keys if kept is None else self.keys * kept[:, None]
+        share = (self.representation(self.w) @ seen.mT / tau).softmax(-1)
         pulled = (share - torch.eye(count, dtype=share.dtype, device=share.device)) @ self.keys
         summed = self._times * torch.einsum("rpi,rpti,rptd->rid", pulled, self._gate, self._attended) / count
         return summed if self.loss.scale == "tau" else summed / tau
@@ -83,6 +89,14 @@ class FrozenGates:
         value, slope = self.pseudo_loss(self.w), self.gradient()
         heights = [self.pseudo_loss(theta) - value - (slope * (theta - self.w)).sum((-2, -1)) for theta in thetas]
         return torch.stack(heights).amin(0)
+
+    def around(
+        self, draws: Draws, scales: Sequence[float], directions: int
+    ) -> list[Float[Tensor, "replica neuron input"]]:
+        """Other weights: w and steps in random directions, ``scales`` times the root mean square of w in size."""
+        size = self.w.square().mean((-2, -1), keepdim=True).sqrt()
+        steps = [scale * size for scale in scales for _ in range(directions)]
+        return [self.w + step * draws.normal(*self.w.shape[1:], dtype=torch.float64) for step in steps]
 
     def optimal(self, dictionary: Float[Tensor, "replica input feature"]) -> Float[Tensor, "replica neuron input"]:
         """θ* of P (115) at κ = 1, with the neurons that hold one feature in place of the lucky ones."""

@@ -4,7 +4,12 @@ A trajectory has ``alignment`` ``[replica, step, neuron, feature]``, the cosines
 ``[replica, step, neuron]``.
 """
 
+import numpy as np
+import torch
 import xarray as xr
+from jaxtyping import Float
+
+from featscope.probes.alignment import rank_correlation
 
 
 def growth(run: xr.Dataset) -> xr.DataArray:
@@ -12,6 +17,16 @@ def growth(run: xr.Dataset) -> xr.DataArray:
     along = run.alignment * run.norm
     start = along.isel(step=0)
     return (along * start).sum("neuron") / (start**2).sum("neuron")
+
+
+def energy(run: xr.Dataset) -> xr.DataArray:
+    """Share of feature energy ||Mᵀw_i||²/||w_i||², mean over neurons: ``[replica, step]``."""
+    return (run.alignment**2).sum("feature", skipna=False).mean("neuron")
+
+
+def along_features(run: xr.Dataset) -> xr.DataArray:
+    """Σ_i ||Mᵀw_i||²: ``[replica, step]``."""
+    return ((run.alignment**2).sum("feature", skipna=False) * run.norm**2).sum("neuron", skipna=False)
 
 
 def off_features(run: xr.Dataset) -> xr.DataArray:
@@ -24,6 +39,37 @@ def common_and_rare(values: xr.DataArray, minority: int) -> tuple[xr.DataArray, 
     """``values`` of the common features, and of the rare ones: the last ``minority``."""
     split = values.sizes["feature"] - minority
     return values.isel(feature=slice(split)), values.isel(feature=slice(split, None))
+
+
+def sorted_by_feature(values: xr.DataArray, steps: np.ndarray) -> Float[np.ndarray, "replica look neuron feature"]:
+    """Frames of a movie: ``values`` at ``steps``, neurons sorted by the feature of which they have most at the end.
+
+    Args:
+        values: ``[replica, step, neuron, feature]`` in any order; a replica that stopped early keeps its last look.
+        steps: steps at which to look.
+    """
+    frames = []
+    for one in values.transpose("replica", "step", "neuron", "feature"):
+        looks = one.dropna("step").sel(step=steps, method="ffill").values
+        frames.append(looks[:, np.lexsort((-looks[-1].max(-1), looks[-1].argmax(-1)))])
+    return np.stack(frames)
+
+
+def order_kept(run: xr.Dataset, event: xr.DataArray) -> xr.DataArray:
+    """Rank correlation of neurons' |alignments| between the start and the last look until an event, mean over neurons.
+
+    NaN where it has not happened.
+    """
+    until = xr.apply_ufunc(lambda step: run["step"].values.searchsorted(step, "right") - 1, event).clip(min=0)
+    start, end = (run.alignment.isel(step=at).transpose("replica", "neuron", "feature").values for at in (0, until))
+    kept = rank_correlation(torch.from_numpy(start), torch.from_numpy(end)).numpy().mean(-1)
+    return event.copy(data=kept).where(event >= 0)
+
+
+def last_look(run: xr.Dataset, until: float) -> int:
+    """The last step at which there was a look, up to ``until``."""
+    steps = run["step"].values
+    return int(steps[steps <= until][-1])
 
 
 def reached(event: xr.DataArray) -> xr.DataArray:

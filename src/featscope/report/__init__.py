@@ -2,7 +2,7 @@
 
 from featscope.report.draw import draw
 from featscope.report.folder import write_report
-from featscope.report.page import write_page
+from featscope.report.page import Content, write_page
 from featscope.report.run_report import report_run
 
-__all__ = ["draw", "report_run", "write_page", "write_report"]
+__all__ = ["Content", "draw", "report_run", "write_page", "write_report"]

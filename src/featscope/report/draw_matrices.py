@@ -13,7 +13,7 @@ from featscope.report.paper import FULL_WIDTH, SMALL, TEXT, colour_map, label_ax
 
 
 def draw_movie(figure: MatrixMovie) -> Canvas:
-    """First, middle and last frame in a row, one row a panel."""
+    """First, middle and last frame of the first replica in a row, one row a panel."""
     colours = scale(figure.low, figure.high, figure.value_label)
     frames = shown_frames(figure)
     canvas = paper(FULL_WIDTH, 2.5 * len(figure.frames))
@@ -22,7 +22,7 @@ def draw_movie(figure: MatrixMovie) -> Canvas:
         strip.suptitle(plain(label), fontsize=TEXT, color=INK, fontweight="bold")
         row = [strip.add_subplot(1, len(frames), i + 1) for i in range(len(frames))]
         for axes, frame in zip(row, frames, strict=True):
-            picture = _matrix(axes, movie[frame], colours)
+            picture = _matrix(axes, movie[0, frame], colours)
             axes.set_title(f"step {figure.steps[frame]:,}".replace(",", " "), fontsize=SMALL, color=INK)
             label_axes(axes, figure.column_label, figure.row_label if axes is row[0] else "")
             if axes is not row[0]:

@@ -1,6 +1,6 @@
-"""Colours, symbols and colour scales, the same in the PNGs and on the page.
+"""Colours, symbols and colour scales of the PNGs; those of the page in light (``assets/page.css``) are the same.
 
-The categorical colours are near those of Okabe and Ito (2008), without yellow, which is too pale on white:
+The categorical colours are near those of Okabe and Ito (2008), without yellow, and dark enough to be read on white:
 people with any of the common colour deficiencies can tell them apart. No meaning rests on colour alone.
 """
 
@@ -12,15 +12,15 @@ from featscope.figures import Panel
 INK = "#1b2430"
 MUTED = "#59636f"
 GRID = "#e4e7ec"
-CYCLE = ("#0072b2", "#d55e00", "#009e73", "#b8609a", "#56b4e9", "#e69f00", "#6a7380")
+CYCLE = ("#0b63a5", "#c2500a", "#0a8564", "#a34c8a", "#5a6470", "#9a6b00", "#5b4ba8")
 SYMBOLS = ("circle", "triangle-up", "square", "diamond")
 
-HOLDS, FAILS, UNDECIDED = "#00735c", "#b3261e", "#8a5a00"
+HOLDS, FAILS, UNDECIDED = "#0b6b50", "#b3201a", "#8a5a00"
 VERDICT_COLOUR = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED}
 VERDICT_SYMBOL = {"holds": "circle", "fails": "x", "undecided": "circle-open"}
 
-SEQUENTIAL = ("#ffffff", "#dceaf3", "#a9cde3", "#63a3cc", "#2a75ae", "#0b4a85", "#06264d")
-DIVERGING = ("#7f3108", "#c8662a", "#f0b98d", "#ffffff", "#9cc6e0", "#2f7fb8", "#06365f")
+SEQUENTIAL = ("#ffffff", "#cfe2f0", "#6fabd6", "#1b67a8", "#062a52")
+DIVERGING = ("#7f3108", "#e29a6c", "#ffffff", "#86b9dc", "#06365f")
 MISSING = "#c9cdd3"
 
 

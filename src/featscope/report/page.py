@@ -1,51 +1,195 @@
-"""The report's page: one HTML file that needs nothing else."""
+"""The report's page: one HTML file that needs nothing else. It knows no study: figures, arms and claims are data."""
 
+import json
+from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
+from PIL import Image
 
-from featscope.claims import Claim
-from featscope.figures import Figure
-from featscope.report import look
-from featscope.report.interactive import drawing
-from featscope.report.numbers import chosen
-from featscope.report.plots import Drawing, Plot
+from featscope.claims import LEVEL, Claim
+from featscope.figures import Agreement, Figure
+from featscope.report.arm_table import ArmTable
+from featscope.report.claim_view import (
+    NOT_AT_DEFAULTS,
+    ORDER,
+    TONES,
+    View,
+    by_source,
+    chosen_views,
+    grouped,
+    outlook,
+    views,
+)
+from featscope.report.figure_data import figure_data
 from featscope.report.typeset import typeset
-from featscope.report.verdicts import LEVEL_TEXT, rows, tally
 from featscope.runs.files import atomic_write
 
+_SCRIPTS = ("core", "axes", "curves", "bars", "movie", "matrices", "scatters", "export", "page")
+_FEW = 4  # claims that a page shows as cards where its study names none
+_WIDE = 760  # pixels of a picture that stands in where there is no script
+_SHADES = 64
 
-def write_page(
-    path: Path,
-    *,
-    title: str,
-    source: str,
-    about: str,
-    headline: str,
-    claims: Sequence[Claim],
-    figures: Sequence[Figure],
-    facts: Mapping[str, str],
-    controls: frozenset[str] = frozenset(),
-) -> None:
+
+@dataclass(frozen=True)
+class Content:
+    """What a page says.
+
+    Attributes:
+        title: what was studied, in a word.
+        source: the paper.
+        question: what was asked, in a line.
+        found: what was found, in a sentence.
+        lede: what one needs to read the first figure.
+        headlines: "id" or "id@arm" of the claims that matter most -> what was seen there, or nothing.
+        summary: what was done.
+        claims: all claims, in order.
+        arms: what sets arms apart; each arm's label and role stand there, too.
+        figures: in order; the first is the page's picture.
+        replicas: how many of each arm were run.
+        command: what runs it again; empty where no command does.
+        changed: options that are not at their defaults, for which expectations were made; in words.
+        facts: name -> value of where the numbers come from.
+    """
+
+    title: str
+    source: str = ""
+    question: str = ""
+    found: str = ""
+    lede: str = ""
+    headlines: Mapping[str, str] = field(default_factory=dict)
+    summary: str = ""
+    claims: Sequence[Claim] = ()
+    arms: Sequence[ArmTable] = ()
+    figures: Sequence[Figure] = ()
+    replicas: int = 1
+    command: str = ""
+    changed: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure on the page: the views that stand beside it, and its picture where there is no script."""
+
+    figure: Figure
+    kind: str
+    views: Sequence[View]
+    groups: Sequence[Sequence[View]]
+    picture: str
+
+
+def write_page(path: Path, content: Content, pictures: Path | None = None) -> None:
     """Write the page, whole or not at all.
 
     Args:
         path: where to; the folder exists.
-        title: what was studied.
-        source: the paper.
-        about: what was done; an empty line starts a new paragraph.
-        headline: what was found, in one sentence.
-        claims: the rows of the verdict table, in order; the page has no table if there are none.
-        figures: in order; the first stands at the top, below the table.
-        facts: name -> value of what one needs to run it again (command, seed, versions, duration).
-        controls: names of the arms on which claims must not hold.
+        content: what it says.
+        pictures: folder of ``ID.png`` for each figure, which stand in where there is no script.
 
     Raises:
-        TypeError: a figure is of a type that the report cannot draw.
+        TypeError: a figure is of a kind that the page cannot draw.
     """
+    atomic_write(path, _html(content, pictures).encode())
+
+
+def _html(content: Content, pictures: Path | None) -> str:
+    rows = [row for table in content.arms for row in table.rows]
+    controls = {row.name for row in rows if row.role == "control"}
+    every = views(content.claims, {row.name: row.label for row in rows}, controls, loud=not content.changed)
+    drawn = {figure.id: figure_data(figure) for figure in content.figures}
+    shown = [_shown(figure, drawn[figure.id].get("kind", ""), every, pictures) for figure in content.figures]
+    seen = {view.key for one in shown for view in one.views}
+    counts = Counter(view.tone for view in every)
+    css, start, script = _asset("page.css"), _asset("start.js"), "\n".join(_asset(f"{name}.js") for name in _SCRIPTS)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            content=content,
+            tones=NOT_AT_DEFAULTS if content.changed else TONES,
+            counts=[(tone, counts[tone]) for tone in ORDER if counts[tone]],
+            strip=sorted(every, key=lambda view: ORDER.index(view.tone)),
+            views=every,
+            outlook=outlook(every),
+            headlines=_headlines(every, content.headlines),
+            hero=shown[0] if shown else None,
+            shown=shown,
+            loose=grouped([view for view in every if view.key not in seen]),
+            sources=by_source(every),
+            of_arm={row.name: [view for view in every if view.claim.arm == row.name] for row in rows},
+            level=f"{100 * LEVEL:.3g} %",
+            policy=_policy(css, (start, script)),
+            css=Markup(css),  # ours, as are the scripts; all that comes from studies and runs is escaped
+            start=Markup(start),
+            script=Markup(script),
+            data=_json({"replicas": content.replicas, "figures": drawn}),
+        )
+    )
+
+
+def _shown(figure: Figure, kind: str, every: Sequence[View], pictures: Path | None) -> Shown:
+    beside = chosen_views(every, figure.claims)
+    if isinstance(figure, Agreement):  # its rows are claims
+        labels = {f"{view.claim.id} ({view.claim.arm})": view for view in every}
+        beside = [labels[label] for label in figure.labels if label in labels]
+        return Shown(figure, "agreement", beside, grouped(beside), "")
+    picture = "" if pictures is None else _small(pictures / f"{figure.id}.png")
+    return Shown(figure, kind, beside, grouped(beside), picture)
+
+
+def _headlines(every: Sequence[View], wanted: Mapping[str, str]) -> list[tuple[View, str]]:
+    """The claims at the top with what was seen; without wishes what is against expectation, theorems before lemmas."""
+    if wanted:
+        return [(view, seen) for key, seen in wanted.items() for view in chosen_views(every, [key])]
+    ranked = sorted((view for _, own in by_source(every) for view in own), key=lambda view: view.tone != "loud")
+    first = {view.claim.id: view for view in reversed(ranked)}
+    return [(view, "") for view in ranked if first[view.claim.id] is view][:_FEW]
+
+
+def _small(png: Path) -> str:
+    """The picture at the size of a screen and of few colours, as a data address."""
+    with Image.open(png) as picture:
+        size = (_WIDE, round(picture.height * _WIDE / picture.width))
+        small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS).quantize(_SHADES)
+    out = BytesIO()
+    small.save(out, "PNG", optimize=True)
+    return f"data:image/png;base64,{b64encode(out.getvalue()).decode()}"
+
+
+def _json(data: object) -> Markup:
+    """JSON that is safe inside a script element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _policy(css: str, scripts: Sequence[str]) -> str:
+    """Nothing from anywhere but this file, and of it only our own style and scripts."""
+
+    def hashed(text: str) -> str:
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; img-src data: blob:; style-src {hashed(css)}; "
+        f"script-src {' '.join(map(hashed, scripts))}; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("featscope.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("featscope.report", "assets"),
         autoescape=True,
@@ -53,58 +197,5 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"chosen": chosen, "typeset": typeset}
-    html = environment.get_template("page.html").render(
-        title=title,
-        source=source,
-        about=[paragraph.strip() for paragraph in about.split("\n\n") if paragraph.strip()],
-        headline=headline,
-        rows=rows(claims, controls),
-        counts=tally(claims, controls),
-        level=LEVEL_TEXT,
-        figures=[(figure, drawing(figure)) for figure in figures],
-        facts=facts,
-        swatch=_swatch,
-        gradient=_gradient,
-        specification=_specification,
-        plotly=Markup(get_plotlyjs()),  # written to stand inside a script element
-    )
-    atomic_write(path, html.encode())
-
-
-def _specification(shown: Drawing, plot: Plot) -> Markup:
-    """The panel's data for the page's script, safe inside a script element."""
-    parts = [f'"figure":{plot.plotly}']
-    if plot.frames is not None and plot.shape is not None and shown.scale is not None:
-        parts += [
-            f'"frames":"{plot.frames}"',
-            f'"shape":{list(plot.shape)}',
-            f'"ends":{[float(shown.scale.low), float(shown.scale.high)]}',
-        ]
-    text = "{" + ",".join(parts) + "}"
-    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
-
-
-def _gradient(scale: look.Scale) -> Markup:
-    return Markup(f"linear-gradient(to right, {', '.join(scale.colours)})")
-
-
-def _swatch(entry: look.Swatch) -> Markup:
-    """The legend entry's small picture."""
-    tone = entry.colour
-    dashes = {"line": "", "dash": "6 3", "dashdot": "7 3 2 3", "dot": "2 3"}
-    shapes = {
-        "area": f'<rect x="6" y="1" width="16" height="12" fill="{tone}"/>',
-        "circle": f'<circle cx="14" cy="7" r="4.5" fill="{tone}"/>',
-        "circle-open": f'<circle cx="14" cy="7" r="4" fill="none" stroke="{tone}" stroke-width="2"/>',
-        "triangle-up": f'<path d="M14 2l5 9H9z" fill="{tone}"/>',
-        "square": f'<rect x="9.5" y="2.5" width="9" height="9" fill="{tone}"/>',
-        "diamond": f'<path d="M14 1l5 6-5 6-5-6z" fill="{tone}"/>',
-        "x": f'<path d="M10 3l8 8m0-8l-8 8" stroke="{tone}" stroke-width="3"/>',
-    }
-    if entry.shape in dashes:
-        pattern = dashes[entry.shape]
-        inside = f'<path d="M1 7h26" stroke="{tone}" stroke-width="2.4" stroke-dasharray="{pattern}"/>'
-    else:
-        inside = shapes[entry.shape]
-    return Markup(f'<svg width="28" height="14" viewBox="0 0 28 14" aria-hidden="true">{inside}</svg>')
+    environment.filters["typeset"] = typeset
+    return environment

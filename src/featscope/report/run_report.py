@@ -1,18 +1,23 @@
 """The report of a run folder, from what is stored in it."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any
 
-from featscope.claims import Claim, how_many_hold
+from featscope.claims import Claim
 from featscope.options import ConfigError
-from featscope.registry import find
+from featscope.registry import entries, find
+from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
+from featscope.report.page import Content
+from featscope.report.provenance import changed_options, command, facts
 from featscope.runs.folder import RunFolder
-from featscope.runs.plain import differences, from_plain, to_plain
-from featscope.studies.base import Study
+from featscope.runs.plain import from_plain
+from featscope.studies import Runs, Study
 from featscope.studies.summaries import identities
-from featscope.studies.sweep import Sweep
+
+_TOLD = 4  # changed options that the page names
 
 
 def report_run(directory: Path, study: Study | None = None) -> Path:
@@ -32,53 +37,53 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
     plan, environment = folder.read_json("config.json"), folder.read_json("environment.json")
     runs = folder.read_trajectory()
     claims = [Claim.from_json(claim) for claim in folder.read_json("claims.json")["claims"]]
+    name = plan["study"]
+    source, summary = "", cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
     if study is None:
         try:
-            entry, _ = find(plan["study"])  # loads the study, and so the classes of its config
+            entry, _ = find(name)  # loads the study, and so the classes of its config
             study = from_plain(plan["config"])
         except (KeyError, TypeError) as error:
             raise ConfigError(
                 f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite"
             ) from None
-        source, about = entry.source, entry.summary
-    else:
-        source, about = "", cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
-    if isinstance(study, Sweep):
-        about = f"{about}\n\n{study.about}"
-    arms = tuple(study.arms())
+        source, summary = entry.source, entry.summary
     try:
-        return write_report(
-            directory,
-            title=plan["study"],
-            source=source,
-            about=about,
-            headline=" ".join(filter(None, (study.headline(runs, claims), how_many_hold(claims)))),
-            claims=claims,
-            figures=[*study.figures(runs), *identities(claims)],
-            facts=_facts(study, plan, environment, {arm.name: arm.about for arm in arms}),
-            controls=frozenset(arm.name for arm in arms if arm.role == "control"),
-        )
+        said = content(study, runs, claims)
     except KeyError as error:
         raise ConfigError(
             f"{directory / 'trajectory.nc'} lacks {error}: written by another version? Run again."
         ) from None
+    whole = replace(
+        said,
+        title=name,
+        source=source,
+        question=study.asks or summary,
+        summary=summary,
+        command=command(study, plan) if name in entries() else "",
+        facts=facts(study, environment),
+    )
+    return write_report(directory, whole)
 
 
-def _facts(study: Study, plan: dict[str, Any], environment: dict[str, Any], arms: dict[str, str]) -> dict[str, str]:
-    changed = differences(to_plain(study.at_defaults()), plan["config"], "")
-    facts = {
-        "Command": f"featscope {study.command} --seed {plan['seed']} --replicas {plan['replicas']} "
-        f"--device {plan['device']}",
-        "Options changed from defaults": "; ".join(line.lstrip(".").removeprefix("study.") for line in changed)
-        or "none",
-        "Arms": "; ".join(f"{name}: {about}" for name, about in arms.items()),
-        "Machine": f"{environment['processor']} ({environment['cores']} cores used), {environment['platform']}",
-        "Device": environment["device"],
-        "Versions": ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
-        + f", Python {environment['python']}",
-    }
-    if environment["git_revision"]:
-        facts["Revision"] = environment["git_revision"]
-    if environment.get("seconds") is not None:
-        facts["Duration"] = f"{environment['seconds']:.0f} s of training and measuring"
-    return facts
+def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
+    """What the page says of ``runs`` of ``study``, without where they come from."""
+    story = study.story(runs, claims)
+    return Content(
+        title=study.name,
+        question=study.asks,
+        found=story.found,
+        lede=story.lede,
+        headlines=story.headlines,
+        claims=claims,
+        arms=arm_tables(list(study.arms())),
+        figures=[*study.figures(runs), *identities(claims)],
+        replicas=next(iter(runs.values())).sizes["replica"],
+        changed=_in_words(changed_options(study)),
+    )
+
+
+def _in_words(options: Mapping[str, str]) -> str:
+    words = [f"{option.strip('-').replace('-', ' ')} {value}".strip() for option, value in options.items()]
+    more = f" and {len(words) - _TOLD} more" if len(words) > _TOLD else ""
+    return ", ".join(words[:_TOLD]) + more

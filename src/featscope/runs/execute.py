@@ -66,7 +66,7 @@ class Outcome:
 def run(
     study: Study,
     settings: Settings,
-    out: Path,
+    out: Path | str,
     *,
     resume: bool = False,
     overwrite: bool = False,
@@ -89,7 +89,7 @@ def run(
         InterruptedRunError: Ctrl-C or a termination signal.
     """
     arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
-    folder = RunFolder.create(out, resume=resume, overwrite=overwrite)
+    folder = RunFolder.create(Path(out), resume=resume, overwrite=overwrite)
     try:
         return _run(study, arms, settings, folder, resume, train)
     except (ConfigError, MissingExtraError):
@@ -106,7 +106,7 @@ def _run(
     name = study.name or type(study).__name__
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study)}
-    about_machine = environment(settings.device)
+    about_machine = environment(settings.device, type(study).__module__)
     spent = 0.0
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = folder.read_json("config.json")

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -160,8 +160,8 @@ class RunFolder:
             return {key: file.get_tensor(key) for key in file.keys()}, json.loads(file.metadata()["about"])  # noqa: SIM118
 
 
-def environment(device: str) -> dict[str, Any]:
-    """Versions, machine and revision, for ``environment.json``."""
+def environment(device: str, module: str = "featscope") -> dict[str, Any]:
+    """Versions, machine and revision, for ``environment.json``; ``module`` is the one that the study is of."""
     packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
     packages += [name for name in ("transformers", "tokenizers", "datasets") if find_spec(name) is not None]
     return {
@@ -171,8 +171,19 @@ def environment(device: str) -> dict[str, Any]:
         "processor": _processor(),
         "cores": cores(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
-        "git_revision": _revision(),
-    }
+        "git_revision": _revision(Path(__file__)),
+    } | _package_of(module)
+
+
+def _package_of(module: str) -> dict[str, Any]:
+    """Package, version and revision of a study that is not one of FeatScope's own."""
+    package = module.partition(".")[0]
+    if package in ("featscope", "__main__"):
+        return {}
+    of = packages_distributions().get(package, [])
+    file = getattr(sys.modules.get(module), "__file__", None)
+    revision = _revision(Path(file)) if file else None
+    return {"study": {"package": package, "version": version(of[0]) if of else "", "revision": revision}}
 
 
 def _processor() -> str:
@@ -184,15 +195,15 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _revision() -> str | None:
-    """Revision of the checkout that this code runs from; None for an installed package."""
+def _revision(file: Path) -> str | None:
+    """Revision of the checkout that ``file`` is of; None for an installed package."""
 
     def git(*command: str) -> str:
-        run = ["git", "-C", str(Path(__file__).parent), *command]
+        run = ["git", "-C", str(file.parent), *command]
         return subprocess.run(run, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", Path(__file__).name)  # not some other project's checkout
+        git("ls-files", "--error-unmatch", file.name)  # not some other project's checkout
         return git("describe", "--always", "--dirty")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -2,9 +2,9 @@
 
 from math import prod
 
+from featscope.axes import points
 from featscope.runs.execute import Settings
 from featscope.streams import Streams
-from featscope.studies.axes import points
 from featscope.studies.base import Arm
 from featscope.training.stack import apart, together
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 import xarray as xr
 
+from featscope.axes import points
 from featscope.runs.folder import RunFolder
 from featscope.streams import Streams
-from featscope.studies.axes import points
 from featscope.studies.base import Arm, Assay, Study
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
 from featscope.training.experiment import Recipe
@@ -147,6 +147,8 @@ class Program:
         for assay in assays:
             each = [assay(part) for part in self.parts]
             for name, one in each[0].items():
+                if not isinstance(one, Measurement):
+                    raise TypeError(f"{name!r} is a {type(one).__name__}: expected a Measurement(values, about, dims)")
                 values = one.values if len(each) == 1 else torch.cat([measured[name].values for measured in each])
                 found[name] = one._replace(values=values)
         return self.whole.masked(found)

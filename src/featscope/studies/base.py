@@ -1,15 +1,15 @@
 """What a study is."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import xarray as xr
 
-from featscope.claims import Claim, Statement
+from featscope.axes import Axis
+from featscope.claims import Claim, Statement, how_many_hold
 from featscope.claims.statement import Test, tests_of
 from featscope.figures import Figure
-from featscope.studies.axes import Axis
 from featscope.studies.summaries import over_steps
 from featscope.training import Measurement
 from featscope.training.experiment import Recipe
@@ -52,16 +52,34 @@ class Arm(Generic[R]):
     over: Sequence[Axis] = ()
 
 
+@dataclass(frozen=True)
+class Story:
+    """What a run has to say on the first screen of its page. It is computed from the run, so it turns with a verdict.
+
+    Attributes:
+        found: what was found, in one sentence without a word that needs explaining.
+        lede: two or three sentences that a newcomer needs to read the first figure.
+        headlines: the three to five claims that matter most, the first first, as "id" or "id@arm"; with each what was
+            seen there, in a sentence, or nothing.
+    """
+
+    found: str
+    lede: str = ""
+    headlines: Mapping[str, str] = field(default_factory=dict)
+
+
 class Study:
     """Base of all studies: a frozen dataclass whose fields are the study's options.
 
     A study says which arms it has (`arms`), what is measured on the way (`watch`), and what follows: its claims are
-    methods under `identity`, `bound`, `ordering` or `scaling`, in the order of the paper. `figures` and `headline` have
+    methods under `identity`, `bound`, `ordering` or `scaling`, in the order of the paper. `figures` and `story` have
     defaults. It runs nothing itself.
     """
 
     name: ClassVar[str] = ""
     """The name that `featscope run` knows it by; the class's name if empty."""
+    asks: ClassVar[str] = ""
+    """What is asked, in a line; the first line of the class's docstring if empty."""
     default_replicas: ClassVar[int] = 8
     tests: ClassVar[Sequence[Test]] = ()
     """The claims, as they are declared."""
@@ -115,9 +133,9 @@ class Study:
         """
         return [over_steps(runs)]
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in a sentence or two, computed from the run. How many claims hold is said by the frame."""
-        return ""
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """What was found, in words. Unless a study says otherwise: how many claims hold."""
+        return Story(how_many_hold(claims))
 
 
 def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:

@@ -13,6 +13,7 @@ import xarray as xr
 from featscope.claims import Found
 from featscope.options import require
 from featscope.studies.base import Runs, Study
+from featscope.training import Questionnaire
 
 LARGE = 1e9
 """Parameters from which what P found of models is expected; below, not even a large model is expected to follow
@@ -73,6 +74,13 @@ class OfModels(Study):
         if len(sized) == 1 or arm != sized[-1]:
             return None
         return of_large(of(runs[arm]) - of(runs[sized[0]]), runs[sized[decides]], f"Compared with {sized[0]}. ")
+
+
+def questionnaire(name: str) -> Callable[..., Questionnaire]:
+    """What arms ask, by its name in `featscope.language.in_context`; needs the extra 'language'."""
+    from featscope.language import in_context
+
+    return getattr(in_context, name)
 
 
 def models_and(hand_set: str = "", said: str = "", layout: str = "") -> Callable[[OfModels], Mapping[str, str]]:

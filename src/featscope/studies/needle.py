@@ -8,22 +8,24 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import xarray as xr
 
-from featscope.claims import COSINE, Claim, identity, ordering
-from featscope.figures import Figure, Heatmaps, Panel
+from featscope.claims import COSINE, SHARE, Claim, identity, ordering
+from featscope.figures import Figure, Panel
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, Needle, passwords, read_texts
 from featscope.language.load import RETRIEVER, load_once
 from featscope.language.methods import METHODS, MethodName, Reading, reading_of
-from featscope.options import require
+from featscope.options import require, require_ascending
 from featscope.streams import Streams
-from featscope.studies import Arm, Runs, Study
-from featscope.studies.summaries import chart, curve, heatmaps
+from featscope.studies import Arm, Runs, Story, Study
+from featscope.studies.summaries import chart, curve, heatmaps, percent, verdict
 from featscope.training import Answer, Questionnaire
 from featscope.training.evaluation import Ask
 
 Compared = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o"]
+COMPARED: tuple[Compared, ...] = get_args(Compared)
 HALF = 0.5  # of the score: what full attention must have for others to lose
-LENGTH, DEPTH = ("length", "prompt (tokens)"), ("depth", "depth of the needle (%)")
-SCORE = "normalised score"
+ALIKE = 0.05  # of the score: what may be lost where as much is found
+LENGTH, DEPTH = ("length", "length of the text (tokens)"), ("depth", "place in the text (%)")
+SCORE = "share of the answer's words given"
 CLOSE = "Tolerance: five points in a hundred, a stated choice. Paired by prompt."
 NO_TIE = "Bound: one point in a hundred, a stated choice, so that a tie is no gain. Paired by prompt."
 better = partial(ordering, at_least=0.01, because=NO_TIE, range=COSINE)
@@ -97,6 +99,7 @@ class NeedleInAHaystack(Study):
     """
 
     name = "needle"
+    asks = "Does a model that drops most of a long text still find a sentence hidden in it?"
     default_replicas = 6
 
     model: str = RETRIEVER
@@ -107,20 +110,18 @@ class NeedleInAHaystack(Study):
     lengths: tuple[int, ...] = (128, 256, 512, 768, 1024, 1536)
     depths: int = 5
     prompts: int = 2
-    methods: tuple[Compared, ...] = ("full", "gemfilter", "question-kept", "snapkv", "h2o")
+    methods: tuple[Compared, ...] = COMPARED
     layer: int | None = None
     keep: int = 64
     window: int = 16
     new_tokens: int = 6
 
     def __post_init__(self) -> None:
-        ascending = bool(self.lengths) and list(self.lengths) == sorted(set(self.lengths)) and self.lengths[0] >= 1
-        require(self, "lengths", ascending, "one number >= 1 or more, ascending")
+        require_ascending(self, "lengths")
         for name in ("depths", "prompts", "new_tokens"):
             require(self, name, getattr(self, name) >= 1, ">= 1")
-        known, named = get_args(Compared), set(self.methods)
-        usable = bool(named) and named <= set(known) and len(named) == len(self.methods)
-        require(self, "methods", usable, f"some of {', '.join(known)}")
+        named = {*self.methods}.intersection(COMPARED)
+        require(self, "methods", 0 < len(named) == len(self.methods), f"some of {', '.join(COMPARED)}")
         own = (self.needle, self.question, self.answer)
         both = all(word.strip() for word in own) or not any(own)
         require(self, "needle", both, "given together with --question and --answer, or none of them")
@@ -168,7 +169,7 @@ class NeedleInAHaystack(Study):
         """GemFilter answers better than full attention. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "gemfilter", "full")
 
-    @identity("P Section 9.4.1, Figure 9.4", on="snapkv", equals=0.0, within=0.05, because=CLOSE, range=COSINE)
+    @identity("P Section 9.4.1, Figure 9.4", on="snapkv", equals=0.0, within=ALIKE, because=CLOSE, range=COSINE)
     def snapkv_is_like_full(self, runs: Runs) -> xr.DataArray | None:
         """SnapKV answers as well as full attention. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "snapkv", "full")
@@ -188,32 +189,59 @@ class NeedleInAHaystack(Study):
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Grids of length and depth, then means."""
-        percent = [round(100 * place, 1) for place in self.places]
-        runs = {arm: run.assign_coords(length=list(self.lengths), depth=percent) for arm, run in runs.items()}
-        scores = {arm: run.normalised for arm, run in runs.items()}
-        kept = {arm: run.kept for arm, run in runs.items() if arm not in ("full", "no-needle")}
+        depths = [round(100 * place, 1) for place in self.places]
+        runs = {arm: run.assign_coords(length=list(self.lengths), depth=depths) for arm, run in runs.items()}
+        scores = {label: run.normalised for label, run in self.labelled(runs).items()}
+        keeping = {arm: run for arm, run in runs.items() if arm not in ("full", "no-needle")}
+        kept = {label: run.kept for label, run in self.labelled(keeping).items()}
+        grids = partial(heatmaps, rows=DEPTH, columns=LENGTH, ends=(0.0, 1.0))
         claims = [statement.id for statement in self.statements()]
-
-        def panel(title: str, axis: tuple[str, str], other: str) -> Panel:
-            means = {arm: score.mean((other, "prompt")) for arm, score in scores.items()}
-            return Panel(title, axis[1], SCORE, [curve(mean, arm, axis[0]) for arm, mean in means.items()])
-
-        def grids(id: str, title: str, panels: Mapping[str, xr.DataArray], about: str, of: str, *ids: str) -> Heatmaps:
-            about = f"Means over prompts and replicas. {about}"
-            return heatmaps(id, title, about, panels, DEPTH, LENGTH, of, (0.0, 1.0), ids)
-
-        yield grids("grids", "Scores over length and depth", scores, "1 is a perfect answer.", SCORE, *claims)
-        means = panel("Length", LENGTH, "depth"), panel("Depth", DEPTH, "length")
+        about = "Means over texts, by length and by where the sentence is hidden. 1 is a perfect answer."
+        yield grids("grids", "Answers over length and place", about, scores, value_label=SCORE, claims=claims)
+        means = [
+            Panel(
+                title,
+                label,
+                SCORE,
+                [curve(one.mean((other, "prompt")), method, axis, within=SHARE) for method, one in scores.items()],
+            )
+            for title, (axis, label), other in (("Length", LENGTH, "depth"), ("Place", DEPTH, "length"))
+        ]
         about = "Means over the other axis and over prompts."
-        yield chart("means", "Scores over length, and over depth", about, *means, claims=claims)
+        yield chart("means", "Answers over length, and over place", about, *means, claims=claims)
         if kept:
-            about = "1 keeps all of it; for SnapKV and H2O over layers and heads, too."
-            yield grids("kept", "What was kept of the needle", kept, about, "share of the needle's tokens")
+            about = "Means over texts; 1 keeps all of it. For SnapKV and H2O means over layers and heads, too."
+            yield grids("kept", "What was kept of the sentence", about, kept, value_label="share of its tokens kept")
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """The mean scores, in one sentence."""
-        said = ", ".join(f"{arm} {float(run.normalised.mean()):.3f}" for arm, run in runs.items())
-        return f"Mean normalised scores over lengths and depths: {said}."
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """Whether what is kept is enough, by the best and the worst method."""
+        mean = {arm: float(run.normalised.mean()) for arm, run in runs.items()}
+        right = {arm.name: f"{arm.label} {percent(mean[arm.name])}" for arm in self.arms()}
+        ranked = sorted(mean.keys() - {"full", "no-needle"}, key=lambda arm: (-mean[arm], arm))
+        lost = mean.get("full", np.nan) - max((mean[arm] for arm in ranked), default=np.nan)
+        enough = ("can be" if lost <= ALIKE else "is not") if np.isfinite(lost) else "may be"
+        shown = dict.fromkeys(arm for arm in (*ranked[:1], *ranked[-1:], "full") if arm in mean)
+        found = (
+            f"Keeping {percent(self.keep / float(np.mean(self.lengths)))} of a text {enough} enough for right answers: "
+            f"{', '.join(right[arm] for arm in shown)}."
+        )
+        if verdict(claims, "the-needle-matters@full") == "fails":
+            found = f"Not even the whole text gives the answer ({right['full']}), so that nothing can be compared."
+        compared = {
+            "gemfilter-beats-snapkv@gemfilter": ("gemfilter", "snapkv"),
+            "question-kept-beats-snapkv@question-kept": ("question-kept", "snapkv"),
+            "gemfilter-beats-full@gemfilter": ("gemfilter", "full"),
+            "snapkv-is-like-full@snapkv": ("snapkv", "full"),
+            "the-needle-matters@full": ("full", "no-needle"),
+        }
+        return Story(
+            found,
+            f"A sentence is hidden in texts of up to {self.lengths[-1]} tokens (pieces of words), anywhere from the "
+            f"beginning to the question at the end. A method keeps {self.keep} tokens in its own way; full attention "
+            "keeps all. A colour is the share of the answer's words that came back, the mean of "
+            f"{self.prompts * runs['no-needle'].sizes['replica']} texts.",
+            {key: f"{right[a]}, {right[b]}." for key, (a, b) in compared.items() if {a, b} <= mean.keys()},
+        )
 
 
 def ahead(runs: Runs, one: str, other: str) -> xr.DataArray | None:

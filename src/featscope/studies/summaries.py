@@ -1,4 +1,4 @@
-"""What studies draw in the same way: means over replicas with their intervals, series over steps, identities."""
+"""What studies draw and say in the same way: means over replicas with intervals, series over steps, identities."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,9 @@ INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
 Ends = Float[np.ndarray, "*shape"]
 
 
-def over_replicas(values: xr.DataArray, within: tuple[float, float] = (-np.inf, np.inf)) -> tuple[Ends, Ends, Ends]:
+def over_replicas(
+    values: xr.DataArray, within: tuple[float, float] = (-np.inf, np.inf), skipna: bool = False
+) -> tuple[Ends, Ends, Ends]:
     """Mean over replicas and the ends of its interval, each with the other dimensions of ``values``.
 
     NaN where some replica has no value; the ends are NaN for a single replica, whose spread is unknown.
@@ -24,11 +26,12 @@ def over_replicas(values: xr.DataArray, within: tuple[float, float] = (-np.inf, 
     Args:
         values: ``[replica, ...]`` in any order.
         within: what values can be; intervals are cut there.
+        skipna: whether replicas without a value are left out instead.
     """
-    samples = values.transpose("replica", ...).values
-    samples = samples if samples.dtype.kind == "f" else samples.astype(np.float64)  # whole numbers, truths
-    ends = np.apply_along_axis(interval_of_mean, 0, samples)
-    mean = samples.mean(0)
+    values = values.transpose("replica", ...)
+    samples = values.values if values.dtype.kind == "f" else values.values.astype(np.float64)  # whole numbers, truths
+    ends = np.apply_along_axis(lambda one: interval_of_mean(one[np.isfinite(one)] if skipna else one), 0, samples)
+    mean = values.mean("replica", skipna=True).values if skipna else samples.mean(0)
     low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan).clip(*within)
     return mean, low, high
 
@@ -41,6 +44,7 @@ def curve(
     x: np.ndarray | None = None,
     dashed: bool = False,
     within: tuple[float, float] = (-np.inf, np.inf),
+    skipna: bool = False,
 ) -> Curve:
     """Mean and interval over replicas of ``values`` ``[replica, along]``.
 
@@ -51,20 +55,30 @@ def curve(
         x: abscissae; the dimension's own labels if not given.
         dashed: for predictions.
         within: what values can be.
+        skipna: whether replicas without a value are left out.
     """
-    mean, low, high = over_replicas(values.transpose("replica", along), within)
+    mean, low, high = over_replicas(values.transpose("replica", along), within, skipna)
     at = values[along].values if x is None else x
     seen = np.isfinite(mean) if along == "step" else np.full(mean.shape, True)
     alone = values.sizes["replica"] < 2
-    return Curve(label, at[seen], mean[seen], None if alone else low[seen], None if alone else high[seen], dashed)
+    below, above = (None, None) if alone else (low[seen], high[seen])
+    samples = values.transpose("replica", along).values[:, seen].astype(float)
+    return Curve(label, at[seen], mean[seen], below, above, dashed, samples)
 
 
 def curves(
-    values: xr.DataArray, each: str, label: Callable[[Any], str] = str, along: str = "step", *, dashed: bool = False
+    values: xr.DataArray,
+    each: str,
+    label: Callable[[Any], str] = str,
+    along: str = "step",
+    *,
+    dashed: bool = False,
+    within: tuple[float, float] = (-np.inf, np.inf),
 ) -> list[Curve]:
     """A curve for every value of the dimension ``each``; ``label`` names it."""
     return [
-        curve(values.sel({each: part}, drop=True), label(part), along, dashed=dashed) for part in values[each].values
+        curve(values.sel({each: part}, drop=True), label(part), along, dashed=dashed, within=within)
+        for part in values[each].values
     ]
 
 
@@ -82,12 +96,15 @@ def bars(
     y_label: str,
     *,
     within: tuple[float, float] = (-np.inf, np.inf),
+    references: Sequence[tuple[float, str]] = (),
     claims: Sequence[str] = (),
 ) -> Bars:
     """Bars with intervals of ``series``, each ``[replica, group]`` and ``within`` some range; what their lines are is
-    said here."""
+    said here. ``references`` are (value, label) of horizontal lines."""
     heights = {label: over_replicas(values, within) for label, values in series.items()}
-    return Bars(id, title, f"{caption} {INTERVALS}".strip(), groups, heights, y_label, claims=claims)
+    samples = {label: values.transpose("replica", ...).values.astype(float) for label, values in series.items()}
+    caption = f"{caption} {INTERVALS}".strip()
+    return Bars(id, title, caption, groups, heights, y_label, references, samples, claims=claims)
 
 
 def heatmaps(
@@ -177,3 +194,19 @@ def identities(claims: Sequence[Claim]) -> list[Agreement]:
         claims=tuple(dict.fromkeys(c.id for c in rows)),
     )
     return [figure]
+
+
+def verdict(claims: Sequence[Claim], key: str) -> str:
+    """The verdict of the claim "id@arm"; "undecided" where nothing was judged."""
+    return next((claim.verdict for claim in claims if f"{claim.id}@{claim.arm}" == key), "undecided")
+
+
+def in_words(values: xr.DataArray | float, form: str = "{:.2f}") -> str:
+    """The mean of ``values`` for a sentence, as ``form`` has it; words where there is none."""
+    mean = float(np.mean(values))
+    return form.format(mean) if np.isfinite(mean) else "an unknown amount"
+
+
+def percent(values: xr.DataArray | float) -> str:
+    """The mean of shares for a sentence, in percent; words where there is none."""
+    return in_words(100 * values, "{:.0f} %")

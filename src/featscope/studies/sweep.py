@@ -6,16 +6,15 @@ from itertools import product
 from math import prod
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
+from featscope.axes import Axis, points
 from featscope.claims import LEVEL, Claim
-from featscope.figures import Curve, Curves, Figure, Panel
+from featscope.figures import Curves, Figure, Panel
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.axes import Axis, points
-from featscope.studies.base import Arm, Runs, Study, last
-from featscope.studies.summaries import over_replicas
+from featscope.studies.base import Arm, Runs, Story, Study, last
+from featscope.studies.summaries import curve
 from featscope.training import Experiment, Measurement
 
 ARM = "sweep"
@@ -171,38 +170,22 @@ class Sweep(Study):
         first, *others = self.axes
         smallest, largest = min(first.values), max(first.values)
         log_x = smallest > 0 and largest >= _LOGARITHMIC_FROM * smallest
-        lines = _lines(values, first.name, [axis.name for axis in others])
+        lines = []
+        for at in product(*(values[axis.name].values for axis in others)):
+            labels = {axis.name: value for axis, value in zip(others, at, strict=True)}
+            label = ", ".join(f"{name} = {value:g}" for name, value in labels.items()) or "all runs"
+            lines.append(curve(values.sel(labels), label, first.name, skipna=True))
         return Panel(title, first.name, y_label, lines, log_x=log_x)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How much was run, and how much of it diverged."""
         sizes = [len(axis.values) for axis in self.axes]
         replicas, lost = runs[ARM].sizes["replica"], int((runs[ARM]["diverged"] >= 0).sum())
         points = f"{prod(sizes)} points over {' and '.join(axis.name for axis in self.axes)}"
         of = f"{points}, {replicas} replica{'s' if replicas > 1 else ''} each"
-        return f"{of}; {lost} of {prod(sizes) * replicas} runs diverged." if lost else f"{of}; none diverged."
+        diverged = f"{lost} of {prod(sizes) * replicas} runs diverged" if lost else "none diverged"
+        return Story(f"{of}; {diverged}.", self.about)
 
 
 def _scalars(measurements: Mapping[str, Measurement]) -> dict[str, Measurement]:
     return {name: one for name, one in measurements.items() if not one.dims}
-
-
-def _lines(values: xr.DataArray, first: str, others: Sequence[str]) -> list[Curve]:
-    lines = []
-    for at in product(*(values[other].values for other in others)):
-        labels = dict(zip(others, at, strict=True))
-        line = values.sel(labels)
-        ends = [_ends(line.sel({first: x}).dropna("replica")) for x in line[first].values]
-        mean, low, high = np.array(ends).T
-        label = ", ".join(f"{name} = {value:g}" for name, value in labels.items()) or "all runs"
-        alone = line.sizes["replica"] < 2
-        lines.append(Curve(label, line[first].values, mean, None if alone else low, None if alone else high))
-    return lines
-
-
-def _ends(samples: xr.DataArray) -> tuple[float, float, float]:
-    """Mean and interval; NaN where no replica is left."""
-    if not samples.size:
-        return np.nan, np.nan, np.nan
-    mean, low, high = over_replicas(samples.expand_dims("point"))
-    return mean.item(), low.item(), high.item()

@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import stats
 
+from featscope.theory.imbalance import pair_correlation
+
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
@@ -34,10 +36,10 @@ def activation_overlap(
 
 
 def similarity_change(
-    anchors: Float[np.ndarray, "anchor neuron"],
-    keys: Float[np.ndarray, "key neuron"],
-    pruned: Bool[np.ndarray, " neuron"],
-) -> Float[np.ndarray, "anchor key"]:
+    anchors: Float[np.ndarray, "*replica anchor neuron"],
+    keys: Float[np.ndarray, "*replica key neuron"],
+    pruned: Bool[np.ndarray, "*replica neuron"],
+) -> Float[np.ndarray, "*replica anchor key"]:
     """Δu = -Σ h_i(X) h_i(Y) over pruned neurons: what pruning does to similarities (P (208)).
 
     Args:
@@ -45,15 +47,15 @@ def similarity_change(
         keys: activations h_i(Y).
         pruned: which neurons the mask takes out.
     """
-    return -anchors[:, pruned] @ keys[:, pruned].T
+    return -(anchors * pruned[..., None, :]) @ keys.swapaxes(-1, -2)
 
 
 def positive_logit_change(
-    logits: Float[np.ndarray, "anchor key"],
-    change: Float[np.ndarray, "anchor key"],
+    logits: Float[np.ndarray, "*replica anchor key"],
+    change: Float[np.ndarray, "*replica anchor key"],
     positive: Int[np.ndarray, " anchor"],
     temperature: float,
-) -> Float[np.ndarray, " anchor"]:
+) -> Float[np.ndarray, "*replica anchor"]:
     """Δℓ'_p = ℓ'_p (Δu_p - Σ_keys ℓ' Δu)/τ, to first order in Δu (P (211)).
 
     P takes Δu_p out of the sum, which makes the factors ℓ'_p (1 - ℓ'_p) and ℓ'_p ℓ'_s.
@@ -64,8 +66,8 @@ def positive_logit_change(
         positive: index of the positive key of each anchor.
         temperature: τ.
     """
-    rows = np.arange(len(logits))
-    return logits[rows, positive] * (change[rows, positive] - (logits * change).sum(axis=1)) / temperature
+    at = ..., np.arange(len(positive)), positive
+    return logits[at] * (change[at] - (logits * change).sum(axis=-1)) / temperature
 
 
 def stated_factors(
@@ -129,6 +131,22 @@ def logit_gap(
     """
     groups, member, size = np.unique(np.stack([activities, strength]), axis=1, return_inverse=True, return_counts=True)
     return _gap_and_tilt(groups[1], groups[0], size, keys)[0][member.reshape(-1)]
+
+
+def singleton_growth(
+    strength: Float[np.ndarray, " feature"],
+    activities: Float[np.ndarray, " feature"],
+    tokens: int,
+    keys: int,
+    temperature: float = 1.0,
+    loss_scale: Literal["1", "tau"] = "tau",
+) -> Float[np.ndarray, " feature"]:
+    """a_j gap_j: growth of neurons that are multiples of feature j in a step, over η, before decay and at b = 0.
+
+    a_j/τ for ``loss_scale`` "1". Token activity is 1. Arguments as of `logit_gap` and `stationary_energies`.
+    """
+    pull = pair_correlation(activities, tokens) * {"1": 1 / temperature, "tau": 1.0}[loss_scale]
+    return pull * logit_gap(strength, activities, keys)
 
 
 def _gap_and_tilt(

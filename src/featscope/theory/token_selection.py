@@ -58,6 +58,11 @@ def first_pass_operations(size: Geometry, prompt: int, layer: int) -> float:
     return layer * size.block(prompt, prompt) + size.projections(prompt)
 
 
+def first_pass_share(size: Geometry, prompt: int, layer: int) -> float:
+    """Of GemFilter's first pass, over those of reading the prompt in all layers; r/m for long prompts."""
+    return first_pass_operations(size, prompt, layer) / prompt_operations(size, prompt)
+
+
 def decoding_operations(size: Geometry, held: int) -> float:
     """Of generating one token with ``held`` entries in each layer's cache, its own included."""
     return size.layers * size.block(1, held) + size.head()

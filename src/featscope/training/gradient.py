@@ -94,6 +94,7 @@ class Training:
     def __post_init__(self) -> None:
         require(self, "steps", self.steps >= 0, ">= 0")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
+        require(self, "rules", isinstance(self.rules, Mapping), "a mapping of names to rules", "It may be empty.")
 
     def shortened(self: T, steps: int, probe_every: int | None = None) -> T:
         """The same for at most ``steps`` steps."""

@@ -62,8 +62,10 @@ def train(
         if (step in due or stopping) and step not in record.steps[-1:]:
             experiment.require_sound(step)
             with torch.no_grad():
-                found = {**experiment.look(step), **watch(experiment)}
-                record.append(step, experiment.masked(found))
+                own, watched = experiment.look(step), watch(experiment)
+                if twice := own.keys() & watched.keys():
+                    raise ValueError(f"{twice.pop()!r} is what the experiment measures of itself: watch another name")
+                record.append(step, experiment.masked({**own, **watched}))
                 experiment.last_look.masked_fill_(experiment.diverged < 0, step)
         if stopping:
             break

@@ -55,8 +55,11 @@ class Record:
 
     def _keep(self, name: str, measurement: Measurement) -> np.ndarray:
         if len(measurement.dims) != measurement.values.ndim - 1:
-            shape = tuple(measurement.values.shape)
-            raise ValueError(f"{name!r} is {shape}: expected [replica] and an axis for each of {measurement.dims}")
+            shape = list(measurement.values.shape)
+            raise ValueError(
+                f"{name!r} has the shape {shape}: expected [replica] and an axis for each name in its dims = "
+                f"{measurement.dims}"
+            )
         self._labels[name] = (tuple(measurement.dims), measurement.units, measurement.about)
         return measurement.values.detach().cpu().numpy().copy()
 

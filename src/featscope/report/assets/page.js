@@ -1,114 +1,58 @@
-"use strict";
-(() => {
-  const each = (selector, act, root = document) => root.querySelectorAll(selector).forEach(act);
+// Draws the figures, and makes the page's controls work.
+const DRAW = { curves, bars, movie, heatmaps, images, scatters };
+const drawn = [];
+for (const home of document.querySelectorAll("[data-figure]")) {
+  const id = home.dataset.figure, figure = Object.assign(figures[id], { id });
+  if (DRAW[figure.kind]) drawn.push(DRAW[figure.kind](figure, home));
+}
+for (const button of document.querySelectorAll("[data-csv]")) button.addEventListener("click", () => saveTable(button.dataset.csv));
+for (const button of document.querySelectorAll("[data-save]")) button.addEventListener("click", () => savePicture(button.dataset.save));
 
-  // Claims: a button opens the row below it.
-  const expand = document.getElementById("expand");
-  const openers = [...document.querySelectorAll(".open")];
-  const isOpen = (button) => button.getAttribute("aria-expanded") === "true";
-  const setOpen = (button, open) => {
-    button.setAttribute("aria-expanded", open);
-    document.getElementById(button.getAttribute("aria-controls")).hidden = !open;
-    const all = openers.every(isOpen);
-    expand.setAttribute("aria-expanded", all);
-    expand.textContent = all ? "Hide all details" : "Show all details";
-  };
-  openers.forEach((button) => button.addEventListener("click", () => setOpen(button, !isOpen(button))));
-  expand?.addEventListener("click", () => {
-    const open = !openers.every(isOpen);
-    openers.forEach((button) => setOpen(button, open));
-  });
+const picker = document.getElementById("replica");
+picker?.addEventListener("change", () => { state.replica = picker.value === "" ? null : +picker.value; changed("replica"); });
+listen((what) => { if (what === "replica" && picker) picker.value = state.replica ?? ""; });
 
-  // Figures.
-  const specification = (plot) => JSON.parse(plot.parentNode.querySelector(".specification").textContent);
-  const settings = { responsive: true, displayModeBar: false, typesetMath: false };
-  const draw = (plot, { data, layout }) => Plotly.newPlot(plot, data, layout, settings);
+// Only claims of one tone, or all of them.
+function filter(tone) {
+  for (const button of document.querySelectorAll(".filters button")) button.setAttribute("aria-pressed", button.dataset.filter === tone);
+  for (const row of document.querySelectorAll(".source tr[data-tone]")) row.hidden = tone !== "" && row.dataset.tone !== tone;
+  for (const fold of document.querySelectorAll(".source")) {
+    fold.hidden = !fold.querySelector("tr[data-tone]:not([hidden])");
+    fold.open = tone !== "" && !fold.hidden;
+  }
+}
+for (const node of document.querySelectorAll("[data-filter]")) node.addEventListener("click", () => filter(node.dataset.filter));
 
-  const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const MISSING = 255;
-  const matrix = (panel, frame) => {
-    const [rows, columns] = panel.shape;
-    const [low, high] = panel.ends;
-    return Array.from({ length: rows }, (_, row) => {
-      const start = (frame * rows + row) * columns;
-      return Array.from(panel.values.subarray(start, start + columns), (byte) =>
-        byte === MISSING ? null : low + (byte / 254) * (high - low));
-    });
-  };
+// A link to a claim opens the fold that it lies in.
+function unfold() {
+  const row = location.hash.length > 1 && document.getElementById(location.hash.slice(1)), fold = row && row.closest("details");
+  if (!fold) return;
+  if (row.hidden) filter("");
+  fold.open = true;
+  row.scrollIntoView({ block: "center" });
+}
+addEventListener("hashchange", unfold);
+unfold();
 
-  const drawMovie = async (figure) => {
-    const steps = JSON.parse(figure.dataset.steps);
-    const slider = figure.querySelector("input");
-    const output = figure.querySelector("output");
-    const play = figure.querySelector(".play");
-    const panels = [...figure.querySelectorAll(".plot")].map((plot) => {
-      const { figure, frames, shape, ends } = specification(plot);
-      return { plot, figure, shape, ends, values: bytes(frames) };
-    });
-    const label = (frame) => {
-      output.textContent = `step ${steps[frame]}`;
-      slider.setAttribute("aria-valuetext", output.textContent);
-    };
-    const show = (frame) => {
-      label(frame);
-      return Promise.all(panels.map((panel) => Plotly.restyle(panel.plot, { z: [matrix(panel, frame)] })));
-    };
-    for (const panel of panels) {
-      panel.figure.data[0].z = matrix(panel, Number(slider.value));
-      await draw(panel.plot, panel.figure);
-    }
-    label(Number(slider.value));
+document.getElementById("theme").addEventListener("click", () => {
+  const theme = dark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  try { localStorage.setItem("featscope-theme", theme); } catch { /* no storage for a file opened directly */ }
+  changed("theme");
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => changed("theme"));
 
-    let playing = false;
-    const setPlaying = (on) => {
-      playing = on;
-      play.setAttribute("aria-pressed", on);
-      play.firstElementChild.textContent = on ? "❚❚" : "▶";
-      play.querySelector(".word").textContent = on ? "Pause" : "Play";
-    };
-    const advance = async () => {
-      const started = performance.now();
-      await show(Number(slider.value));
-      const wait = Math.max(0, 160 - (performance.now() - started));
-      setTimeout(() => {
-        if (!playing) return;
-        if (slider.value === slider.max) return setPlaying(false);
-        slider.stepUp();
-        advance();
-      }, wait);
-    };
-    slider.addEventListener("input", () => { setPlaying(false); show(Number(slider.value)); });
-    play.addEventListener("click", () => {
-      setPlaying(!playing);
-      if (!playing) return;
-      if (slider.value === slider.max) slider.value = 0;
-      advance();
-    });
-  };
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("details:not([open])")];
+  folded.forEach((fold) => { fold.open = true; });
+  changed("theme");
+});
+addEventListener("afterprint", () => { folded.forEach((fold) => { fold.open = false; }); changed("theme"); });
 
-  const drawFigure = async (figure) => {
-    if (figure.dataset.steps) return drawMovie(figure);
-    for (const plot of figure.querySelectorAll(".plot")) await draw(plot, specification(plot).figure);
-    each("[data-series]", (button) => button.addEventListener("click", () => {
-      const on = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", on);
-      each(".plot", (plot) => {
-        const chosen = plot.data.flatMap((trace, i) => (trace.legendgroup === button.dataset.series ? [i] : []));
-        if (chosen.length) Plotly.restyle(plot, { visible: on }, chosen);
-      }, figure);
-    }), figure);
-  };
-
-  // One figure after the other, so that the page answers in between.
-  (async () => {
-    for (const figure of document.querySelectorAll(".figure")) {
-      await drawFigure(figure);
-      await new Promise((next) => setTimeout(next));
-    }
-    document.documentElement.dataset.drawn = "all";
-  })();
-
-  const fit = () => each(".plot", (plot) => plot.data && Plotly.Plots.resize(plot));
-  window.addEventListener("beforeprint", fit);
-  window.addEventListener("afterprint", fit);
-})();
+document.getElementById("copy")?.addEventListener("click", (event) => {
+  const command = document.getElementById("command"), button = event.target;
+  navigator.clipboard?.writeText(command.textContent).then(() => { button.textContent = "Copied"; },
+    () => getSelection().selectAllChildren(command));
+});
+Promise.all(drawn).then(() => { document.documentElement.dataset.drawn = "all"; });

@@ -11,6 +11,7 @@ from featscope.options import require
 from featscope.studies import Arm, Study
 from featscope.studies.decoupling import probes
 from featscope.training import SGD, BiasSchedule, Contrastive, FirstTime, SignLabels, TorchOptimizer, Training
+from featscope.training.gradient import RuleConfig
 from featscope.views import SameSample
 
 
@@ -29,6 +30,7 @@ class DecouplingArms(Study):
     """
 
     name = "decoupling"
+    asks = "Why does hiding half of the input help a network to learn?"
 
     data: SparseCoding = field(default_factory=SparseCoding)
     learner: SymmetricReLU = field(default_factory=SymmetricReLU)
@@ -55,10 +57,8 @@ class DecouplingArms(Study):
         require(self, "data", d1 > features, "data with input_dim > features")
         require(self, "data", data.noise > 0, "data with noise > 0", "What happens to noise is the question.")
 
-        def thresholds(bias: BiasSchedule) -> Mapping[str, BiasSchedule | FirstTime]:
-            return {"bias": bias, "all_dead": FirstTime("all_dead", probes.all_dead, every=20)}
-
-        rules = thresholds(self.bias)
+        dead = FirstTime("all_dead", probes.all_dead, every=20)
+        rules: Mapping[str, RuleConfig] = {"bias": self.bias, "all_dead": dead}
         augmented = Training(data, learner, contrast, self.optimizer, rules, self.steps, self.probe_every)
         plain = replace(augmented, objective=replace(contrast, view=SameSample()), rules={}).shortened(300)
         frame = "qr" if data.dictionary == "canonical" else data.dictionary
@@ -71,7 +71,7 @@ class DecouplingArms(Study):
                 "augmented",
                 augmented,
                 "positive pairs by RandomMask",
-                "RandomMask",
+                "with masking",
                 at_start=(probes.exact_at_start, probes.baselines),
                 at_end=(probes.census, probes.readouts, probes.bias_gradient, probes.gradients),
             ),
@@ -79,7 +79,7 @@ class DecouplingArms(Study):
                 "plain",
                 plain,
                 "no augmentation: both views are the sample itself",
-                "no augmentation",
+                "without masking",
                 at_start=(probes.without_mask,),
                 at_end=(probes.census, probes.readouts, probes.bias_gradient),
             ),
@@ -87,13 +87,13 @@ class DecouplingArms(Study):
                 "canonical",
                 replace(augmented, data=replace(data, dictionary="canonical")).shortened(150),
                 "features on single coordinates, which RandomMask destroys: nothing may be learned",
-                "canonical features",
+                "features that masking destroys",
                 role="control",
                 at_end=(probes.census, probes.readouts),
             ),
             Arm(
                 "literal-bias",
-                replace(augmented, rules=thresholds(BiasSchedule(reset=1.0, growth=1.0))).shortened(600, 50),
+                replace(augmented, rules={**rules, "bias": BiasSchedule(reset=1.0, growth=1.0)}).shortened(600, 50),
                 "the paper's own bias schedule",
                 "the paper's schedule",
                 stop_at="all_dead",
@@ -103,7 +103,7 @@ class DecouplingArms(Study):
                 "supervised",
                 replace(augmented, objective=SignLabels(contrast.anchors + contrast.negatives)).shortened(200, 50),
                 "the same network with a linear head on sign labels",
-                "sign labels",
+                "trained on labels",
                 at_end=(probes.census, probes.readouts),
             ),
             Arm(
@@ -111,7 +111,7 @@ class DecouplingArms(Study):
                 replace(
                     augmented,
                     learner=replace(learner, init_norm=2e-4),
-                    rules=thresholds(replace(self.bias, reset=0.0, growth=0.0)),
+                    rules={**rules, "bias": replace(self.bias, reset=0.0, growth=0.0)},
                 ).shortened(250, 25),
                 "a tiny start and b = 0 throughout: Stage I as the theory has it",
                 "Stage I alone",
@@ -129,7 +129,7 @@ class DecouplingArms(Study):
                     f"tau-{tau:g}",
                     replace(at_half, data=narrow, objective=replace(half_batch, loss=InfoNCE(tau))),
                     f"temperature {tau:g}, at half the input dimension, width and batch",
-                    f"τ = {tau:g}",
+                    f"temperature {tau:g}",
                     at_end=(probes.census,),
                 )
                 for tau in (0.5, 1.0, 2.0)
@@ -139,7 +139,7 @@ class DecouplingArms(Study):
                     f"plain-{size}",
                     replace(plain, data=replace(data, input_dim=size, dictionary=frame), probe_every=100),
                     f"no augmentation at d1 = {size}",
-                    f"plain, d1 = {size}",
+                    f"unmasked, d1 = {size}",
                 )
                 for size in (d1 // 4, d1 // 2)
                 if size >= features

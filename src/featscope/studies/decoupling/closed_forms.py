@@ -11,20 +11,24 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, SHARE, Found, bound, fitted_exponent, identity, scaling
+from featscope.probes.stored import along_features, energy, last_look, order_kept
 from featscope.studies import last
 from featscope.studies.decoupling.arms import DecouplingArms
-from featscope.studies.decoupling.series import along_features, energy, order_kept
 from featscope.theory import decoupling as theory
 from featscope.training import SGD
 
 SAMPLED = "Tolerance: a stated choice, 2 % of the effect that the identity excludes."
 TWO_PERCENT = "Tolerance: 2 %, a stated choice."
 as_predicted = partial(identity, equals=1.0, within=0.02, because=TWO_PERCENT)
+excluded = partial(identity, on="augmented", equals=0.0, within=0.02, because=SAMPLED)
 
 
 def descends(study: Any) -> bool:
     """Whether training is plain gradient descent, which the closed forms of Stage I are about."""
     return isinstance(study.optimizer, SGD)
+
+
+in_stage1 = partial(identity, on="stage-one", given=descends)
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,7 @@ class ClosedForms(DecouplingArms):
 
     # --- At the start (Appendix B, Lemmas C.2, C.3, F.1 and F.2) ------------------------------------------------------
 
-    @identity(
-        "Lemma C.2",
-        on="augmented",
-        equals=0.0,
-        within=0.02,
-        because=SAMPLED,
-        note="The paper has it up to lower order; independence of the two halves makes it exact.",
-    )
+    @excluded("Lemma C.2", note="The paper has it up to lower order; independence of the two halves makes it exact.")
     def mask_cancels_noise(self, run: xr.Dataset) -> xr.DataArray:
         r"""Masking cancels the noise in what pulls two views together.
 
@@ -74,7 +71,7 @@ class ClosedForms(DecouplingArms):
         along, across = theory.plain_rates(self.stage1.p, self.stage1.s2)
         return Found(run.rate_ratio, predicted=along / across, tolerance=0.02 * (along / across))
 
-    @identity("Section 3", on="augmented", equals=0.0, within=0.02, because=SAMPLED)
+    @excluded("Section 3")
     def dense_decoupling(self, run: xr.Dataset) -> xr.DataArray:
         r"""The two halves of the noise tell nothing about each other.
 
@@ -145,14 +142,12 @@ class ClosedForms(DecouplingArms):
 
     # --- Stage I (Appendix C) -----------------------------------------------------------------------------------------
 
-    @identity(
+    @in_stage1(
         "Hypothesis C.4",
-        on="stage-one",
         equals=1.0,
         within=0.05,
         because="Tolerance: 5 %, a stated choice for correlations that the second moments leave out.",
         note="The paper has the growth without batch noise, which its batches of any polynomial size allow.",
-        given=descends,
     )
     def stage1_trajectory(self, run: xr.Dataset) -> Found:
         r"""Early growth follows the closed form step by step.
@@ -160,8 +155,8 @@ class ClosedForms(DecouplingArms):
         In Stage I the squared norm along features grows by $(1 - \eta\lambda + \eta\kappa p (1 - d/d_1))^2$ a step, and
         by what batches add by chance. Measured: the logarithm of its growth over half of Stage I, over the prediction.
         """
-        population, steps = self.stage1.of_population, run["step"].values
-        half = int(steps[steps <= population.duration(self.bias.feature_energy) / 2][-1])
+        population = self.stage1.of_population
+        half = last_look(run, population.duration(self.bias.feature_energy) / 2)
         growth = np.log(along_features(run).sel(step=half) / along_features(run).isel(step=0)).astype(float)
         predicted = self.stage1.log_growth(half) or np.nan  # none to speak of where Stage I is that short
         why = f"Population gradients alone would predict {population.log_growth(half) / predicted:.3f} here."
@@ -195,16 +190,14 @@ class ClosedForms(DecouplingArms):
             f"Closed form {closed:.0f} steps with batches of this size, {alone:.0f} with population gradients.",
         )
 
-    @identity(
+    @in_stage1(
         "Lemma C.2 with finite batches",
-        on="stage-one",
         relation="=",
         within=0.02,
         because="Tolerance: 0.02, a stated choice.",
         note="The paper assumes batches of any polynomial size. The form was derived here, after a coarser one that "
         "drops the signal's part, 1/(1 + 2ηs⁴d1/(Kp)), was seen to be 0.03 too high.",
         range=SHARE,
-        given=descends,
     )
     def energy_ceiling(self, run: xr.Dataset) -> Found:
         r"""Chance in the batches puts a ceiling on how pure features get.
@@ -240,4 +233,4 @@ class ClosedForms(DecouplingArms):
         forms = (replace(self.stage1, anchors=times * self.objective.anchors) for times in (1, 16))
         shares = ((100 * form.share_of_chance(self.bias.feature_energy), form.anchors) for form in forms)
         found = (f"{share:.0f} % of the feature energy at T1 with {anchors} anchors" for share, anchors in shares)
-        return Found(order_kept(run), f"{', '.join(found)}.")
+        return Found(order_kept(run, run.stage1_end), f"{', '.join(found)}.")

@@ -1,56 +1,92 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from featscope.figures import Bars, Curve, Curves, MatrixMovie, Panel
-from featscope.studies.decoupling.series import along_features, energy, numbered
-from featscope.studies.summaries import INTERVALS, chart, curve, over_replicas
+from featscope.claims import COSINE, POSITIVE, SHARE
+from featscope.figures import Bars, Curve, Curves, Figure, MatrixMovie, Panel
+from featscope.probes.stored import along_features, energy, sorted_by_feature
+from featscope.studies import Runs
+from featscope.studies.decoupling.closed_forms import ClosedForms
+from featscope.studies.summaries import bars, chart, curve
 from featscope.theory.decoupling import Stage1
 
-Runs = Mapping[str, xr.Dataset]
-_STORY = {"augmented": "RandomMask", "plain": "no augmentation", "canonical": "control: canonical features"}
+_STORY = {
+    "augmented": "with masking",
+    "plain": "without masking",
+    "canonical": "control: features that masking destroys",
+}
 _STEP = "training step"
 
 
+def figures(study: ClosedForms, runs: Runs) -> Iterator[Figure]:
+    """What neurons hold, how training goes, Stage I, then what follows, and what the paper's own schedule does."""
+    yield alignment(runs)
+    yield over_time(runs)
+    yield stage_one(runs["stage-one"], study.stage1)
+    yield amplitudes(runs)
+    yield readouts(runs)
+    arms = {"augmented": "adapted schedule", "literal-bias": "the paper's schedule"}
+    yield chart(
+        "literal-bias",
+        "Thresholds as the paper raises them, and as the study does",
+        "The paper resets thresholds to √(2 log d/d) ||w||; they then grow at least at η/d, which can overtake what a "
+        "lucky neuron gains. Training stops once no neuron fires.",
+        _panel(runs, arms, *_FIRING),
+        _panel(runs, arms, *_THRESHOLD),
+        claims=("singletons-emerge", "bias-would-grow", "bias-would-shrink"),
+    )
+    at = {**numbered(runs, "plain-"), study.data.input_dim: runs["plain"]}
+    lines = [curve(1 - energy(run), f"d1/d = {d1 / study.data.features:g}", within=SHARE) for d1, run in at.items()]
+    yield chart(
+        "dimension",
+        "Without masking: how much of the weights is noise",
+        "Share of the weights' squared length outside the features' span, with d1 input dimensions and d features. The "
+        "theorem has it tend to 1; at reachable size features outgrow noise before the loss saturates.",
+        Panel("Without masking", _STEP, "share that is noise (1 - ||Mᵀw||² / ||w||²)", lines),
+        claims=("plain-overwhelmed-by-noise", "plain-noise-trend"),
+    )
+
+
 def alignment(runs: Runs) -> MatrixMovie:
-    """|cosine| of every neuron and feature in replica 0; neurons sorted by the feature they end on."""
+    """|cosine| of every neuron and feature; neurons sorted by the feature they end on."""
     steps = runs["augmented"]["step"].values
-    frames = {}
-    for arm, label in _STORY.items():
-        cosines = np.abs(runs[arm].alignment.isel(replica=0).transpose("step", "neuron", "feature"))
-        found = cosines.dropna("step").sel(step=steps, method="ffill").values  # a shorter arm keeps its last look
-        frames[label] = found[:, np.lexsort((-found[-1].max(-1), found[-1].argmax(-1)))]
     return MatrixMovie(
         "alignment",
         "Which features each neuron holds",
-        "Absolute cosine of every neuron's weights with every true feature, replica 0. Neurons are sorted by the "
+        "Absolute cosine of every neuron's weights with every true feature in one replica. Neurons are sorted by the "
         "feature they end on; dark blocks down the diagonal are groups of neurons that hold one feature each. "
         "Arms shorter than the first stay at their last step.",
         steps=[int(step) for step in steps],
-        frames=frames,
-        row_label="neuron (sorted)",
-        column_label="true feature j",
-        value_label="|<w_i, M_j>| / ||w_i||",
+        frames={label: sorted_by_feature(abs(runs[arm].alignment), steps) for arm, label in _STORY.items()},
+        row_label="neurons, sorted by the feature they end on",
+        column_label="true features",
+        value_label="how closely a neuron points along a feature (|cosine|)",
         claims=("singletons-emerge", "no-singletons-without-augmentation", "supervised-finds-the-same"),
     )
 
 
 def _panel(
-    runs: Runs, arms: Mapping[str, str], title: str, y_label: str, of: Callable[[xr.Dataset], xr.DataArray], **more: Any
+    runs: Runs,
+    arms: Mapping[str, str],
+    title: str,
+    y_label: str,
+    of: Callable[[xr.Dataset], xr.DataArray],
+    within: tuple[float, float] = (-np.inf, np.inf),
+    **more: Any,
 ) -> Panel:
     """A line for each of ``arms``, which are labelled; the mean over neurons where ``of`` gives one of each."""
     series = {label: of(runs[arm]) for arm, label in arms.items()}
     means = {label: s.mean("neuron", skipna=False) if "neuron" in s.dims else s for label, s in series.items()}
-    return Panel(title, _STEP, y_label, [curve(mean, label) for label, mean in means.items()], **more)
+    return Panel(title, _STEP, y_label, [curve(mean, label, within=within) for label, mean in means.items()], **more)
 
 
-_THRESHOLD = ("Threshold over norm", "mean b_i / ||w_i||", lambda run: run.bias / run.norm)
-_FIRING = ("Firing", "mean Pr(h_i(x) ≠ 0)", lambda run: run.firing_rate)
+_THRESHOLD = ("Threshold over norm", "mean threshold over norm (b_i / ||w_i||)", lambda run: run.bias / run.norm)
+_FIRING = ("Firing", "mean share of inputs that a neuron fires on", lambda run: run.firing_rate, SHARE)
 
 
 def over_time(runs: Runs) -> Curves:
@@ -61,20 +97,21 @@ def over_time(runs: Runs) -> Curves:
     return chart(
         "over-time",
         "Energy, norms, biases and firing",
-        "T1 and T2 are the ends of Stages I and II of the RandomMask arm (means over replicas).",
-        panel("Energy in the features' span", "||Mᵀw||² / ||w||²", energy),
-        panel("Features held by a singleton neuron", "share of features", lambda run: run.coverage),
-        panel("Norm of neurons", "mean ||w_i||", lambda run: run.norm, log_y=True),
+        "T1 and T2 are the ends of Stages I and II with masking (means over replicas).",
+        panel("Energy in the features' span", "share of the weights (||Mᵀw||² / ||w||²)", energy, SHARE),
+        panel("Features with a neuron of their own", "share of features", lambda run: run.coverage, SHARE),
+        panel("Norm of neurons", "mean norm (||w_i||)", lambda run: run.norm, log_y=True),
         panel(*_THRESHOLD),
         panel(*_FIRING),
-        panel("Likeness to noise", "mean cosine of f(x) and f(ξ)", lambda run: run.noise_cosine),
+        panel("Likeness to noise", "mean cosine of f(x) and f(ξ)", lambda run: run.noise_cosine, COSINE),
         panel("Loss on fresh data", "InfoNCE (nats × τ)", lambda run: run.loss),
         claims=("sparse-energy", "loss-inversion", "firing-matches-feature", "noise-removed"),
     )
 
 
-def stage_one(run: xr.Dataset, forms: Mapping[str, Stage1]) -> Curves:
-    """Energies in Stage I against each of ``forms``."""
+def stage_one(run: xr.Dataset, form: Stage1) -> Curves:
+    """Energies in Stage I against their closed ``form``, with the noise of batches and without."""
+    forms = {"closed form with batch noise": form, "population gradients": form.of_population}
     steps = run["step"].values
     total, inside = (run.norm**2).sum("neuron", skipna=False), along_features(run)
     panels = []
@@ -82,7 +119,7 @@ def stage_one(run: xr.Dataset, forms: Mapping[str, Stage1]) -> Curves:
         paths = {label: form.energies(int(steps[-1]))[steps, part] for label, form in forms.items()}
         lines = [curve(series / total.isel(step=0), "measured")]
         lines += [Curve(label, steps, path, dashed=True) for label, path in paths.items()]
-        panels.append(Panel(f"Squared norm {name}", _STEP, "Σ||·||² over its start", lines, log_y=True))
+        panels.append(Panel(f"Squared norm {name}", _STEP, "energy over the start (Σ||·||²)", lines, log_y=True))
     about = ("stage1-trajectory", "stage1-duration", "energy-ceiling", "positive-pair-covariance")
     return chart(
         "stage-one",
@@ -103,10 +140,10 @@ def amplitudes(runs: Runs) -> Curves:
     slope = Curve("slope 1", taus, measured.y[middle] * taus / taus[middle], dashed=True)
     return chart(
         "amplitude",
-        "Amplitudes saturate in proportion to the temperature",
+        "How strongly features are held, over the temperature",
         "F_j, the squared weights on feature j summed over the neurons that hold it alone, mean over features, after "
-        "training at three temperatures.",
-        Panel("Amplitude", "temperature τ", "mean F_j", [measured, slope], log_x=True, log_y=True),
+        "training at three temperatures. In theory the points lie on a line of slope 1.",
+        Panel("Amplitude", "temperature τ", "mean amplitude (F_j)", [measured, slope], log_x=True, log_y=True),
         claims=("amplitude-saturation",),
     )
 
@@ -116,53 +153,29 @@ def readouts(runs: Runs) -> Bars:
     groups = {
         "raw input": ("augmented", "raw"),
         "untrained": ("augmented", "untrained"),
-        "no augmentation": ("plain", "representation"),
-        "supervised": ("supervised", "representation"),
-        "RandomMask": ("augmented", "representation"),
+        "without masking": ("plain", "representation"),
+        "trained on labels": ("supervised", "representation"),
+        "with masking": ("augmented", "representation"),
         "oracle": ("augmented", "oracle"),
     }
     errors, accuracies = (
         xr.concat([runs[arm][f"{name}_{what}"].drop_attrs() for arm, name in groups.values()], "group")
         for what in ("error", "accuracy")
     )
-    return Bars(
+    return bars(
         "downstream",
         "What a linear head can read",
         "Linear heads on frozen representations, 6000 labels, held-out samples. The oracle knows the features and "
-        f"soft-thresholds Mᵀx at 1/2. {INTERVALS}",
+        "soft-thresholds Mᵀx at 1/2.",
         list(groups),
-        {
-            "squared error of <w*, z> / Var(y)": over_replicas(errors),
-            "error rate of sign <w*, z>": over_replicas(1 - accuracies),
-        },
+        {"share of the signal <w*, z> missed": errors, "error rate for its sign": 1 - accuracies},
         "error (lower is better)",
+        within=POSITIVE,
         claims=("downstream-regression", "downstream-classification"),
     )
 
 
-def literal_bias(runs: Runs) -> Curves:
-    """Firing under the paper's own schedule."""
-    arms = {"augmented": "adapted schedule", "literal-bias": "the paper's schedule"}
-    return chart(
-        "literal-bias",
-        "The paper's own bias schedule kills every neuron at this size",
-        "Thresholds reset to √(2 log d/d) ||w|| and then grow at least at η/d, which overtakes what a lucky neuron "
-        "gains; training stops once no neuron fires.",
-        _panel(runs, arms, *_FIRING),
-        _panel(runs, arms, *_THRESHOLD),
-        claims=("singletons-emerge", "bias-would-grow", "bias-would-shrink"),
-    )
-
-
-def dimension(runs: Runs, features: int, input_dim: int) -> Curves:
-    """How much of the weights is noise at several input dimensions."""
-    at = {**numbered(runs, "plain-"), input_dim: runs["plain"]}
-    lines = [curve(1 - energy(run), f"d1/d = {d1 / features:g}") for d1, run in at.items()]
-    return chart(
-        "dimension",
-        "Without augmentation: how much of the weights is noise",
-        "Share of squared norm outside the features' span. The theorem has it tend to 1; at reachable size features "
-        "outgrow noise before the loss saturates, less so the larger d1/d.",
-        Panel("No augmentation", _STEP, "1 - ||Mᵀw||² / ||w||²", lines),
-        claims=("plain-overwhelmed-by-noise", "plain-noise-trend"),
-    )
+def numbered(runs: Runs, prefix: str) -> dict[float, xr.Dataset]:
+    """Number -> run of the arms called ``prefix`` and a number, in the order of numbers."""
+    found = {float(name.removeprefix(prefix)): run for name, run in runs.items() if name.startswith(prefix)}
+    return dict(sorted(found.items()))

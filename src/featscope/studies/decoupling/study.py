@@ -11,14 +11,17 @@ import xarray as xr
 from featscope.claims import COSINE, PAIRED, POSITIVE, ROUNDING, SHARE, Claim, Found, bound, identity, ordering, scaling
 from featscope.claims.scaling import fitted_exponent
 from featscope.figures import Figure
-from featscope.studies import Runs, last
+from featscope.probes.stored import energy
+from featscope.studies import Runs, Story, last
 from featscope.studies.decoupling import figures
 from featscope.studies.decoupling.closed_forms import ClosedForms
-from featscope.studies.decoupling.series import energy, numbered
+from featscope.studies.decoupling.figures import numbered
+from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory import decoupling as theory
 
 TREND = "For the trend in size: half as many features, input dimensions and neurons."
 HALF = "Bound: half of the neurons."
+nine_in_ten = partial(bound, at_least=0.9, range=SHARE)
 exact = partial(identity, on="augmented", equals=0.0, within=1e-9, because=ROUNDING, range=POSITIVE)
 
 
@@ -31,7 +34,7 @@ class Decoupling(ClosedForms):
 
     # --- What neurons hold (Theorems 3.2 and 3.4, Appendix E) ---------------------------------------------------------
 
-    @bound(
+    @nine_in_ten(
         "Theorem 3.4",
         on={"augmented": "Bound: nine features in ten, a stated choice."},
         not_on={
@@ -39,8 +42,6 @@ class Decoupling(ClosedForms):
             "literal-bias": "The paper's own schedule kills every neuron at this size: thresholds grow at η/d, "
             "lucky weights at η(p(1 - b/α) - λ), which is not faster.",
         },
-        at_least=0.9,
-        range=SHARE,
     )
     def singletons_emerge(self, run: xr.Dataset) -> xr.DataArray:
         r"""Every feature gets a neuron of its own.
@@ -55,13 +56,11 @@ class Decoupling(ClosedForms):
         """Without augmentation no neuron holds a single feature. Measured: share of features held by a singleton."""
         return last(run, run.coverage)
 
-    @bound(
+    @nine_in_ten(
         "Theorem 3.4",
         on="augmented",
         not_on="canonical",
-        at_least=0.9,
         because="Bound: a stated choice; batches of this size allow no more than the energy ceiling.",
-        range=SHARE,
     )
     def sparse_energy(self, run: xr.Dataset) -> xr.DataArray:
         r"""What neurons learn is made of features, not of noise.
@@ -169,14 +168,12 @@ class Decoupling(ClosedForms):
         with_mask, without = (last(each, each.loss) for each in (run, runs["plain"]))
         return Found(with_mask - without, f"The floor is {floor:.2f} τ at infinite scale.")
 
-    @bound(
+    @nine_in_ten(
         "Theorem 3.2, Fact F.4",
         not_on="plain",
-        at_least=0.9,
         note="Needs d1/d, s²/p and the start far beyond a computer's reach: until the loss saturates, features grow "
         "1 + p/s² times as fast as noise. The cosine of f(x) and f(ξ) is near 1 already at a random start "
         "(about 1 - p d/(2 s² d1)), so it cannot tell the arms apart by itself.",
-        range=SHARE,
     )
     def plain_overwhelmed_by_noise(self, run: xr.Dataset) -> Found:
         """Without augmentation the weights are nearly all noise.
@@ -200,13 +197,11 @@ class Decoupling(ClosedForms):
         smallest, *between, largest = outside.values()
         return Found(largest - smallest, f"Measured: {values}.") if between else None
 
-    @bound(
+    @nine_in_ten(
         "Message 3",
         not_on="supervised",
-        at_least=0.9,
         because="Bound: nine features in ten.",
         note="Shown in the paper on images, and said of this data model in its introduction, without a theorem.",
-        range=SHARE,
     )
     def supervised_finds_the_same(self, run: xr.Dataset) -> xr.DataArray:
         """Training on labels finds the same features. Measured: share of features held by a singleton."""
@@ -255,23 +250,36 @@ class Decoupling(ClosedForms):
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """The figures, in the order of the story."""
-        yield figures.alignment(runs)
-        yield figures.over_time(runs)
-        forms = {"closed form with batch noise": self.stage1, "population gradients": self.stage1.of_population}
-        yield figures.stage_one(runs["stage-one"], forms)
-        yield figures.amplitudes(runs)
-        yield figures.readouts(runs)
-        yield figures.literal_bias(runs)
-        yield figures.dimension(runs, self.data.features, self.data.input_dim)
+        return figures.figures(self, runs)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence."""
-        held, missed = (
-            {arm: f"{100 * float(of(runs[arm]).mean()):.0f} %" for arm in ("augmented", "plain")}
-            for of in (lambda run: last(run, run.coverage), lambda run: run.representation_error)
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """How many features get a neuron of their own, with masking and without."""
+        d, arms = self.data.features, ("augmented", "plain")
+        held, twin = (how_many(d * last(runs[arm], runs[arm].coverage), d) for arm in arms)
+        missed, none_masked = (percent(runs[arm].representation_error) for arm in arms)
+        raw, (loss, low) = percent(runs["augmented"].raw_error), (in_words(last(runs[a], runs[a].loss)) for a in arms)
+        opening = "Even with" if verdict(claims, "singletons-emerge@augmented") == "fails" else "With"
+        louder = self.stage1.s2 * self.data.input_dim / (self.stage1.p * d)
+        return Story(
+            f"{opening} masking, {held} of the {d} hidden features get a neuron of their own. Without it, {twin}.",
+            f"Each sample mixes a few of {d} features under noise with {louder:.3g} times their energy. Networks learn "
+            "that two views show one sample: with masking two random halves of it, without masking twice the sample "
+            "itself. Each row is a neuron, each column a feature; where a cell is dark, the neuron points along it.",
+            {
+                "singletons-emerge@augmented": "",
+                "no-singletons-without-augmentation@plain": "",
+                "downstream-regression@augmented": f"The head misses {missed} of the hidden signal with masking, "
+                f"{none_masked} without, and {raw} from the raw input.",
+                "loss-inversion@augmented": f"The loss ends at {loss} with masking and at {low} without.",
+                "order-kept-in-stage1@stage-one": "",
+            },
         )
-        return (
-            f"With RandomMask the network grew a neuron of its own for {held['augmented']} of the {self.data.features} "
-            f"true features, its twin without augmentation for {held['plain']}; a linear head then misses "
-            f"{missed['augmented']} of the hidden signal against {missed['plain']}."
-        )
+
+
+def how_many(counts: xr.DataArray, of: int) -> str:
+    """Smallest and largest of ``counts`` in words."""
+    known = counts.values[np.isfinite(counts.values)].round().astype(int)
+    if not known.size:
+        return "an unknown number"
+    low, high = known.min(), known.max()
+    return f"{low} to {high}" if low < high else {0: "none", of: "all"}.get(int(low), f"{low}")

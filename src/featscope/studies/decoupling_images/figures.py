@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
+from featscope.claims import COSINE, POSITIVE, SHARE
 from featscope.figures import Bars, Figure, Heatmaps, ImageGrids, Panel, Scatters
 from featscope.probes.filters import as_images
 from featscope.studies import Runs
@@ -20,8 +21,8 @@ def figures(runs: Runs) -> Iterator[Figure]:
     yield ImageGrids(
         "filters-learned",
         "What training added to the first-layer filters",
-        "W - W(0) of replica 0, each filter scaled to its largest weight and sorted from grey to colourful; "
-        "mid-grey is zero (the paper's Figure 2). The random start, which all arms share, is taken away.",
+        "Filters of replica 0 without the random start that all arms share (W - W(0)), each scaled to its largest "
+        "weight and sorted from grey to colourful; mid-grey is zero (the paper's Figure 2).",
         {name: as_images(run["filters"] - start["filters"]) for name, run in first.items() if run is not start},
         claims=("filters-move-without-augmentation", "crop-learns-colourful-filters", "supervised-learns-more-colour"),
     )
@@ -34,6 +35,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         list(READ_OUT.values()),
         {name: xr.concat([run[m].isel(layer=-1) for m in READ_OUT], "readout") for name, run in runs.items()},
         "accuracy, or R²",
+        within=(-np.inf, 1.0),
         claims=("no-augmentation-learns-no-signal", "crop-keeps-colour-features", "augmentation-improves-knn", *probe),
     )
     yield ImageGrids(
@@ -47,18 +49,22 @@ def figures(runs: Runs) -> Iterator[Figure]:
     sparser = "colour-makes-contrastive-sparser"
     density = "no-augmentation-fires-densely", "supervised-sparser-than-crop", "supervised-firing-ignores-colour"
     paper, ends = "Layers 2 to 5 are the paper's Figure 4.", "0: all units alike; 1: a single one is active."
-    yield _by_layer(runs, "density", "Fraction of units that fire", "active fraction", paper, sparser, *density)
-    yield _by_layer(runs, "hoyer", "Hoyer sparsity", "Hoyer sparsity", ends, f"{sparser}-hoyer")
+    yield _by_layer(
+        runs, "density", "Share of units that fire", "share of active units", paper, SHARE, sparser, *density
+    )
+    yield _by_layer(runs, "hoyer", "Sparsity of firing", "Hoyer's sparsity", ends, SHARE, f"{sparser}-hoyer")
     yield Heatmaps(
         "firing-patterns",
         "Firing patterns",
         "Activations of replica 0 on test images (rows): the centre of 24 channels of each layer above the first, "
-        "left to right, each over its highest value (the paper's Figure 4).",
+        "left to right, each over its highest value (the paper's Figure 4). Strong colours are units that fire.",
         {name: np.concatenate(run["firing_pattern"].values[1:], axis=-1) for name, run in first.items()},
         row_label="test image",
         column_label="unit, layer after layer",
-        value_label="activation / highest",
+        value_label="activation over the highest",
+        claims=(sparser, "no-augmentation-fires-densely"),
     )
+    separates = "augmentation-separates-classes"
     yield Scatters(
         "maps",
         "t-SNE of the features",
@@ -67,29 +73,33 @@ def figures(runs: Runs) -> Iterator[Figure]:
         {name: run["map"].values for name, run in first.items()},
         {name: run["map_class"].values for name, run in first.items()},
         start["map_class"].attrs["long_name"].removeprefix("class: ").split(", "),
+        claims=(separates,),
     )
     pooled, mixed = "Channels are averaged over the image first.", "Below 0: classes interleave."
-    yield _by_layer(runs, "linear_probe", "Linear-probe accuracy", "test accuracy", pooled)
-    separates = "augmentation-separates-classes"
-    yield _by_layer(runs, "silhouette", "Silhouette of the classes", "silhouette", mixed, separates)
-    if any(run.sizes["step"] > 1 for run in runs.values()):
+    yield _by_layer(runs, "linear_probe", "Accuracy of a linear probe", "test accuracy", pooled, SHARE, *probe)
+    yield _by_layer(runs, "silhouette", "Silhouette of the classes", "mean silhouette", mixed, COSINE, separates)
+    moved = "distance over norm (||W - W(0)|| / ||W(0)||)"
+    if trained := {name: run.isel(layer=-1) for name, run in runs.items() if run.sizes["step"] > 1}:
         yield chart(
             "training",
             "The course of training",
-            "",
-            _course(runs, "Firing of the top layer", "watched_density", "active fraction"),
-            _course(runs, "Distance of the filters from their start", "filter_distance", "||W - W(0)|| / ||W(0)||"),
-            _course(runs, "Colourfulness of the filters", "filter_colourfulness", "chromatic share of energy"),
+            "How sparsely the last layer fires, and how far and in what colours first-layer filters move.",
+            _course(trained, "Firing of the top layer", "watched_density", "share of active units", SHARE),
+            _course(trained, "Distance of the filters from their start", "filter_distance", moved, POSITIVE),
+            _course(trained, "Colourfulness of the filters", "filter_colourfulness", "share that is colour", SHARE),
+            claims=("filters-move-without-augmentation", "crop-keeps-colourful-filters"),
         )
 
 
-def _by_layer(runs: Runs, measured: str, title: str, y_label: str, hint: str, *claims: str) -> Bars:
+def _by_layer(
+    runs: Runs, measured: str, title: str, y_label: str, hint: str, within: tuple[float, float], *claims: str
+) -> Bars:
     groups = [f"layer {number}" for number in range(1, 1 + next(iter(runs.values())).sizes["layer"])]
     id, title, caption = measured.replace("_", "-"), f"{title}, layer by layer", f"On test images. {hint}"
-    return bars(id, title, caption, groups, {n: run[measured] for n, run in runs.items()}, y_label, claims=claims)
+    series = {name: run[measured] for name, run in runs.items()}
+    return bars(id, title, caption, groups, series, y_label, within=within, claims=claims)
 
 
-def _course(runs: Runs, title: str, measured: str, y_label: str) -> Panel:
-    trained = {name: run[measured] for name, run in runs.items() if run.sizes["step"] > 1}
-    top = {name: series.isel(layer=-1, missing_dims="ignore") for name, series in trained.items()}
-    return Panel(title, "step", y_label, [curve(series, name) for name, series in top.items()])
+def _course(runs: Runs, title: str, measured: str, y_label: str, within: tuple[float, float]) -> Panel:
+    lines = [curve(run[measured], name, within=within) for name, run in runs.items()]
+    return Panel(title, "training step", y_label, lines)

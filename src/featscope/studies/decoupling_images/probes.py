@@ -1,9 +1,10 @@
 """What is measured on a network: on the way, and at the end."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from featscope.data.images import as_float
 from featscope.models import Encoder, activations
@@ -75,20 +76,20 @@ def readout(experiment: GradientTraining) -> Mapping[str, Measurement]:
     y, z = train.labels[:READ_OUT], test.labels[:READ_OUT]
     images = [as_float(each.pixels[:READ_OUT]) for each in (train, test)]
     pooled = [activations(encoder, encoder.layers, each, reduce=lambda maps: maps.mean((-2, -1))) for each in images]
-    layers = [(pooled[0][name], pooled[1][name]) for name in encoder.layers]
+    fitted, measured = ([maps[name] for name in encoder.layers] for maps in pooled)
     hues, other_hues = (mean_colour(each) for each in images)
+
+    def read(score: Callable[..., float], known: Tensor, asked: Tensor, about: str) -> Measurement:
+        return _by_layer((score(a, known, b, asked) for a, b in zip(fitted, measured, strict=True)), about)
+
     # The record keeps numbers; the names of the classes travel in the description.
     names = ", ".join(experiment.source.class_names)
     return {
-        "linear_probe": _by_layer(
-            (linear_probe(a, y, b, z) for a, b in layers), "test accuracy of logistic regression"
-        ),
-        "knn": _by_layer((knn_accuracy(a, y, b, z) for a, b in layers), "test accuracy of 20 nearest neighbours"),
-        "silhouette": _by_layer((silhouette(b, z) for _, b in layers), "mean silhouette of the classes, by cosine"),
-        "colour_readout": _by_layer(
-            (regression_score(a, hues, b, other_hues) for a, b in layers), "R² of ridge regression to the mean colour"
-        ),
-        "map": one(tsne(layers[-1][1][:MAPPED]), "t-SNE of the features of test images", "point", "axis"),
+        "linear_probe": read(linear_probe, y, z, "test accuracy of logistic regression"),
+        "knn": read(knn_accuracy, y, z, "test accuracy of 20 nearest neighbours"),
+        "silhouette": _by_layer((silhouette(b, z) for b in measured), "mean silhouette of the classes, by cosine"),
+        "colour_readout": read(regression_score, hues, other_hues, "R² of ridge regression to the mean colour"),
+        "map": one(tsne(measured[-1][:MAPPED]), "t-SNE of the features of test images", "point", "axis"),
         "map_class": one(z[:MAPPED], f"class: {names}", "point"),
     }
 

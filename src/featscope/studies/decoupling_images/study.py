@@ -17,12 +17,13 @@ from featscope.data import Images
 from featscope.figures import Figure
 from featscope.losses import NTXent
 from featscope.models import AlexNet, WideResNet
-from featscope.studies import Arm, Runs, last
+from featscope.studies import Arm, Runs, Story, last
 from featscope.studies.decoupling_images import figures, probes
 from featscope.studies.images import GAINED, SIGN, UNTRAINED, ImageStudy, gained, higher
+from featscope.studies.summaries import in_words, percent, verdict
 from featscope.training import GradientTraining, Measurement
 from featscope.training.image_objectives import ClassifyImages, ContrastImages, ImageTraining
-from featscope.views import SameSample, View
+from featscope.views import SameSample
 
 ONE_METRIC = 'The paper does not define "sparser".'
 GROWING = (
@@ -62,6 +63,7 @@ class DecouplingImages(ImageStudy):
     steps: int = 400
 
     name = "decoupling-images"
+    asks = "What do crops and distorted colours teach a network that sees no labels?"
     default_replicas = 4
     on_cpu: ClassVar[Mapping[str, int]] = {"train": 5000, "test": 4000}
     few: ClassVar[Mapping[str, Any]] = {"train": 48, "test": 32, "alexnet": AlexNet(width=4)}
@@ -70,23 +72,21 @@ class DecouplingImages(ImageStudy):
         """Three contrastive ones, two supervised ones, and the network they begin from."""
         images = Images(self.data, self.train, self.test, on_cpu=self.on_cpu)
         network = self.alexnet if self.network == "alexnet" else self.wide_resnet
+        contrast = partial(ContrastImages, projection=self.projection, loss=self.loss, batch=self.batch)
+        classify = partial(ClassifyImages, batch=self.batch)
 
-        def contrastive(name: str, view: View, views: str, label: str) -> Arm[ImageTraining]:
-            objective = ContrastImages(view, self.projection, self.loss, self.batch)
-            return self.trained(name, images, network, objective, f"Contrastive; {views}.", label)
-
-        def supervised(name: str, view: View, views: str, label: str) -> Arm[ImageTraining]:
-            objective = ClassifyImages(view, self.batch)
-            return self.trained(name, images, network, objective, f"Trained on labels, with {views}.", label)
+        def arm(name: str, objective: ContrastImages | ClassifyImages, about: str, label: str) -> Arm[ImageTraining]:
+            return self.trained(name, images, network, objective, about, label)
 
         crop, both, distorted = self.augmentation.crop, self.augmentation, "random crops with distorted colours"
-        none = contrastive("none", SameSample(), "both views are the image itself", "no augmentation")
+        labelled = "Trained on labels, with"
+        none = arm("none", contrast(SameSample()), "Contrastive; both views are the image itself.", "no augmentation")
         return [
             none,
-            contrastive("crop", crop, "views are random crops", "crop"),
-            contrastive("crop-colour", both, f"views are {distorted}", "crop + colour"),
-            supervised("supervised-crop", crop, "random crops", "supervised, crop"),
-            supervised("supervised-crop-colour", both, distorted, "supervised, crop + colour"),
+            arm("crop", contrast(crop), "Contrastive; views are random crops.", "crop"),
+            arm("crop-colour", contrast(both), f"Contrastive; views are {distorted}.", "crop + colour"),
+            arm("supervised-crop", classify(crop), f"{labelled} random crops.", "supervised, crop"),
+            arm("supervised-crop-colour", classify(both), f"{labelled} {distorted}.", "supervised, crop + colour"),
             self.untrained(none),
         ]
 
@@ -271,14 +271,35 @@ class DecouplingImages(ImageStudy):
         """Filters, read-outs, firing, maps, and the course of training."""
         return figures.figures(self.labelled(runs))
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """The two numbers that matter most."""
-        named = {arm: f"{100 * run.linear_probe.isel(layer=-1).mean().item():.0f} %" for arm, run in runs.items()}
-        added = {arm: f"{100 * run.colour_added.mean().item():.0f} %" for arm, run in runs.items()}
-        return (
-            f"What crops alone add to the first-layer filters is {added['crop']} colour, with colour distortion "
-            f"{added['crop-colour']}; a linear probe then names {named['crop']} and {named['crop-colour']} of the test "
-            f"images, {named['untrained']} before training."
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """How many images the features name, and what is colour in what training adds to the filters."""
+        named = {arm: percent(run.linear_probe.isel(layer=-1)) for arm, run in runs.items()}
+        both = runs["crop"], runs["crop-colour"]
+        crop_adds, both_add = (percent(run.colour_added) for run in both)
+        crop_fires, both_fire = (percent(run.density.isel(ABOVE_FIRST)) for run in both)
+        crop_hue, both_hue = (in_words(run.colour_readout.isel(layer=-1)) for run in both)
+        opening = {
+            "holds": "Distorted colours help",
+            "fails": "Distorted colours do not help",
+            "undecided": "Whether distorted colours help is unclear",
+        }[verdict(claims, "colour-improves-features@crop-colour")]
+        return Story(
+            f"{opening}: {named['crop-colour']} of images are named right, {named['crop']} with crops alone, "
+            f"{named['untrained']} untrained.",
+            "Small networks learn without labels that two views show one image: twice the image itself, two random "
+            "crops, or two crops with distorted colours. Two others learn from labels. Each square is what training "
+            "added to a filter of the first layer: grey ones look for edges and brightness, others for colours.",
+            {
+                "colour-improves-features@crop-colour": "",
+                "crop-learns-colourful-filters@crop": f"Of what training adds to the filters {crop_adds} is colour "
+                f"with crops alone, {both_add} with distorted colours.",
+                "crop-keeps-colour-features@crop": "How well features tell the mean colour (R²; 1 is perfectly): "
+                f"{crop_hue} with crops alone, {both_hue} with distorted colours.",
+                "crop-learns-some-semantics@crop": f"Crops alone name {named['crop']} of the images, no augmentation "
+                f"{named['none']}, an untrained network {named['untrained']}.",
+                "colour-makes-contrastive-sparser@crop-colour": f"Of the units above the first layer {both_fire} "
+                f"fire with distorted colours, {crop_fires} with crops alone.",
+            },
         )
 
 

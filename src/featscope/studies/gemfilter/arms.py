@@ -1,17 +1,99 @@
-"""What `gemfilter` asks: options, and the arms."""
+"""What `gemfilter` asks: needles in long prompts, options, and the arms."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from featscope.language.haystack import BUILT_IN, read_texts
-from featscope.language.load import RETRIEVER, RETRIEVER_LENGTH
-from featscope.language.methods import Reading, reading_of
-from featscope.options import require
+import torch
+
+from featscope.language import Method
+from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
+from featscope.language.layers import choices_of_all_layers, needle_distance
+from featscope.language.load import RETRIEVER, RETRIEVER_LENGTH, layers_of, load_once
+from featscope.language.methods import METHODS, Reading, reading_of
+from featscope.language.prompt import Prompt
+from featscope.language.random_models import untrained
+from featscope.options import require, require_ascending
+from featscope.streams import Streams
 from featscope.studies import Arm, Study
 from featscope.studies.gemfilter.cost import KEEP, Cost
 from featscope.studies.gemfilter.mechanics import Mechanics
-from featscope.studies.gemfilter.retrieval import Retrieval
-from featscope.training import Questionnaire
+from featscope.training import Answer, Evaluation, Measurement, Questionnaire
+from featscope.training.evaluation import Ask
+
+NEW = 6  # tokens to generate
+SCORE = "normalised needle score: share of the answer's words that were given"
+
+
+@dataclass(frozen=True)
+class Retrieval(Questionnaire):
+    """A needle in every prompt, asked for by all methods, filter layers and numbers of kept tokens (P Section 9.4).
+
+    Attributes:
+        study: its options.
+        random_weights: whether the network's weights are those of a start.
+    """
+
+    study: "GemFilterArms"
+    random_weights: bool = False
+
+    @property
+    def grid(self) -> Mapping[str, Sequence[int]]:
+        """Lengths, and prompts of each."""
+        return {"length": self.study.lengths, "prompt": range(self.study.prompts)}
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """Scores of all methods, filter layers and numbers of kept tokens, and what layers choose."""
+        layer = {"layer": layers_of(self.study.model)}
+        return {
+            "score": Answer(SCORE, axes={"method": len(METHODS)}),
+            "score_of_layer": Answer(f"{SCORE}, GemFilter over filter layers", axes=layer),
+            "score_of_keep": Answer(f"{SCORE}, GemFilter over kept tokens", axes={"keep": len(self.study.keeps)}),
+            "covered": Answer("share of prompts whose needle the layer's choice touches", axes=layer),
+            "last_kept": Answer("share of prompts whose last token the layer chooses", axes=layer),
+            "distance": Answer("from the needle to the nearest token that the layer chooses", "token", layer),
+        }
+
+    def asker(self, streams: Streams) -> Ask:
+        """Network and texts."""
+        of, reading = self.study, self.study.reading
+        model, tokenizer = load_once(of.model, str(streams.device))
+        model = untrained(model, streams.at("weights")) if self.random_weights else model
+        haystack, layers = Haystack(tokenizer, read_texts(of.haystack)), range(model.config.num_hidden_layers)
+        methods = [reading.build(name, model) for name in METHODS]
+        of_layers = [replace(reading, layer=layer).build("gemfilter", model) for layer in layers]
+        of_keeps = [replace(reading, keep=keep).build("gemfilter", model) for keep in of.keeps]
+
+        def ask(length: int, prompt: int) -> Mapping[str, Sequence[float]]:
+            draws = streams.at(f"needle {length}", prompt)
+            asked, *others = passwords(draws, 1 + OTHERS)
+            hidden = haystack.hide(draws, length, float(draws.uniform(1)), asked, others)
+
+            def score(method: Method) -> float:
+                return haystack.ask(method, hidden, NEW).normalised
+
+            ids = hidden.ids.to(model.device)
+            whole = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
+            chosen = choices_of_all_layers(model, whole, reading.keep)
+            kept = [chosen[layer][0].cpu() for layer in layers]
+            distances = [needle_distance(places, hidden.needle) for places in kept]
+            return {
+                "score": [score(method) for method in methods],
+                "score_of_layer": [score(method) for method in of_layers],
+                "score_of_keep": [score(method) for method in of_keeps],
+                "covered": [distance == 0 for distance in distances],
+                "last_kept": [bool(places[-1] == length - 1) for places in kept],
+                "distance": distances,
+            }
+
+        return ask
+
+    def summary(self, evaluation: Evaluation) -> Mapping[str, Measurement]:
+        """Means over prompts."""
+        return {
+            name: found._replace(values=found.values.mean(2), dims=("length", *found.dims[2:]))
+            for name, found in evaluation.all_answers().items()
+        }
 
 
 @dataclass(frozen=True)
@@ -49,9 +131,7 @@ class GemFilterArms(Study):
 
     def __post_init__(self) -> None:
         for name in ("lengths", "keeps", "cost_lengths"):
-            values = getattr(self, name)
-            ascending = len(values) > 0 and min(values) >= 1 and list(values) == sorted(set(values))
-            require(self, name, ascending, "one number >= 1 or more, ascending")
+            require_ascending(self, name)
         shortest = self.lengths[0]
         require(self, "lengths", shortest >= 64, ">= 64", "Needles and question take as many.")
         require(self, "trained", self.trained >= shortest, f">= {shortest}, the shortest of lengths")
@@ -72,12 +152,10 @@ class GemFilterArms(Study):
 
     def arms(self) -> Sequence[Arm[Questionnaire]]:
         """What is exact, what it costs, what it finds; and what random weights find."""
-        needles = Retrieval(self.model, self.haystack, self.lengths, self.prompts, self.reading, self.keeps)
-        others = replace(needles, random_weights=True)
         same = "The same with random weights of the same shapes."
         return [
             Arm("mechanics", Mechanics(), "What must hold exactly, on random weights.", "what is exact"),
             Arm("cost", Cost(self.cost_lengths), "Operations, seconds and memory, on random weights.", "what it costs"),
-            Arm("retrieval", needles, "Needles, and all methods on each prompt.", "trained weights"),
-            Arm("untrained", others, same, "random weights", role="control"),
+            Arm("retrieval", Retrieval(self), "Needles, and all methods on each prompt.", "trained weights"),
+            Arm("untrained", Retrieval(self, random_weights=True), same, "random weights", role="control"),
         ]

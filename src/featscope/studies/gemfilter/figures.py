@@ -1,37 +1,34 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 
+from featscope.claims import SHARE
 from featscope.figures import Curve, Curves, Heatmaps, Panel
 from featscope.language.methods import METHODS, Reading
 from featscope.studies.gemfilter.cost import BYTES, FILTER, GEOMETRY, KEEP
-from featscope.studies.summaries import chart, curve, heatmaps
+from featscope.studies.summaries import chart, curve, curves, heatmaps
 from featscope.theory import token_selection as theory
 
-PROMPT, SCORE = "prompt (tokens)", "normalised score"
+PROMPT, SCORE = "length of the text (tokens)", "share of the answer's words given"
 COMPARED = ("full", "gemfilter", "question-kept", "snapkv", "h2o")
 ABLATED = ("gemfilter", "one-run", "middle-row", "largest-row")
 MIB = 2**20
 
 
-def scores(score: xr.DataArray, lengths: Sequence[int], trained: int, reading: Reading) -> Curves:
+def scores(score: xr.DataArray, trained: int, reading: Reading) -> Curves:
     """Answers of all methods ``[replica, length, method]``."""
-
-    def panel(title: str, names: Sequence[str]) -> Panel:
-        of = {name: score.isel(method=list(METHODS).index(name)) for name in names}
-        lines = [curve(one, METHODS[name].label, "length", x=np.array(lengths)) for name, one in of.items()]
-        return Panel(title, PROMPT, SCORE, lines, [(float(trained), "trained")])
-
+    of = {name: curve(score.sel({"method": name}), METHODS[name].label, "length", within=SHARE) for name in METHODS}
+    marks = [(float(trained), "longest trained on")]
     return chart(
         "scores",
         "Answers over the length of the prompt",
-        f"Share of the answer's words that were given, with {reading.keep} tokens kept and filter layer "
-        f"{reading.layer}. Left, methods; right, GemFilter with another row or without its second pass.",
-        panel("Methods", COMPARED),
-        panel("Ablations", ABLATED),
+        f"1 is a perfect answer; {reading.keep} tokens are kept, for GemFilter chosen by layer {reading.layer}. Left, "
+        "methods; right, GemFilter where another row of scores chooses, and without its second pass (one run).",
+        Panel("Methods", PROMPT, SCORE, [of[name] for name in COMPARED], marks),
+        Panel("Ablations", PROMPT, SCORE, [of[name] for name in ABLATED], marks),
         claims=(
             "full-attention-retrieves",
             "gemfilter-is-no-worse",
@@ -46,70 +43,64 @@ def scores(score: xr.DataArray, lengths: Sequence[int], trained: int, reading: R
     )
 
 
-def layers(run: xr.Dataset, untrained: xr.Dataset, lengths: Sequence[int], reading: Reading) -> Heatmaps:
+def layers(run: xr.Dataset, untrained: xr.Dataset, reading: Reading) -> Heatmaps:
     """What each layer chooses, over lengths."""
     panels = {
-        "needle covered": run.covered,
-        "needle covered, random weights": untrained.covered,
-        "last token chosen": run.last_kept,
-        "score": run.score_of_layer,
+        "choice touches the hidden sentence": run.covered,
+        "the same, random weights": untrained.covered,
+        "last token is chosen": run.last_kept,
+        "answer's words given": run.score_of_layer,
     }
-    at = {"length": list(lengths), "layer": range(run.sizes["layer"])}
     return heatmaps(
         "layers",
-        "Which layer finds the needle",
-        f"Means over prompts, with {reading.keep} tokens kept: the share of prompts whose needle the layer's choice "
-        "touches, the same for random weights, the share whose last token it chooses, and GemFilter's score with that "
-        "filter layer.",
-        {label: values.assign_coords(at) for label, values in panels.items()},
+        "Which layer finds the hidden sentence",
+        f"With {reading.keep} tokens kept, by layer and length: the share of texts whose hidden sentence the layer's "
+        "choice touches, the same for random weights, the share whose last token it chooses, and the share of the "
+        "answer's words that GemFilter gives if that layer chooses.",
+        panels,
         ("length", PROMPT),
-        ("layer", "layer"),
+        ("layer", "layer that chooses"),
         "share",
         (0.0, 1.0),
         claims=("early-layer-finds-needle", "first-layer-does-not", "last-token-is-chosen"),
     )
 
 
-def keeps(score: xr.DataArray, lengths: Sequence[int], kept: Sequence[int], reading: Reading) -> Curves:
+def keeps(score: xr.DataArray, reading: Reading) -> Curves:
     """GemFilter's answers ``[replica, length, keep]``."""
-    lines = [curve(score.isel(length=i), f"{n} tokens", "keep", x=np.array(kept)) for i, n in enumerate(lengths)]
+    lines = curves(score, "length", "{} tokens".format, "keep", within=SHARE)
     return chart(
         "keeps",
         "Answers over the tokens kept",
-        f"GemFilter's score with filter layer {reading.layer}, a curve a length of the prompt.",
+        f"What GemFilter answers if layer {reading.layer} chooses; a curve for each length of the text.",
         Panel("GemFilter", "kept tokens", SCORE, lines, log_x=True),
     )
 
 
-def cost(run: xr.Dataset, lengths: Sequence[int]) -> Curves:
+def cost(run: xr.Dataset) -> Curves:
     """What reading and generating cost, and what the formulas say."""
-    dense = np.linspace(lengths[0], lengths[-1], 50)
-    tokens = [int(n) for n in dense]
-    whole = np.array([theory.prompt_operations(GEOMETRY, n) for n in tokens])
-    first = np.array([theory.first_pass_operations(GEOMETRY, n, FILTER) for n in tokens])
-    full = np.array([theory.prompt_memory_full(GEOMETRY, n) for n in tokens]) * BYTES / MIB
-    kept = np.full(50, theory.cache_numbers(GEOMETRY, KEEP) * BYTES / MIB)
+    dense = np.linspace(run.length.values[0], run.length.values[-1], 50)
 
     def measured(label: str, values: xr.DataArray) -> Curve:
-        return curve(values, label, "length", x=np.array(lengths))
+        return curve(values, label, "length")
 
-    def formula(label: str, values: np.ndarray) -> Curve:
-        return Curve(label, dense, values, dashed=True)
+    def formula(label: str, of: Callable[[int], float]) -> Curve:
+        return Curve(label, dense, np.array([of(int(tokens)) for tokens in dense]), dashed=True)
 
     ratios = [
         measured("time", run.first_seconds / run.full_seconds),
         measured("operations", run.first_operations / run.full_operations),
-        formula("operations, formula", first / whole),
-        formula("r/m", np.full(50, FILTER / GEOMETRY.layers)),
+        formula("operations, formula", lambda n: theory.first_pass_share(GEOMETRY, n, FILTER)),
+        formula("layers run (r/m)", lambda n: FILTER / GEOMETRY.layers),
     ]
     memory = [
-        measured("full", (run.full_bytes - run.first_bytes) / MIB),
+        measured("full attention", (run.full_bytes - run.first_bytes) / MIB),
         measured("SnapKV", (run.snapkv_bytes - run.first_bytes) / MIB),
-        formula("full, formula", full),
-        formula("SnapKV, formula", kept),
+        formula("full attention, formula", lambda n: theory.prompt_memory_full(GEOMETRY, n) * BYTES / MIB),
+        formula("SnapKV, formula", lambda n: theory.cache_numbers(GEOMETRY, KEEP) * BYTES / MIB),
     ]
     new = [
-        measured("full", 1e3 * run.full_decoding_seconds),
+        measured("full attention", 1e3 * run.full_decoding_seconds),
         measured("GemFilter", 1e3 * run.gemfilter_decoding_seconds),
     ]
     return chart(
@@ -117,9 +108,9 @@ def cost(run: xr.Dataset, lengths: Sequence[int]) -> Curves:
         "What a prompt costs, against the formulas",
         f"{GEOMETRY.layers} layers, filter layer {FILTER}, {KEEP} tokens kept. Left, the first pass over reading the "
         "prompt in all layers; middle, memory beyond what the first pass needs; right, a new token. Dashed, formulas.",
-        Panel("First pass / whole prompt", PROMPT, "ratio", ratios),
-        Panel("Memory beyond the first pass", PROMPT, "MiB", memory),
-        Panel("Time of a new token", PROMPT, "ms", new),
+        Panel("First pass over the whole prompt", PROMPT, "share of the whole", ratios),
+        Panel("Memory beyond the first pass", PROMPT, "memory (MiB)", memory),
+        Panel("Time of a new token", PROMPT, "time (ms)", new),
         claims=(
             "operations-by-formula",
             "prompt-cost-ratio",

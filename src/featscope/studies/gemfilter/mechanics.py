@@ -20,11 +20,7 @@ class Mechanics(Questionnaire):
     """One question, which all checks answer: a network, and a prompt of random tokens."""
 
     grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
-
-    @property
-    def answers(self) -> Mapping[str, Answer]:
-        """Those of the checks."""
-        return {name: Answer(found.__doc__ or "") for name, found in CHECKS.items()}
+    answers: ClassVar[Mapping[str, Answer]] = {name: Answer(found.__doc__ or "") for name, found in CHECKS.items()}
 
     def asker(self, streams: Streams) -> Ask:
         """Draws network and prompt."""

@@ -9,10 +9,11 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, SHARE, Claim, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.language.methods import METHODS
-from featscope.studies import Runs
+from featscope.studies import Runs, Story
 from featscope.studies.gemfilter import figures, mechanics
 from featscope.studies.gemfilter.arms import GemFilterArms
 from featscope.studies.gemfilter.cost import BYTES, FILTER, GEOMETRY, KEEP
+from featscope.studies.summaries import percent, verdict
 from featscope.theory import token_selection as theory
 
 SAME = "Tolerance: none; the same kernels on the same numbers."
@@ -24,7 +25,8 @@ NO_TIE = "Bound: one point in a hundred, a stated choice, so that a tie is no ga
 CLEARLY = "Bound: a fifth, a stated choice (the paper's differences are 0.64 and 0.71)."
 CONTROL = "Control: random weights of the same shapes."
 
-exactly = partial(identity, on="mechanics", within=0.0, because=SAME)
+exactly = partial(identity, on="mechanics", within=0.0, because=SAME, range=POSITIVE)
+wholly = partial(exactly, equals=1.0, range=SHARE)
 by_formula = partial(identity, on="cost", equals=1.0)
 the_ratio = partial(identity, on="cost", equals=RATIO, within=0.15 * RATIO, because=ON_TOP, range=POSITIVE)
 no_worse = partial(ordering, on="retrieval", at_least=-0.05, because=NEARLY, range=COSINE)
@@ -40,9 +42,11 @@ class GemFilterStudy(GemFilterArms):
     Options and arms are `GemFilterArms`'.
     """
 
+    asks = "Does an early layer know which few words of a long text the answer needs?"
+
     # --- What is exact (P Section 9.3) --------------------------------------------------------------------------------
 
-    @exactly("D, from P Algorithm 2", equals=1.0, range=SHARE)
+    @wholly("D, from P Algorithm 2")
     def keep_all_is_identity(self, run: xr.Dataset) -> xr.DataArray:
         """With every token kept, GemFilter answers as the model does.
 
@@ -50,7 +54,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run["identical"]  # Dataset.identical is a method
 
-    @exactly("D, from P Algorithm 2", equals=0.0, range=POSITIVE)
+    @exactly("D, from P Algorithm 2", equals=0.0)
     def keep_all_same_logits(self, run: xr.Dataset) -> xr.DataArray:
         """With every token kept, the first new token's logits are the model's own.
 
@@ -73,7 +77,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.grouping_error
 
-    @exactly("D, from P Section G.4.2", equals=1.0, range=SHARE)
+    @wholly("D, from P Section G.4.2")
     def lone_spike(self, run: xr.Dataset) -> xr.DataArray:
         """A token that stands out is chosen with its neighbours.
 
@@ -82,11 +86,9 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.spike
 
-    @exactly(
+    @wholly(
         "D, from P Section 9.3.1",
-        equals=1.0,
         because="Tolerance: none; rounding could swap two tokens of nearly equal scores, and did not in 2,000 seeds.",
-        range=SHARE,
     )
     def scale_invariance(self, run: xr.Dataset) -> xr.DataArray:
         r"""Scaling all queries leaves the choice as it is.
@@ -95,19 +97,17 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.scaled_overlap
 
-    @exactly(
+    @wholly(
         "D, against P Section 9.3.1",
         on=(),
         not_on="mechanics",
-        equals=1.0,
         note="A softmax weighs heads anew: what is written as raw products must not be read as attention weights.",
-        range=SHARE,
     )
     def softmax_keeps_the_choice(self, run: xr.Dataset) -> xr.DataArray:
         """A softmax for each head before the sum leaves the choice as it is. Measured: the share that remains."""
         return run.softmax_overlap
 
-    @exactly("P Section 9.3.2", equals=0.0, range=POSITIVE)
+    @exactly("P Section 9.3.2", equals=0.0)
     def cache_length_is_keep(self, run: xr.Dataset) -> xr.DataArray:
         """The cache of the second pass holds the kept tokens alone.
 
@@ -115,7 +115,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.cache_excess
 
-    @exactly("P Section 9.3.1", equals=0.0, range=POSITIVE)
+    @exactly("P Section 9.3.1", equals=0.0)
     def positions_are_compact(self, run: xr.Dataset) -> xr.DataArray:
         """In the second pass kept tokens stand side by side.
 
@@ -123,7 +123,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.position_error
 
-    @exactly("P Section 9.3.1", equals=mechanics.FILTER, range=POSITIVE)
+    @exactly("P Section 9.3.1", equals=mechanics.FILTER)
     def layers_run(self, run: xr.Dataset) -> xr.DataArray:
         """The first pass runs the layers below the filter layer alone.
 
@@ -135,7 +135,6 @@ class GemFilterStudy(GemFilterArms):
         "P Section 9.3.1",
         equals=mechanics.FILTER + 1,
         note="That layer's values are projected too, as models hand all three to their attention at once.",
-        range=POSITIVE,
     )
     def projections_run(self, run: xr.Dataset) -> xr.DataArray:
         """Of the filter layer the first pass runs the projections alone.
@@ -144,7 +143,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.projections_run
 
-    @exactly("P Section G.4.5", equals=1.0, range=SHARE)
+    @wholly("P Section G.4.5")
     def one_run_equal_selection(self, run: xr.Dataset) -> xr.DataArray:
         """GemFilter-One-Run keeps what GemFilter keeps. Measured: the share of the choice that both make."""
         return run.one_run_overlap
@@ -163,12 +162,8 @@ class GemFilterStudy(GemFilterArms):
 
         Measured: its operations over those of reading the prompt in all layers, over the ratio of the formulas.
         """
-        length = self.cost_lengths[-1]
-        whole, first = (
-            theory.prompt_operations(GEOMETRY, length),
-            theory.first_pass_operations(GEOMETRY, length, FILTER),
-        )
-        return _longest(run.first_operations / run.full_operations) / (first / whole)
+        formula = theory.first_pass_share(GEOMETRY, self.cost_lengths[-1], FILTER)
+        return _longest(run.first_operations / run.full_operations) / formula
 
     @the_ratio("P Theorem 9.3", note=COUNTED)
     def prompt_cost_ratio(self, run: xr.Dataset) -> xr.DataArray:
@@ -357,23 +352,36 @@ class GemFilterStudy(GemFilterArms):
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Scores, layers, kept tokens; then cost."""
-        run = runs["retrieval"]
-        yield figures.scores(run.score, self.lengths, self.trained, self.reading)
-        yield figures.layers(run, runs["untrained"], self.lengths, self.reading)
-        yield figures.keeps(run.score_of_keep, self.lengths, self.keeps, self.reading)
-        yield figures.cost(runs["cost"], self.cost_lengths)
+        at = {"length": list(self.lengths), "method": list(METHODS), "keep": list(self.keeps)}
+        trained, untrained = (runs[arm].assign_coords(at) for arm in ("retrieval", "untrained"))
+        yield figures.scores(trained.score, self.trained, self.reading)
+        yield figures.layers(trained, untrained, self.reading)
+        yield figures.keeps(trained.score_of_keep, self.reading)
+        yield figures.cost(runs["cost"].assign_coords(length=list(self.cost_lengths)))
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """Ratios of cost and scores, in two sentences."""
-        cost = runs["cost"]
-        took = (_longest(cost.first_seconds).mean() / _longest(cost.full_seconds).mean()).item()
-        means = runs["retrieval"].score.mean(("replica", "length"))
-        of = {name: f"{float(_of(name, means)):.2f}" for name in METHODS}
-        return (
-            f"Reading {self.cost_lengths[-1]} tokens took GemFilter {took:.2f} of full attention's time (r/m = "
-            f"{RATIO:g}). Over all lengths, scores were {of['gemfilter']} with GemFilter ({of['question-kept']} where "
-            f"it keeps the question), {of['full']} with full attention, {of['snapkv']} with SnapKV, {of['h2o']} with "
-            "H2O."
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """Whether a layer's choice has what is asked for, and whether it is enough."""
+        run, layer = runs["retrieval"], self.reading.layer
+        touched, by_chance = (percent(self.mean(runs[arm].covered)[..., layer]) for arm in ("retrieval", "untrained"))
+        of = {name: percent(_of(name, self.mean(run.score))) for name in METHODS}
+        ids = ("early-layer-finds-needle", "gemfilter-is-no-worse")
+        found, worse = (verdict(claims, f"{id}@retrieval") for id in ids)
+        finds = {"holds": "finds", "fails": "often misses", "undecided": "may find"}[found]
+        is_good = {"holds": "is as good as", "fails": "is worse than", "undecided": "may be worse than"}[worse]
+        return Story(
+            f"One layer {finds} the hidden sentence ({touched} of texts). Reading its choice {is_good} reading all: "
+            f"{of['gemfilter']} against {of['full']}.",
+            f"Passwords are hidden in texts, and one is asked for at the end. GemFilter has layer {layer} (of 0 to "
+            f"{run.sizes['layer'] - 1}) choose {self.keep} tokens (pieces of words) and reads those alone; others keep "
+            "as much in their own ways, full attention all. A curve shows how much of the answer came back.",
+            {
+                "early-layer-finds-needle@retrieval": f"In {touched} of texts; with random weights in {by_chance}.",
+                "gemfilter-is-no-worse@retrieval": f"{of['gemfilter']} of the answer against {of['full']}. It keeps "
+                f"the end of the question in {percent(self.mean(run.last_kept)[..., layer])} of texts.",
+                "question-kept-is-no-worse@retrieval": f"{of['question-kept']} against {of['full']}.",
+                "gemfilter-beats-snapkv@retrieval": f"{of['gemfilter']} against {of['snapkv']}; H2O has {of['h2o']}.",
+                "prompt-time-ratio@cost": "",
+            },
         )
 
 

@@ -1,32 +1,31 @@
 """What `icl-attention` shows to whom: options, language models with several layouts of a prompt, hand-set readers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from featscope.options import require
 from featscope.studies.base import Arm, Role
-from featscope.studies.icl import OfModels
-from featscope.training import Later, Questionnaire
+from featscope.studies.icl import OfModels, questionnaire
+from featscope.training import Later
 
 CORRECT, WRONG = "-correct", "-wrong"
-LAYOUTS: Mapping[str, tuple[str, Role]] = {
-    CORRECT: ("the right label", "arm"),
-    WRONG: ("the wrong label", "arm"),
-    "-swapped": ("the right label, and the irrelevant sentence first", "arm"),
-    "-unrelated": ("the right label, and another irrelevant sentence in place of the relevant one", "control"),
+SWAPPED, UNRELATED = "-swapped", "-unrelated"
+LAYOUTS: Mapping[str, tuple[str, str, Role]] = {
+    CORRECT: ("right label", "the right label", "arm"),
+    WRONG: ("wrong label", "the wrong label", "arm"),
+    SWAPPED: ("irrelevant one first", "the right label, and the irrelevant sentence first", "arm"),
+    UNRELATED: (
+        "two irrelevant ones",
+        "the right label, and another irrelevant sentence in place of the relevant one",
+        "control",
+    ),
 }
-"""What a model's arms end in, what they show, and what they are for."""
+"""What a model's arms end in, their label, what they show, and what they are for."""
 UNIFORM, FOCUSED = "uniform", "focused"
 WEIGHTS: Mapping[str, float] = {UNIFORM: 1.0, FOCUSED: 0.1}
 """w, the weight of a hand-set reader on what is not the relevant sentence, which has 1."""
-
-
-def sentence_pairs() -> Callable[..., Questionnaire]:
-    """What the arms ask; needs the extra 'language'."""
-    from featscope.language.in_context import SentencePairs
-
-    return SentencePairs
 
 
 @dataclass(frozen=True)
@@ -66,13 +65,14 @@ class AttentionArms(OfModels):
         options = {"data": self.data, "irrelevant": self.irrelevant, "prompts": self.prompts}
 
         def arm(name: str, label: str, about: str, role: Role, **of: Any) -> Arm[Later]:
-            return Arm(name, Later(sentence_pairs, self.prompts, options | of), about, label, role)
+            recipe = Later(partial(questionnaire, "SentencePairs"), self.prompts, options | of)
+            return Arm(name, recipe, about, label, role)
 
-        return [
-            *(
-                arm(short + kind, f"{short} {kind[1:]}", f"{model}: {about}", role, model=model, layout=kind[1:])
-                for short, model in zip(self.short_names, self.models, strict=True)
-                for kind, (about, role) in LAYOUTS.items()
-            ),
-            *(arm(name, *self.hand_set[name], "reference", model=name, weight=WEIGHTS[name]) for name in WEIGHTS),
+        models = [
+            arm(short + kind, f"{short}, {label}", f"{model}: {about}", role, model=model, layout=kind[1:])
+            for short, model in zip(self.short_names, self.models, strict=True)
+            for kind, (label, about, role) in LAYOUTS.items()
+        ]
+        return models + [
+            arm(name, *self.hand_set[name], "reference", model=name, weight=WEIGHTS[name]) for name in WEIGHTS
         ]

@@ -1,54 +1,58 @@
 """The figures of the study."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
+from featscope.claims import POSITIVE
 from featscope.figures import Bars, Curve, Curves, Panel
-from featscope.studies.summaries import INTERVALS, over_replicas
+from featscope.studies.base import Runs
+from featscope.studies.icl_attention.arms import CORRECT, LAYOUTS, WRONG
+from featscope.studies.summaries import bars
 
-Runs = Mapping[str, xr.Dataset]
+_OF_MODELS = ("larger-attends-to-both", "larger-attends-to-both-wrong-label", "small-attends-to-relevant")
+
+
+def ratios(runs: Runs, arms: Sequence[str]) -> Bars:
+    """The norm on the irrelevant sentence over that on the relevant one."""
+    over_arms = xr.concat([runs[arm][["ratio", "log_ratio"]] for arm in arms], "arm")
+    return bars(
+        "ratios",
+        "Attention to the irrelevant sentence over that to the relevant one",
+        "Above 1, the label attends more to the irrelevant sentence. The ratio of norms as it is, and with each norm "
+        "over the square root of its sentence's length. With two irrelevant ones, another irrelevant sentence stands "
+        "in place of the relevant one, so that what is left is the place.",
+        [runs[arm].attrs["label"] for arm in arms],
+        {"as it is (mean)": over_arms.ratio, "lengths taken out (geometric mean)": np.exp(over_arms.log_ratio)},
+        "ratio of norms",
+        within=POSITIVE,
+        references=[(1.0, "both alike")],
+        claims=(*_OF_MODELS, "relevance-beyond-position", "normalised-is-exact"),
+    )
 
 
 def norms(runs: Runs, models: Sequence[str]) -> Curves:
     """Figure 5.3: each model's norms, prompt by prompt."""
 
     def line(model: str, layout: str, part: str) -> Curve:
-        first = runs[f"{model}-{layout}"][part].isel(replica=0).values
+        first = runs[f"{model}{layout}"][part].isel(replica=0).values
         return Curve(model, np.arange(len(first)), first)
 
     return Curves(
         "norms",
         "What a label attends to, prompt by prompt",
-        "l2 norm over heads and tokens of the final layer's last row, on each sentence; replica 0. The panels are "
-        "those of the paper's Figure 5.3: correct is the original label, wrong the inverted one.",
+        "How much the label attends to each sentence in the last layer (norm over heads and tokens), in replica 0. "
+        "The panels are those of the paper's Figure 5.3.",
         [
-            Panel(f"{layout.capitalize()}, {part}", "prompt", "norm", [line(model, layout, part) for model in models])
-            for layout in ("correct", "wrong")
+            Panel(
+                f"{LAYOUTS[layout][0].capitalize()}, {part} sentence",
+                "prompt",
+                "attention (norm)",
+                [line(model, layout, part) for model in models],
+            )
+            for layout in (CORRECT, WRONG)
             for part in ("relevant", "irrelevant")
         ],
-        claims=("larger-attends-to-both", "larger-attends-to-both-wrong-label", "small-attends-to-relevant"),
-    )
-
-
-def ratios(runs: Runs, arms: Sequence[str]) -> Bars:
-    """The norm on the irrelevant sentence over that on the relevant one."""
-
-    def over_arms(series: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return over_replicas(xr.concat([runs[arm][series] for arm in arms], "arm"))
-
-    middle, low, high = (np.exp(ends) for ends in over_arms("log_ratio"))
-    return Bars(
-        "ratios",
-        "Irrelevant over relevant",
-        "The norm on the irrelevant sentence over that on the relevant one: its mean over prompts as it is, and its "
-        "geometric mean with each norm over the square root of its sentence's length. Swapped: the irrelevant "
-        "sentence comes first. Unrelated: another irrelevant sentence in place of the relevant one, so that what is "
-        f"left is the place. {INTERVALS}",
-        [runs[arm].attrs["label"] for arm in arms],
-        {"raw, mean": over_arms("ratio"), "length-normalised, geometric mean": (middle, low, high)},
-        "ratio",
-        [(1.0, "as much")],
-        claims=("small-attends-to-relevant", "relevance-beyond-position", "normalised-is-exact"),
+        claims=_OF_MODELS,
     )

@@ -7,16 +7,28 @@ norm(irrelevant) / norm(relevant).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import xarray as xr
 
 from featscope.claims import POSITIVE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, Story
 from featscope.studies.icl import EXACT, models_and, of_large
 from featscope.studies.icl_attention import figures
-from featscope.studies.icl_attention.arms import CORRECT, FOCUSED, LAYOUTS, UNIFORM, WEIGHTS, WRONG, AttentionArms
+from featscope.studies.icl_attention.arms import (
+    CORRECT,
+    FOCUSED,
+    LAYOUTS,
+    SWAPPED,
+    UNIFORM,
+    UNRELATED,
+    WEIGHTS,
+    WRONG,
+    AttentionArms,
+)
+from featscope.studies.summaries import in_words, verdict
 
-MAINLY, MORE = 0.5, 0.05
+MORE = 0.05
 FIGURE = "P Section 5.6.2, Figure 5.3"
 FLOATS = "Tolerance: rounding of weights in float32."
 COMPARED, ALONE = f"Compared with {FOCUSED}. Hand-set readers, whom labels do not move.", "A hand-set reader."
@@ -28,6 +40,8 @@ class IclAttention(AttentionArms):
 
     Options and arms are `AttentionArms`'.
     """
+
+    asks = "Does a label attend to the sentence that it is about, or to one beside the point?"
 
     @ordering(
         FIGURE,
@@ -59,7 +73,7 @@ class IclAttention(AttentionArms):
         FIGURE,
         on=models_and(FOCUSED, ALONE, CORRECT),
         not_on={UNIFORM: ALONE},
-        at_most=MAINLY,
+        at_most=0.5,
         note=f"Bound: one half for 'mainly'; {STATED}",
         range=POSITIVE,
     )
@@ -111,20 +125,50 @@ class IclAttention(AttentionArms):
     # --- What is shown ------------------------------------------------------------------------------------------------
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Figure 5.3, then ratios."""
+        """Ratios, then Figure 5.3."""
         models = [arm.removesuffix(CORRECT) for arm in self.by_size(runs, CORRECT)]
-        yield figures.norms(runs, models)
         yield figures.ratios(runs, [*(model + layout for model in models for layout in LAYOUTS), *WEIGHTS])
+        yield figures.norms(runs, models)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence a model."""
-        parts = []
-        for arm in self.by_size(runs, CORRECT):
-            model = arm.removesuffix(CORRECT)
-            ratios = [float(runs[model + layout].ratio.mean()) for layout in LAYOUTS]
-            parts.append(
-                f"{model}: the irrelevant sentence has {ratios[0]:.2f} times the norm of the relevant one "
-                f"({ratios[1]:.2f} with the wrong label, {ratios[2]:.2f} if it comes first, {ratios[3]:.2f} beside "
-                "another irrelevant sentence)"
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """Which sentence a label attends to more, and whether the larger model is more distracted."""
+        ratio = {arm: float(run.ratio.mean()) for arm, run in runs.items()}
+        times = {arm: in_words(mean, "{:.2g} times") for arm, mean in ratio.items()}
+        small, *_, large = [arm.removesuffix(CORRECT) for arm in self.by_size(runs, CORRECT)] * 2
+        ours, theirs, swapped = times[small + CORRECT], times[large + CORRECT], times[small + SWAPPED]
+        found = (
+            f"Labels attend more to {_preferred(ratio[small + CORRECT], ratio[small + SWAPPED])} ({small}): an "
+            f"irrelevant one gets {ours} as much if last, {swapped} if first."
+        )
+        if small != large:
+            words = {"holds": "more", "fails": "no more", "undecided": "perhaps more"}
+            more = words[verdict(claims, f"larger-attends-to-both@{large}{CORRECT}")]
+            found = (
+                f"{large} is {more} distracted by an irrelevant sentence than {small}: it gets {theirs} as much "
+                f"attention as the other, there {ours}."
             )
-        return "; ".join(parts) + "."
+        return Story(
+            found,
+            "A prompt is a review, a sentence beside the point, and a label of the review, which ends it. Bars show "
+            "how much the label attends to the sentence beside the point, over how much to the review (1: both alike), "
+            "for each model and layout of the prompt, and for two readers whose attention was set by hand.",
+            {
+                f"small-attends-to-relevant@{small}{CORRECT}": f"{ours} as much to the irrelevant one; "
+                f"{times[small + WRONG]} with the wrong label.",
+                f"larger-attends-to-both@{large}{CORRECT}": f"{theirs} as much to it; in {small} {ours}.",
+                f"relevance-beyond-position@{small}{CORRECT}": f"The irrelevant one gets {ours} as much beside it, "
+                f"{times[small + UNRELATED]} beside another irrelevant one.",
+                f"larger-attends-to-both@{UNIFORM}": f"{times[UNIFORM]} as much with uniform weights, {times[FOCUSED]} "
+                "with focused ones.",
+                f"normalised-is-exact@{FOCUSED}": "",
+            },
+        )
+
+
+def _preferred(ratio: float, swapped: float) -> str:
+    """The sentence attended to more, by the ratio where the irrelevant one comes last and where it comes first."""
+    if not np.isfinite([ratio, swapped]).all():
+        return "one of two sentences"
+    if (ratio > 1) == (swapped > 1):
+        return "an irrelevant sentence" if ratio > 1 else "their own sentence"
+    return "the nearer sentence" if ratio > 1 else "the farther sentence"

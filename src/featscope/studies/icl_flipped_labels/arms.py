@@ -1,26 +1,20 @@
 """What `icl-flipped-labels` asks of whom: options, language models, and hand-set learners."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal, get_args
 
 from featscope.options import require
 from featscope.studies.base import Arm, Role
-from featscope.studies.icl import OfModels
-from featscope.training import Later, Questionnaire
+from featscope.studies.icl import OfModels, questionnaire
+from featscope.training import Later
 
 TaskName = Literal["sst2", "subj", "cola", "mrpc", "qqp", "rte", "qnli", "wnli"]
 
 FOLLOWS, IGNORES, FREQUENCY = "follows", "ignores", "frequency"
 KNOWN = 0.75
 """Share of items on which the learner that ignores exemplars is right."""
-
-
-def flipped_labels() -> Callable[..., Questionnaire]:
-    """What the arms ask; needs the extra 'language'."""
-    from featscope.language.in_context import FlippedLabels
-
-    return FlippedLabels
 
 
 @dataclass(frozen=True)
@@ -42,15 +36,9 @@ class FlippedLabelsArms(OfModels):
 
     name = "icl-flipped-labels"
     hand_set: ClassVar[Mapping[str, tuple[str, str]]] = {
-        FOLLOWS: (
-            "follows exemplars",
-            "a hand-set learner that takes from the exemplars which word goes with which meaning",
-        ),
-        IGNORES: (
-            "ignores exemplars",
-            f"a hand-set learner that knows {KNOWN:.0%} of the items and ignores the exemplars",
-        ),
-        FREQUENCY: ("frequent label", "a hand-set learner that says the exemplars' more frequent label"),
+        FOLLOWS: ("follows exemplars", "takes from the exemplars which word goes with which meaning"),
+        IGNORES: ("ignores exemplars", f"knows {KNOWN:.0%} of the items and ignores the exemplars"),
+        FREQUENCY: ("frequent label", "says the exemplars' more frequent label"),
     }
     stand_for = (IGNORES, FOLLOWS)
 
@@ -79,9 +67,14 @@ class FlippedLabelsArms(OfModels):
         options = {name: getattr(self, name) for name in fields} | {"known": KNOWN}
 
         def arm(name: str, learner: str, label: str, about: str, role: Role) -> Arm[Later]:
-            recipe = Later(flipped_labels, self.items, {"learner": learner, **options})
+            recipe = Later(partial(questionnaire, "FlippedLabels"), self.items, {"learner": learner, **options})
             return Arm(name, recipe, about, label, role)
 
-        named = zip(self.short_names, self.models, strict=True)
-        models = [arm(short, model, short, f"the language model {model}", "arm") for short, model in named]
-        return [*models, *(arm(name, name, *said, "reference") for name, said in self.hand_set.items())]
+        named, hand_set = zip(self.short_names, self.models, strict=True), self.hand_set.items()
+        return [
+            *(arm(short, model, short, f"the language model {model}", "arm") for short, model in named),
+            *(
+                arm(name, name, label, f"a hand-set learner that {does}", "reference")
+                for name, (label, does) in hand_set
+            ),
+        ]

@@ -6,19 +6,17 @@ P is the dissertation's Chapter 5, D what is derived or chosen here.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, Story
 from featscope.studies.icl import EXACT, models_and, of_large, parameters
 from featscope.studies.icl_flipped_labels import figures
 from featscope.studies.icl_flipped_labels.arms import FOLLOWS, FREQUENCY, IGNORES, FlippedLabelsArms
+from featscope.studies.summaries import percent, verdict
 from featscope.theory.in_context import follower_accuracy, follower_trust
 
-FLAT = -0.25
-BETTER, FASTER = 0.01, -0.1
 SMALL = 1e10
 """Parameters below which the smallest model may be expected to stay flat."""
 FIGURES = "P Section 5.6.1, Figures 5.1 and 5.2"
@@ -35,10 +33,12 @@ class IclFlippedLabels(FlippedLabelsArms):
     Options and arms are `FlippedLabelsArms`'.
     """
 
+    asks = "Do language models believe examples whose labels are wrong?"
+
     @ordering(
         FIGURES,
         on=models_and(FOLLOWS, COMPARED),
-        at_least=BETTER,
+        at_least=0.01,
         note=f"Bound: one per cent, so that equal ones do not do; {STATED} {STAND_FOR}",
         range=COSINE,
     )
@@ -50,7 +50,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0))
 
-    @ordering(FIGURES, on=models_and(FOLLOWS, COMPARED), at_most=FASTER, note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}")
+    @ordering(FIGURES, on=models_and(FOLLOWS, COMPARED), at_most=-0.1, note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}")
     def larger_falls_faster(self, runs: Runs, arm: str) -> Found | None:
         """Inverted labels hurt larger models more.
 
@@ -59,7 +59,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return self.compared(runs, arm, lambda run: run.slope)
 
-    @bound(FIGURES, on=models_and(IGNORES), not_on=FOLLOWS, at_least=FLAT, note=f"Bound: a quarter {OF_SLOPE}")
+    @bound(FIGURES, on=models_and(IGNORES), not_on=FOLLOWS, at_least=-0.25, note=f"Bound: a quarter {OF_SLOPE}")
     def small_is_flat(self, runs: Runs, arm: str) -> Found | None:
         """A small model goes on as before, however many labels are inverted.
 
@@ -92,32 +92,32 @@ class IclFlippedLabels(FlippedLabelsArms):
     # --- What is known of hand-set learners ---------------------------------------------------------------------------
 
     @identity("D", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
-    def follower_is_exact(self, run: xr.Dataset) -> np.ndarray:
+    def follower_is_exact(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that follows its exemplars is wrong as soon as most of them are.
 
         A hand-set learner that takes from the exemplars which word goes with which meaning is right while fewer than
         half of the labels are inverted, wrong beyond, and undecided at one half. Measured: the largest distance of its
         accuracy from 1, 1/2 and 0.
         """
-        return distance(run.accuracy, follower_accuracy(self.flips, self.shots))
+        return abs(run.accuracy - follower_accuracy(self.flips, self.shots)).max("flip")
 
     @identity("D", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
-    def follower_trusts_in_proportion(self, run: xr.Dataset) -> np.ndarray:
+    def follower_trusts_in_proportion(self, run: xr.Dataset) -> xr.DataArray:
         r"""A learner that follows its exemplars trusts them as far as they agree.
 
         A hand-set learner that follows the exemplars gives the true label the probability
         $(M - k + \frac{1}{2})/(M + 1)$ with $k$ of $M$ labels inverted. Measured: the largest distance from it.
         """
-        return distance(run.likely, follower_trust(self.flips, self.shots))
+        return abs(run.likely - follower_trust(self.flips, self.shots)).max("flip")
 
     @identity("D", on=IGNORES, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
-    def ignorer_is_exact(self, run: xr.Dataset) -> np.ndarray:
+    def ignorer_is_exact(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that ignores its exemplars does not care for their labels.
 
         A hand-set learner that ignores the exemplars answers alike at every share of inverted labels. Measured: the
         largest difference of its accuracy from that with none inverted.
         """
-        return distance(run.accuracy, run.accuracy.isel(flip=[0]).transpose("replica", "flip").values)
+        return abs(run.accuracy - run.accuracy.isel(flip=0)).max("flip")
 
     @identity("D", on=FREQUENCY, equals=1.0, within=EXACT, because=FLOATS, range=(0.0, 2.0))
     def frequency_mirrors(self, run: xr.Dataset) -> xr.DataArray:
@@ -138,20 +138,35 @@ class IclFlippedLabels(FlippedLabelsArms):
         yield figures.accuracy(runs, asked, models, hand_set, self.flips)
         yield figures.following(runs, models, hand_set, self.flips)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence a model."""
-        parts = []
-        for name in self.by_size(runs):
-            accuracy = runs[name].accuracy.mean("replica").values
-            override = float(runs[name].override.isel(flip=-1).mean("replica"))
-            parts.append(
-                f"{name} ({parameters(runs[name]):.2g} parameters) is right on {accuracy[0]:.0%} with no label "
-                f"inverted and on {accuracy[-1]:.0%} with all, and gives up {override:.0%} of what it had right"
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """What becomes of right answers as examples turn wrong, in the smallest and the largest model."""
+        right = {arm: [percent(run.accuracy.isel(flip=end)) for end in (0, -1)] for arm, run in runs.items()}
+        both = {arm: "{} right with no label inverted, {} with all".format(*ends) for arm, ends in right.items()}
+        small, *_, large = self.by_size(runs) * 2
+        (before, after), (best, worst) = right[small], right[large]
+        words = {"holds": "goes on much as before", "fails": "gives in", "undecided": "may give in"}
+        found = (
+            f"Where all examples are labelled wrong, {small} {words[verdict(claims, f'small-is-flat@{small}')]}: "
+            f"{after} right, {before} before (guessing: 50 %)."
+        )
+        if small != large:
+            words = {"holds": "hurt", "fails": "do not hurt", "undecided": "may hurt"}
+            found = (
+                f"Wrong examples {words[verdict(claims, f'larger-falls-faster@{large}')]} {large} more than {small}: "
+                f"from {best} right answers to {worst}, and from {before} to {after}."
             )
-        ends = float(runs[FOLLOWS].accuracy.isel(flip=-1).mean())
-        return f"{'; '.join(parts)}. A hand-set learner that follows the exemplars ends at {ends:.0%}."
-
-
-def distance(curve: xr.DataArray, known: np.ndarray) -> np.ndarray:
-    """The largest distance of a curve ``[replica, flip]`` from a known one, of each replica."""
-    return np.abs(curve.transpose("replica", "flip").values - known).max(1)
+        given_up = percent(runs[small].override.isel(flip=-1))
+        return Story(
+            found,
+            f"A prompt shows {self.shots} texts with labels, then one whose label is asked for. Labels of more and "
+            "more of these examples are inverted, from none to all; what counts as right stays. Curves show how often "
+            "answers are right: left, language models; right, learners set by hand to follow the examples, to ignore "
+            "them, or to say their more frequent label.",
+            {
+                f"small-is-flat@{small}": f"{both[small]}; it gives up {given_up} of what it had right.",
+                f"larger-falls-faster@{large}": f"{both[large]}; {small} {both[small]}.",
+                f"large-falls-below-chance@{large}": f"{worst} right.",
+                f"follower-is-exact@{FOLLOWS}": f"{both[FOLLOWS]}.",
+                f"ignorer-is-exact@{IGNORES}": f"{both[IGNORES]}.",
+            },
+        )

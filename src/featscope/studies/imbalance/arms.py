@@ -9,6 +9,7 @@ from featscope.options import require
 from featscope.studies import Arm, Axis, Study
 from featscope.studies.imbalance import probes
 from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime, GradientTraining, Measurement, Training
+from featscope.training.gradient import RuleConfig
 
 FIGURES_1_2 = (Axis("data.eps_min", (0.1, 0.4, 0.7, 1.0)), Axis("data.noise_std", (0.01, 0.03, 0.05)))
 FIGURES_3_4 = (Axis("data.eps_min", (0.05, 0.2, 0.35, 0.5)), Axis("data.noise_std", (0.03, 0.05, 0.075, 0.1)))
@@ -21,17 +22,18 @@ class ImbalanceArms(Study):
     The first arm is the setting of the papers' curves: one minority feature, b = 0, early stopping.
 
     Attributes:
-        data: token sequences with majority and minority features (P, Assumptions 3.1-3.4).
-        learner: fixed attention and bilateral-ReLU neurons (P, Section 2).
-        objective: InfoNCE on pairs, in-batch negatives (P (1)-(3)).
+        data: token sequences with majority and minority features (the paper, Assumptions 3.1-3.4).
+        learner: fixed attention and bilateral-ReLU neurons (the paper, Section 2).
+        objective: InfoNCE on pairs, in-batch negatives (the paper's (1)-(3)).
         optimizer: gradient descent with step size η and decay λ.
-        bias: the three-stage schedule (V (70)) on the arms of the curves; None keeps b = 0.
+        bias: the three-stage schedule (the workshop version's (70)) on the arms of the curves; None keeps b = 0.
         curve_steps: steps after which the curves over ε_min are read. They depend on it, and the papers do not say.
         steps: most training steps of any arm.
         probe_every: steps between measurements (log-spaced ones are added).
     """
 
     name = "imbalance"
+    asks = "What becomes of features that a network rarely sees?"
 
     data: SparseTokens = field(default_factory=SparseTokens)
     learner: TokenMLP = field(default_factory=TokenMLP)
@@ -59,40 +61,36 @@ class ImbalanceArms(Study):
         require(self, "data", data.eps_min > 0, "data with eps_min > 0", "Rare features must occur.")
         require(self, "data", d1 > d, "data with input_dim > features", "What is off the features must be something.")
 
-        def training(steps: int, probe_every: int = 0, bias: BiasSchedule | None = None) -> Training:
-            rules = {
-                "t1": FirstTime("t1", probes.features_lead, every=1),
-                "t1_of_every_neuron": FirstTime("t1_of_every_neuron", probes.half_of_every_neuron, every=5),
-                "bias": bias,
-            }
-            parts = (data, self.learner, self.objective, self.optimizer)
-            return Training(*parts, rules, min(steps, self.steps), probe_every or self.probe_every)
-
-        curves, half = training(self.curve_steps, bias=self.bias), replace(data, minority=d // 2)
+        rules: Mapping[str, RuleConfig | None] = {
+            "t1": FirstTime("t1", probes.features_lead, every=1),
+            "t1_of_every_neuron": FirstTime("t1_of_every_neuron", probes.half_of_every_neuron, every=5),
+            "bias": None,
+        }
+        unbiased = Training(data, self.learner, self.objective, self.optimizer, rules, self.steps, self.probe_every)
+        curves = replace(unbiased, rules={**rules, "bias": self.bias}).shortened(self.curve_steps)
+        half = replace(data, minority=d // 2)
         stage_one = replace(
-            training(60, probe_every=5),
+            unbiased.shortened(60, 5),
             data=half,
             learner=replace(self.learner, init_norm=2e-3),
             # In the papers' range, d^-1.49 to d^-1.01; the decay of the curves is too small to be seen in Stage 1.
             optimizer=replace(self.optimizer, weight_decay=d**-1.25),
         )
         heat_map = replace(
-            training(500, bias=BiasSchedule(reset=0.6, growth=1.0, cap_ratio=0.8, feature_energy=0.5)),
+            unbiased.shortened(500),
+            rules={**rules, "bias": BiasSchedule(reset=0.6, growth=1.0, cap_ratio=0.8, feature_energy=0.5)},
             data=replace(data, features=9, input_dim=50, minority=4, eps_min=0.3, activity=0.15),
             learner=replace(self.learner, width=30),
             objective=replace(self.objective, pairs=128),
         )
         late = replace(
-            training(1500, probe_every=100),
+            unbiased.shortened(1500, 100),
             data=replace(half, input_dim=min(d1, 3 * d), eps_min=0.25),
             learner=replace(self.learner, width=60),
             optimizer=replace(self.optimizer, weight_decay=0.01),
         )
-
-        unbiased = replace(heat_map, rules={**heat_map.rules, "bias": None})
         balanced = replace(heat_map, data=replace(heat_map.data, eps_min=1.0))  # type: ignore[type-var]
         narrow = replace(stage_one, data=replace(half, input_dim=max(d + 1, d1 // 4)))
-
         return [
             Arm(
                 "imbalanced",
@@ -109,11 +107,11 @@ class ImbalanceArms(Study):
                 at_start=(probes.growth_identity, probes.census),
             ),
             Arm("stage-one-narrow", narrow, "the same in a quarter of the input dimensions", "Stage 1, narrow"),
-            Arm("figures-1-2", curves, "the curves of P, Figures 1 and 2", "Figures 1, 2", over=FIGURES_1_2),
+            Arm("figures-1-2", curves, "the curves of the paper, Figures 1 and 2", "Figures 1, 2", over=FIGURES_1_2),
             Arm(
                 "figures-3-4",
                 curves,
-                "the curves of P, Figures 3 and 4",
+                "the curves of the paper, Figures 3 and 4",
                 "Figures 3, 4",
                 at_end=(probes.represented,),
                 over=FIGURES_3_4,
@@ -121,11 +119,11 @@ class ImbalanceArms(Study):
             Arm(
                 "heat-map",
                 heat_map,
-                "the small network of V, Figure 1, with the bias schedule",
+                "the small network of the workshop version, Figure 1, with the bias schedule",
                 "growing biases",
                 at_end=(probes.gradients, probes.optimal_learner),
             ),
-            Arm("heat-map-unbiased", unbiased, "the same without biases", "no biases"),
+            Arm("heat-map-unbiased", replace(heat_map, rules=rules), "the same without biases", "no biases"),
             Arm(
                 "heat-map-balanced",
                 balanced,

@@ -14,8 +14,8 @@ from featscope.probes.pull import first_pull
 from featscope.probes.random_neurons import count_lucky
 from featscope.training import GradientTraining, Measurement
 
-HELD = 0.3  # cosine from which a neuron counts as holding a feature (P, Figure 1)
-TRAIN_PAIRS, TEST_PAIRS = 1000, 5000  # of the linear head and of the cosine (P, Appendix A.2)
+HELD = 0.3  # cosine from which a neuron counts as holding a feature (the paper, Figure 1)
+TRAIN_PAIRS, TEST_PAIRS = 1000, 5000  # of the linear head and of the cosine (the paper, Appendix A.2)
 PULL_PAIRS, PULL_BLOCKS = 10_000, 10
 CENSUS_NEURONS, CROWD_NEURONS = 1_000_000, 200_000
 CENSUS_RATIO = 0.8  # ε_min/ε_max at which lucky neurons are rare, but not so rare that none is seen
@@ -52,13 +52,13 @@ def trajectory(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 
 def features_lead(experiment: GradientTraining) -> Bool[Tensor, "replica"]:
-    """T1: whether features hold half of the squared norm of all neurons together (P (34) asks it of each)."""
+    """T1: whether features hold half of the squared norm of all neurons together (the paper's (34) asks it of each)."""
     along = (experiment.learner.weight @ experiment.source.dictionary).square().sum((-2, -1))
     return along >= experiment.learner.weight.square().sum((-2, -1)) / 2
 
 
 def half_of_every_neuron(experiment: GradientTraining) -> Bool[Tensor, "replica"]:
-    """Whether features hold half of every neuron's squared norm (P (34))."""
+    """Whether features hold half of every neuron's squared norm (the paper's (34))."""
     return (feature_energy(alignment(experiment.learner.weight, experiment.source.dictionary)) >= 0.5).all(-1)
 
 
@@ -76,7 +76,7 @@ def growth_identity(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 
 def census(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """Ordinary and lucky neurons among many random ones (P (26)-(28))."""
+    """Ordinary and lucky neurons among many random ones (the paper's (26)-(28))."""
     activity = experiment.source.activity[0]
     features, own = len(activity), float(activity.min() / activity.max())
     count = partial(count_lucky, experiment.streams)
@@ -92,7 +92,7 @@ def census(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 
 def represented(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """P, Figures 3 and 4: cosine of pairs, and error of a linear head, on test data with and without imbalance."""
+    """Figures 3 and 4: cosine of pairs, and error of a linear head, on test data with and without imbalance."""
     source, streams = experiment.source, experiment.streams
     train = source.pairs(streams.at("train head"), TRAIN_PAIRS)
     anything = streams.at("target").normal(source.activity.shape[-1])
@@ -113,28 +113,26 @@ def represented(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 
 def gradients(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """P (21) and the pseudo-loss (P (118)) against autograd on the network itself, in float64."""
+    """The paper's (21) and the pseudo-loss (118) against autograd on the network itself, in float64."""
     of_loss, of_pseudo, value = _frozen(experiment, "gradients", FLOAT64_PAIRS).errors()
     return {
-        "gradient_error": Measurement(of_loss, "gradient of the loss against P (21), relative"),
-        "pseudo_gradient_error": Measurement(of_pseudo, "pseudo-loss against P (21), relative"),
+        "gradient_error": Measurement(of_loss, "gradient of the loss against the paper's (21), relative"),
+        "pseudo_gradient_error": Measurement(of_pseudo, "pseudo-loss against the paper's (21), relative"),
         "pseudo_value_error": Measurement(value, "pseudo-loss minus loss", units="nats"),
     }
 
 
 def optimal_learner(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """The pseudo-loss away from w: at θ* (P (115)), and how far it lies above its tangent at w (P (162)).
+    """The pseudo-loss away from w: at θ* (115), and how far it lies above its tangent at w (162).
 
-    Neurons that end with one feature stand for the lucky ones of P (27): none exists at ε_min/ε_max = 0.3 and d = 9.
+    Neurons that end with one feature stand for the lucky ones of (27): none exists at ε_min/ε_max = 0.3 and d = 9.
     κ, which P gives the order of max_j |M_j|, is whatever suits θ* best.
     """
     at = _frozen(experiment, "optimal learner", experiment.objective.pairs)
     best = at.optimal(experiment.source.dictionary)
     scaled = [2.0**power * best for power in POWERS]
     optimal = torch.stack([at.pseudo_loss(theta) for theta in scaled]).amin(0)
-    draws, size = experiment.streams.at("directions"), at.w.square().mean((-2, -1), keepdim=True).sqrt()
-    steps = [scale * size for scale in SCALES for _ in range(DIRECTIONS)]
-    others = [at.w + step * draws.normal(*at.w.shape[1:], dtype=torch.float64) for step in steps]
+    others = at.around(experiment.streams.at("directions"), SCALES, DIRECTIONS)
     above = "smallest height of the pseudo-loss above its tangent at w"
     same = "mean log number of keys that show an anchor's own signals"
     return {

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, Found, bound, identity, scaling
-from featscope.probes.stored import common_and_rare, growth, in_words, off_features, reached
+from featscope.probes.stored import common_and_rare, growth, in_words, last_look, off_features, reached
 from featscope.studies import Runs
 from featscope.studies.imbalance.arms import ImbalanceArms
 from featscope.studies.imbalance.probes import CENSUS_RATIO, CROWD
@@ -34,7 +34,7 @@ class StageOne(ImbalanceArms):
     """Claims of Stage 1 and of the start."""
 
     @closed_form(
-        "P Lemma F.3(a), V Lemma D.1(a)",
+        "Lemma F.3(a); workshop version, Lemma D.1(a)",
         within=0.02,
         because="Tolerance: 2 %, several standard errors of 100,000 pairs, a stated choice.",
     )
@@ -46,7 +46,7 @@ class StageOne(ImbalanceArms):
         """
         return (run.pull / self.stage1.correlation).mean("feature")
 
-    @excluded("P Lemma F.3(b), V Lemma D.1(b)")
+    @excluded("Lemma F.3(b); workshop version, Lemma D.1(b)")
     def stage1_identity_off_features(self, run: xr.Dataset) -> xr.DataArray:
         r"""Directions that are no feature pull no neuron along.
 
@@ -55,7 +55,7 @@ class StageOne(ImbalanceArms):
         """
         return run.pull_off_features
 
-    @excluded("P Lemma F.1(c)")
+    @excluded("Lemma F.1(c)")
     def stage1_identity_negatives(self, run: xr.Dataset) -> xr.DataArray:
         r"""Samples of other pairs pull no neuron along.
 
@@ -65,7 +65,7 @@ class StageOne(ImbalanceArms):
         return run.pull_of_negatives / self.stage1.correlation.max()
 
     @closed_form(
-        "P Assumption 3.3",
+        "Assumption 3.3",
         within=0.02,
         because="Tolerance: 2 %, a stated choice.",
         note="Under uniform attention the study draws mean tokens in place of tokens.",
@@ -79,7 +79,12 @@ class StageOne(ImbalanceArms):
         """
         return run.noise_variance
 
-    @closed_form("P (7), V (45)", within=0.03, because="Tolerance: 3 %, a stated choice.", note=DROPPED)
+    @closed_form(
+        "Equation (7); workshop version, equation (45)",
+        within=0.03,
+        because="Tolerance: 3 %, a stated choice.",
+        note=DROPPED,
+    )
     def stage1_growth_majority(self, run: xr.Dataset) -> Found:
         r"""Common features grow early at the predicted rate.
 
@@ -88,7 +93,12 @@ class StageOne(ImbalanceArms):
         """
         return self._against_rate(run, 0)
 
-    @closed_form("P (7), V (45)", within=0.03, because="Tolerance: 3 %, a stated choice.", note=DROPPED)
+    @closed_form(
+        "Equation (7); workshop version, equation (45)",
+        within=0.03,
+        because="Tolerance: 3 %, a stated choice.",
+        note=DROPPED,
+    )
     def stage1_growth_minority(self, run: xr.Dataset) -> Found:
         """Rare features grow early at the predicted rate.
 
@@ -97,7 +107,9 @@ class StageOne(ImbalanceArms):
         """
         return self._against_rate(run, -1)
 
-    @closed_form("P (8), V (46)", within=0.05, because="Tolerance: 5 %, a stated choice.")
+    @closed_form(
+        "Equation (8); workshop version, equation (46)", within=0.05, because="Tolerance: 5 %, a stated choice."
+    )
     def nonfeature_decay(self, run: xr.Dataset) -> Found:
         r"""The part of neurons that is no feature only decays.
 
@@ -111,10 +123,10 @@ class StageOne(ImbalanceArms):
         return Found(np.log(off_features(run).sel(step=at)) / decay, why)
 
     @closed_form(
-        "P (34), V (40)",
+        "Equation (34); workshop version, equation (40)",
         within=0.1,
         because="Tolerance: 10 %, two or three steps, a stated choice.",
-        note="P asks it of every neuron; V (41) has another condition.",
+        note="The paper asks it of every neuron; the workshop version's (41) has another condition.",
         range=POSITIVE,
     )
     def stage1_duration(self, run: xr.Dataset) -> Found:
@@ -127,16 +139,17 @@ class StageOne(ImbalanceArms):
         return Found(
             reached(run.t1) / or_nan(t1),
             f"Closed form {t1:.0f} steps; {population:.0f} without what batches add by chance. Half of every neuron's "
-            f"own squared norm, as P asks: {in_words(run.t1_of_every_neuron)}.",
+            f"own squared norm, as the paper asks: {in_words(run.t1_of_every_neuron)}.",
         )
 
     @scaling(
-        "P (33)",
+        "Equation (33)",
         not_on="stage-one",
         equals=1.0,
         within=0.1,
         because="Tolerance: 0.1, a stated choice.",
-        note="P has Θ(d1 log d/(η log log d)), V (40) has d for d1. The closed form grows as log(d1/d - 1).",
+        note="The paper has Θ(d1 log d/(η log log d)), the workshop version's (40) has d for d1. The closed form "
+        "grows as log(d1/d - 1).",
     )
     def stage1_duration_in_d1(self, run: xr.Dataset, runs: Runs) -> Found:
         """The first stage takes longer in proportion to the dimension of inputs.
@@ -148,7 +161,7 @@ class StageOne(ImbalanceArms):
         why = f"T1: {in_words(narrow.t1)} at d1 = {few}, {in_words(run.t1)} at d1 = {d1}."
         return Found(np.log(reached(run.t1) / reached(narrow.t1)) / log(d1 / few), why)
 
-    @closed_form("P (7)", within=0.03, because="Tolerance: 3 %, a stated choice.")
+    @closed_form("Equation (7)", within=0.03, because="Tolerance: 3 %, a stated choice.")
     def growth_ratio_exponential(self, run: xr.Dataset) -> Found:
         r"""Common features outgrow rare ones exponentially.
 
@@ -159,9 +172,10 @@ class StageOne(ImbalanceArms):
         return Found(np.log(self._ratio(run, at)) / or_nan(log(self.stage1.growth_ratio(at))), when)
 
     @as_printed(
-        "P (47), V Theorem 3.1",
+        "Equation (47); workshop version, Theorem 3.1",
         because="Tolerance: 10 %, a stated choice.",
-        note="The second line of P (47) has it as an equation. It is the first order of an exponential in xt, which is "
+        note="The second line of the paper's (47) has it as an equation. It is the first order of an exponential in "
+        "xt, which is "
         "about 2 at T1.",
     )
     def growth_ratio_linear(self, run: xr.Dataset) -> Found:
@@ -177,10 +191,11 @@ class StageOne(ImbalanceArms):
         return Found(self._ratio(run, at) / linear, why)
 
     @bound(
-        "P (47), (49)",
+        "Equation (47), (49)",
         not_on="stage-one",
         at_most=1.0,
-        note="Follows from linear growth, and fails where T1 is long enough. P's Theorem C.1(b) and (c) rest on it.",
+        note="Follows from linear growth, and fails where T1 is long enough. The paper's Theorem C.1(b) and (c) rest "
+        "on it.",
         range=POSITIVE,
     )
     def growth_ratio_bounded(self, run: xr.Dataset) -> Found:
@@ -203,10 +218,11 @@ class StageOne(ImbalanceArms):
         return Found(self._ratio(run, at) / theory.stated_growth_ratio, why)
 
     @exact_law(
-        "P Lemma B.2(d), V Lemma C.1(f)",
+        "Lemma B.2(d); workshop version, Lemma C.1(f)",
         within=0.01,
         because="Tolerance: 1 %, a stated choice.",
-        note="P has O(d^{1-(1-γ)r²}), and so has V in Theorem 3.3; V's lemma has O(1), which is right for r = 1 only.",
+        note="The paper has O(d^{1-(1-γ)r²}), and so has the workshop version in Theorem 3.3; the workshop version's "
+        "lemma has O(1), which is right for r = 1 only.",
     )
     def features_per_neuron(self, run: xr.Dataset) -> Found:
         """How many features a random neuron has much of is known exactly.
@@ -218,7 +234,7 @@ class StageOne(ImbalanceArms):
         exact, stated = own.features_per_neuron, own.stated_features_per_neuron
         return Found(run.features_per_neuron / exact, f"Exact {exact:.2f} features; the papers' order {stated:.1f}.")
 
-    @exact_law("P Definition B.1", within=0.05, because="Tolerance: 5 %, a stated choice.")
+    @exact_law("Definition B.1", within=0.05, because="Tolerance: 5 %, a stated choice.")
     def lucky_census(self, run: xr.Dataset) -> Found:
         r"""How many random neurons have very much of one feature alone is known exactly.
 
@@ -229,12 +245,12 @@ class StageOne(ImbalanceArms):
         return Found(run.lucky_probability / or_nan(exact), f"Exact {exact:.2e}.")
 
     @bound(
-        "P Lemma B.2(c), (239)",
+        "Lemma B.2(c), (239)",
         not_on="stage-one",
         relation=">=",
         because="Bound: with constant 1, which Ω leaves open.",
         note="At this d most of the gap is between the tail of the exact law and d^{-(1+γ)/r²}. As d grows it is what "
-        "P (238) leaves out: that no other feature may be above its threshold.",
+        "the paper's (238) leaves out: that no other feature may be above its threshold.",
         range=SHARE,
     )
     def lucky_lower_bound(self, run: xr.Dataset) -> Found:
@@ -249,9 +265,9 @@ class StageOne(ImbalanceArms):
         return Found(run.lucky_probability, why, predicted=crowds[0].stated_lucky_probability)
 
     @as_printed(
-        "P (238)",
+        "Equation (238)",
         because="Tolerance: 0.1, a stated choice.",
-        note="P has exp(-d^{1-a}) = 1 with a = (1-γ)r² < 1. It tends to 0.",
+        note="The paper has exp(-d^{1-a}) = 1 with a = (1-γ)r² < 1. It tends to 0.",
         range=SHARE,
     )
     def strong_neurons_are_lucky(self, run: xr.Dataset) -> Found:
@@ -291,8 +307,7 @@ class StageOne(ImbalanceArms):
 
     def _last_look(self, run: xr.Dataset) -> tuple[int, str]:
         """The last step before T1 at which there was a look, and what to say of it."""
-        steps = run["step"].values
-        at = int(steps[steps <= self.stage1.duration()][-1])
+        at = last_look(run, self.stage1.duration())
         return at, f"At step {at}, the last look before T1."
 
 

@@ -14,10 +14,11 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, ROUNDING, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.probes.stored import common_and_rare
-from featscope.studies import Runs, last
+from featscope.studies import Runs, Story, last
 from featscope.studies.imbalance import figures
 from featscope.studies.imbalance.probes import HELD
 from featscope.studies.imbalance.stage_one import StageOne
+from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.imbalance import Census, activities, stated_feature_energy
 
 NO_DIFFERENCE = "Bound: no difference."
@@ -35,7 +36,7 @@ class Imbalance(StageOne):
 
     # --- The papers' curves over the frequency of one rare feature ----------------------------------------------------
 
-    @ordering("P Figure 1", on="figures-1-2", at_least=1.0, because="Bound: one neuron; none is no rise.")
+    @ordering("Figure 1", on="figures-1-2", at_least=1.0, because="Bound: one neuron; none is no rise.")
     def minority_count_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent a feature, the more neurons hold it.
 
@@ -44,7 +45,7 @@ class Imbalance(StageOne):
         """
         return rise(last(run, run.minority_count), 0.01, 0.03, 0.05)
 
-    @ordering("P Figure 2", on="figures-1-2", at_least=0.0, because=NO_DIFFERENCE, range=COSINE)
+    @ordering("Figure 2", on="figures-1-2", at_least=0.0, because=NO_DIFFERENCE, range=COSINE)
     def minority_alignment_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent a feature, the closer some neuron comes to it.
 
@@ -53,7 +54,7 @@ class Imbalance(StageOne):
         """
         return rise(last(run, run.minority_cosine), 0.01, 0.03, 0.05)
 
-    @rises("P Figure 3", note="Test data are balanced, which P does not say, and pairs without a signal are left out.")
+    @rises("Figure 3", note="Test data are balanced, which P does not say, and pairs without a signal are left out.")
     def cosine_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent the rare feature in training, the more alike test pairs look.
 
@@ -63,7 +64,7 @@ class Imbalance(StageOne):
         return rise(run.cosine, 0.05, 0.075, 0.1)
 
     @rises(
-        "P Figure 4",
+        "Figure 4",
         note="The target is <v, z> with a Gaussian v, one a replica; P does not say what it is. Test data are "
         "balanced. The head learns from 1000 pairs like those of training, so part of the fall is that few of them "
         "show the minority.",
@@ -76,7 +77,7 @@ class Imbalance(StageOne):
         """
         return -rise(run.mse, 0.03, 0.05, 0.075)
 
-    @rises("P Figure 4", note="Not in P, whose target is unknown; here the effect should be largest.")
+    @rises("Figure 4", note="Not in the paper, whose target is unknown; here the effect should be largest.")
     def minority_mse_falls(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent the rare feature in training, the better linear heads read it.
 
@@ -88,12 +89,12 @@ class Imbalance(StageOne):
     # --- What neurons hold in the end (V Figure 1, Section 4; P Theorem E.1) ------------------------------------------
 
     @ordering(
-        "V Figure 1",
+        "workshop version, Figure 1",
         on="heat-map",
         not_on=("heat-map-unbiased", "heat-map-balanced"),
         at_least=0.0,
         because=NO_DIFFERENCE,
-        note="V says nothing of biases or of when it stopped.",
+        note="The workshop version says nothing of biases or of when it stopped.",
         range=COSINE,
     )
     def heatmap_majority_first(self, run: xr.Dataset) -> xr.DataArray:
@@ -101,7 +102,7 @@ class Imbalance(StageOne):
         common, rare = self._cosines(run)
         return (common**2).mean(("neuron", "feature")) - (rare**2).mean(("neuron", "feature"))
 
-    @bound("V Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
+    @bound("workshop version, Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
     def heatmap_dominating_neuron(self, run: xr.Dataset) -> xr.DataArray:
         """Each common feature has a neuron that it dominates.
 
@@ -110,7 +111,7 @@ class Imbalance(StageOne):
         common, _ = self._cosines(run)
         return (common.max("neuron") ** 2 > 0.5).mean("feature")
 
-    @bound("V Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
+    @bound("workshop version, Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
     def heatmap_every_neuron(self, run: xr.Dataset) -> xr.DataArray:
         """Nearly every neuron is tied to a common feature.
 
@@ -120,7 +121,7 @@ class Imbalance(StageOne):
         return (common.max("feature") >= HELD).mean("neuron")
 
     @bound(
-        "P Theorem E.1(e), V Lemma F.1(e)",
+        "Theorem E.1(e); workshop version, Lemma F.1(e)",
         on="heat-map",
         not_on="heat-map-unbiased",
         at_most=1.0,
@@ -142,12 +143,13 @@ class Imbalance(StageOne):
         return (over**2).where(~ordinary).mean(("neuron", "feature")) ** 0.5
 
     @identity(
-        "P Theorem E.1(c)",
+        "Theorem E.1(c)",
         not_on=("late", "heat-map"),
         equals=1.0,
         within=0.5,
         because="Tolerance: a factor, as the law has no constant.",
-        note="P sums over neurons of M_j, we over all; V has an upper bound only. Without biases late amplitudes "
+        note="The paper sums over neurons of M_j, we over all; the workshop version has an upper bound only. Without "
+        "biases late amplitudes "
         "hardly depend on ε_j, and with them the ratio depends on when one looks.",
         range=POSITIVE,
     )
@@ -170,13 +172,14 @@ class Imbalance(StageOne):
     # --- Gradient, pseudo-loss and optimal learner (P Appendix E, V Appendix F) ---------------------------------------
 
     @by_formula(
-        "P (21), V (15)", note="P omits the factor 1/τ that the loss of P (1) has; it is right for τ times that loss."
+        "Equation (21); workshop version, equation (15)",
+        note="The paper omits the factor 1/τ that the loss of the paper's (1) has; it is right for τ times that loss.",
     )
     def gradient_formula(self, run: xr.Dataset) -> xr.DataArray:
         """The gradient written out is that of the loss. Measured: relative error against autograd, float64."""
         return run.gradient_error
 
-    @by_formula("P (118), (161); V (111)")
+    @by_formula("Equation (118), (161); workshop version, equation (111)")
     def pseudo_loss_gradient(self, run: xr.Dataset) -> xr.DataArray:
         r"""With gates held, the loss has the same gradient at the network's own weights.
 
@@ -185,7 +188,7 @@ class Imbalance(StageOne):
         """
         return run.pseudo_gradient_error
 
-    @by_formula("P (118), (160); V (110)")
+    @by_formula("Equation (118), (160); workshop version, equation (110)")
     def pseudo_loss_value(self, run: xr.Dataset) -> xr.DataArray:
         r"""With gates held, the loss has the same value at the network's own weights.
 
@@ -194,7 +197,12 @@ class Imbalance(StageOne):
         """
         return run.pseudo_value_error
 
-    @bound("P (159), (162); V (112)", on="heat-map", at_least=0.0, because="Bound: touching it, as at θ = w.")
+    @bound(
+        "Equation (159), (162); workshop version, equation (112)",
+        on="heat-map",
+        at_least=0.0,
+        because="Bound: touching it, as at θ = w.",
+    )
     def pseudo_loss_convex(self, run: xr.Dataset) -> xr.DataArray:
         r"""With gates held, the loss is convex in the weights.
 
@@ -204,7 +212,7 @@ class Imbalance(StageOne):
         return run.above_tangent
 
     @bound(
-        "P Lemma E.6, V Lemma F.2",
+        "Lemma E.6; workshop version, Lemma F.2",
         not_on="heat-map",
         relation="<=",
         because="Bound: 1/log d, with constant 1.",
@@ -226,27 +234,37 @@ class Imbalance(StageOne):
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """The heat maps, Stage 1, the papers' curves, and energies in the end."""
-        run, curves = runs["stage-one"], self.arm("figures-1-2").recipe
-        when = f"after {curves.steps} steps {'with the bias schedule' if curves.rules['bias'] else 'at b = 0'}"
-        stage_one, late, heat_map = (self.arm(arm).recipe.data.eps_min for arm in ("stage-one", "late", "heat-map"))
-        yield figures.heat_maps(runs)
-        yield figures.stage_one(run, self.grown(run), self.stage1, stage_one)
-        yield figures.of_the_minority(runs["figures-1-2"], when)
-        yield figures.of_the_representation(runs["figures-3-4"], when)
-        yield figures.late(runs, late, heat_map)
+        return figures.figures(self, runs)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence."""
-        common, rare = self.grown(runs["stage-one"])
-        late, biased = (
-            last(run, run.minority_energy / run.majority_energy) for run in (runs["late"], runs["heat-map"])
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """What rare features end with where neurons grow picky, and where they do not."""
+        picky, plain, late = (
+            percent(last(runs[arm], runs[arm].minority_energy / runs[arm].majority_energy))
+            for arm in ("heat-map", "heat-map-unbiased", "late")
         )
-        recipe, ratio = self.arm("stage-one").recipe, (common / rare).isel(step=-1)
-        return (
-            f"Features grow exponentially, each at a rate set by its frequency: after {recipe.steps} steps common ones "
-            f"have outgrown those of ε = {recipe.data.eps_min:g} by a factor of {float(ratio.mean()):.0f}. Without "
-            f"biases rare features then catch up (their energy ends at {float(late.mean()):.2f} of a common one's), "
-            f"with growing biases they do not ({float(biased.mean()):.2f})."
+        opening = {
+            "holds": "Once neurons grow picky, rare features lose",
+            "fails": "Even once neurons grow picky, rare features keep up",
+            "undecided": "It is undecided whether rare features lose once neurons grow picky",
+        }[verdict(claims, "heatmap-majority-first@heat-map")]
+        data, eps = self.arm("heat-map").recipe.data, self.arm("stage-one").recipe.data.eps_min
+        common, rare = (growth.isel(step=-1) for growth in self.grown(runs["stage-one"]))
+        return Story(
+            f"{opening}: they reach {picky} of common ones' strength, else {plain}.",
+            f"Of {data.features} features {data.minority} are rare: {percent(data.eps_min)} as frequent as others. "
+            "Networks learn which samples belong together. Neurons of the first grow picky: they fall silent below a "
+            "threshold that rises. Those of the second do not; the third, a control, sees all features alike often. "
+            "Each row is a neuron, each column a feature; the darker a cell, the more of the neuron belongs to it.",
+            {
+                "heatmap-majority-first@heat-map": "",
+                "growth-ratio-exponential@stage-one": "In early training common features outgrow those that are "
+                f"{percent(eps)} as frequent by a factor of {in_words(common / rare, '{:.3g}')} "
+                f"in {int(common['step'])} steps.",
+                "growth-ratio-linear@stage-one": "",
+                "amplitude-law@late": "In long training of neurons that do not grow picky rare features end with "
+                f"{late} of the strength of common ones.",
+                "minority-alignment-rises@figures-1-2": "",
+            },
         )
 
     def _cosines(self, run: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:

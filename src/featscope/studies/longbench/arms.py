@@ -49,7 +49,6 @@ class LongBenchArms(Study):
     published: TableName = "llama-3.1-8b"
 
     def __post_init__(self) -> None:
-        require(self, "model", self.model != "", f"{RETRIEVER!r}, a folder, or a model of the Hub")
         require(self, "data", self.data != "", f"{MADE_UP!r}, a folder, or 'THUDM/LongBench'")
         known = all(task in TASKS for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
         require(self, "tasks", known, f"some of {', '.join(TASKS)}, each once")
@@ -67,11 +66,6 @@ class LongBenchArms(Study):
     def is_made_up(self) -> bool:
         """Whether the data are made up, so that scores say nothing about LongBench."""
         return self.data == MADE_UP
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all examples of all tasks are used, cut only where the model has no room for them."""
-        return not (self.tasks or self.examples or self.context)
 
     def smallest(self) -> "LongBenchArms":
         """One example of one task."""

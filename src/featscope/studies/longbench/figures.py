@@ -17,6 +17,7 @@ Ends = tuple[Values, Values, Values]
 Examples = Mapping[str, Mapping[str, Float[np.ndarray, " example"]]]
 """Arm -> answer -> its values of all examples."""
 
+LENGTH, SCORE = "length of the prompt (tokens)", "score (points of 100)"
 ARMS = {name: METHODS[name].label for name in ("full", "snapkv", "h2o", "gemfilter", "middle-row")}
 _FEWEST = 10
 """Examples of a task from which on its interval is drawn; that of two or four hides all else."""
@@ -26,14 +27,13 @@ _COMPARED = ("gemfilter-is-comparable-to-snapkv", "gemfilter-is-no-worse-than-h2
 
 def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: int) -> Bars:
     """Mean scores of each method on ``tasks``; ``said`` is what must be said of the data first."""
-    series = {label: _means(found, found[arm]["score"]) for arm, label in ARMS.items()}
     return Bars(
         "scores",
         "Scores per task" + (", on made-up data" if said else ""),
-        f"{said}Mean scores of each method at k = {keep}, GemFilter's layer {layer}. {_INTERVALS}",
+        f"{said}Mean scores with {keep} tokens kept; layer {layer} chooses for GemFilter. {_INTERVALS}",
         _groups(tasks),
-        series,
-        "score (points)",
+        {label: _means(found, found[arm]["score"]) for arm, label in ARMS.items()},
+        SCORE,
         claims=("something-to-lose", *_COMPARED),
     )
 
@@ -41,7 +41,9 @@ def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: i
 def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, published: str) -> Bars:
     """What GemFilter gains and loses; beside it what it does in the paper, in its table ``published``."""
     series = {
-        f"{ARMS['gemfilter']} less {ARMS[other]}": _means(found, found["gemfilter"]["score"] - found[other]["score"])
+        f"{ARMS['gemfilter']} less {ARMS[other]}": _means(
+            found, found["gemfilter"]["score"] - found[other]["score"], -100.0
+        )
         for other in ("snapkv", "full")
     }
     beside = ""
@@ -72,7 +74,7 @@ def printed(tasks: Sequence[str], published: str, keep: int) -> Bars:
         "the scores above only where model and data are the paper's.",
         _groups(tasks),
         {name: _printed(rows[name].of(tasks)) for name in shown},
-        "score (points)",
+        SCORE,
         claims=("published-averages-are-means", "published-scores-are-comparable"),
     )
 
@@ -85,35 +87,27 @@ def lengths(found: Examples, said: str, keep: int) -> Curves:
     centres = np.array([tokens[part].mean() for part in parts])
     cut = int((found["gemfilter"]["cut"] > 0).sum())
     wide = bool(tokens.max() > 4 * tokens.min())
-    by_length = {label: np.array([found[arm]["score"][part].mean() for part in parts]) for arm, label in ARMS.items()}
+    share = Curve("prompts", tokens[order], (1.0 + np.arange(len(order))) / len(order))
+    means = [
+        Curve(label, centres, np.array([found[arm]["score"][part].mean() for part in parts]))
+        for arm, label in ARMS.items()
+    ]
     return Curves(
         "lengths",
         "By the prompt's length",
-        f"{said}Left, how long prompts are; the line is k. {cut} of {len(tokens)} were cut to fit the context. "
-        f"Right, mean scores of prompts sorted by length, in {len(parts)} groups of all tasks.",
+        f"{said}Left, how long prompts are; the line is what is kept. {cut} of {len(tokens)} were cut to fit the "
+        f"context. Right, mean scores of prompts sorted by length, in {len(parts)} groups of all tasks.",
         [
-            Panel(
-                "Prompts",
-                "n (tokens)",
-                "share of prompts with at most n",
-                [Curve("prompts", tokens[order], (1.0 + np.arange(len(order))) / len(order))],
-                marks=[(float(keep), "k")],
-                log_x=wide,
-            ),
-            Panel(
-                "Score",
-                "n (tokens)",
-                "score (points)",
-                [Curve(label, centres, values) for label, values in by_length.items()],
-                log_x=wide,
-            ),
+            Panel("Prompts", LENGTH, "share of prompts no longer", [share], [(float(keep), "kept (k)")], log_x=wide),
+            Panel("Score", LENGTH, SCORE, means, log_x=wide),
         ],
         claims=("compression", "kept-is-k"),
     )
 
 
-def _means(found: Examples, values: Float[np.ndarray, " example"]) -> Ends:
-    return group_means(values, found["full"]["task_of"].astype(int), _FEWEST)
+def _means(found: Examples, values: Float[np.ndarray, " example"], least: float = 0.0) -> Ends:
+    mean, low, high = group_means(values, found["full"]["task_of"].astype(int), _FEWEST)
+    return mean, low.clip(least, 100.0), high.clip(least, 100.0)
 
 
 def _groups(tasks: Sequence[str]) -> list[str]:

@@ -15,13 +15,13 @@ from featscope.claims.averages import evenly_over, ratio_of_means
 from featscope.figures import Figure
 from featscope.language.longbench import Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
-from featscope.studies import Runs
+from featscope.studies import Runs, Story
 from featscope.studies.longbench import figures
 from featscope.studies.longbench.arms import COMPRESSED, LongBenchArms
+from featscope.studies.summaries import in_words, percent, verdict
 
 MARGIN = 2.0
 """Points that scores called comparable may differ by; a stated choice, as P names none."""
-COMPRESSION, AT_KEEP = 0.08, 1024
 PAPER_SAYS_NOTHING = "Made-up data: P says nothing of it, so that nothing is expected."
 MADE_UP_DATA = "MADE-UP DATA: these scores say nothing about LongBench. "
 
@@ -32,6 +32,8 @@ class LongBench(LongBenchArms):
 
     Options and arms are `LongBenchArms`'.
     """
+
+    asks = "What does a model lose that keeps only a small part of each text it is asked about?"
 
     @identity(
         "P Section 9.4.2, Table 9.1",
@@ -87,7 +89,7 @@ class LongBench(LongBenchArms):
         "P Section 9.4.2",
         on="gemfilter",
         relation="=",
-        given=lambda study: study.is_whole and not study.is_made_up,
+        given=lambda study: not (study.is_made_up or study.tasks or study.examples or study.context),
         note="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
         "Expected of the whole benchmark and uncut prompts alone.",
     )
@@ -97,7 +99,7 @@ class LongBench(LongBenchArms):
         It reads 8 % of the prompt's tokens at $k = 1024$ and 32 % at 4096. Measured: mean $k$ over mean $n$, over
         examples.
         """
-        of, predicted = self.found(runs)["gemfilter"], COMPRESSION * self.keep / AT_KEEP
+        of, predicted = self.found(runs)["gemfilter"], 0.08 * self.keep / 1024
         why = f"k = {self.keep}. {PAPER_SAYS_NOTHING if self.is_made_up else ''}".strip()
         return Found(ratio_of_means(of["kept"], of["tokens"], predicted), why, predicted, predicted / 10)
 
@@ -181,14 +183,33 @@ class LongBench(LongBenchArms):
         yield figures.printed(self.names, self.published, self.keep)
         yield figures.lengths(found, said, self.keep)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """Mean scores of the methods, and what data they are of."""
-        scores = ", ".join(f"{arm} {float(run['mean_score'].mean()):.1f}" for arm, run in runs.items())
-        kept = float(runs["gemfilter"]["compression"].mean())
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """How GemFilter scores beside SnapKV and the full cache, and what data that is of."""
+        of = {arm: in_words(run.mean_score, "{:.1f}") for arm, run in runs.items()}
+        kept, examples = percent(runs["gemfilter"].compression), runs["full"].sizes["example"]
+        scores = {
+            "holds": "GemFilter scores as SnapKV does",
+            "fails": "GemFilter does not score as SnapKV does",
+            "undecided": "Whether GemFilter scores as SnapKV does is open",
+        }[verdict(claims, "gemfilter-is-comparable-to-snapkv@gemfilter")]
+        found = f"{scores}: {of['gemfilter']} and {of['snapkv']} of 100 with {kept} of a text, {of['full']} with all."
+        if verdict(claims, "something-to-lose@full") == "fails":
+            found = f"The model finds too little to compare anything: {of['full']} of 100 points with all of a text."
+        before, after = "", ""
         if self.is_made_up:
-            return (
-                f"MADE-UP DATA: mean scores {scores} with k/n = {kept:.0%}. They show that everything works, and say "
-                "nothing about LongBench; for that, give --data and --model."
-            )
-        count = runs["full"].sizes["example"]
-        return f"Mean scores on {count} examples of {len(self.names)} tasks: {scores}, with k/n = {kept:.0%}."
+            before = "MADE-UP DATA. "
+            after = " These scores say nothing about LongBench; for that, give --data and --model."
+        return Story(
+            before + found,
+            f"A model answers {examples} questions of {len(self.names)} kinds on long texts, of which it keeps "
+            f"{self.keep} tokens (pieces of words): GemFilter has layer {self.layer} choose them and reads "
+            "those alone; SnapKV keeps what the last tokens attend to, H2O what all attend to. Bars are mean scores, "
+            f"from 0 to 100, of a kind of question, and last of all kinds.{after}",
+            {
+                "gemfilter-is-comparable-to-snapkv@gemfilter": f"{of['gemfilter']} against {of['snapkv']} points.",
+                "gemfilter-is-no-worse-than-h2o@gemfilter": f"{of['gemfilter']} against {of['h2o']} points.",
+                "something-to-lose@full": f"{of['full']} points with all of a text.",
+                "compression@gemfilter": f"{kept} of it, {self.keep} tokens.",
+                "published-scores-are-comparable@Table 9.1": "",
+            },
+        )

@@ -11,10 +11,9 @@ from featscope.options import require
 from featscope.studies import Arm, Axis, Study
 from featscope.studies.base import Role
 from featscope.studies.prediction_head import probes
-from featscope.theory.prediction_head import PatchMoments
 from featscope.training import SGD, Measurement, PredictOtherView, Recipe, Training
 from featscope.training.flow import Following
-from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart, moments
+from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,10 @@ class PredictionHeadArms(Study):
             return flow(name, recipe, about, label, role=role, at_end=(probes.rank,))
 
         return [
-            flow("head", head, "gradient flow of infinite batches, with the head", "head", at_start=(probes.gradient,)),
-            flow("no-head", alone, "the same starts, E = I throughout", "no head"),
+            flow(
+                "head", head, "gradient flow of infinite batches, with head", "with head", at_start=(probes.gradient,)
+            ),
+            flow("no-head", alone, "the same starts, E = I throughout", "without head"),
             flow("no-stop-gradient", no_stop, "targets are differentiated too", "no stop-gradient"),
             flow("no-normalization", as_they_are, "outputs as they are", "no normalisation"),
             flow("tied-head", replace(head, tied=True), "a trained head that is kept symmetric", "symmetric head"),
@@ -123,13 +124,13 @@ class PredictionHeadArms(Study):
             flow("widths", replace(alone, start=single), "64 neurons without head", "wide", at_end=(probes.widths,)),
             Arm("batches", batches, "Algorithm 1 from given overlaps, with the head", "batches"),
             Arm("batches-no-head", batches_alone, "the same without", "batches, no head"),
-            flow(
+            Arm(
                 "batches-flow",
                 beside,
                 "gradient flow from the same weights, with the head",
                 "beside batches",
-                role="reference",
-                at_end=(),
+                "reference",
+                stop_at="arrived",
             ),
             Arm(
                 "random-batches",
@@ -147,11 +148,6 @@ class PredictionHeadArms(Study):
             ),
             hand_set("hand-set-equal", 1.0, "the same with inputs of equal variance", "equal inputs", "control"),
         ]
-
-    @property
-    def moments(self) -> PatchMoments:
-        """What theory needs to know of the data."""
-        return moments(self.data)
 
     def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """Overlaps, noise and head of the first starts."""

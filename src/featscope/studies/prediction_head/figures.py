@@ -1,16 +1,16 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 
-from featscope.claims import SHARE
+from featscope.claims import POSITIVE, SHARE
 from featscope.figures import Bars, Curve, Curves, Panel
-from featscope.studies.prediction_head.probes import diverse, rescued, share
-from featscope.studies.summaries import bars, chart, curve, curves, over_replicas
+from featscope.studies import Runs
+from featscope.studies.prediction_head.probes import diverse, median, rescued, share
+from featscope.studies.summaries import bars, chart, curve, curves
 
-Runs = Mapping[str, xr.Dataset]
 OVERLAPS = (((0, 0), "fast, strong"), ((0, 1), "fast, weak"), ((1, 0), "slow, strong"), ((1, 1), "slow, weak"))
 MARKS = {"strong_learned": "strong", "substituted": "borrowed", "weak_learned": "weak", "returned": "back"}
 EARLIEST = 0.1  # time from which on a path is drawn; nothing moves before
@@ -22,18 +22,21 @@ def on_batches(runs: Runs) -> Curves:
     panels = []
     for arm, title in (("batches", "With the head"), ("batches-no-head", "Without")):
         size = abs(runs[arm].overlap.isel(path=0))
-        lines = [curve(size.isel(neuron=j, feature=f), label) for (j, f), label in OVERLAPS]
-        panels.append(Panel(title, "training step", "|B_jl|, overlap with a feature", lines))
+        lines = [curve(size.isel(neuron=j, feature=f), label, within=POSITIVE) for (j, f), label in OVERLAPS]
+        panels.append(Panel(title, "training step", "overlap with a feature (|B_jl|)", lines))
     run = runs["batches"].isel(path=0)
-    lines = [curve(abs(run["head"]).isel(neuron=j), f"|{name}|") for j, name in enumerate(("E_12", "E_21"))]
-    noise = [curve(run.noise_norm.isel(neuron=j), f"R of the {name} neuron") for j, name in enumerate(("fast", "slow"))]
+    pairs = enumerate((("fast", "|E_12|"), ("slow", "|E_21|")))
+    lines = []
+    for j, (name, entry) in pairs:
+        lines.append(curve(abs(run["head"]).isel(neuron=j), f"borrowed by the {name} neuron, {entry}", within=POSITIVE))
+        lines.append(curve(run.noise_norm.isel(neuron=j), f"noise of the {name} neuron, R", within=POSITIVE))
     return chart(
         "batches",
         "Algorithm 1: the slow neuron learns the weak feature, if there is a head",
         "The paper's Figure 7. The slow neuron begins to learn the strong feature, borrows it from the fast one "
         "through E_21 instead, and learns the weak one; then the head returns to the identity.",
         *panels,
-        Panel("Head and noise", "training step", "entry of the head; squared norm", [*lines, *noise]),
+        Panel("Head and noise", "training step", "entry of the head; squared norm", lines),
         claims=("sgd-head-rescues", "sgd-follows-ode"),
     )
 
@@ -45,13 +48,12 @@ def one_path(runs: Runs) -> Curves:
     panels = []
     for arm, title in (("head", "With the head"), ("no-head", "The same start without")):
         path = runs[arm].isel(replica=replica, start=start, path=start)
-        known = path.isel(step=np.isfinite(path["time"].values))
-        slow, fast = np.argsort(abs(known.overlap.isel(step=0, feature=0).values))
-        seen = known.isel(step=known["time"].values > EARLIEST)
+        slow, fast = np.argsort(abs(path.overlap.isel(step=0, feature=0).values))
+        seen = path.isel(step=path["time"].values > EARLIEST)  # NaN once its shard has stopped
         sizes = {label: seen.overlap.isel(neuron=(fast, slow)[j], feature=feature) for (j, feature), label in OVERLAPS}
         if arm == "head":
-            sizes["|E_21|"] = seen["head"].isel(neuron=slow)
-        sizes["R of the slow neuron"] = seen.noise_norm.isel(neuron=slow)
+            sizes["borrowed, |E_21|"] = seen["head"].isel(neuron=slow)
+        sizes["noise of the slow neuron, R"] = seen.noise_norm.isel(neuron=slow)
         lines = [Curve(label, seen["time"].values, abs(size.values)) for label, size in sizes.items()]
         passed = [(float(path[f"time_{event}"]), label) for event, label in MARKS.items() if arm == "head"]
         marks = [(time, label) for time, label in passed if np.isfinite(time)]
@@ -66,18 +68,18 @@ def one_path(runs: Runs) -> Curves:
 
 
 def outcomes(runs: Runs) -> Bars:
-    """How starts end that would collapse without head, by arm."""
+    """How starts end that would collapse without head, by arm; runs are called by the labels of their arms."""
     ends = {"diverse": "different features", "collapsed": "both strong", "mixed": "mixed"}
     shares = {
-        label: xr.concat([share(runs[arm][end], runs[arm].predicted_collapse) for arm in FLOW_ARMS], "arm")
+        label: xr.concat([share(run[end], run.predicted_collapse) for run in runs.values()], "arm")
         for end, label in ends.items()
     }
     return bars(
         "outcomes",
-        "How networks end that would collapse by the rule",
-        "Starts from which both neurons would end on the strong feature without head. Mixed: some neuron has both "
-        "features, or none yet.",
-        FLOW_ARMS,
+        "How networks end that would learn one feature without a head",
+        "Starts from which, by the rule, both neurons end on the strong feature without head; three bars add up to 1. "
+        "Mixed: some neuron has both features, or none yet.",
+        list(runs),
         shares,
         "share of starts",
         within=SHARE,
@@ -87,13 +89,13 @@ def outcomes(runs: Runs) -> Bars:
 
 def over_sizes(run: xr.Dataset) -> Curves:
     """Who is rescued, and when, over the input dimension."""
-    shares = curves(diverse(run), "weak", lambda weak: f"α_2 = {weak:g}", "input_dim")
-    axis, times = "input dimension d", []
+    shares = curves(diverse(run), "weak", lambda weak: f"weak feature α_2 = {weak:g}", "input_dim", within=SHARE)
+    axis, times = "input dimension (d)", []
     for event, label in (("strong_learned", "T1, strong learned"), ("weak_learned", "T3, weak learned")):
         time = run[f"time_{event}"].sel(weak=2.0)
-        logs = xr.apply_ufunc(np.log10, time.where(np.isfinite(time)).median("start"))
-        mean, low, high = (10**end for end in over_replicas(logs))
-        times.append(Curve(label, run["input_dim"].values, mean, low, high))
+        logs = curve(xr.apply_ufunc(np.log10, median(time, time < np.inf)), label, "input_dim")
+        drawn = {part: getattr(logs, part) for part in ("y", "low", "high", "samples")}
+        times.append(replace(logs, **{part: 10**values for part, values in drawn.items() if values is not None}))
     return chart(
         "sizes",
         "Over the input dimension",
@@ -115,6 +117,6 @@ def over_widths(run: xr.Dataset, strong: float) -> Curves:
         "Without head, wide networks do not collapse as a whole",
         "Share of starts in which all neurons end on the strong feature. By the law it is the m-th power of one "
         "neuron's probability, which tends to 1 only with α_1/α_2.",
-        Panel("All on the strong feature", "neurons m", "share of starts", lines, log_x=True),
+        Panel("All on the strong feature", "neurons (m)", "share of starts", lines, log_x=True),
         claims=("any-width-collapses", "width-law"),
     )

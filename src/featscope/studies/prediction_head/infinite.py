@@ -1,6 +1,7 @@
 """What the paper says of infinite batches, and what follows from its system: without the head, and with it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -15,6 +16,7 @@ from featscope.training.phases import LEARNED
 
 CHOICE = f"Bound: {STATED}"
 MOST, FEW = 0.95, 0.05
+as_predicted = partial(identity, equals=1.0, within=0.05, range=POSITIVE)  # a measurement over its closed form
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         """
         return run.drift.max("start")
 
-    @identity(
-        "Lemma B.13; derived",
-        on="sizes",
-        equals=1.0,
-        within=0.05,
-        because="Tolerance: signal in the variance while it is learned.",
-        range=POSITIVE,
-    )
+    @as_predicted("Lemma B.13; derived", on="sizes", because="Tolerance: signal in the variance while it is learned.")
     def phase1_time(self, run: xr.Dataset) -> xr.DataArray:
         r"""When the strong feature is learned, a closed form says.
 
@@ -68,17 +63,16 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         and above.
         """
         large = run.sel(weak=2.0, drop=True).where(run["input_dim"] >= 1000, drop=True)
-        law = theory.phase_one_time(large.start_overlap, large.start_noise, self.moments, self.data.noise_std, LEARNED)
+        law = theory.phase_one_time(
+            large.start_overlap, large.start_noise, moments(self.data), self.data.noise_std, LEARNED
+        )
         ratio = (large.time_strong_learned / law).where(np.isfinite(large.time_strong_learned))
         return ratio.where(large.predicted_collapse > 0).median(("start", "input_dim"))
 
-    @identity(
+    @as_predicted(
         "Theorem E.2b; derived",
         on="no-head",
-        equals=1.0,
-        within=0.05,
         because="Tolerance: the law is for small R, R_0 and the moment from which it holds hardly matter in the end.",
-        range=POSITIVE,
     )
     def noise_decays(self, run: xr.Dataset) -> xr.DataArray:
         r"""A neuron that has learned a feature loses its noise by a power law.
@@ -87,7 +81,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         """
         settled = run.collapsed * (run.mixed == 0) * (run.end_noise < 0.5 * run.start_noise)
         passed = (self.duration - run.time_strong_learned).where(settled > 0)
-        law = theory.noise_decay(passed, run.start_noise, run.end_overlap, 0, self.moments, self.data.noise_std)
+        law = theory.noise_decay(passed, run.start_noise, run.end_overlap, 0, moments(self.data), self.data.noise_std)
         return median(run.end_noise / law, settled)
 
     # --- Without the head ---------------------------------------------------------------------------------------------
@@ -184,7 +178,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         $m$ neurons without head all collapse with the $m$-th power of one neuron's probability. Measured: the largest
         difference over $m = 1, 2, 4, 8$.
         """
-        law = theory.strong_probability(self.moments) ** 2.0 ** np.arange(4)
+        law = theory.strong_probability(moments(self.data)) ** 2.0 ** np.arange(4)
         apart = run.collapsed_up_to.mean("replica").isel(doubling=slice(4)) - law
         why = f"Tolerance: starts that have not settled count as not collapsed. By the law {by_width(law)}."
         return Found(float(abs(apart).max()), why)
@@ -246,7 +240,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
         The loss tends to $2(1 - C_0/C_1)$. Measured: median loss of rescued starts in the end.
         """
-        return Found(median(run.final_loss, rescued(run)), predicted=theory.optimum(self.moments))
+        return Found(median(run.final_loss, rescued(run)), predicted=theory.optimum(moments(self.data)))
 
     @identity(
         "Theorems 4.1, 4.3",
@@ -362,7 +356,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         $E_{21}$ decays at the rate $\eta_E (C_0/C_1)(\alpha_1/\alpha_2)^6(B_{11}/B_{22})^6$. Measured: the rate over
         that, median over rescued trajectories.
         """
-        law = theory.head_decay_rate(run.end_overlap, run.other_weak, self.moments, self.head.rate)
+        law = theory.head_decay_rate(run.end_overlap, run.other_weak, moments(self.data), self.head.rate)
         return median(run.head_decay / law, rescued(run))
 
     @scaling(
@@ -374,7 +368,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         $T_1$ grows as $d^2$. Measured: exponent of its median over $d$.
         """
         large = run.sel(weak=2.0, drop=True).where(run["input_dim"] >= 100, drop=True)
-        times = large.time_strong_learned.where(np.isfinite(large.time_strong_learned)).median("start")
+        times = median(large.time_strong_learned, np.isfinite(large.time_strong_learned))
         return fitted_exponent(large["input_dim"].values.astype(float), times.transpose("replica", "input_dim").values)
 
 

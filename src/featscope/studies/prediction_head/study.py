@@ -5,6 +5,7 @@ Wen & Li, The Mechanism of Prediction Head in Non-contrastive Self-supervised Le
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -12,11 +13,13 @@ import xarray as xr
 from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, ordering
 from featscope.figures import Figure
 from featscope.models.population import PURE
-from featscope.studies import Runs, last
+from featscope.studies import Runs, Story, last
 from featscope.studies.prediction_head import figures
 from featscope.studies.prediction_head.infinite import CHOICE, FEW, MOST, InfiniteBatchesClaims
-from featscope.studies.prediction_head.probes import diverse, share
+from featscope.studies.prediction_head.probes import diverse, median, rescued, share
+from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.prediction_head import strong_probability
+from featscope.training.infinite_batches import moments
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
 
     Options and arms are `PredictionHeadArms`', claims of the flow `InfiniteBatchesClaims`'.
     """
+
+    asks: ClassVar[str] = "What makes neurons learn different features when nothing in the loss asks them to?"
 
     # --- What the head needs ------------------------------------------------------------------------------------------
 
@@ -122,20 +127,42 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
     # --- What is shown ------------------------------------------------------------------------------------------------
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Training on batches, one trajectory, how trajectories end, and that over sizes and widths."""
-        yield figures.on_batches(runs)
+        """How trajectories end, one of them, training on batches, and ends over sizes and widths."""
+        yield figures.outcomes(self.labelled({arm: runs[arm] for arm in figures.FLOW_ARMS}))
         yield figures.one_path(runs)
-        yield figures.outcomes(runs)
+        yield figures.on_batches(runs)
         yield figures.over_sizes(runs["sizes"])
-        yield figures.over_widths(runs["widths"], strong_probability(self.moments))
+        yield figures.over_widths(runs["widths"], strong_probability(moments(self.data)))
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence."""
-        arms = ("head", "no-head", "no-stop-gradient")
-        with_head, without, unstopped = (float(diverse(runs[arm]).mean()) for arm in arms)
-        return (
-            f"Where both neurons would end on the strong feature, the head makes {with_head:.0%} of networks learn "
-            f"both features ({without:.0%} without, {unstopped:.0%} without stop-gradient); the loss is the same."
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """What becomes of networks that would collapse without the head."""
+        head, alone = runs["head"], runs["no-head"]
+        saved, unsaved, unstopped = (percent(diverse(runs[arm])) for arm in ("head", "no-head", "no-stop-gradient"))
+        unsettled = share(head.mixed, head.predicted_collapse)
+        words = {"holds": "saves", "fails": "does not save", "undecided": "may save"}
+        saves = words[verdict(claims, "head-rescues@head")]
+        if unsettled.mean() > 0.5:
+            saves = "had no time to save"
+        elif verdict(claims, "head-rescues@no-head") == "holds":
+            saves = "is not what saves"
+        same = in_words(median(alone.final_loss, alone.collapsed), "{:.3f}")
+        different = in_words(median(head.final_loss, rescued(head)), "{:.3f}")
+        two, widest = (percent(runs["widths"].collapsed_up_to.isel(doubling=place)) for place in (1, -1))
+        return Story(
+            f"A prediction head {saves} most networks bound to learn one feature: {saved} learn both with it, "
+            f"{unsaved} without.",
+            "Two neurons learn to agree on two halves of a sample that shows a strong or a weak feature under noise. A "
+            "prediction head is a matrix through which one neuron can borrow from the other. Of "
+            f"{self.starts} random starts a replica, bars show how those end from which, by a rule, both neurons would "
+            "learn the strong feature without it: on different features, both on the strong one, or on something "
+            f"else ({percent(unsettled)} with the head).",
+            {
+                "head-rescues@head": f"{saved} of them do; {unsaved} without the head.",
+                "no-stop-gradient-collapses@no-stop-gradient": f"It rescues {unstopped}.",
+                "loss-cannot-see-collapse@head": f"It is {same} where both learned one feature, {different} where not.",
+                "four-phases@head": "",
+                "any-width-collapses@widths": f"Of networks of 2 neurons {two} do, of 64 neurons {widest}.",
+            },
         )
 
 

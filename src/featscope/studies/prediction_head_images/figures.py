@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from featscope.claims import COSINE, POSITIVE
 from featscope.figures import Curve, Curves, Figure, Heatmaps, Panel
 from featscope.probes.collapse import in_order, off_diagonal
 from featscope.studies import Runs
@@ -18,17 +19,20 @@ _LEAST = 1e-3  # singular value shown
 
 
 def figures(runs: Runs) -> Iterator[Figure]:
-    """Figures 2, 1 and 3 of the paper, then spectra, then the course of training."""
+    """Correlations, then Figures 1, 2 and 3 of the paper, spectra, and the course of training."""
     shown = {name: runs[name] for name in SHOWN}
-    yield bars(
-        "linear-probe",
-        "Accuracy of the linear probe",
-        "On test images and the frozen encoder (the paper's Figure 2, of which no numbers are left). Claims compare "
-        "within a replica, which takes out most of what lines show.",
-        list(runs),
-        {"": 100 * xr.concat([run["linear_probe"] for run in runs.values()], "arm")},
-        "accuracy (%)",
-        claims=("training-helps", "identity-head-competitive", "head-beats-none", "l2-gap"),
+    matrices = {name: run["projection_correlations"].values[0] for name, run in shown.items()}
+    yield Heatmaps(
+        "correlation-matrices",
+        "How alike any two outputs are",
+        "Correlations of the projection's outputs over test images, of replica 0: where all is dark, outputs are "
+        "copies of each other. They are in the order of their part in the matrix's largest eigenvector.",
+        {name: in_order(torch.from_numpy(matrix)).numpy() for name, matrix in matrices.items()},
+        row_label="output",
+        column_label="output",
+        value_label="correlation",
+        ends=COSINE,
+        claims=("no-head-correlation", "head-decorrelates"),
     )
     yield Curves(
         "correlations",
@@ -38,29 +42,29 @@ def figures(runs: Runs) -> Iterator[Figure]:
         [_histogram(shown, "projection"), _histogram(shown, "encoder")],
         claims=("no-head-correlation", "head-decorrelates", "milder-in-encoder"),
     )
-    matrices = {name: run["projection_correlations"].values[0] for name, run in shown.items()}
-    yield Heatmaps(
-        "correlation-matrices",
-        "Correlation matrices of the projection's outputs",
-        "Of replica 0, on test images. Outputs are in the order of their part in the matrix's largest eigenvector.",
-        {name: in_order(torch.from_numpy(matrix)).numpy() for name, matrix in matrices.items()},
-        row_label="output",
-        column_label="output",
-        value_label="correlation",
-        claims=("no-head-correlation", "head-decorrelates"),
+    yield bars(
+        "linear-probe",
+        "Accuracy of the linear probe",
+        "On test images and the frozen encoder (the paper's Figure 2, of which no numbers are left). Claims compare "
+        "within a replica, which takes out most of what lines show.",
+        list(runs),
+        {"": 100 * xr.concat([run["linear_probe"] for run in runs.values()], "arm")},
+        "test images named (%)",
+        within=(0, 100),
+        claims=("training-helps", "identity-head-competitive", "head-beats-none", "l2-gap"),
     )
     with_head = {name: run for name, run in runs.items() if "head_difference" in run and run.sizes["step"] > 1}
     steps = next((run["step"].values for run in with_head.values()), np.array([0]))
     known = {"independent entries": 2**0.5, "antisymmetric": 2.0}
-    ratio = [curve(asymmetry(run), name) for name, run in with_head.items()]
+    ratio = [curve(asymmetry(run), name, within=(0, 2)) for name, run in with_head.items()]
     ratio += [Curve(label, steps, np.full(len(steps), value), dashed=True) for label, value in known.items()]
-    size = [curve(run["head_off_diagonal"], name) for name, run in with_head.items()]
+    size = [curve(run["head_off_diagonal"], name, within=POSITIVE) for name, run in with_head.items()]
     yield chart(
         "head",
         "The course of the identity-initialised head",
         "The paper's Figures 3 and 4, in Frobenius norms. A symmetric head, such as the identity itself, has ratio 0.",
-        Panel("Size of the off-diagonal", "training step", "||offdiag(E)||", size),
-        Panel("Asymmetry", "training step", "||E - Eᵀ|| / ||offdiag(E)||", ratio),
+        Panel("Size of the off-diagonal", "training step", "norm of what is off the diagonal (||offdiag(E)||)", size),
+        Panel("Asymmetry", "training step", "asymmetry (||E - Eᵀ|| / ||offdiag(E)||)", ratio),
         claims=("rise-and-fall-on-images", "head-asymmetric-early", "head-not-symmetric"),
     )
     yield Curves(

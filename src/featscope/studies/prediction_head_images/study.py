@@ -18,10 +18,11 @@ from featscope.data import Images
 from featscope.figures import Figure
 from featscope.losses import NonContrastive
 from featscope.models import PredictionHead, ProjectionHead, ResNet18
-from featscope.studies import Arm, Runs, last
+from featscope.studies import Arm, Runs, Story, last
 from featscope.studies.images import GAINED, SIGN, UNSAID, UNTRAINED, ImageStudy, gained, higher
 from featscope.studies.prediction_head_images import figures, probes
 from featscope.studies.prediction_head_images.figures import asymmetry
+from featscope.studies.summaries import in_words, verdict
 from featscope.training import EMA, GradientTraining, Measurement, TorchOptimizer
 from featscope.training.image_objectives import ImageTraining, PredictImages
 from featscope.views import CropColor
@@ -73,6 +74,7 @@ class PredictionHeadImages(ImageStudy):
     probe_every: int = 20
 
     name = "prediction-head-images"
+    asks: ClassVar[str] = "What keeps the outputs of a network from becoming copies of each other?"
     default_replicas = 5
     on_cpu: ClassVar[Mapping[str, int]] = {"train": 5000, "test": 2000, "side": 16}
     few: ClassVar[Mapping[str, Any]] = {
@@ -90,8 +92,7 @@ class PredictionHeadImages(ImageStudy):
             name: str, kind: Any, about: str, label: str, norm: Literal["batch", "l2"] = "batch", ema: EMA | None = None
         ) -> Arm[ImageTraining]:
             loss = NonContrastive(norm, eps=1e-5)  # that of BatchNorm: with real networks an output may be constant
-            head = PredictionHead(kind)
-            objective = PredictImages(self.augmentation, self.projection, head, loss, self.batch, ema)
+            objective = PredictImages(self.augmentation, self.projection, PredictionHead(kind), loss, self.batch, ema)
             plain = self.trained(name, images, self.network, objective, f"{about}.", label)
             return replace(plain, recipe=replace(plain.recipe, rules={"ema": ema}))
 
@@ -286,16 +287,29 @@ class PredictionHeadImages(ImageStudy):
     # --- What is shown ------------------------------------------------------------------------------------------------
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Figures 2, 1 and 3 of the paper, then spectra, then the course of training."""
+        """Correlations, then Figures 1, 2 and 3 of the paper, spectra, and the course of training."""
         return figures.figures(self.labelled(runs))
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """The accuracies, and the collapse."""
-        shown = [runs[arm] for arm in ("identity", "mlp", "none", "untrained")]
-        named = [f"{100 * run.linear_probe.mean().item():.1f} %" for run in shown]
-        correlated = [f"{run.projection_mean_correlation.mean().item():.2f}" for run in shown]
-        return (
-            f"A linear probe names {named[0]} of the test images after training with the identity-initialised head, "
-            f"{named[1]} with the usual one, {named[2]} without and {named[3]} before training; two outputs of the "
-            f"projection correlate by {', '.join(correlated[:3])} and {correlated[3]}."
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """How alike outputs are with and without a head, and what a linear classifier makes of the features."""
+        alike = {arm: in_words(run.projection_mean_correlation) for arm, run in runs.items()}
+        named = {arm: in_words(100 * run.linear_probe, "{:.1f} %") for arm, run in runs.items()}
+        words = {"holds": "are less alike", "fails": "are no less alike", "undecided": "may be less alike"}
+        are, head, none = words[verdict(claims, "head-decorrelates@identity")], alike["identity"], alike["none"]
+        return Story(
+            f"Outputs {are} with a prediction head: two correlate by {head} with it, {none} without.",
+            f"Networks learn from images ({self.data}), without labels, to say the same of two altered copies; nothing "
+            "keeps their outputs from becoming copies of each other. A picture shows how alike any two outputs are on "
+            "test images (0: not at all, ±1: copies), for two kinds of prediction head, for none, and before training. "
+            f"A linear classifier on what was learned names {named['identity']} of test images with the head, "
+            f"{named['none']} without, and {named['untrained']} before training.",
+            {
+                "no-head-correlation@none": f"{none} on average; {alike['untrained']} before training.",
+                "head-decorrelates@identity": f"{none} without, {head} with it; {alike['mlp']} with the usual head.",
+                "head-decorrelates@identity-ema": f"{alike['none-ema']} without, {alike['identity-ema']} with it, if "
+                "targets come from a moving average.",
+                "head-beats-none@identity": f"{named['identity']} of test images are named with it, "
+                f"{named['none']} without.",
+                "training-helps@identity": f"{named['untrained']} before training, {named['identity']} after.",
+            },
         )

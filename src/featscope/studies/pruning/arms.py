@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from featscope.data import SparseTokens
 from featscope.models import PlantedStart, TokenMLP
-from featscope.options import ConfigError, require
+from featscope.options import require
 from featscope.studies import Arm, Axis, Study
 from featscope.studies.pruning import probes
 from featscope.training import (
@@ -19,10 +21,9 @@ from featscope.training import (
 )
 from featscope.training.gradient import RuleConfig
 
-Rules = Mapping[str, RuleConfig | None]
-
 JUDGED, LITTLE = 0.125, 0.05  # pruning ratios that claims are made of
 RATIOS = (0.0, LITTLE, JUDGED, 2 * JUDGED)
+over = partial(Axis, "rules.pruning.ratio")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class PruningArms(Study):
         objective: InfoNCE on pairs, in-batch negatives.
         optimizer: gradient descent with step size η and decay λ; λ must compare with p_min for pruning to matter.
         bias: thresholds.
-        pruning: what the loss does not see (P, Algorithm 1). Most arms go through several ratios instead of its own.
+        pruning: what the loss does not see (Algorithm 1). Most arms go through several ratios instead of its own.
         settling_steps: steps of arms from a planted start, after which they have settled.
         steps: most training steps of any arm.
         probe_every: steps between measurements (log-spaced ones are added).
@@ -75,11 +76,9 @@ class PruningArms(Study):
 
     def arms(self) -> Sequence[Arm[Training]]:
         """From planted to stationary, what one step does, and random starts."""
-        data, start = self.data, self.start
-        if not isinstance(start, PlantedStart):
-            raise ConfigError(
-                f"Pruning.start = {start!r} is out of range: allowed is a PlantedStart. Only arms start at random."
-            )
+        data, objective = self.data, self.objective
+        start: Any = self.start
+        require(self, "start", isinstance(start, PlantedStart), "a PlantedStart", "Only arms start at random.")
         several = start.neurons >= 2
         require(self, "start", several, "a start with neurons >= 2", "One of a feature's neurons is pruned alone.")
         require(self, "data", 0 < data.minority < data.features, "data with 0 < minority < features", "Some are rare.")
@@ -88,33 +87,28 @@ class PruningArms(Study):
         require(self, "data", shown, "data with token_activity = 1", "The closed forms know no other.")
         decays = self.optimizer.weight_decay > 0
         require(self, "optimizer", decays, "an optimizer with weight_decay > 0", "Nothing settles without.")
-
-        def training(pruning: MagnitudePruning, steps: int, probe_every: int = 0) -> Training:
-            rules: Rules = {"bias": self.bias, "pruning": pruning}
-            every = probe_every or self.probe_every
-            return Training(data, start, self.objective, self.optimizer, rules, min(steps, self.steps), every)
-
-        planted = training(self.pruning, self.settling_steps)
+        rules: Mapping[str, RuleConfig | None] = {"bias": self.bias, "pruning": self.pruning}
+        settling = min(self.settling_steps, self.steps)
+        planted = Training(data, start, objective, self.optimizer, rules, settling, self.probe_every)
         single = replace(
-            training(replace(self.pruning, ratio=1 / data.features), 1),
+            planted,
             data=replace(data, minority=1, eps_min=0.3),
             learner=PlantedStart(start.neurons, amplitude=0.6, minority_amplitude=0.3, jitter=0.0),
-            objective=replace(self.objective, pairs=2 * self.objective.pairs),
+            objective=replace(objective, pairs=2 * objective.pairs),
+            rules={"bias": ProportionalBias(0.0, 0.0), "pruning": replace(self.pruning, ratio=1 / data.features)},
+            steps=1,
         )
-        single = replace(single, rules={**single.rules, "bias": ProportionalBias(0.0, 0.0)})
         late = replace(self.pruning, start=500)
         random = replace(
-            training(late, 1400, 100),
+            planted,
             data=replace(data, eps_min=0.3),
             learner=TokenMLP(width=10 * data.features, init_norm=0.05),
-            objective=replace(self.objective, pairs=max(2, self.objective.pairs // 2)),
+            objective=replace(objective, pairs=max(2, objective.pairs // 2)),
             rules={"bias": ProportionalBias(first=0.3, last=0.5, begins=200, takes=300), "pruning": late},
+            steps=min(1400, self.steps),
+            probe_every=100,
         )
         by_direction = replace(random, rules={**random.rules, "pruning": replace(late, score="direction")})
-
-        def ratios(*values: float) -> Sequence[Axis]:
-            return (Axis("rules.pruning.ratio", values),)
-
         each = 1 / start.neurons
         return [
             Arm(
@@ -123,11 +117,11 @@ class PruningArms(Study):
                 "a planted start, and the smallest neurons hidden from the logits; a ratio of 0 is no pruning",
                 "planted, by norm",
                 at_end=(probes.one_update,),
-                over=ratios(*RATIOS),
+                over=[over(RATIOS)],
             ),
             Arm(
                 "straight-through",
-                training(replace(self.pruning, gradient="straight-through"), self.settling_steps),
+                replace(planted, rules={**rules, "pruning": replace(self.pruning, gradient="straight-through")}),
                 "the gradient of the pruned network instead of the theory's",
                 "straight-through",
             ),
@@ -136,7 +130,7 @@ class PruningArms(Study):
                 planted,
                 "so much pruned that it cannot be one neuron of each feature: some features are hidden altogether",
                 "too much",
-                over=ratios(0.0, 1 - each, 1 - each / 2),
+                over=[over((0.0, 1 - each, 1 - each / 2))],
             ),
             Arm(
                 "balanced",
@@ -144,7 +138,7 @@ class PruningArms(Study):
                 "equal frequencies: there is nothing to rebalance",
                 "equal frequencies",
                 role="control",
-                over=ratios(0.0, JUDGED),
+                over=[over((0.0, JUDGED))],
             ),
             Arm(
                 "one-step",
@@ -165,14 +159,14 @@ class PruningArms(Study):
                 random,
                 "random weights, pruned once neurons have settled",
                 "random, by norm",
-                over=ratios(*RATIOS),
+                over=[over(RATIOS)],
             ),
             Arm(
                 "random-start-direction",
                 by_direction,
                 "the same, neurons ranked by the energy of all neurons along them",
                 "random, by direction",
-                over=ratios(*RATIOS[1:]),
+                over=[over(RATIOS[1:])],
             ),
         ]
 

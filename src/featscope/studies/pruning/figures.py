@@ -1,16 +1,14 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import xarray as xr
 
+from featscope.claims import SHARE
 from featscope.figures import Bars, Curve, Curves, Panel
-from featscope.studies import last
-from featscope.studies.summaries import INTERVALS, chart, curve, curves, over_replicas
+from featscope.studies import Runs, last
+from featscope.studies.summaries import bars, chart, curve, curves
 
-Runs = Mapping[str, xr.Dataset]
-_STEP, _ALPHA, _BALANCE = "training step", "pruning ratio α", "F_min / F_maj"
+_STEP, _ALPHA, _BALANCE = "training step", "share of neurons hidden (α)", "rare over common features (F_min / F_maj)"
 
 
 def _label(ratio: float) -> str:
@@ -31,9 +29,9 @@ def over_time(runs: Runs, ratio: float, bias_begins: int, pruning_begins: int) -
         "1 is balance. Left, two neurons hold each feature from the start. Right, the same weights and data as in the "
         "middle, but other neurons are hidden from the logits. The dip there is of the thresholds, which begin at step "
         f"{bias_begins}.",
-        Panel("Planted, by norm", _STEP, _BALANCE, [*planted, straight]),
-        Panel("Random, by norm", _STEP, _BALANCE, norm, begins),
-        Panel("Random, by direction", _STEP, _BALANCE, [norm[0], *direction], begins),
+        Panel("Features held from the start", _STEP, _BALANCE, [*planted, straight]),
+        Panel("Random start, ranked by size", _STEP, _BALANCE, norm, begins),
+        Panel("Random start, ranked by direction", _STEP, _BALANCE, [norm[0], *direction], begins),
         claims=("stationary-rebalance", "stationary-amplitude", "random-start-rebalance", "random-start-direction"),
     )
 
@@ -47,16 +45,11 @@ def over_ratio(runs: Runs) -> Curves:
         "random, by direction": xr.concat([unpruned, runs["random-start-direction"]], "ratio", data_vars="minimal"),
     }
 
-    def ends(name: str, *, share: bool = False) -> list[Curve]:
-        lines = []
-        for label, run in arms.items():
-            values = last(run, run[name]).transpose("replica", "ratio")
-            values = values.sel(ratio=values["ratio"] > 0) if share else values
-            mean, low, high = over_replicas(values)
-            if share:
-                low, high = low.clip(0, 1), high.clip(0, 1)
-            lines.append(Curve(label, values["ratio"].values, mean, low, high))
-        return lines
+    def ends(name: str) -> list[Curve]:
+        return [curve(last(run, run[name]), label, "ratio") for label, run in arms.items()]
+
+    pruned = {label: last(run, run.overlap).sel(ratio=run["ratio"] > 0) for label, run in arms.items()}
+    of_rare = [curve(share, label, "ratio", within=SHARE) for label, share in pruned.items()]
 
     return chart(
         "over-ratio",
@@ -64,8 +57,8 @@ def over_ratio(runs: Runs) -> Curves:
         "Theorem 3.2 assumes that all pruned neurons belong to rare features; once these have caught up, others are "
         "pruned too. By direction whole features are hidden, and too many of them grow without bound.",
         Panel("Balance", _ALPHA, _BALANCE, ends("energy_ratio")),
-        Panel("Common features", _ALPHA, "F_maj", ends("majority_energy"), log_y=True),
-        Panel("Who is pruned", _ALPHA, "share of rare features", ends("overlap", share=True)),
+        Panel("Common features", _ALPHA, "energy of a common feature (F_maj)", ends("majority_energy"), log_y=True),
+        Panel("Who is hidden", _ALPHA, "share that belongs to rare features", of_rare),
         claims=("monotone-in-ratio", "pruned-are-minority", "random-start-rebalance", "random-start-direction"),
     )
 
@@ -79,17 +72,17 @@ def one_step(runs: Runs) -> Bars:
         "straight_through": "both, straight-through",
     }
     growth = {
-        f"{kind} neurons": over_replicas(xr.concat([runs["one-step"][f"growth_{kind}_{n}"] for n in groups], "group"))
+        f"{kind} neurons": xr.concat([runs["one-step"][f"growth_{kind}_{name}"] for name in groups], "group")
         for kind in ("minority", "majority")
     }
-    return Bars(
+    return bars(
         "one-step",
         "What one step does to planted neurons",
         "Growth of the norm by the gradient of the data, -<∇, w_i>/||w_i||², before decay: it is relative to the norm "
-        f"and to the step size. The straight-through gradient of a pruned neuron is 0. {INTERVALS}",
-        groups=list(groups.values()),
-        series=growth,
-        y_label="growth over η",
+        "and to the step size. The straight-through gradient of a pruned neuron is 0.",
+        list(groups.values()),
+        growth,
+        "growth in a step, over the step size η",
         claims=(
             "planted-minority-growth",
             "planted-majority-unchanged",
@@ -108,6 +101,6 @@ def too_much(runs: Runs) -> Curves:
         "Prune too much, and weights grow without bound",
         "The largest energy of any feature, from a planted start. Beyond one neuron of each feature some features are "
         "hidden altogether. A curve ends where the first replica has no finite numbers any more.",
-        Panel("Planted start", _STEP, "log10 of the largest F_j", curves(size, "ratio", _label)),
+        Panel("Planted start", _STEP, "largest energy of a feature (log10 F_j)", curves(size, "ratio", _label)),
         claims=("divergence-when-all-pruned",),
     )

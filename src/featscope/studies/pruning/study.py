@@ -6,20 +6,25 @@ Algorithm 1, Theorem 3.2 and Appendix F.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, SHARE, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.studies import Runs, last
+from featscope.studies import Runs, Story, last
 from featscope.studies.pruning import figures
 from featscope.studies.pruning.arms import JUDGED, LITTLE, PruningArms
-from featscope.theory.imbalance import activities, pair_correlation
-from featscope.theory.pruning import logit_gap, stationary_energies
+from featscope.studies.summaries import in_words, percent, verdict
+from featscope.theory.imbalance import activities
+from featscope.theory.pruning import singleton_growth, stationary_energies
 
 MATTERS = 0.05
 TWENTIETH = "Bound: a twentieth, so that a difference that no one would care for does not count."
+visibly = partial(ordering, at_least=MATTERS, because=TWENTIETH)
+as_predicted = partial(identity, equals=1.0, within=0.05, range=POSITIVE)  # a measurement over its closed form
 SMALL_PART = "Tolerance: 2 % of what minority samples or neurons gain, a stated choice."
 
 
@@ -30,9 +35,11 @@ class Pruning(PruningArms):
     Options and arms are `PruningArms`'.
     """
 
+    asks: ClassVar[str] = "Does hiding the smallest neurons from the loss give rare features their share?"
+
     # --- One step (P Theorem 3.2, Lemma F.2) --------------------------------------------------------------------------
 
-    @ordering("P Theorem 3.2(a)", on="one-step", at_least=MATTERS, because=TWENTIETH)
+    @visibly("Theorem 3.2(a)", on="one-step")
     def planted_minority_growth(self, run: xr.Dataset) -> xr.DataArray:
         """Hiding the neurons of rare features from the logits makes them grow faster.
 
@@ -41,20 +48,18 @@ class Pruning(PruningArms):
         gain = run.growth_minority_pruned - run.growth_minority_whole
         return gain / run.growth_minority_whole
 
-    @identity("P Theorem 3.2(b)", on="one-step", equals=0.0, within=0.02, because=SMALL_PART)
+    @identity("Theorem 3.2(b)", on="one-step", equals=0.0, within=0.02, because=SMALL_PART)
     def planted_majority_unchanged(self, run: xr.Dataset) -> xr.DataArray:
         """Other features' neurons grow as before. Measured: change of their growth over that of minority neurons."""
         gain = run.growth_minority_pruned - run.growth_minority_whole
         return (run.growth_majority_pruned - run.growth_majority_whole) / gain.mean()
 
-    @identity(
-        "from P (5), (184)",
+    @as_predicted(
+        "from equation (5), (184)",
         on="one-step-noiseless",
-        equals=1.0,
-        within=0.05,
         because="Tolerance: 5 %, a stated choice.",
-        note="P (185) has E[1 - ℓ'_p | j] in place of the gap, which drops negatives that share the anchor's features.",
-        range=POSITIVE,
+        note="The paper's (185) has E[1 - ℓ'_p | j] in place of the gap, which drops negatives that share the "
+        "anchor's features.",
     )
     def growth_is_the_gap(self, run: xr.Dataset) -> Found:
         r"""A rare feature's neurons grow by what the logits leave open.
@@ -65,14 +70,14 @@ class Pruning(PruningArms):
         """
         recipe = self.arm("one-step-noiseless").recipe
         data, start, objective = recipe.data, recipe.learner, recipe.objective
-        p = activities(data.features, data.minority, data.eps_min, data.activity)
-        squares = np.full(data.features, start.amplitude**2)
-        squares[-data.minority :] = start.minority_amplitude**2
-        strength = start.neurons * data.tokens**2 * squares / objective.loss.temperature
-        hidden = np.where(np.arange(data.features) < data.features - data.minority, strength, 0.0)
-        pull = pair_correlation(p, data.tokens, data.token_activity)[-1]
-        pull *= 1.0 if objective.loss.scale == "tau" else 1 / objective.loss.temperature
-        whole, pruned = (float(pull * logit_gap(seen, p, objective.pairs)[-1]) for seen in (strength, hidden))
+        loss, p = objective.loss, activities(data.features, data.minority, data.eps_min, data.activity)
+        rare = np.arange(data.features) >= data.features - data.minority
+        amplitude = np.where(rare, start.minority_amplitude, start.amplitude)
+        strength = start.neurons * data.tokens**2 * amplitude**2 / loss.temperature
+        whole, pruned = (
+            float(singleton_growth(seen, p, data.tokens, objective.pairs, loss.temperature, loss.scale)[-1])
+            for seen in (strength, np.where(rare, 0.0, strength))
+        )
         drawn = run.presence / float(p[-1])
         grown = run.growth_minority_whole, run.growth_minority_pruned
         return Found(
@@ -81,7 +86,7 @@ class Pruning(PruningArms):
             f"{float(grown[0].mean()):.3f} and {float(grown[1].mean()):.3f}.",
         )
 
-    @ordering("P Theorem 3.2", on="one-step", not_on="stationary", at_least=MATTERS)
+    @ordering("Theorem 3.2", on="one-step", not_on="stationary", at_least=MATTERS)
     def monotone_in_ratio(self, run: xr.Dataset, arm: str) -> Found:
         r"""The more is pruned, the more rare features gain.
 
@@ -96,12 +101,12 @@ class Pruning(PruningArms):
         return Found(np.minimum(one - before, both - one) / before, TWENTIETH)
 
     @identity(
-        "P (5) against (184)",
+        "Equation (5) against (184)",
         on="one-step",
         equals=0.0,
         within=1e-12,
         because="Tolerance: none but rounding; the gradient is exactly 0.",
-        note="P's prose suggests this gradient, its equations the other one.",
+        note="The paper's prose suggests this gradient, its equations the other one.",
         range=POSITIVE,
     )
     def straight_through_kills(self, run: xr.Dataset) -> xr.DataArray:
@@ -111,7 +116,7 @@ class Pruning(PruningArms):
         """
         return run.pruned_growth
 
-    @identity("P (207)-(211)", on="one-step", equals=1.0, within=0.02)
+    @identity("Equation (207)-(211)", on="one-step", equals=1.0, within=0.02)
     def logit_first_order(self, run: xr.Dataset) -> Found:
         r"""What pruning does to the positive logit is known to first order.
 
@@ -125,7 +130,7 @@ class Pruning(PruningArms):
             f"Tolerance: second order in what is pruned. With whole neurons the ratio is {whole:.2f}.",
         )
 
-    @ordering("P Lemma F.2", on="one-step", at_least=MATTERS, because=TWENTIETH, range=COSINE)
+    @visibly("Lemma F.2", on="one-step", range=COSINE)
     def hardness_rises_on_minority(self, run: xr.Dataset) -> xr.DataArray:
         r"""Samples with a rare feature become harder.
 
@@ -133,7 +138,7 @@ class Pruning(PruningArms):
         """
         return run.hardness_minority_pruned - run.hardness_minority_whole
 
-    @identity("P Lemma F.2", on="one-step", equals=0.0, within=0.02, because=SMALL_PART)
+    @identity("Lemma F.2", on="one-step", equals=0.0, within=0.02, because=SMALL_PART)
     def hardness_rises_only_on_minority(self, run: xr.Dataset) -> xr.DataArray:
         r"""Other samples stay as hard as they were.
 
@@ -144,13 +149,13 @@ class Pruning(PruningArms):
         return (run.hardness_other_pruned - run.hardness_other_whole) / rise.mean()
 
     @identity(
-        "P Algorithm 1, (5)",
+        "Algorithm 1, (5)",
         on="stationary",
         equals=0.0,
         within=1e-3,
         because="Tolerance: float32, relative to an update that is small where training has settled. Of all ratios the "
         "largest error.",
-        note="A check of the code: only if it holds are the other claims about P's algorithm.",
+        note="A check of the code: only if it holds are the other claims about the paper's algorithm.",
         range=POSITIVE,
     )
     def update_is_algorithm_1(self, run: xr.Dataset) -> xr.DataArray:
@@ -163,14 +168,7 @@ class Pruning(PruningArms):
 
     # --- Where training settles ---------------------------------------------------------------------------------------
 
-    @identity(
-        "from P (5)",
-        on="stationary",
-        equals=1.0,
-        within=0.05,
-        note="Not P's (ε_j/ε_max)² of Theorem E.1.",
-        range=POSITIVE,
-    )
+    @as_predicted("from equation (5)", on="stationary", note="Not the paper's (ε_j/ε_max)² of Theorem E.1.")
     def stationary_amplitude(self, run: xr.Dataset) -> Found:
         r"""Without pruning, rare features settle where a closed form says.
 
@@ -195,7 +193,7 @@ class Pruning(PruningArms):
             f"(ε_min)² is {data.eps_min**2:.3f}.",
         )
 
-    @ordering("P Theorem 3.2, Remark 1", on="stationary", not_on=("straight-through", "balanced"), at_least=MATTERS)
+    @ordering("Theorem 3.2, Remark 1", on="stationary", not_on=("straight-through", "balanced"), at_least=MATTERS)
     def stationary_rebalance(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
         r"""Pruning brings rare features' energy near common ones'.
 
@@ -210,7 +208,7 @@ class Pruning(PruningArms):
         return Found(gain, f"{TWENTIETH} F_min/F_maj is {listed(ratio)}." if arm == "stationary" else TWENTIETH)
 
     @bound(
-        "P Remark 1 to Theorem 3.2",
+        "Remark 1 to Theorem 3.2",
         on=("stationary", "random-start-direction"),
         not_on="random-start",
         at_least=0.9,
@@ -226,11 +224,9 @@ class Pruning(PruningArms):
             return Found(overlap_from(run, JUDGED, 100), f"at step 100, α = {JUDGED:g}.")
         return Found(overlap_from(run, LITTLE, int(run.pruning_began.max())), f"α = {LITTLE:g}, as pruning begins.")
 
-    @ordering(
-        "P Theorem 3.2",
+    @visibly(
+        "Theorem 3.2",
         not_on="random-start",
-        at_least=MATTERS,
-        because=TWENTIETH,
         note="The smallest norms then belong to features with many neurons, not to rare ones.",
     )
     def random_start_rebalance(self, run: xr.Dataset) -> Found:
@@ -248,12 +244,10 @@ class Pruning(PruningArms):
             f"{rare:.1f} of minority, {common:.1f} of majority features.",
         )
 
-    @ordering(
+    @visibly(
         "found here",
         on="random-start-direction",
-        at_least=MATTERS,
-        because=TWENTIETH,
-        note="Not in P. Found by exploring with four replicas of seed 0 before the arm was written.",
+        note="Not in the paper. Found by exploring with four replicas of seed 0 before the arm was written.",
     )
     def random_start_direction(self, run: xr.Dataset, runs: Runs) -> Found:
         r"""Ranking neurons by the energy along them rebalances from random weights.
@@ -266,7 +260,7 @@ class Pruning(PruningArms):
         gain = at(ratio, LITTLE) - at(final_ratio(runs["random-start"]), 0.0)
         return Found(gain, f"F_min/F_maj is {listed(ratio)}.")
 
-    @bound("from P (5), for α > n/m", on="too-much", at_least=1.0, range=SHARE)
+    @bound("from equation (5), for α > n/m", on="too-much", at_least=1.0, range=SHARE)
     def divergence_when_all_pruned(self, run: xr.Dataset) -> Found:
         r"""Prune too much, and weights grow without bound.
 
@@ -294,16 +288,35 @@ class Pruning(PruningArms):
         yield figures.one_step(runs)
         yield figures.too_much(runs)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in one sentence."""
-        planted, norm, direction = (
-            {a: f"{float(at(ratio, a).mean()):.2f}" for a in ratio["ratio"].values}
-            for ratio in (final_ratio(runs[arm]) for arm in ("stationary", "random-start", "random-start-direction"))
-        )
-        return (
-            f"From a planted start rare features end with {planted[0.0]} of common ones' energy without pruning and "
-            f"with {planted[JUDGED]} at α = {JUDGED:g}; from random weights with {norm[0.0]} and {norm[JUDGED]}, or "
-            f"with {direction[LITTLE]} where neurons are ranked by the energy along them, at α = {LITTLE:g}."
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """Whether rare features catch up where neurons hold them from the start, and whether from random weights."""
+        arms = ("stationary", "random-start", "random-start-direction")
+        planted, norm, direction = (final_ratio(runs[arm]) for arm in arms)
+        before, after, unpruned = percent(at(planted, 0.0)), percent(at(planted, JUDGED)), percent(at(norm, 0.0))
+        lifts = {"holds": "lifts", "fails": "does not lift", "undecided": "may lift"}
+        helps = {"holds": "helps", "fails": "does not help", "undecided": "may help"}
+        word, too = (verdict(claims, f"{arm}-rebalance@{arm}") for arm in arms[:2])
+        began, step, data = int(runs["random-start"].pruning_began.max()), runs["one-step"], self.data
+        faster = step.growth_minority_pruned.mean() / step.growth_minority_whole.mean()
+        belong = percent(overlap_from(runs["random-start"], LITTLE, began))
+        ranked, rare = percent(at(direction, LITTLE)), percent(data.minority / data.features)
+        elsewhere = percent(self.arm("random-start").recipe.data.eps_min)
+        return Story(
+            f"Hiding small neurons {lifts[word]} rare features ({before} to {after} of common ones); from a random "
+            f"start it {helps[too] if began >= 0 else 'never began'}.",
+            f"Sequences show {data.features} features; {data.minority} are rare, {percent(data.eps_min)} as frequent "
+            f"as the others (left) or {elsewhere} (middle, right). At every step the smallest neurons are hidden from "
+            "the loss, though all go on training. A curve shows how strong rare features are beside common ones (1 is "
+            "balance): left, neurons hold every feature from the start; elsewhere weights begin at random, and neurons "
+            "are ranked by size (middle) or by how much all neurons point their way (right).",
+            {
+                "stationary-rebalance@stationary": f"From {before} of common ones to {after}.",
+                "planted-minority-growth@one-step": f"In a step they grow {in_words(faster, '{:.1f} times')} as fast.",
+                "random-start-rebalance@random-start": f"{unpruned} without, {percent(at(norm, JUDGED))} with it. "
+                f"At first {belong} of what is hidden belongs to rare features, which are {rare} of all.",
+                "random-start-direction@random-start-direction": f"{unpruned} without, {ranked} with it.",
+                "divergence-when-all-pruned@too-much": "",
+            },
         )
 
 

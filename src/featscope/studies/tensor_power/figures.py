@@ -1,11 +1,13 @@
 """The figures of the study, described for the report to draw."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from xarray import apply_ufunc
 
+from featscope.claims import POSITIVE, SHARE
 from featscope.figures import Curve, Curves, Panel
 from featscope.models import PowerMethod
 from featscope.models.power_sequences import BLOCK, LEVEL
@@ -46,8 +48,8 @@ def paths(runs: Runs, method: PowerMethod, leads: tuple[float, float]) -> Curves
         f"power of {power} a rival stays, unless it was ahead of the threshold (until it passes A); "
         "by a power of 1 both grow alike.",
         [
-            Panel("Over time", "time η t", "x, y", over_time),
-            Panel("Rival against leader", "x / x_0", "y / y_0", against, log_x=True, log_y=True),
+            Panel("Over time", "time (η t)", "size (x, y)", over_time),
+            Panel("Against each other", "leader (x / x_0)", "rival (y / y_0)", against, log_x=True, log_y=True),
         ],
         claims=("rival-follows-law", "rival-stays-small", "rival-stands-still"),
     )
@@ -67,24 +69,24 @@ def step_sizes(sums: Sums, size_biased: float) -> Curves:
     excess = mean(sums.run["total"] / limit - 1)
     first = apply_ufunc(theory.sum_excess, start, LEVEL, sums.power, 1.0, size_biased) / limit
     middle = float(start.mean()), LEVEL, sums.power
-    of = theory.sum_limit(*middle)
     ends = {size: size * float(sums.run["factor"].sel(step_size=size).mean()) for size in (eta[0], eta[-1])}
     bounds = {
-        **{f"upper, η = {size:g}": theory.sum_upper_bound(*middle, DELTAS, step) / of for size, step in ends.items()},
-        "lower": theory.sum_lower_bound(*middle, DELTAS, 0.0) / of,
+        **{f"upper, η = {size:g}": theory.sum_upper_bound(*middle, DELTAS, step) for size, step in ends.items()},
+        "lower": theory.sum_lower_bound(*middle, DELTAS, 0.0),
     }
     measured = [
         curve(excess, "measured", "step_size"),
         Curve("first order", eta, eta * float(first.isel(step_size=0).mean()), dashed=True),
     ]
+    printed = _over_delta(bounds, middle)
     return chart(
         "step-sizes",
         "Lemma G.1's sum and its bounds",
         "The sum of η C_t until x passes A, over its limit of small η. Left, what is left to 1; dashed, first order. "
         "Right, the printed bounds over δ, with C's largest value in the error of the upper one and no error in the "
         f"lower one; measured sums lie within {float(excess.max()):.1%} above the line at 1.",
-        Panel("Excess over the limit", "step size η", "sum / limit - 1", measured, log_x=True, log_y=True),
-        Panel("Printed bounds", "δ", "bound / limit", _over_delta(bounds), log_x=True, log_y=True),
+        Panel("Excess over the limit", "step size (η)", "sum over its limit, less 1", measured, log_x=True, log_y=True),
+        Panel("Printed bounds", "spacing of levels (δ)", "bound over the limit", printed, log_x=True, log_y=True),
         claims=("lower-bound", "upper-bound", "limit-is-a-floor", "error-is-first-order", "first-order-term"),
     )
 
@@ -95,33 +97,32 @@ def mended(runs: Runs, steep: Sums, power: int) -> Curves:
     lead, x_0 = rivals["lead"].values, starts["leader_start"].mean(["replica", "sequence"]).values
     ceiling = np.asarray(theory.rival_ceiling(lead, power) - 1)
     gain = [
-        curve(rival_growth(rivals).max("sequence", skipna=False) - 1, "measured", "lead"),
+        curve(rival_growth(rivals).max("sequence", skipna=False) - 1, "measured", "lead", within=POSITIVE),
         Curve("ceiling", lead, ceiling, dashed=True),
     ]
     where = float(steep.run["leader_start"].mean()), LEVEL, steep.power, steep.weight
-    printed, put_back = (theory.weighted_lower_bound(*where, DELTAS, 0.0, mended=yes) for yes in (False, True))
-    of = theory.sum_limit(*where)
+    lower = partial(theory.weighted_lower_bound, *where, DELTAS, 0.0)
     share = [
-        curve(mean(starts["area"] / starts["leader_end"] ** 2), "measured", "start", x=x_0),
+        curve(mean(starts["area"] / starts["leader_end"] ** 2), "measured", "start", x=x_0, within=SHARE),
         Curve("printed", x_0, np.ones_like(x_0), dashed=True),
         Curve("closed form", x_0, (1 - (x_0 / LEVEL) ** 2) / 2, dashed=True),
     ]
-    bounds = _over_delta({"printed": printed / of, "mended": put_back / of})
+    bounds = _over_delta({"printed": lower(mended=False), "mended": lower(mended=True)}, where)
     return chart(
         "mended",
         "A corollary in numbers, and two statements that need mending",
         f"Left, Corollary G.2: the most that a rival grows in {rivals.sizes['sequence']} sequences, S_t random; "
         "dashed, the closed form for S_t at its largest. Middle, Lemma G.3's lower bound at q = 20, q' = 3 without its "
         "error, over the limit that it must not exceed: as printed, and with the lost factor. Right, Claim E.8: the "
-        "sum C over the square of the last x; P has 1.",
-        Panel("What the rival gains", "lead over the threshold", "y / y_0 - 1", gain, log_x=True, log_y=True),
-        Panel("Lower bound of Lemma G.3", "δ", "bound / limit", bounds, log_x=True),
-        Panel("Claim E.8", "x_0", "C / x_T²", share, log_x=True),
+        "sum C over the square of the last x; the paper has 1.",
+        Panel("What the rival gains", "lead over the threshold", "growth (y / y_0 - 1)", gain, log_x=True, log_y=True),
+        Panel("Lower bound of Lemma G.3", "spacing of levels (δ)", "bound over the limit", bounds, log_x=True),
+        Panel("Claim E.8", "start (x_0)", "sum over the square of the end (C / x_T²)", share, log_x=True),
         claims=("rival-stands-still", "weighted-lower-bound", "weighted-lower-bound-mended", "sum-is-square"),
     )
 
 
-def _over_delta(bounds: dict[str, Any]) -> list[Curve]:
-    """Bounds over their limit, and a line at 1."""
-    lines = [Curve(label, DELTAS, np.asarray(values)) for label, values in bounds.items()]
+def _over_delta(bounds: dict[str, Any], at: tuple[Any, ...]) -> list[Curve]:
+    """Bounds over the limit ``at`` some start, level and powers, and a line at 1."""
+    lines = [Curve(label, DELTAS, np.asarray(values / theory.sum_limit(*at))) for label, values in bounds.items()]
     return [*lines, Curve("limit", DELTAS, np.ones_like(DELTAS), dashed=True)]

@@ -6,7 +6,9 @@ P: Wen & Li 2022, Appendix G and Claim E.8. D: derived in `featscope.theory.tens
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import exp, inf, log
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -15,7 +17,8 @@ from xarray import apply_ufunc
 from featscope.claims import POSITIVE, Claim, Found, bound, fitted_exponent, identity, scaling
 from featscope.figures import Figure
 from featscope.models.power_sequences import LEVEL
-from featscope.studies import Runs
+from featscope.studies import Runs, Story
+from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.tensor_power import figures
 from featscope.studies.tensor_power.arms import CUBIC, DIMENSION, LITTLE_LEAD, TensorPowerArms
 from featscope.studies.tensor_power.sums import DELTAS, Sums, clearest, largest, mean, rival_growth, smallest
@@ -24,6 +27,8 @@ from featscope.theory import tensor_power as theory
 APPLY = ("step-sizes", "starts", "steep", "large-factors")
 SLOW, FAST = "wrong-power", "linear"  # controls that are judged by another power: sums are too large, too small
 WHICH = f"δ in {DELTAS}."
+in_small_steps = partial(identity, on="step-sizes", not_on=FAST, equals=1.0, range=POSITIVE)
+adds_up = partial(bound, not_on="starts", at_most=1.0, because="Bound: constants 1.", range=POSITIVE)
 CHANCE = "Tolerance: chance in the last step, and second order in η; a stated choice."
 
 
@@ -34,6 +39,8 @@ class TensorPower(TensorPowerArms):
     Options are `Powers`', arms `TensorPowerArms`'.
     """
 
+    asks: ClassVar[str] = "Where growth feeds on size, how long does it take, and what is left to a rival?"
+
     def sums(self, run: xr.Dataset, arm: str) -> Sums:
         """The sums of an arm, and the powers by which they are judged."""
         method = self.arm(arm).recipe.learner
@@ -43,7 +50,7 @@ class TensorPower(TensorPowerArms):
     # --- The time to grow (P Lemma G.1) -------------------------------------------------------------------------------
 
     @bound(
-        "P Lemma G.1",
+        "Lemma G.1",
         on=APPLY,
         not_on=FAST,
         at_least=0.0,
@@ -58,7 +65,7 @@ class TensorPower(TensorPowerArms):
         """
         return smallest(self.sums(run, arm).over(theory.sum_lower_bound, 0.0))
 
-    @bound("P Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, because=WHICH)
+    @bound("Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, because=WHICH)
     def upper_bound(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A sequence takes at most the printed time to grow.
 
@@ -69,12 +76,12 @@ class TensorPower(TensorPowerArms):
         return largest(sums.over(theory.sum_upper_bound, sums.step_size * run.factor))
 
     @bound(
-        "P Lemma G.1",
+        "Lemma G.1",
         on=("step-sizes", "starts", "steep"),
         not_on="large-factors",
         at_most=0.0,
         because=WHICH,
-        note="P says C_t > 0 and no more; the bound needs C_t = O(1), which P has where it is used.",
+        note="The paper says C_t > 0 and no more; the bound needs C_t = O(1), which it has where it is used.",
     )
     def upper_bound_any_factor(self, run: xr.Dataset, arm: str) -> Found:
         r"""A sequence takes at most the printed time to grow, however large its factors.
@@ -86,7 +93,7 @@ class TensorPower(TensorPowerArms):
         excess = largest(sums.over(theory.sum_upper_bound, sums.step_size))
         return Found(excess, f"C_t is up to {float(run.factor.max()):.3g}.")
 
-    @bound("D, for P Lemma G.1", on=APPLY, not_on=FAST, at_least=0.0, range=(-1.0, inf))
+    @bound("derived, for Lemma G.1", on=APPLY, not_on=FAST, at_least=0.0, range=(-1.0, inf))
     def limit_is_a_floor(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A sequence never takes less time to grow than in the limit of small steps.
 
@@ -95,19 +102,17 @@ class TensorPower(TensorPowerArms):
         """
         return smallest(run.total / self.sums(run, arm).limit() - 1)
 
-    @bound("D, for P Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, range=(-1.0, inf))
+    @bound("derived, for Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, range=(-1.0, inf))
     def limit_has_a_ceiling(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""The largest relative step bounds the time from above.
 
         $\sum \eta C_t \le r^q (x_0^{-(q-1)} - x_T^{-(q-1)})/(q-1)$, $r$ the largest $x_{t+1}/x_t$ and $x_T$ the first
         beyond $A$. Measured: their ratio less 1, the largest over sequences.
         """
-        power = self.sums(run, arm).power
-        return largest(
-            run.total / apply_ufunc(theory.sum_ceiling, run.leader_start, run.leader_end, power, run.ratio) - 1
-        )
+        passed, power = (run.leader_start, run.leader_end), self.sums(run, arm).power
+        return largest(run.total / apply_ufunc(theory.sum_ceiling, *passed, power, run.ratio) - 1)
 
-    @identity("D, for P Lemma G.1", on="step-sizes", not_on=FAST, equals=1.0, range=POSITIVE)
+    @in_small_steps("derived, for Lemma G.1")
     def small_step_limit(self, run: xr.Dataset, arm: str) -> Found:
         r"""With small steps the time has a closed form.
 
@@ -119,7 +124,7 @@ class TensorPower(TensorPowerArms):
         why = f"Tolerance: η = {eta:g}; by first-order-term the error is less."
         return Found(mean(sums.run.total / sums.limit()), why, tolerance=eta)
 
-    @scaling("D, for P Lemma G.1", on="step-sizes", equals=1.0, within=0.1, because=CHANCE)
+    @scaling("derived, for Lemma G.1", on="step-sizes", equals=1.0, within=0.1, because=CHANCE)
     def error_is_first_order(self, run: xr.Dataset, arm: str) -> np.ndarray:
         r"""Small steps add to the time in proportion to their size.
 
@@ -130,12 +135,12 @@ class TensorPower(TensorPowerArms):
         return fitted_exponent(run["step_size"].values, excess.values)
 
     @identity(
-        "D, for P Lemma G.1",
+        "derived, for Lemma G.1",
         on="step-sizes",
         equals=1.0,
         within=0.1,
         because=CHANCE,
-        note="P's error term is larger by a factor of order (A/x_0)^q.",
+        note="The paper's error term is larger by a factor of order (A/x_0)^q.",
         range=POSITIVE,
     )
     def first_order_term(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -150,7 +155,7 @@ class TensorPower(TensorPowerArms):
         predicted = apply_ufunc(theory.sum_excess, start, LEVEL, sums.power, sums.step_size, size_biased)
         return mean(sums.run.total - sums.limit()) / mean(predicted)
 
-    @scaling("P Lemma G.1", on="starts", not_on=FAST, relation="=")
+    @scaling("Lemma G.1", on="starts", not_on=FAST, relation="=")
     def time_goes_as_power(self, run: xr.Dataset, arm: str) -> Found:
         r"""The time goes as a power of where a sequence starts.
 
@@ -161,7 +166,7 @@ class TensorPower(TensorPowerArms):
 
     # --- The rival (P Corollary G.2) ----------------------------------------------------------------------------------
 
-    @identity("D, for P Corollary G.2", on="step-sizes", equals=0.0)
+    @identity("derived, for Corollary G.2", on="step-sizes", equals=0.0)
     def rival_follows_law(self, run: xr.Dataset) -> Found:
         r"""A rival's path follows from the leader's by a closed form.
 
@@ -176,11 +181,11 @@ class TensorPower(TensorPowerArms):
         return Found(mean((finest.rival_end**-k - exact) * start**k), why, tolerance=eta)
 
     @bound(
-        "P Corollary G.2",
+        "Corollary G.2",
         on=("rivals", "step-sizes"),
         not_on=("overtaken", FAST),
         relation="<=",
-        note="Bound: (1 - 1.1^-(q-1))^(-1/(q-1)), P's polylogarithm in closed form (D).",
+        note="Bound: (1 - 1.1^-(q-1))^(-1/(q-1)), the paper's polylogarithm in closed form (D).",
         range=(1.0, inf),
     )
     def rival_stays_small(self, run: xr.Dataset, arm: str) -> Found:
@@ -196,11 +201,12 @@ class TensorPower(TensorPowerArms):
         return Found(largest(rival_growth(sums.run)), why, predicted=ceiling * room)
 
     @bound(
-        "P Corollary G.2",
+        "Corollary G.2",
         on="rivals",
         not_on="overtaken",
         relation="<=",
-        note="Bound: (log d)^-(q-1), a stated reading of P's 1/polylog(d); by D it is this over q - 1 for large d.",
+        note="Bound: (log d)^-(q-1), a stated reading of the paper's 1/polylog(d); by D it is this over q - 1 for "
+        "large d.",
         range=POSITIVE,
     )
     def rival_stands_still(self, run: xr.Dataset, arm: str) -> Found:
@@ -214,14 +220,7 @@ class TensorPower(TensorPowerArms):
 
     # --- Weighted sums (P Lemma G.3) ----------------------------------------------------------------------------------
 
-    @identity(
-        "P Lemma G.3",
-        on="step-sizes",
-        not_on=FAST,
-        equals=1.0,
-        note="The constant in P's Θ(x_0^-k) is D.",
-        range=POSITIVE,
-    )
+    @in_small_steps("Lemma G.3", note="The constant in the paper's Θ(x_0^-k) is D.")
     def weighted_limit(self, run: xr.Dataset, arm: str) -> Found:
         r"""With small steps a weighted time has a closed form.
 
@@ -233,7 +232,7 @@ class TensorPower(TensorPowerArms):
         why = f"Tolerance: q η = {room:g}; a step is up to η C_t."
         return Found(mean(sums.run["weighted"] / sums.limit(sums.weight)), why, tolerance=room)
 
-    @scaling("P Lemma G.3", on="starts", not_on=FAST, relation="=")
+    @scaling("Lemma G.3", on="starts", not_on=FAST, relation="=")
     def weighted_goes_as_power(self, run: xr.Dataset, arm: str) -> Found:
         r"""A weighted time goes as a power of where a sequence starts.
 
@@ -242,7 +241,7 @@ class TensorPower(TensorPowerArms):
         """
         return self.exponent(run, arm, self.arm(arm).recipe.learner.weight)
 
-    @bound("P Lemma G.3", on=("step-sizes", "starts", "steep"), not_on=SLOW, at_most=0.0, because=WHICH)
+    @bound("Lemma G.3", on=("step-sizes", "starts", "steep"), not_on=SLOW, at_most=0.0, because=WHICH)
     def weighted_upper_bound(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A weighted time is at most the printed bound.
 
@@ -253,11 +252,12 @@ class TensorPower(TensorPowerArms):
         return largest(sums.over(theory.weighted_upper_bound, sums.step_size, sums.weight))
 
     @bound(
-        "P Lemma G.3",
+        "Lemma G.3",
         on=("step-sizes", "starts"),
         not_on="steep",
         at_least=0.0,
-        note="The last line of P's proof loses a factor (1+δ)^-(q-q'-1); for q' = 3 that shows from about q = 12 on.",
+        note="The last line of the paper's proof loses a factor (1+δ)^-(q-q'-1); for q' = 3 that shows from about q = "
+        "12 on.",
     )
     def weighted_lower_bound(self, run: xr.Dataset, arm: str) -> Found:
         r"""A weighted time is at least the printed bound.
@@ -269,7 +269,7 @@ class TensorPower(TensorPowerArms):
         excess = smallest(sums.over(theory.weighted_lower_bound, sums.step_size, sums.weight, mended=False))
         return Found(excess, sums.which)
 
-    @bound("D, for P Lemma G.3", on=("step-sizes", "starts", "steep"), at_least=0.0)
+    @bound("derived, for Lemma G.3", on=("step-sizes", "starts", "steep"), at_least=0.0)
     def weighted_lower_bound_mended(self, run: xr.Dataset, arm: str) -> Found:
         r"""A weighted time is at least the printed bound with a lost factor put back.
 
@@ -283,14 +283,7 @@ class TensorPower(TensorPowerArms):
 
     # --- What steps add up to (P Claim E.8) ---------------------------------------------------------------------------
 
-    @bound(
-        "P proof of Claim E.8",
-        not_on="starts",
-        at_most=1.0,
-        note="The proof's sum over levels, Σ δ(1+δ)^(2g-1), is half of what it says.",
-        because="Bound: constants 1.",
-        range=POSITIVE,
-    )
+    @adds_up("proof of Claim E.8", note="The proof's sum over levels, Σ δ(1+δ)^(2g-1), is half of what it says.")
     def sum_is_square(self, run: xr.Dataset) -> Found:
         r"""Steps weighted by size add up to the square of the end.
 
@@ -302,14 +295,7 @@ class TensorPower(TensorPowerArms):
         found = f"x_T² - C is {float(apart.mean()):.3f}, and 1/2 in the limit x_T = 1, x_0 = 0."
         return Found(mean(abs(apart) / apply_ufunc(theory.e8_allowance, least.leader_start)), found)
 
-    @bound(
-        "P Claim E.8",
-        not_on="starts",
-        at_most=1.0,
-        note="Statement and proof of P differ.",
-        because="Bound: constants 1.",
-        range=POSITIVE,
-    )
+    @adds_up("Claim E.8", note="Statement and proof of the paper differ.")
     def sum_is_end(self, run: xr.Dataset) -> xr.DataArray:
         r"""Steps weighted by size add up to the end.
 
@@ -320,7 +306,7 @@ class TensorPower(TensorPowerArms):
         least = run.isel(start=0)
         return mean(abs(least.leader_end - least.area) / apply_ufunc(theory.e8_allowance, least.leader_start))
 
-    @identity("D, for P Claim E.8", on=("starts", "step-sizes"), not_on="large-factors", equals=0.0)
+    @identity("derived, for Claim E.8", on=("starts", "step-sizes"), not_on="large-factors", equals=0.0)
     def sum_is_half_the_square(self, run: xr.Dataset, arm: str) -> Found:
         r"""Steps weighted by size add up to half the square of the end.
 
@@ -348,15 +334,32 @@ class TensorPower(TensorPowerArms):
         yield figures.step_sizes(self.sums(runs["step-sizes"], "step-sizes"), self.scale * exp(self.spread**2))
         yield figures.mended(runs, self.sums(runs["steep"], "steep"), self.power)
 
-    def headline(self, runs: Runs, claims: Sequence[Claim]) -> str:
-        """What was found, in three sentences."""
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """What becomes of a rival, and how long growth takes."""
+        rivals, least = runs["rivals"], runs["starts"].isel(start=0)
+        near, far = (rival_growth(rivals.sel(lead=lead)).max(skipna=False) for lead in (LITTLE_LEAD, log(DIMENSION)))
+        most, grown = in_words(near, "{:.2f} times"), in_words(rivals.leader_end / rivals.leader_start, "{:.1f} times")
+        words = {"holds": "is left behind", "fails": "is not left behind", "undecided": "may be left behind"}
+        behind = words[verdict(claims, "rival-stays-small@rivals")]
         sums = self.sums(runs["step-sizes"], "step-sizes")
-        error = (sums.run.total / sums.limit() - 1).mean(["replica", "sequence"])
-        fine, coarse = (f"{100 * float(error[i]):.1g} % at η = {float(error['step_size'][i]):g}" for i in (0, -1))
-        near, far = (float(rival_growth(runs["rivals"].sel(lead=lead)).max()) for lead in (LITTLE_LEAD, log(DIMENSION)))
-        wrong = sorted({claim.id for claim in claims if claim.verdict == "fails" and claim.arm in ("starts", "steep")})
-        return (
-            f"Lemma G.1's sum is above its closed form by {coarse} and {fine}. A rival grows at most {near:.2f} times "
-            f"behind a lead of 10 %, and by {100 * (far - 1):.2g} % behind one of log {DIMENSION}. Wrong as printed: "
-            f"{', '.join(wrong) or 'none'}."
+        fine, coarse = (
+            f"{in_words(100 * part, '{:.1g} %')} at η = {float(part['step_size']):g}"
+            for part in (sums.run.total / sums.limit() - 1).isel(step_size=[0, -1]).transpose("step_size", ...)
+        )
+        too_large = verdict(claims, "weighted-lower-bound@steep") == "fails"
+        return Story(
+            f"A rival {percent(LITTLE_LEAD - 1)} short of the threshold {behind}: it grows {most} at most, the leader "
+            f"{grown}.",
+            f"Sequences grow by the power {self.power} of their own size, so that the larger one pulls away; a rival "
+            "whose factor is larger must begin above a threshold to win. Left, a leader and a rival over time, with "
+            "closed forms dashed; right, rival against leader, where a flat line is a rival that stays what it was. "
+            f"The time that growth takes is above its closed form by {fine} and {coarse}.",
+            {
+                "rival-stays-small@rivals": f"{most} at most; the leader {grown}.",
+                "rival-stands-still@rivals": f"Where the leader begins at {log(DIMENSION):.1f} times the threshold, a "
+                f"rival grows by at most {in_words(100 * (far - 1), '{:.1g} %')}.",
+                "small-step-limit@step-sizes": f"It is above by {fine}.",
+                "weighted-lower-bound@steep": "At power 20 it is larger than what it bounds." if too_large else "",
+                "sum-is-square@starts": f"They add up to {in_words(least.area / least.leader_end**2)} of it.",
+            },
         )

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from featscope.axes import Axis, find_option, numeric_options, points, with_option
 from featscope.options import ConfigError
-from featscope.studies.axes import Axis, find_option, numeric_options, points, with_option
 from featscope.training import SGD, MagnitudePruning, Training
 from swept import Noisy, Pull, Squares, Values
 

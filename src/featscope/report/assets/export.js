@@ -1,0 +1,68 @@
+// The data of each figure as CSV, and each figure as a picture.
+function save(name, content, type) {
+  const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  html("a", { download: name, href: address }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+const TABLES = {
+  curves: (figure) => [["panel", "curve", "x", "mean", "low", "high", ...each((r) => `replica ${r}`)],
+    ...figure.panels.flatMap((p) => p.curves.flatMap((c) => c.x.map((x, i) =>
+      [words(p.title), words(c.label), x, c.y[i], c.low?.[i], c.high?.[i], ...(c.samples ?? []).map((s) => s[i])])))],
+  bars: (figure) => [["series", "group", "mean", "low", "high", ...each((r) => `replica ${r}`)],
+    ...figure.series.flatMap((s) => figure.groups.map((group, i) =>
+      [words(s.label), words(group), s.y[i], s.low[i], s.high[i], ...(s.samples ?? []).map((r) => r[i])]))],
+  heatmaps: (figure) => [["panel", words(figure.row), words(figure.column), words(figure.value)],
+    ...figure.panels.flatMap((p) => p.cells.flatMap((row, i) => row.map((value, j) =>
+      [words(p.label), words(figure.rows[i] ?? String(i)), words(figure.columns[j] ?? String(j)), value])))],
+  scatters: (figure) => [["panel", "class", "x", "y"],
+    ...figure.panels.flatMap((p) => p.x.map((x, i) => [words(p.label), words(figure.classes[p.of[i]]), x, p.y[i]]))],
+  movie: async (figure) => {
+    const replica = state.replica ?? 0, cells = await unpack(figure, replica);
+    const frame = Math.max(0, figure.steps.findLastIndex((step) => step <= state.step));
+    const value = (level) => (figure.low + level / (figure.levels - 1) * (figure.high - figure.low)).toFixed(3);
+    return [["panel", "row", "column", `value at step ${figure.steps[frame]} of replica ${replica}`],
+      ...figure.panels.flatMap((p, k) => Array.from({ length: p.rows * p.columns }, (_, i) =>
+        [words(p.label), Math.floor(i / p.columns) + 1, i % p.columns + 1, value(cells[k](Math.floor(i / p.columns), i % p.columns, frame))]))];
+  },
+};
+const each = (name) => Array.from({ length: replicas }, (_, r) => name(r));
+
+// A cell as CSV has it; words that a spreadsheet would take for a formula are marked as words.
+function cell(value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number") return value;
+  const text = /^[=+@]/.test(value) ? `'${value}` : value;
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+async function saveTable(id) {
+  const table = await TABLES[figures[id].kind](figures[id]);
+  save(`${id}.csv`, table.map((row) => row.map(cell).join(",")).join("\n"), "text/csv");
+}
+
+// Drawings as one SVG, with their looks written out so that they look the same elsewhere; canvases as PNG.
+function savePicture(id) {
+  const home = document.querySelector(`[data-figure="${id}"]`), parts = [...home.querySelectorAll(".panel svg[role=img]")];
+  home.querySelectorAll("canvas").forEach((canvas, k) => canvas.toBlob((blob) => save(`${id}-${k + 1}.png`, blob)));
+  if (!parts.length) return;
+  const whole = svg("svg", { xmlns: "http://www.w3.org/2000/svg", "font-family": "sans-serif" });
+  const kept = ["stroke", "fill", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "text-anchor"];
+  let down = 0;
+  for (const part of parts) {
+    const copy = part.cloneNode(true), styled = part.querySelectorAll("*"), box = part.viewBox.baseVal;
+    copy.querySelectorAll("*").forEach((node, i) => {
+      const style = getComputedStyle(styled[i]);
+      node.removeAttribute("style");
+      for (const name of kept) node.setAttribute(name, style.getPropertyValue(name));
+    });
+    const [name, axis] = [".name", ".axis"].map((which) => part.closest(".panel").querySelector(which)?.textContent ?? "");
+    whole.append(svg("text", { x: 4, y: down + 16, "font-size": 13, "font-weight": "bold" }, [name, axis].filter(Boolean).join(": ")));
+    for (const [attribute, value] of [["y", down + 24], ["width", box.width], ["height", box.height]]) copy.setAttribute(attribute, value);
+    whole.append(copy);
+    down += box.height + 44;
+  }
+  whole.setAttribute("width", Math.max(...parts.map((part) => part.viewBox.baseVal.width)));
+  whole.setAttribute("height", down);
+  save(`${id}.svg`, new XMLSerializer().serializeToString(whole), "image/svg+xml");
+}

@@ -1,0 +1,259 @@
+"""How one claim reads on the page: tone, words, numbers, a small picture, and what would decide it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, isfinite, sqrt
+from typing import Literal
+
+from markupsafe import Markup
+from scipy import stats
+
+from featscope.claims import LEVEL, Claim
+from featscope.report.numbers import chosen, decimals_for, exact, number
+from featscope.report.typeset import typeset
+
+Tone = Literal["holds", "calm", "control", "undecided", "loud"]
+TONES: Mapping[Tone, tuple[str, str, str]] = {  # the verdict in words; what is said of one such claim, and of several
+    "holds": ("holds", "holds", "hold"),
+    "calm": (
+        "fails, as the theory read critically expects",
+        "fails, as the theory read critically expects",
+        "fail, as the theory read critically expects",
+    ),
+    "control": ("fails on a control, as it must", "fails on a control, as it must", "fail on a control, as they must"),
+    "undecided": ("undecided", "undecided", "undecided"),
+    "loud": ("fails unexpectedly", "against expectation", "against expectation"),
+}
+NOT_AT_DEFAULTS: Mapping[Tone, tuple[str, str, str]] = {
+    **TONES,
+    "calm": ("fails", "fails where nothing was expected", "fail where nothing was expected"),
+}
+"""The same where options are not at their defaults, for which expectations were made."""
+ORDER: Sequence[Tone] = ("holds", "calm", "control", "undecided", "loud")
+_WANTED = {"=": "", "<=": "at most ", ">=": "at least "}
+_MOST = 2000  # replicas that one might still run
+_ROUNDING = 1e-9
+_SPREAD = 0.2  # few replicas may look closer than they are: their spread is taken at its upper 80 % bound
+
+
+@dataclass(frozen=True)
+class View:
+    """What the template shows of a claim.
+
+    Attributes:
+        key: its anchor.
+        claim: the claim.
+        arm: the arm's label.
+        tone: how loud it is, and in which colour.
+        verdict: the verdict in words.
+        title, measures, statement, note: words, typeset.
+        wanted: the bound or prediction, in words.
+        measured, interval: numbers as people read them.
+        glyph: accepted values, interval and mean as a small picture.
+        decides: what would decide it, where it is undecided.
+        more: about how many more replicas would.
+        exactly: the numbers with all their digits.
+    """
+
+    key: str
+    claim: Claim
+    arm: str
+    tone: Tone
+    verdict: str
+    title: Markup
+    measures: Markup
+    statement: Markup
+    note: Markup
+    wanted: str
+    measured: str
+    interval: str
+    glyph: Markup
+    decides: str
+    more: int | None
+    exactly: list[tuple[str, str]]
+
+
+def views(
+    claims: Sequence[Claim], labels: Mapping[str, str], controls: Collection[str], loud: bool = True
+) -> list[View]:
+    """All claims as the page shows them.
+
+    Args:
+        claims: in order.
+        labels: arm -> two or three words.
+        controls: arms on which claims must not hold.
+        loud: whether what goes against expectation is; not at options for which nothing was expected.
+    """
+    return [_view(f"c{i}", claim, labels, claim.arm in controls, loud) for i, claim in enumerate(claims, 1)]
+
+
+def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud: bool) -> View:
+    tone = tone_of(claim, control, loud)
+    low, high = (_shown(claim, min(max(end, claim.range[0]), claim.range[1])) for end in claim.interval)
+    mean = _shown(claim, claim.measured)
+    decimals = decimals_for(low, high)
+    if abs(mean) >= 0.01:
+        decimals = min(decimals, 3)  # all digits stand under "exactly"
+    wanted = _WANTED[claim.relation] + chosen(claim.predicted, decimals if claim.relation == "=" else 0)
+    if claim.relation == "=":
+        wanted += f" ± {chosen(claim.tolerance)}"
+    sure = claim.n == 1 and claim.interval[0] == claim.interval[1]
+    known = isfinite(low) and isfinite(high)
+    title = claim.title or claim.statement
+    more = more_replicas(claim) if tone == "undecided" else None
+    return View(
+        key=key,
+        claim=claim,
+        arm=labels.get(claim.arm, claim.arm),
+        tone=tone,
+        verdict=_verdict(claim, tone, loud),
+        title=typeset(title),
+        measures=typeset(claim.measures),
+        statement=typeset(claim.statement if claim.statement != title else ""),
+        note=typeset(claim.note),
+        wanted=wanted,
+        measured=number(mean, decimals) if isfinite(mean) else "nothing finite",
+        interval="exact" if sure else _ends(low, high, decimals) if known else "no interval",
+        glyph=_glyph(claim, low, high),
+        decides=_decides(claim, more) if tone == "undecided" else "",
+        more=more,
+        exactly=[
+            ("measured", exact(claim.measured)),
+            ("interval", "none: no chance enters" if sure else " to ".join(exact(end) for end in claim.interval)),
+            ("predicted", exact(claim.predicted)),
+            *([("tolerance", exact(claim.tolerance))] if claim.relation == "=" else []),
+            ("replicas", str(claim.n)),
+            ("kind", claim.kind),
+            ("expected", "to hold" if claim.expected else "not to hold"),
+        ],
+    )
+
+
+def _shown(claim: Claim, value: float) -> float:
+    """``value``, or 0 where it is no more than rounding beside what is wanted."""
+    return 0.0 if abs(value) < _ROUNDING * max(abs(claim.predicted), claim.tolerance) else value
+
+
+def _verdict(claim: Claim, tone: Tone, loud: bool) -> str:
+    if tone == "loud" and claim.verdict == "holds":
+        return "holds unexpectedly"
+    return (TONES if loud else NOT_AT_DEFAULTS)[tone][0]
+
+
+def tone_of(claim: Claim, control: bool, loud: bool = True) -> Tone:
+    """Undecided is never a surprise; a failure is one only where the claim was expected to hold."""
+    if claim.verdict == "undecided":
+        return "undecided"
+    if claim.verdict == "holds":
+        return "holds" if claim.expected or not loud else "loud"
+    if claim.expected and loud:
+        return "loud"
+    return "control" if control else "calm"
+
+
+def more_replicas(claim: Claim) -> int | None:
+    """About how many more replicas would decide, if the mean stays and the spread is at its upper 80 % bound.
+
+    None if too many, or if nothing is known of the spread.
+    """
+    low, high = claim.interval
+    if claim.n < 2 or not all(map(isfinite, (claim.measured, low, high))):
+        return None
+
+    def quantile(n: int) -> float:
+        return float(stats.t.ppf(0.5 + LEVEL / 2, n - 1))
+
+    spread = (high - low) / 2 * sqrt(claim.n) / quantile(claim.n)
+    spread *= sqrt((claim.n - 1) / stats.chi2.ppf(_SPREAD, claim.n - 1))
+    edges = [claim.predicted]
+    if claim.relation == "=":
+        edges = [claim.predicted - claim.tolerance, claim.predicted + claim.tolerance]
+    gap = min(abs(claim.measured - edge) for edge in edges)
+    return next((n - claim.n for n in range(claim.n + 1, _MOST) if quantile(n) * spread / sqrt(n) <= gap), None)
+
+
+def _decides(claim: Claim, more: int | None) -> str:
+    if not isfinite(claim.measured):
+        return "Nothing finite was measured; more replicas will not help."
+    if claim.n < 2:
+        return "One replica gives no interval; a few more would."
+    if more is None:
+        return "It lies at the bound; more replicas are unlikely to decide."
+    return f"About {more} more replica{'s' if more > 1 else ''} would decide."
+
+
+def outlook(shown: Sequence[View]) -> str:
+    """How many more replicas would decide most of what is undecided."""
+    undecided = [view for view in shown if view.tone == "undecided"]
+    needed = sorted(view.more for view in undecided if view.more is not None)
+    if not needed:
+        return ""
+    most = ceil(0.8 * len(needed))
+    what = "the undecided one" if len(undecided) == 1 else f"{most} of the {len(undecided)} undecided"
+    rough = " A rough guess: the spread is known from so few." if undecided[0].claim.n < 4 else ""
+    return f"About {needed[most - 1]} more replicas would decide {what}.{rough}"
+
+
+def grouped(shown: Sequence[View]) -> list[list[View]]:
+    """Claims of one statement together, one case an arm; what is against expectation first."""
+    groups: dict[str, list[View]] = {}
+    for view in shown:
+        groups.setdefault(view.claim.id, []).append(view)
+    return sorted(groups.values(), key=lambda own: all(view.tone != "loud" for view in own))
+
+
+def by_source(shown: Sequence[View]) -> list[tuple[str, list[View]]]:
+    """All claims by where they are stated: theorems, corollaries, lemmas, the rest."""
+    order = ("Theorem", "Corollar", "Lemma", "Fact", "Definition", "Hypothesis")
+    groups: dict[str, list[View]] = {}
+    for view in shown:
+        groups.setdefault(view.claim.source, []).append(view)
+    rank = {source: next((i for i, w in enumerate(order) if w in source), len(order)) for source in groups}
+    return sorted(groups.items(), key=lambda group: (rank[group[0]], group[0]))
+
+
+def chosen_views(shown: Sequence[View], wanted: Sequence[str]) -> list[View]:
+    """Those that ``wanted`` names, as "id" or "id@arm", in its order."""
+    return [v for key in wanted for v in shown if key in (v.claim.id, f"{v.claim.id}@{v.claim.arm}")]
+
+
+def _ends(low: float, high: float, decimals: int) -> str:
+    return f"{number(low, decimals)} to {number(high, decimals)}" if low != high else "the same in every replica"
+
+
+def _glyph(claim: Claim, low: float, high: float) -> Markup:
+    """Accepted values as a band, the interval as a bar, the mean as a dot, in a box 160 wide and 22 high."""
+    width, edge = 160.0, 8.0
+    if not isfinite(claim.measured):
+        return Markup("")
+    finite = [value for value in (claim.predicted, claim.measured, low, high) if isfinite(value)]
+    if claim.relation == "=" and claim.tolerance:
+        start, end = claim.predicted - 2.5 * claim.tolerance, claim.predicted + 2.5 * claim.tolerance
+    elif claim.range == (0.0, 1.0) and 0 <= claim.predicted <= 1:
+        start, end = 0.0, 1.0
+    else:
+        air = 0.2 * (max(finite) - min(finite)) or 1.0
+        start, end = min(finite) - air, max(finite) + air
+
+    def at(value: float) -> float:
+        share = (value - start) / (end - start)
+        return round(min(width - edge, max(edge, edge + share * (width - 2 * edge))), 1)
+
+    accepted = {
+        "=": (at(claim.predicted - claim.tolerance), at(claim.predicted + claim.tolerance)),
+        "<=": (edge, at(claim.predicted)),
+        ">=": (at(claim.predicted), width - edge),
+    }[claim.relation]
+    x, beyond = at(claim.measured), not start <= claim.measured <= end
+    sign = 1 if claim.measured > end else -1
+    dot = (
+        f'<path class="g-dot" d="M{x - 3 * sign},6l{7 * sign},5l{-7 * sign},5z"/>'
+        if beyond
+        else f'<circle class="g-dot" cx="{x}" cy="11" r="4"/>'
+    )
+    return Markup(
+        f'<svg class="glyph" viewBox="0 0 160 22" aria-hidden="true">'
+        f'<path class="g-axis" d="M{edge},11h{width - 2 * edge}"/>'
+        f'<rect class="g-ok" x="{accepted[0]}" y="4" width="{max(2.0, accepted[1] - accepted[0])}" height="14" rx="2"/>'
+        f'<path class="g-int" d="M{at(low)},11H{at(high)}"/>{dot}</svg>'
+    )

@@ -1,0 +1,92 @@
+"""The page of every study's smallest run, in a browser: quiet, within the screen, picture first, readable unseen."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import jaxtyping
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, sync_playwright
+
+from featscope.registry import entries, find
+from featscope.report import Content, write_page
+from featscope.report.run_report import content
+from featscope.testing import measure
+
+NAMES = [name for name, entry in entries().items() if entry.target.startswith("featscope.")]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _shapes_are_checked_elsewhere() -> Iterator[None]:
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@cache
+def page_of(name: str) -> Content:
+    """What the page says of a step of every arm, two replicas each."""
+    _, kind = find(name)
+    study = kind().smallest()
+    runs = {arm.name: measure(study, arm, 2, at_most=1) for arm in study.arms()}
+    return content(study, runs, study.claims(runs))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_screen_has_its_words(name: str) -> None:
+    said = page_of(name)
+    assert said.question.endswith("?")
+    assert "\n" not in said.question
+    assert 20 < len(said.found) < 200
+    assert said.found[-1] in ".?"
+    assert len(said.lede) > 80
+    assert "nan" not in f"{said.found} {said.lede} {' '.join(said.headlines.values())}".lower().split()
+    ids = {claim.id for claim in said.claims} | {f"{claim.id}@{claim.arm}" for claim in said.claims}
+    assert 3 <= len(ids.intersection(said.headlines)) <= 5  # some are of arms that other options add
+    assert said.figures[0].claims
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium."""
+    if CHROMIUM is None:
+        missing = "for want of chromium"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield started
+        started.close()
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_quiet_fits_and_can_be_read_unseen(name: str, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    write_page(file, page_of(name))
+    assert file.stat().st_size < 1.5e6
+    for width, theme in ((1280, "light"), (390, "dark")):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)  # type: ignore[arg-type]
+        said: list[str] = []
+        page.on("console", lambda message, said=said: said.append(message.text))
+        page.on("pageerror", lambda error, said=said: said.append(str(error)))
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-drawn=all]")
+        page.wait_for_timeout(100)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        picture = page.locator(".picture canvas, .picture svg[role=img]").first.bounding_box()
+        assert picture is not None
+        assert picture["y"] < 900
+        page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert said == []
+        page.close()
