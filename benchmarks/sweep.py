@@ -12,8 +12,8 @@ import torch
 from benchmarks.compare import turns
 from benchmarks.floor import Rates
 from featscope.allocator import keep_freed_memory
-from featscope.streams import Streams
 from featscope.axes import Axis, points
+from featscope.streams import Streams
 from featscope.studies.imbalance import Imbalance
 from featscope.training import Training
 from featscope.training.stack import stack

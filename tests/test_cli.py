@@ -123,7 +123,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("swept.Pull.watch", lambda self, experiment: experiment.nothing)
     code, out, err = call(capfd, "check", "pull")
     assert (code, out) == (2, "")
-    assert "pull has 2 problems: the arm 'pulled' cannot take a step: AttributeError" in err
+    assert "pull has 1 problem: the arms 'pulled' and 'other' cannot take a step: AttributeError" in err
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_folder_with_files_is_refused_before_any_work(capfd, tmp_path, monkeyp
     monkeypatch.setattr(Training, "build", lambda self, streams: 1 / 0)
     code, _, err = call(capfd, "run", "decoupling", "--out", tmp_path)
     assert code == 2
-    assert "is not empty: pass --resume to go on, --overwrite to replace, or another folder" in err
+    assert "is not empty: pass --resume to go on, --overwrite to replace (in Python resume=True, overwrite=True)" in err
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 

@@ -55,12 +55,9 @@ def test_the_recorded_loss_is_on_fresh_data():
     assert record.to_dataset(range(3))["loss"].sel(step=0).values.tolist() == expected.tolist()
 
 
-def test_what_an_experiment_measures_of_itself_gives_way_to_what_is_watched():
-    record = Record()
-    train(experiment(), 1, lambda e: {"loss": Measurement(torch.full((3,), 7.0), "mine")}, [0, 1], record)
-    loss = record.to_dataset(range(3))["loss"]
-    assert (loss == 7).all()
-    assert loss.attrs["long_name"] == "mine"
+def test_a_name_of_what_an_experiment_measures_of_itself_cannot_be_watched():
+    with pytest.raises(ValueError, match="'loss' is what the experiment measures of itself: watch another name"):
+        train(experiment(), 1, lambda e: {"loss": Measurement(torch.full((3,), 7.0), "mine")}, [0, 1], Record())
 
 
 def test_stopping_in_the_middle_and_going_on_changes_nothing():

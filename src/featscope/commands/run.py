@@ -200,7 +200,8 @@ def check(words: list[str]) -> int:
     _, kind = find(name)
     found = check_study(kind())
     if found.problems:
-        raise ConfigError(f"{name} has {len(found.problems)} problems:\n" + "\n".join(f"  {p}" for p in found.problems))
+        lines = [f"{name} has {len(found.problems)} problem{'s' if len(found.problems) > 1 else ''}:"]
+        raise ConfigError("\n".join([*lines, *(f"  {problem}" for problem in found.problems)]))
     print(
         f"{name}: {found.arms} arms took a step, {found.claims} claims and {found.figures} figures are sound "
         f"({found.seconds:.1f} s)"

@@ -32,7 +32,7 @@ NOT_AT_DEFAULTS: Mapping[Tone, tuple[str, str, str]] = {
 ORDER: Sequence[Tone] = ("holds", "calm", "control", "undecided", "loud")
 _WANTED = {"=": "", "<=": "at most ", ">=": "at least "}
 _MOST = 2000  # replicas that one might still run
-_ROUNDING = 1e-9
+_ROUNDING = 1e-6
 _SPREAD = 0.2  # few replicas may look closer than they are: their spread is taken at its upper 80 % bound
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
 
-from featscope.claims import Claim
+from featscope.claims import Claim, Statement, how_many_hold
 from featscope.options import ConfigError
-from featscope.registry import entries, find
+from featscope.registry import find
 from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
 from featscope.report.page import Content
@@ -15,7 +15,7 @@ from featscope.report.provenance import changed_options, command, facts
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import from_plain
 from featscope.studies import Runs, Study
-from featscope.studies.summaries import identities
+from featscope.studies.summaries import identities, over_steps
 
 _TOLD = 4  # changed options that the page names
 
@@ -37,33 +37,55 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
     plan, environment = folder.read_json("config.json"), folder.read_json("environment.json")
     runs = folder.read_trajectory()
     claims = [Claim.from_json(claim) for claim in folder.read_json("claims.json")["claims"]]
-    name = plan["study"]
-    source, summary = "", cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
-    if study is None:
-        try:
-            entry, _ = find(name)  # loads the study, and so the classes of its config
-            study = from_plain(plan["config"])
-        except (KeyError, TypeError) as error:
-            raise ConfigError(
-                f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite"
-            ) from None
-        source, summary = entry.source, entry.summary
     try:
-        said = content(study, runs, claims)
+        name, config = plan["study"], plan["config"]
     except KeyError as error:
-        raise ConfigError(
-            f"{directory / 'trajectory.nc'} lacks {error}: written by another version? Run again."
-        ) from None
-    whole = replace(
-        said,
-        title=name,
-        source=source,
-        question=study.asks or summary,
-        summary=summary,
-        command=command(study, plan) if name in entries() else "",
-        facts=facts(study, environment),
+        raise ConfigError(f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite") from None
+    if study is not None:
+        summary = cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
+        said = replace(content(study, runs, claims), title=name, summary=summary)
+        said = replace(said, question=said.question or summary, facts=facts(study, environment))
+        return write_report(directory, said)
+    entry, kind = find(name)  # loads the study, and so the classes of its config
+    about = {statement.id: statement for statement in kind.statements()}
+    claims = [_in_present_words(claim, about.get(claim.id)) for claim in claims]
+    try:
+        study = from_plain(config)
+        again = command(study, plan)
+        said = content(study, runs, claims)
+    except (ConfigError, KeyError, AttributeError, TypeError):
+        study, again, said = kind(), "", _of_another_version(runs, claims)
+    said = replace(said, title=name, source=entry.source, summary=entry.summary, command=again)
+    said = replace(said, question=study.asks or entry.summary, facts=facts(study, environment))
+    return write_report(directory, said)
+
+
+def _in_present_words(claim: Claim, statement: Statement | None) -> Claim:
+    """The claim as it was measured and judged, in the words that its statement has now."""
+    if statement is None:
+        return claim
+    return replace(
+        claim,
+        title=statement.title,
+        statement=statement.text,
+        measures=statement.measured,
+        source=statement.source,
+        range=statement.range,
     )
-    return write_report(directory, whole)
+
+
+def _of_another_version(runs: Runs, claims: Sequence[Claim]) -> Content:
+    """What can be said of a run whose options or measurements are not those that its study has now."""
+    return Content(
+        title="",
+        found=how_many_hold(claims) or "This run was made by another version of its study.",
+        lede="The run was made by another version of its study, whose figures this one cannot draw. Here is what was "
+        "stored: its claims with their verdicts, and its measurements over steps. To see more, run it again.",
+        claims=claims,
+        figures=[over_steps(runs), *identities(claims)],
+        replicas=next(iter(runs.values())).sizes["replica"],
+        changed="some unknown to this version",
+    )
 
 
 def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:

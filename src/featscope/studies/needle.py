@@ -1,4 +1,4 @@
-"""Needles in a haystack, by method. P is Shi 2024 (Section 9.4.1 and Appendix G), D what is derived here."""
+"""Needles in a haystack, by method. Sections are those of Shi 2024 (dissertation)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -151,12 +151,12 @@ class NeedleInAHaystack(Study):
 
     # --- Claims: differences of mean normalised scores over lengths and depths. Arms ask the same prompts. ------------
 
-    @better("P Section 9.4.1, Figure 9.4", on="gemfilter")
+    @better("Section 9.4.1, Figure 9.4", on="gemfilter")
     def gemfilter_beats_snapkv(self, runs: Runs) -> xr.DataArray | None:
         """GemFilter answers better than SnapKV. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "gemfilter", "snapkv")
 
-    @better("D, for P Section 9.4.1", on="question-kept")
+    @better("derived, for Section 9.4.1", on="question-kept")
     def question_kept_beats_snapkv(self, runs: Runs) -> xr.DataArray | None:
         """GemFilter that keeps the question answers better than SnapKV.
 
@@ -164,18 +164,18 @@ class NeedleInAHaystack(Study):
         """
         return ahead(runs, "question-kept", "snapkv")
 
-    @better("P Section 9.4.1, Figure 9.4", on="gemfilter")
+    @better("Section 9.4.1, Figure 9.4", on="gemfilter")
     def gemfilter_beats_full(self, runs: Runs) -> xr.DataArray | None:
         """GemFilter answers better than full attention. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "gemfilter", "full")
 
-    @identity("P Section 9.4.1, Figure 9.4", on="snapkv", equals=0.0, within=ALIKE, because=CLOSE, range=COSINE)
+    @identity("Section 9.4.1, Figure 9.4", on="snapkv", equals=0.0, within=ALIKE, because=CLOSE, range=COSINE)
     def snapkv_is_like_full(self, runs: Runs) -> xr.DataArray | None:
         """SnapKV answers as well as full attention. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "snapkv", "full")
 
     @ordering(
-        "D",
+        "derived here",
         on="full",
         at_least=HALF,
         because="Bound: a half, a stated choice. Paired by prompt but for the needle.",

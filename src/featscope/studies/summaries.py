@@ -154,7 +154,7 @@ def heatmaps(
 
 def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:
     """A panel for each series that has one value a replica, with a curve for each arm that was watched so."""
-    arms = {arm: run for arm, run in runs.items() if run.sizes["step"] > 1}
+    arms = {arm: run for arm, run in runs.items() if run.sizes.get("step", 0) > 1}
     series = {
         str(name): (variable.attrs.get("long_name") or str(name), variable.attrs.get("units", "1"))
         for run in arms.values()
@@ -166,7 +166,7 @@ def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:
             title=about,
             x_label="training step",
             y_label=name.replace("_", " ") if units == "1" else f"{name.replace('_', ' ')} ({units})",
-            curves=[curve(run[name], arm) for arm, run in arms.items() if name in run],
+            curves=[curve(run[name], arm) for arm, run in arms.items() if name in run and run[name].ndim == 2],
         )
         for name, (about, units) in series.items()
     ]

@@ -46,6 +46,9 @@ function rows(figure, hidden, width) {
 
 function mark(chart, series, i, x, middle, pitch, samples) {
   const value = series.y[i], style = `stroke:${series.colour}`, cut = (v) => x(Math.min(x.high, Math.max(x.low, v)));
+  if (value !== null) chart.append(svg("path", {
+    d: `M${x(Math.min(Math.max(0, x.low), x.high))},${middle}H${x(value)}`, style: `stroke:${series.colour};stroke-width:${pitch - 3};opacity:.22`,
+  }));
   if (value === null) return chart.append(svg("text", { x: x(0) + 6, y: middle + 4 }, "none"));
   (series.samples ?? []).forEach((replica, r) => {
     const own = r === state.replica, one = replica[i];

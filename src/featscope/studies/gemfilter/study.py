@@ -1,4 +1,4 @@
-"""What `gemfilter` claims. P is Shi 2024 (Chapter 9 and Appendix G), D what is derived here."""
+"""What `gemfilter` claims. Sections are those of Shi 2024 (dissertation)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class GemFilterStudy(GemFilterArms):
 
     # --- What is exact (P Section 9.3) --------------------------------------------------------------------------------
 
-    @wholly("D, from P Algorithm 2")
+    @wholly("derived, from Algorithm 2")
     def keep_all_is_identity(self, run: xr.Dataset) -> xr.DataArray:
         """With every token kept, GemFilter answers as the model does.
 
@@ -54,7 +54,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run["identical"]  # Dataset.identical is a method
 
-    @exactly("D, from P Algorithm 2", equals=0.0)
+    @exactly("derived, from Algorithm 2", equals=0.0)
     def keep_all_same_logits(self, run: xr.Dataset) -> xr.DataArray:
         """With every token kept, the first new token's logits are the model's own.
 
@@ -63,7 +63,7 @@ class GemFilterStudy(GemFilterArms):
         return run.logit_difference
 
     @bound(
-        "D, for P Section 9.3.1",
+        "derived, for Section 9.3.1",
         on="mechanics",
         at_most=1e-5,
         because="Bound: rounding of float32 in another order of sums.",
@@ -77,7 +77,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.grouping_error
 
-    @wholly("D, from P Section G.4.2")
+    @wholly("derived, from Section G.4.2")
     def lone_spike(self, run: xr.Dataset) -> xr.DataArray:
         """A token that stands out is chosen with its neighbours.
 
@@ -87,7 +87,7 @@ class GemFilterStudy(GemFilterArms):
         return run.spike
 
     @wholly(
-        "D, from P Section 9.3.1",
+        "derived, from Section 9.3.1",
         because="Tolerance: none; rounding could swap two tokens of nearly equal scores, and did not in 2,000 seeds.",
     )
     def scale_invariance(self, run: xr.Dataset) -> xr.DataArray:
@@ -98,7 +98,7 @@ class GemFilterStudy(GemFilterArms):
         return run.scaled_overlap
 
     @wholly(
-        "D, against P Section 9.3.1",
+        "derived, against Section 9.3.1",
         on=(),
         not_on="mechanics",
         note="A softmax weighs heads anew: what is written as raw products must not be read as attention weights.",
@@ -107,7 +107,7 @@ class GemFilterStudy(GemFilterArms):
         """A softmax for each head before the sum leaves the choice as it is. Measured: the share that remains."""
         return run.softmax_overlap
 
-    @exactly("P Section 9.3.2", equals=0.0)
+    @exactly("Section 9.3.2", equals=0.0)
     def cache_length_is_keep(self, run: xr.Dataset) -> xr.DataArray:
         """The cache of the second pass holds the kept tokens alone.
 
@@ -115,7 +115,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.cache_excess
 
-    @exactly("P Section 9.3.1", equals=0.0)
+    @exactly("Section 9.3.1", equals=0.0)
     def positions_are_compact(self, run: xr.Dataset) -> xr.DataArray:
         """In the second pass kept tokens stand side by side.
 
@@ -123,7 +123,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.position_error
 
-    @exactly("P Section 9.3.1", equals=mechanics.FILTER)
+    @exactly("Section 9.3.1", equals=mechanics.FILTER)
     def layers_run(self, run: xr.Dataset) -> xr.DataArray:
         """The first pass runs the layers below the filter layer alone.
 
@@ -132,7 +132,7 @@ class GemFilterStudy(GemFilterArms):
         return run.blocks_run
 
     @exactly(
-        "P Section 9.3.1",
+        "Section 9.3.1",
         equals=mechanics.FILTER + 1,
         note="That layer's values are projected too, as models hand all three to their attention at once.",
     )
@@ -143,7 +143,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return run.projections_run
 
-    @wholly("P Section G.4.5")
+    @wholly("Section G.4.5")
     def one_run_equal_selection(self, run: xr.Dataset) -> xr.DataArray:
         """GemFilter-One-Run keeps what GemFilter keeps. Measured: the share of the choice that both make."""
         return run.one_run_overlap
@@ -151,7 +151,7 @@ class GemFilterStudy(GemFilterArms):
     # --- What it costs, at the longest prompt (P Theorem 9.3) ---------------------------------------------------------
 
     @by_formula(
-        "D, with P Theorem 9.3",
+        "derived, with Theorem 9.3",
         within=1e-3,
         because="Tolerance: what choosing costs, which the formula leaves out.",
         note=COUNTED,
@@ -165,7 +165,7 @@ class GemFilterStudy(GemFilterArms):
         formula = theory.first_pass_share(GEOMETRY, self.cost_lengths[-1], FILTER)
         return _longest(run.first_operations / run.full_operations) / formula
 
-    @the_ratio("P Theorem 9.3", note=COUNTED)
+    @the_ratio("Theorem 9.3", note=COUNTED)
     def prompt_cost_ratio(self, run: xr.Dataset) -> xr.DataArray:
         """The first pass takes as large a part of the operations as of the layers.
 
@@ -173,7 +173,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return _longest(run.first_operations / run.full_operations)
 
-    @the_ratio("P Theorem 9.3, Section 9.4.5")
+    @the_ratio("Theorem 9.3, Section 9.4.5")
     def prompt_time_ratio(self, run: xr.Dataset) -> xr.DataArray:
         """The first pass takes as large a part of the time as of the layers.
 
@@ -182,14 +182,14 @@ class GemFilterStudy(GemFilterArms):
         return _longest(run.first_seconds / run.full_seconds)
 
     @bound(
-        "P Section 9.3.2", on="cost", at_most=0.02, because="Bound: two in a hundred, a stated choice.", range=POSITIVE
+        "Section 9.3.2", on="cost", at_most=0.02, because="Bound: two in a hundred, a stated choice.", range=POSITIVE
     )
     def choice_is_cheap(self, run: xr.Dataset) -> xr.DataArray:
         """Scores, pooling and the choice take little of the first pass's time. Measured: their share."""
         return _longest(run.choice_seconds / run.first_seconds)
 
     @by_formula(
-        "P Theorem 9.3, mended",
+        "Theorem 9.3, mended",
         within=LAYER,
         because="Tolerance: the keys and values of one layer, which the first pass holds too while it is at work.",
         note="The source prints 2mhd; its row on generation has the n.",
@@ -203,7 +203,7 @@ class GemFilterStudy(GemFilterArms):
         return _beyond("full_bytes", run, theory.prompt_memory_full(GEOMETRY, self.cost_lengths[-1]))
 
     @by_formula(
-        "P Theorem 9.3, mended", within=0.1, because="Tolerance: a tenth, for what SnapKV holds while it chooses."
+        "Theorem 9.3, mended", within=0.1, because="Tolerance: a tenth, for what SnapKV holds while it chooses."
     )
     def memory_model_snapkv(self, run: xr.Dataset) -> xr.DataArray:
         """SnapKV needs more memory than the first pass by what it keeps.
@@ -212,9 +212,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return _beyond("snapkv_bytes", run, theory.cache_numbers(GEOMETRY, KEEP))
 
-    @by_formula(
-        "P Theorem 9.3, as printed", on=(), not_on="cost", within=LAYER, because="Tolerance: as of memory-model."
-    )
+    @by_formula("Theorem 9.3, as printed", on=(), not_on="cost", within=LAYER, because="Tolerance: as of memory-model.")
     def printed_memory(self, run: xr.Dataset) -> xr.DataArray:
         """A full cache needs as much more memory for a long prompt as for a short one.
 
@@ -224,7 +222,7 @@ class GemFilterStudy(GemFilterArms):
         return _beyond("full_bytes", run, 2 * GEOMETRY.layers * GEOMETRY.heads * GEOMETRY.channels)
 
     @by_formula(
-        "P Theorem 9.3", within=0.0, because="Tolerance: none; operations are counted.", note=COUNTED, range=POSITIVE
+        "Theorem 9.3", within=0.0, because="Tolerance: none; operations are counted.", note=COUNTED, range=POSITIVE
     )
     def generation_cost(self, run: xr.Dataset) -> xr.DataArray:
         """A new token takes as many operations after GemFilter as after SnapKV.
@@ -235,7 +233,7 @@ class GemFilterStudy(GemFilterArms):
         gem, snap = (_longest(run[f"{name}_decoding_operations"]) / formula for name in ("gemfilter", "snapkv"))
         return gem.where(abs(gem - 1) >= abs(snap - 1), snap)
 
-    @bound("P Section 9.4.5", on="cost", at_most=1.0, because="Bound: 1, no difference.", range=POSITIVE)
+    @bound("Section 9.4.5", on="cost", at_most=1.0, because="Bound: 1, no difference.", range=POSITIVE)
     def generation_is_faster(self, run: xr.Dataset) -> xr.DataArray:
         """A new token takes less time after GemFilter than after full attention. Measured: the ratio of the times."""
         return _longest(run.gemfilter_decoding_seconds / run.full_decoding_seconds)
@@ -243,7 +241,7 @@ class GemFilterStudy(GemFilterArms):
     # --- What it finds: means over prompts of lengths that the model was trained on (P Section 9.4) -------------------
 
     @bound(
-        "D",
+        "derived here",
         on="retrieval",
         at_least=0.95,
         because="Bound: what the retriever was to reach at the longest length it was trained on.",
@@ -257,12 +255,12 @@ class GemFilterStudy(GemFilterArms):
         """
         return _of("full", self.mean(run.score))
 
-    @nine_tenths("P Section 9.4.3, Figure 9.5", on="retrieval", not_on={"untrained": CONTROL})
+    @nine_tenths("Section 9.4.3, Figure 9.5", on="retrieval", not_on={"untrained": CONTROL})
     def early_layer_finds_needle(self, run: xr.Dataset) -> xr.DataArray:
         """The filter layer, which is not the last, chooses tokens of the needle. Measured: share of such prompts."""
         return self.mean(run.covered).isel(layer=self.reading.layer)
 
-    @clearly_less("P Section 9.4.3, Figure 9.5")
+    @clearly_less("Section 9.4.3, Figure 9.5")
     def first_layer_does_not(self, run: xr.Dataset) -> xr.DataArray | None:
         """The first layer does not choose tokens of the needle yet.
 
@@ -271,12 +269,12 @@ class GemFilterStudy(GemFilterArms):
         covered, layer = self.mean(run.covered), self.reading.layer
         return covered.isel(layer=0) - covered.isel(layer=layer) if layer else None
 
-    @no_worse("P Section 9.4.1")
+    @no_worse("Section 9.4.1")
     def gemfilter_is_no_worse(self, run: xr.Dataset) -> xr.DataArray:
         """GemFilter answers as well as full attention. Measured: difference of mean scores at trained lengths."""
         return self.ahead(run, "gemfilter", "full")
 
-    @better("P Section 9.4.1, Figure 9.4")
+    @better("Section 9.4.1, Figure 9.4")
     def gemfilter_beats_snapkv(self, run: xr.Dataset) -> xr.DataArray:
         """GemFilter answers better than SnapKV with as many kept entries.
 
@@ -284,14 +282,12 @@ class GemFilterStudy(GemFilterArms):
         """
         return self.ahead(run, "gemfilter", "snapkv")
 
-    @nine_tenths(
-        "P Section 9.3.1", not_on="retrieval", note="The source relies on it; nothing in the rule makes it so."
-    )
+    @nine_tenths("Section 9.3.1", not_on="retrieval", note="The source relies on it; nothing in the rule makes it so.")
     def last_token_is_chosen(self, run: xr.Dataset) -> xr.DataArray:
         """The last token is chosen, so that the second pass ends on the question. Measured: share of such prompts."""
         return self.mean(run.last_kept).isel(layer=self.reading.layer)
 
-    @no_worse("D, for P Section 9.4.1", note="No part of the paper's rule: force_keep.")
+    @no_worse("derived, for Section 9.4.1", note="No part of the paper's rule: force_keep.")
     def question_kept_is_no_worse(self, run: xr.Dataset) -> xr.DataArray:
         """GemFilter that keeps the question answers as well as full attention.
 
@@ -300,7 +296,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return self.ahead(run, "question-kept", "full")
 
-    @better("D, for P Section 9.4.1")
+    @better("derived, for Section 9.4.1")
     def question_kept_beats_snapkv(self, run: xr.Dataset) -> xr.DataArray:
         """GemFilter that keeps the question answers better than SnapKV.
 
@@ -309,7 +305,7 @@ class GemFilterStudy(GemFilterArms):
         """
         return self.ahead(run, "question-kept", "snapkv")
 
-    @better("P Section 9.3.2")
+    @better("Section 9.3.2")
     def gemfilter_reads_further(self, run: xr.Dataset) -> xr.DataArray | None:
         """Reading fewer tokens helps beyond the lengths that the model was trained on.
 
@@ -320,17 +316,17 @@ class GemFilterStudy(GemFilterArms):
         beyond = self.lengths[-1] > self.trained
         return _of("question-kept", farthest) - _of("full", farthest) if beyond else None
 
-    @clearly_less("P Section 9.4.4, Figure G.3")
+    @clearly_less("Section 9.4.4, Figure G.3")
     def middle_row_fails(self, run: xr.Dataset) -> xr.DataArray:
         """The prompt's middle row chooses badly. Measured: its mean score less GemFilter's, at trained lengths."""
         return self.ahead(run, "middle-row", "gemfilter")
 
-    @clearly_less("P Section 9.4.4, Figure G.3")
+    @clearly_less("Section 9.4.4, Figure G.3")
     def largest_row_fails(self, run: xr.Dataset) -> xr.DataArray:
         """The row of largest scores chooses badly. Measured: its mean score less GemFilter's, at trained lengths."""
         return self.ahead(run, "largest-row", "gemfilter")
 
-    @no_worse("P Section G.4.5, Figure G.4")
+    @no_worse("Section G.4.5, Figure G.4")
     def one_run_is_close(self, run: xr.Dataset) -> xr.DataArray:
         """Without the second pass GemFilter's choice is nearly as good.
 

@@ -1,6 +1,6 @@
 """How much a label attends to its own sentence, and to an irrelevant one beside it.
 
-P is the dissertation's Chapter 5, D what is derived or chosen here. The ratio is the mean over prompts of
+Sections are those of the dissertation. The ratio is the mean over prompts of
 norm(irrelevant) / norm(relevant).
 """
 
@@ -29,7 +29,7 @@ from featscope.studies.icl_attention.arms import (
 from featscope.studies.summaries import in_words, verdict
 
 MORE = 0.05
-FIGURE = "P Section 5.6.2, Figure 5.3"
+FIGURE = "Section 5.6.2, Figure 5.3"
 FLOATS = "Tolerance: rounding of weights in float32."
 COMPARED, ALONE = f"Compared with {FOCUSED}. Hand-set readers, whom labels do not move.", "A hand-set reader."
 
@@ -88,7 +88,7 @@ class IclAttention(AttentionArms):
         return of_large(run.ratio, run) if arm == self.by_size(runs, CORRECT)[0] else None
 
     @bound(
-        "D",
+        "derived here",
         on=models_and(layout=CORRECT),
         at_most=0.0,
         note="Sentences nearer to the label are attended to more whatever they say; this takes the place out.",
@@ -104,7 +104,7 @@ class IclAttention(AttentionArms):
 
     # --- What is known of hand-set weights ----------------------------------------------------------------------------
 
-    @identity("D", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
+    @identity("derived here", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
     def normalised_is_exact(self, run: xr.Dataset, arm: str) -> Found:
         """Where lengths are taken out, hand-set weights have the ratio that they were given.
 
@@ -113,7 +113,7 @@ class IclAttention(AttentionArms):
         """
         return Found(run.normalised_ratio, predicted=WEIGHTS[arm], tolerance=EXACT)
 
-    @identity("D", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
+    @identity("derived here", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
     def raw_is_exact(self, run: xr.Dataset, arm: str) -> Found:
         """A ratio as it is measures the sentences' lengths, too.
 

@@ -1,6 +1,6 @@
 """What inverted exemplar labels do to in-context learning.
 
-P is the dissertation's Chapter 5, D what is derived or chosen here.
+Sections are those of the dissertation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from featscope.theory.in_context import follower_accuracy, follower_trust
 
 SMALL = 1e10
 """Parameters below which the smallest model may be expected to stay flat."""
-FIGURES = "P Section 5.6.1, Figures 5.1 and 5.2"
+FIGURES = "Section 5.6.1, Figures 5.1 and 5.2"
 FLOATS = "Tolerance: rounding of log-probabilities in float32."
 OF_SLOPE = f"of the slope -1 of a learner that trusts exemplars in proportion; {STATED}"
 STAND_FOR = "Of hand-set learners `follows` stands for the largest, `ignores` for the smallest."
@@ -75,7 +75,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         on=models_and(FOLLOWS, "A hand-set learner."),
         not_on={IGNORES: "A hand-set learner."},
         at_most=0.5,
-        note="P says that small models are seldom worse than guessing, and means that large ones are.",
+        note="The paper says that small models are seldom worse than guessing, and means that large ones are.",
         range=SHARE,
     )
     def large_falls_below_chance(self, runs: Runs, arm: str) -> Found | None:
@@ -91,7 +91,7 @@ class IclFlippedLabels(FlippedLabelsArms):
 
     # --- What is known of hand-set learners ---------------------------------------------------------------------------
 
-    @identity("D", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    @identity("derived here", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
     def follower_is_exact(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that follows its exemplars is wrong as soon as most of them are.
 
@@ -101,7 +101,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return abs(run.accuracy - follower_accuracy(self.flips, self.shots)).max("flip")
 
-    @identity("D", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    @identity("derived here", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
     def follower_trusts_in_proportion(self, run: xr.Dataset) -> xr.DataArray:
         r"""A learner that follows its exemplars trusts them as far as they agree.
 
@@ -110,7 +110,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return abs(run.likely - follower_trust(self.flips, self.shots)).max("flip")
 
-    @identity("D", on=IGNORES, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    @identity("derived here", on=IGNORES, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
     def ignorer_is_exact(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that ignores its exemplars does not care for their labels.
 
@@ -119,7 +119,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return abs(run.accuracy - run.accuracy.isel(flip=0)).max("flip")
 
-    @identity("D", on=FREQUENCY, equals=1.0, within=EXACT, because=FLOATS, range=(0.0, 2.0))
+    @identity("derived here", on=FREQUENCY, equals=1.0, within=EXACT, because=FLOATS, range=(0.0, 2.0))
     def frequency_mirrors(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that says the more frequent label is turned round with the labels.
 

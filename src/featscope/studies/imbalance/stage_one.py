@@ -1,6 +1,6 @@
 """What `imbalance` claims of Stage 1, where b = 0 and logits are nearly uniform, and of neurons before training.
 
-P and V are the papers that `featscope.studies.imbalance.study` names.
+`featscope.studies.imbalance.study` names the paper and its workshop version.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """Imbalanced features: what rare features cost a contrastive learner.
 
-P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning Solution.
-V: On the Training Dynamics of Contrastive Learning with Imbalanced Feature Distributions, its earlier version.
+The paper is Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning
+Solution; its workshop version, On the Training Dynamics of Contrastive Learning with Imbalanced Feature Distributions.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """What methods that drop most of a prompt lose on the tasks of LongBench.
 
-P is the dissertation's Chapter 9 and Appendix G, D what is asked of the study here. Scores are in points from 0 to 100,
-as in P's tables. A mean is over tasks of the mean over a task's examples.
+Sections and tables are those of the dissertation. Scores are in points from 0 to 100, as in its tables. A mean is over
+tasks of the mean over a task's examples.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from featscope.studies.summaries import in_words, percent, verdict
 
 MARGIN = 2.0
 """Points that scores called comparable may differ by; a stated choice, as P names none."""
-PAPER_SAYS_NOTHING = "Made-up data: P says nothing of it, so that nothing is expected."
+PAPER_SAYS_NOTHING = "Made-up data: the paper says nothing of it, so that nothing is expected."
 MADE_UP_DATA = "MADE-UP DATA: these scores say nothing about LongBench. "
 
 
@@ -36,7 +36,7 @@ class LongBench(LongBenchArms):
     asks = "What does a model lose that keeps only a small part of each text it is asked about?"
 
     @identity(
-        "P Section 9.4.2, Table 9.1",
+        "Section 9.4.2, Table 9.1",
         on="gemfilter",
         not_on="middle-row",
         equals=0.0,
@@ -54,12 +54,13 @@ class LongBench(LongBenchArms):
         return self._against(runs, arm, "snapkv")
 
     @ordering(
-        "P Section 9.4.2, Table 9.1",
+        "Section 9.4.2, Table 9.1",
         on="gemfilter",
         not_on="middle-row",
         at_least=0.0,
         given=lambda study: not study.is_made_up,
-        note="P says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; here both "
+        note="The paper says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; "
+        "here both "
         "have one k and one prompt. Undecided where something-to-lose does not hold.",
     )
     def gemfilter_is_no_worse_than_h2o(self, runs: Runs, arm: str) -> Found:
@@ -70,7 +71,7 @@ class LongBench(LongBenchArms):
         return self._against(runs, arm, "h2o")
 
     @bound(
-        "D",
+        "derived here",
         on="full",
         at_least=2 * MARGIN,
         note=f"Bound: twice the tolerance of {MARGIN:g} points. It asks whether this model and these tasks can tell "
@@ -86,7 +87,7 @@ class LongBench(LongBenchArms):
         return self._means(runs, "full")
 
     @identity(
-        "P Section 9.4.2",
+        "Section 9.4.2",
         on="gemfilter",
         relation="=",
         given=lambda study: not (study.is_made_up or study.tasks or study.examples or study.context),
@@ -104,7 +105,7 @@ class LongBench(LongBenchArms):
         return Found(ratio_of_means(of["kept"], of["tokens"], predicted), why, predicted, predicted / 10)
 
     @identity(
-        "P Algorithm 2 and Section G.4.2",
+        "Algorithm 2 and Section G.4.2",
         on=COMPRESSED,
         equals=0.0,
         within=0.0,
@@ -122,7 +123,7 @@ class LongBench(LongBenchArms):
     # --- What P prints ------------------------------------------------------------------------------------------------
 
     @bound(
-        "P Tables 9.1, 9.2 and G.1",
+        "Tables 9.1, 9.2 and G.1",
         on=tuple(TABLES),
         at_most=0.005 + 1e-9,
         note="Bound: half of the last printed digit, and 10⁻⁹ for the sum in floating point.",
@@ -136,7 +137,7 @@ class LongBench(LongBenchArms):
         return farthest_average(arm)
 
     @bound(
-        "P Section 9.4.2, Table 9.1; Section G.4.7, Table G.1",
+        "Section 9.4.2, Table 9.1; Section G.4.7, Table G.1",
         not_on=("Table 9.1", "Table G.1"),
         at_most=MARGIN,
         note=f"Bound: the {MARGIN:g} points of gemfilter-is-comparable-to-snapkv. Not expected: the tables have "
@@ -146,7 +147,7 @@ class LongBench(LongBenchArms):
     def published_scores_are_comparable(self, arm: str) -> float:
         """GemFilter scores as SnapKV does in the paper's own tables.
 
-        P's own averages of GemFilter and SnapKV are comparable at every $k$. Measured: the largest difference of
+        Its own averages of GemFilter and SnapKV are comparable at every $k$. Measured: the largest difference of
         averages at equal $k$, in points.
         """
         return farthest_pair(arm)

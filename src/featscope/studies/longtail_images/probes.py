@@ -54,7 +54,7 @@ def pruning(experiment: GradientTraining, config: MagnitudePruning, initial: Enc
 
 
 def doubt(experiment: GradientTraining, config: MagnitudePruning) -> Mapping[str, Measurement]:
-    """1 - ℓ'_p on two views of test images, class by class, and what pruning makes of it (P, Lemma F.2).
+    """1 - ℓ'_p on two views of test images, class by class, and what pruning makes of it (the paper, Lemma F.2).
 
     Batches are balanced and the same for all arms of a replica.
     """

@@ -1,4 +1,4 @@
-"""Table 2 of P, as printed (the text of P calls it Table 4).
+"""Table 2 of the paper, as printed (the text of the paper calls it Table 4).
 
 P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning Solution.
 It says neither which network it trained and how long, nor how much it pruned, nor what the ± are and from how many

@@ -87,7 +87,10 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
     whole = pure.all(0)
     (b0, r0, _), (b, r, e) = start.by_role(fast), y.by_role(fast)
     of_start: dict[str, tuple[Tensor, str]] = {
-        "predicted_collapse": (strong.all(0), "whether both neurons end on the strong feature without head (D)"),
+        "predicted_collapse": (
+            strong.all(0),
+            "whether both neurons end on the strong feature without head, by the rule",
+        ),
         "rule_followed": ((feature == 0) == strong, "share of neurons that end where they would without head"),
         "collapsed": (whole & (feature == 0).all(0), "both neurons have the strong feature"),
         "diverse": (whole & (feature[0] != feature[1]), "the neurons have different features"),

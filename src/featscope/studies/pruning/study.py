@@ -1,7 +1,7 @@
 """Forward magnitude pruning as a remedy for rare features.
 
-P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning Solution,
-Algorithm 1, Theorem 3.2 and Appendix F.
+The paper is Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning
+Solution, Algorithm 1, Theorem 3.2 and Appendix F.
 """
 
 from collections.abc import Iterable, Sequence

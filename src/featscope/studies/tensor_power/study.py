@@ -1,7 +1,7 @@
 """The tensor power method: how fast sequences grow by their own powers, and what they leave to a rival.
 
-P: Wen & Li 2022, Appendix G and Claim E.8. D: derived in `featscope.theory.tensor_power`. The time that x takes to A is
-Σ η C_t over the steps with x_t <= A.
+The paper is Wen & Li 2022, Appendix G and Claim E.8; what is derived is in `featscope.theory.tensor_power`. The time
+that x takes to A is Σ η C_t over the steps with x_t <= A.
 """
 
 from collections.abc import Iterable, Sequence
@@ -185,7 +185,7 @@ class TensorPower(TensorPowerArms):
         on=("rivals", "step-sizes"),
         not_on=("overtaken", FAST),
         relation="<=",
-        note="Bound: (1 - 1.1^-(q-1))^(-1/(q-1)), the paper's polylogarithm in closed form (D).",
+        note="Bound: (1 - 1.1^-(q-1))^(-1/(q-1)), the paper's polylogarithm in closed form.",
         range=(1.0, inf),
     )
     def rival_stays_small(self, run: xr.Dataset, arm: str) -> Found:
@@ -205,8 +205,8 @@ class TensorPower(TensorPowerArms):
         on="rivals",
         not_on="overtaken",
         relation="<=",
-        note="Bound: (log d)^-(q-1), a stated reading of the paper's 1/polylog(d); by D it is this over q - 1 for "
-        "large d.",
+        note="Bound: (log d)^-(q-1), a stated reading of the paper's 1/polylog(d); as derived here it is this over "
+        "q - 1 for large d.",
         range=POSITIVE,
     )
     def rival_stands_still(self, run: xr.Dataset, arm: str) -> Found:
@@ -220,7 +220,7 @@ class TensorPower(TensorPowerArms):
 
     # --- Weighted sums (P Lemma G.3) ----------------------------------------------------------------------------------
 
-    @in_small_steps("Lemma G.3", note="The constant in the paper's Θ(x_0^-k) is D.")
+    @in_small_steps("Lemma G.3", note="The constant in the paper's Θ(x_0^-k) is derived here.")
     def weighted_limit(self, run: xr.Dataset, arm: str) -> Found:
         r"""With small steps a weighted time has a closed form.
 
