@@ -155,10 +155,15 @@ def test_default_figure_draws_each_series_of_each_arm_that_has_it(series):
         {"loss": series, "rate": (series.dims, series.values, {"units": "1", "long_name": "Pr(fires)"})}
     )
     runs = {"a": watched.assign(norms=deep), "b": watched[["loss"]], "start": watched.isel(step=[0])}
-    loss, rate = over_steps(runs).panels
+    (figure,) = over_steps(runs)
+    loss, rate = figure.panels
     assert [curve.label for curve in loss.curves] == ["a", "b"]
     assert [curve.label for curve in rate.curves] == ["a"]
     assert (loss.y_label, rate.y_label, rate.title) == ("loss", "rate", "Pr(fires)")
+    swept = watched[["loss"]].expand_dims(lr=2)
+    ((loss, _),) = (figure.panels for figure in over_steps(runs | {"swept": swept}))
+    assert [curve.label for curve in loss.curves] == ["a", "b"]  # an arm over options has no one curve
+    assert over_steps({"swept": swept}) == []
 
 
 def test_numbers_in_sentences_are_words_where_there_is_none():

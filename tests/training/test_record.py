@@ -48,7 +48,9 @@ def test_a_restored_record_goes_on_as_if_nothing_had_been():
 
 @pytest.mark.parametrize(("shape", "dims"), [((2, 3), ()), ((2,), ("neuron",)), ((), ())])
 def test_a_measurement_with_more_or_fewer_axes_than_names_is_refused(shape, dims):
-    with pytest.raises(ValueError, match=r"'size' has the shape \[.*\]: expected \[replica\] and an axis for each name"):
+    with pytest.raises(
+        ValueError, match=r"'size' has the shape \[.*\]: expected \[replica\] and an axis for each name"
+    ):
         Record().append(0, {"size": Measurement(torch.zeros(shape), "length", dims)})
 
 

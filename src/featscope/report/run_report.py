@@ -82,7 +82,7 @@ def _of_another_version(runs: Runs, claims: Sequence[Claim]) -> Content:
         lede="The run was made by another version of its study, whose figures this one cannot draw. Here is what was "
         "stored: its claims with their verdicts, and its measurements over steps. To see more, run it again.",
         claims=claims,
-        figures=[over_steps(runs), *identities(claims)],
+        figures=[*over_steps(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],
         changed="some unknown to this version",
     )

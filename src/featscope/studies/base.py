@@ -131,7 +131,7 @@ class Study:
 
         The frame adds identities against their predictions.
         """
-        return [over_steps(runs)]
+        return over_steps(runs)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """What was found, in words. Unless a study says otherwise: how many claims hold."""

@@ -152,8 +152,11 @@ def heatmaps(
     )
 
 
-def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:
-    """A panel for each series that has one value a replica, with a curve for each arm that was watched so."""
+def over_steps(runs: Mapping[str, xr.Dataset]) -> list[Curves]:
+    """A panel for each series that has one value a replica, with a curve for each arm that was watched so.
+
+    No figure where there is no such series.
+    """
     arms = {arm: run for arm, run in runs.items() if run.sizes.get("step", 0) > 1}
     series = {
         str(name): (variable.attrs.get("long_name") or str(name), variable.attrs.get("units", "1"))
@@ -171,7 +174,7 @@ def over_steps(runs: Mapping[str, xr.Dataset]) -> Curves:
         for name, (about, units) in series.items()
     ]
     caption = "Arms that were measured only once are left out."
-    return chart("over-steps", "Over the course of training", caption, *panels)
+    return [chart("over-steps", "Over the course of training", caption, *panels)] if panels else []
 
 
 def identities(claims: Sequence[Claim]) -> list[Agreement]:

@@ -77,7 +77,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         within=PERCENT,
         claims=("pruned-share",),
     )
-    yield over_steps(runs)
+    yield from over_steps(runs)
 
 
 def _beside_table(figure: Bars, printed: Float[np.ndarray, "row 2 2"]) -> Bars:

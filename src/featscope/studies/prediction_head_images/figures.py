@@ -75,7 +75,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
         [_spectra(runs, "projection"), _spectra(runs, "encoder")],
         claims=("head-keeps-rank",),
     )
-    yield over_steps(runs)
+    yield from over_steps(runs)
 
 
 def asymmetry(run: xr.Dataset) -> xr.DataArray:
