@@ -1,6 +1,7 @@
 """Verdicts are arithmetic."""
 
 import json
+from dataclasses import replace
 from math import inf, nan
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from featscope.claims import Claim, how_many_hold
+from featscope.claims import LEVEL, Claim, how_many_hold
 
 
 def claim(relation: str, interval: tuple[float, float], tolerance: float = 0.0, measured: float = 1.0) -> Claim:
@@ -147,3 +149,15 @@ def test_how_many_hold_is_said_of_those_that_are_expected_to():
     said = how_many_hold([holds, holds, fails, undecided, unexpected])
     assert said == "2 of the 4 claims expected to hold at this size do."
     assert how_many_hold([]) == ""
+
+
+def test_replicas_needed_are_those_after_which_the_interval_ends_at_the_bound():
+    about = {"id": "a", "source": "", "statement": "", "kind": "bound", "arm": ""}
+    near = Claim.from_samples(np.random.default_rng(3).normal(1.0, 0.5, 6), "<=", 1.3, **about)
+    assert near.verdict == "undecided"
+    gap, spread = abs(1.3 - near.measured), np.std(near.values, ddof=1)
+    enough = next(n for n in range(7, 2000) if stats.t.ppf(0.5 + LEVEL / 2, n - 1) * spread / np.sqrt(n) <= gap)
+    assert enough <= near.replicas_needed <= 3 * enough  # the spread of six is little known, and taken to be larger
+    assert replace(near, predicted=near.measured).replicas_needed is None  # it lies at the bound
+    assert Claim.from_samples([1.0], "<=", 1.3, **about).replicas_needed is None
+    assert Claim.from_samples([1.0, 1.01, 0.99], "<=", 1.3, **about).replicas_needed == 3  # decided already

@@ -70,7 +70,7 @@ def test_it_runs_reports_and_resumes(tmp_path):
     outcome = run(tiny, Settings(replicas=1), tmp_path / "run")
     page = report_run(tmp_path / "run", tiny).read_text()
     assert "What a prompt costs" in page
-    assert tiny.story(outcome.runs, outcome.claims).found in html.unescape(page)
+    assert tiny.story(outcome.runs, outcome.claims).found in html.unescape(page).replace("\N{NO-BREAK SPACE}", " ")
     again = run(tiny, Settings(replicas=1), tmp_path / "run", resume=True)
     assert again.claims == outcome.claims
 
@@ -84,11 +84,11 @@ def test_the_story_turns_with_what_is_found():
         return SMALL.story(runs, SMALL.claims(runs)).found
 
     assert found(0, 0) == (
-        "One layer finds the hidden sentence (100 % of texts). Reading its choice is as good as reading all: 100 % "
-        "against 100 %."
+        "One layer finds the hidden sentence (100 % of texts). Reading its choice is as good as reading all (100 % "
+        "against 100 %); with the question kept 100 %."
     )
     assert "often misses the hidden sentence (40 % of texts)" in found(0.6, 0)
-    assert "Reading its choice is worse than reading all: 50 % against 100 %" in found(0, 0.5)
+    assert "Reading its choice is worse than reading all (50 % against 100 %)" in found(0, 0.5)
 
 
 def shifted(self, input_ids, attention_mask=None, **options):

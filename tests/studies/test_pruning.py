@@ -101,14 +101,14 @@ def test_story_and_figures_say_what_was_measured():
     claims, runs = list(TRIAL.healthy.values()), TRIAL.runs
     without, pruned = (f"{100 * float(at(ratio, a).mean()):.0f} %" for a in (0.0, 0.125))
     story = STUDY.story(runs, claims)
-    assert f"lifts rare features ({without} to {pruned} of common ones); " in story.found
+    assert f"lifts rare features, from {without} to {pruned} of common ones. " in story.found
     assert story.headlines.keys() <= {f"{claim.id}@{claim.arm}" for claim in claims}
     assert "may lift" in STUDY.story(runs, []).found
     never = runs["random-start"].assign(pruning_began=runs["random-start"].pruning_began * 0 - 1)
-    assert STUDY.story({**runs, "random-start": never}, claims).found.endswith("from a random start it never began.")
+    assert STUDY.story({**runs, "random-start": never}, claims).found.endswith("From random weights it never began.")
     for value, words in (
-        (0.5, "does not lift rare features (50 % to 50 % of"),
-        (np.nan, "may lift rare features (an unknown"),
+        (0.5, "does not lift rare features, from 50 % to 50 % of"),
+        (np.nan, "may lift rare features, from an unknown"),
     ):
         changed = runs["stationary"].assign(energy_ratio=runs["stationary"].energy_ratio * 0 + value)
         other = {**runs, "stationary": changed}

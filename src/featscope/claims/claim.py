@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import inf, isfinite, nan
+from math import inf, isfinite, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
-from featscope.claims.intervals import interval_of_mean
+from featscope.claims.intervals import interval_of_mean, quantile
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
 Relation = Literal["=", "<=", ">="]
 Verdict = Literal["holds", "fails", "undecided"]
+
+_UNLIKELY = 0.2  # chance that the spread is above what `Claim.replicas_needed` takes it for
+_MOST = 3000  # replicas that anybody would run
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,24 @@ class Claim:
         if high < lowest or low > highest:
             return "fails"
         return "undecided"
+
+    @property
+    def replicas_needed(self) -> int | None:
+        """About how many replicas decide it, if the mean stays and the spread is at its upper 80 % bound.
+
+        Few replicas may look closer together than they are, hence the bound. As many as there are if it is decided;
+        None if thousands would not do, or if nothing is known of the spread.
+        """
+        low, high = self.interval
+        if self.verdict != "undecided":
+            return self.n
+        if self.n < 2 or not all(map(isfinite, (self.measured, low, high))):
+            return None
+        spread = (high - low) / 2 * sqrt(self.n) / quantile(self.n)
+        spread *= sqrt((self.n - 1) / stats.chi2.ppf(_UNLIKELY, self.n - 1))
+        edges = [self.predicted - self.tolerance, self.predicted + self.tolerance]
+        gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
+        return next((n for n in range(self.n + 1, _MOST) if quantile(n) * spread / sqrt(n) <= gap), None)
 
     def to_json(self) -> dict[str, Any]:
         """The claim as it stands in ``claims.json``; numbers that are not finite become null."""

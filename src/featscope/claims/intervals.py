@@ -10,6 +10,11 @@ LEVEL = 0.99
 """Default confidence level: an interval misses the true mean once in a hundred claims."""
 
 
+def quantile(n: int, level: float = LEVEL) -> float:
+    """Half the width of an interval of the mean of ``n`` samples, in standard errors."""
+    return float(stats.t.ppf(0.5 + level / 2, n - 1))
+
+
 def interval_of_mean(samples: Float[np.ndarray, " n"], level: float = LEVEL) -> tuple[float, float]:
     """Student-t confidence interval of the mean of independent samples, one a replica.
 
@@ -21,5 +26,5 @@ def interval_of_mean(samples: Float[np.ndarray, " n"], level: float = LEVEL) -> 
     if samples.size < 2 or not np.isfinite(samples).all():
         return -inf, inf
     centre = float(samples.mean())
-    half = float(stats.t.ppf(0.5 + level / 2, samples.size - 1) * samples.std(ddof=1) / sqrt(samples.size))
+    half = quantile(samples.size, level) * float(samples.std(ddof=1)) / sqrt(samples.size)
     return centre - half, centre + half

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, isfinite, sqrt
+from math import isfinite
 from typing import Literal
 
 from markupsafe import Markup
-from scipy import stats
 
-from featscope.claims import LEVEL, Claim
+from featscope.claims import Claim
 from featscope.report.numbers import chosen, decimals_for, exact, number
 from featscope.report.typeset import typeset
 
@@ -16,9 +15,9 @@ Tone = Literal["holds", "calm", "control", "undecided", "loud"]
 TONES: Mapping[Tone, tuple[str, str, str]] = {  # the verdict in words; what is said of one such claim, and of several
     "holds": ("holds", "holds", "hold"),
     "calm": (
-        "fails, as the theory read critically expects",
-        "fails, as the theory read critically expects",
-        "fail, as the theory read critically expects",
+        "fails, as expected beforehand",
+        "fails, as expected beforehand",
+        "fail, as expected beforehand",
     ),
     "control": ("fails on a control, as it must", "fails on a control, as it must", "fail on a control, as they must"),
     "undecided": ("undecided", "undecided", "undecided"),
@@ -31,9 +30,8 @@ NOT_AT_DEFAULTS: Mapping[Tone, tuple[str, str, str]] = {
 """The same where options are not at their defaults, for which expectations were made."""
 ORDER: Sequence[Tone] = ("holds", "calm", "control", "undecided", "loud")
 _WANTED = {"=": "", "<=": "at most ", ">=": "at least "}
-_MOST = 2000  # replicas that one might still run
+_MANY = 0.8  # of what is undecided, for the one number that is said of all
 _ROUNDING = 1e-6
-_SPREAD = 0.2  # few replicas may look closer than they are: their spread is taken at its upper 80 % bound
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     sure = claim.n == 1 and claim.interval[0] == claim.interval[1]
     known = isfinite(low) and isfinite(high)
     title = claim.title or claim.statement
-    more = more_replicas(claim) if tone == "undecided" else None
+    more = claim.replicas_needed - claim.n if tone == "undecided" and claim.replicas_needed else None
     return View(
         key=key,
         claim=claim,
@@ -151,27 +149,6 @@ def tone_of(claim: Claim, control: bool, loud: bool = True) -> Tone:
     return "control" if control else "calm"
 
 
-def more_replicas(claim: Claim) -> int | None:
-    """About how many more replicas would decide, if the mean stays and the spread is at its upper 80 % bound.
-
-    None if too many, or if nothing is known of the spread.
-    """
-    low, high = claim.interval
-    if claim.n < 2 or not all(map(isfinite, (claim.measured, low, high))):
-        return None
-
-    def quantile(n: int) -> float:
-        return float(stats.t.ppf(0.5 + LEVEL / 2, n - 1))
-
-    spread = (high - low) / 2 * sqrt(claim.n) / quantile(claim.n)
-    spread *= sqrt((claim.n - 1) / stats.chi2.ppf(_SPREAD, claim.n - 1))
-    edges = [claim.predicted]
-    if claim.relation == "=":
-        edges = [claim.predicted - claim.tolerance, claim.predicted + claim.tolerance]
-    gap = min(abs(claim.measured - edge) for edge in edges)
-    return next((n - claim.n for n in range(claim.n + 1, _MOST) if quantile(n) * spread / sqrt(n) <= gap), None)
-
-
 def _decides(claim: Claim, more: int | None) -> str:
     if not isfinite(claim.measured):
         return "Nothing finite was measured; more replicas will not help."
@@ -188,10 +165,11 @@ def outlook(shown: Sequence[View]) -> str:
     needed = sorted(view.more for view in undecided if view.more is not None)
     if not needed:
         return ""
-    most = ceil(0.8 * len(needed))
-    what = "the undecided one" if len(undecided) == 1 else f"{most} of the {len(undecided)} undecided"
+    most = needed[max(1, int(_MANY * len(needed))) - 1]
+    decided = sum(more <= most for more in needed)
+    what = f"{decided} of the {len(undecided)} undecided" if decided < len(undecided) else "what is undecided"
     rough = " A rough guess: the spread is known from so few." if undecided[0].claim.n < 4 else ""
-    return f"About {needed[most - 1]} more replicas would decide {what}.{rough}"
+    return f"About {most} more replicas (repetitions with other random numbers) would decide {what}.{rough}"
 
 
 def grouped(shown: Sequence[View]) -> list[list[View]]:

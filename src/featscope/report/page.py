@@ -35,6 +35,7 @@ from featscope.runs.files import atomic_write
 
 _SCRIPTS = ("core", "axes", "curves", "bars", "movie", "matrices", "scatters", "export", "page")
 _FEW = 4  # claims that a page shows as cards where its study names none
+_MOST = 6  # cards in all
 _WIDE = 760  # pixels of a picture that stands in where there is no script
 _SHADES = 64
 
@@ -147,9 +148,15 @@ def _shown(figure: Figure, kind: str, every: Sequence[View], pictures: Path | No
 
 
 def _headlines(every: Sequence[View], wanted: Mapping[str, str]) -> list[tuple[View, str]]:
-    """The claims at the top with what was seen; without wishes what is against expectation, theorems before lemmas."""
+    """The claims at the top with what was seen: those wanted, then what else is against expectation.
+
+    Without wishes what is against expectation, then theorems before lemmas.
+    """
     if wanted:
-        return [(view, seen) for key, seen in wanted.items() for view in chosen_views(every, [key])]
+        chosen = [(view, seen) for key, seen in wanted.items() for view in chosen_views(every, [key])]
+        shown = [view for view, _ in chosen]
+        loud = [(view, "") for view in every if view.tone == "loud" and view not in shown]
+        return chosen + loud[: max(0, _MOST - len(chosen))]
     ranked = sorted((view for _, own in by_source(every) for view in own), key=lambda view: view.tone != "loud")
     first = {view.claim.id: view for view in reversed(ranked)}
     return [(view, "") for view in ranked if first[view.claim.id] is view][:_FEW]

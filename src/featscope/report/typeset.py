@@ -14,8 +14,13 @@ from featscope.tex import FORMULA
 def typeset(text: str) -> Markup:
     """HTML of ``text``, escaped but for its mathematics. What is no TeX stays as it was written."""
     words_and_formulas = FORMULA.split(text)
-    parts = [_formula(part) if i % 2 else escape(part) for i, part in enumerate(words_and_formulas)]
+    parts = [_formula(part) if i % 2 else escape(_together(part)) for i, part in enumerate(words_and_formulas)]
     return Markup("").join(parts)
+
+
+def _together(text: str) -> str:
+    """``text`` in which no line breaks between a number and its per cent."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _formula(tex: str) -> Markup:

@@ -51,7 +51,7 @@ function axes(chart, x, y, height, width, marks = []) {
   ));
   const xTicks = ticks(x.low, x.high, x.log, width > 340 ? 6 : 4), xWords = written(xTicks);
   xTicks.forEach((v, i) => chart.append(svg("text", {
-    x: x(v), y: height - 5, "text-anchor": x(v) > width - 14 ? "end" : "middle",
+    x: x(v), y: height - 5, "text-anchor": "middle",
   }, xWords[i])));
   chart.append(svg("path", { class: "grid", d: `M${x.from},${bottom}H${width}` }));
   let free = 0;  // labels of marks that would run into each other go one below the other

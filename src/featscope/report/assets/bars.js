@@ -1,17 +1,18 @@
 // Bars, as rows: a name, and for each series a dot a replica, the mean and its interval. All series share one axis.
 function bars(figure, home) {
   const several = figure.series.length > 1, hidden = new Set();
-  if (several) legend(home, figure.series.map((series, k) => [series.label, swatch(tone(k), false)]), hidden, () => again());
+  const places = tones(figure.series.map((series) => series.label)), colourOf = (series) => tone(places.get(series.label));
+  if (several) legend(home, figure.series.map((series) => [series.label, swatch(colourOf(series), "none", 8)]), hidden, () => again());
   const holder = html("div", { className: "chart" });
   const name = several ? "" : figure.series[0].label;
   home.append(html("div", { className: "panels" }, html("div", { className: "panel" },
     html("p", { className: "name", innerHTML: name }), html("p", { className: "axis", innerHTML: figure.unit }), holder)));
-  const again = responsive(holder, (width) => holder.replaceChildren(rows(figure, hidden, width)));
+  const again = responsive(holder, (width) => holder.replaceChildren(rows(figure, hidden, colourOf, width)));
   listen((what) => { if (what === "replica") again(); });
 }
 
-function rows(figure, hidden, width) {
-  const shown = figure.series.map((series, k) => ({ ...series, colour: tone(k) })).filter((series) => !hidden.has(series.label));
+function rows(figure, hidden, colourOf, width) {
+  const shown = figure.series.map((series) => ({ ...series, colour: colourOf(series) })).filter((series) => !hidden.has(series.label));
   const names = figure.groups.map(words), needed = 16 + 6.6 * Math.max(...names.map((name) => name.length));
   const above = needed > width * 0.42, left = above ? 8 : needed;  // long names stand above their row
   const pitch = shown.length < 2 ? 18 : shown.length * names.length > 40 ? 8 : 12, top = above ? 20 : 0, row = top + Math.max(1, shown.length) * pitch + 10;

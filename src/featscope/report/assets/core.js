@@ -100,8 +100,26 @@ function legend(home, entries, hidden, redraw) {
     return button;
   })));
 }
-const swatch = (colour, dashed) => svg("svg", { width: 24, height: 8, "aria-hidden": true },
-  svg("path", { d: "M0,4h24", style: `stroke:${colour};stroke-width:2.4`, "stroke-dasharray": dashed ? "5 3" : "none" }));
+const swatch = (colour, dashes, width = 2.4) => svg("svg", { width: 24, height: 10, "aria-hidden": true },
+  svg("path", { d: "M0,5h24", style: `stroke:${colour};stroke-width:${width}`, "stroke-dasharray": dashes }));
 
-const TONES = 7;
+// A name keeps its colour on the whole page where no other of the same figure has it; beyond the last colour, lines
+// are told apart by dots as well.
+const TONES = 7, toneOf = new Map();
 const tone = (index) => `var(--s${index % TONES})`;
+const DOTTED = "9 3 2 3";
+function tones(labels) {
+  const used = new Set(), found = new Map();
+  for (const label of labels) if (toneOf.has(label) && !used.has(toneOf.get(label))) {
+    used.add(toneOf.get(label));
+    found.set(label, toneOf.get(label));
+  }
+  let next = 0;
+  for (const label of labels) if (!found.has(label)) {
+    while (used.has(next)) next++;
+    used.add(next);
+    found.set(label, next);
+    if (!toneOf.has(label)) toneOf.set(label, next);
+  }
+  return found;
+}

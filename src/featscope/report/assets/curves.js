@@ -3,22 +3,25 @@ function curves(figure, home) {
   const all = figure.panels.flatMap((panel) => panel.curves), labels = [...new Set(all.map((c) => c.label))];
   const solid = labels.filter((label) => all.some((c) => c.label === label && !c.dashed));
   const lone = labels.filter((label) => !solid.includes(label));  // predictions of nothing that was measured here
-  const colourOf = (label) => solid.includes(label) ? tone(solid.indexOf(label))
-    : lone[0] === label ? "var(--ink)" : tone(solid.length + lone.indexOf(label) - 1);
+  const places = tones([...solid, ...lone.slice(1)]);
+  const looks = new Map(labels.map((label) => {
+    const dashed = all.find((c) => c.label === label).dashed, place = places.get(label) ?? -1;
+    const colour = place < 0 ? "var(--ink)" : tone(place);
+    return [label, { colour, dashes: dashed ? "5 3" : place >= TONES ? DOTTED : "none" }];
+  }));
   const hidden = new Set(), redraws = [];
-  const dashed = (label) => all.find((c) => c.label === label).dashed;
-  if (labels.length > 1)
-    legend(home, labels.map((label) => [label, swatch(colourOf(label), dashed(label))]), hidden, () => redraws.forEach((again) => again()));
+  const look = (label) => [label, swatch(looks.get(label).colour, looks.get(label).dashes)];
+  if (labels.length > 1) legend(home, labels.map(look), hidden, () => redraws.forEach((again) => again()));
   const grid = home.appendChild(html("div", { className: "panels" }));
   for (const panel of figure.panels) {
-    const again = curvePanel(panel, grid, colourOf, hidden);
+    const again = curvePanel(panel, grid, looks, hidden);
     redraws.push(again);
     const overSteps = /step/.test(panel.x);
     listen((what) => { if (what === "replica" || (what === "step" && overSteps)) again(); });
   }
 }
 
-function curvePanel(panel, grid, colourOf, hidden) {
+function curvePanel(panel, grid, looks, hidden) {
   const holder = html("div", { className: "chart" });
   const back = html("button", { type: "button", className: "back", textContent: "Show all", hidden: true });
   grid.append(html("div", { className: "panel" },
@@ -36,7 +39,7 @@ function curvePanel(panel, grid, colourOf, hidden) {
       : [...inSpan(c, c.low), ...inSpan(c, c.high)]);
     const xs = panel.curves.flatMap(known), ends = extent(middle, panel.logy, edges);
     const x = scale(...(span ?? (xs.length ? [Math.min(...xs), Math.max(...xs)] : panel.logx ? [1, 10] : [0, 1])), panel.logx,
-      marginOf(ends, panel.logy), width - 4);
+      marginOf(ends, panel.logy), width - 16);
     const y = scale(...ends, panel.logy, height - 22, 8);
     const said = shown().map((c) => `${words(c.label)} ends at ${number(finite(c.y).at(-1) ?? null)}`).join("; ");
     const chart = svg("svg", {
@@ -47,7 +50,7 @@ function curvePanel(panel, grid, colourOf, hidden) {
     const clip = `c${Math.random().toString(36).slice(2)}`, body = svg("g", { "clip-path": `url(#${clip})` });
     chart.append(svg("clipPath", { id: clip },
       svg("rect", { x: x.from - 3, y: 4, width: width - x.from + 3, height: height - 24 })), body);
-    for (const c of shown()) curve(c, body, x, y, colourOf(c.label), few);
+    for (const c of shown()) curve(c, body, x, y, looks.get(c.label), few);
     if (/step/.test(panel.x) && state.step !== null && state.step >= x.low && state.step <= x.high)
       chart.append(svg("path", { class: "cursor", d: `M${x(state.step)},8V${height - 22}` }));
     const ruler = chart.appendChild(svg("path", { class: "ruler" }));
@@ -111,9 +114,9 @@ function curvePanel(panel, grid, colourOf, hidden) {
   return responsive(holder, draw);
 }
 
-function curve(c, body, x, y, colour, few) {
+function curve(c, body, x, y, { colour, dashes }, few) {
   const stroke = `stroke:${colour};fill:none;stroke-linejoin:round`;
-  const look = `${stroke};stroke-width:${c.dashed ? 1.8 : 2.2}${c.dashed ? ";stroke-dasharray:5 3" : ""}`;
+  const look = `${stroke};stroke-width:${c.dashed ? 1.8 : 2.2};stroke-dasharray:${c.dashed ? "5 3" : dashes}`;
   const one = state.replica !== null && c.samples;
   if (few && c.samples && c.samples.length > 1)
     for (const sample of c.samples) body.append(svg("path", { d: line(x, y, c.x, sample), style: `${stroke};stroke-width:1;opacity:.55` }));

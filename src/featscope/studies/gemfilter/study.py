@@ -328,7 +328,7 @@ class GemFilterStudy(GemFilterArms):
 
     @no_worse("Section G.4.5, Figure G.4")
     def one_run_is_close(self, run: xr.Dataset) -> xr.DataArray:
-        """Without the second pass GemFilter's choice is nearly as good.
+        """Without the second pass answers are no worse.
 
         Measured: mean score of GemFilter-One-Run less GemFilter's, at lengths that the model was trained on.
         """
@@ -365,11 +365,11 @@ class GemFilterStudy(GemFilterArms):
         finds = {"holds": "finds", "fails": "often misses", "undecided": "may find"}[found]
         is_good = {"holds": "is as good as", "fails": "is worse than", "undecided": "may be worse than"}[worse]
         return Story(
-            f"One layer {finds} the hidden sentence ({touched} of texts). Reading its choice {is_good} reading all: "
-            f"{of['gemfilter']} against {of['full']}.",
+            f"One layer {finds} the hidden sentence ({touched} of texts). Reading its choice {is_good} reading all "
+            f"({of['gemfilter']} against {of['full']}); with the question kept {of['question-kept']}.",
             f"Passwords are hidden in texts, and one is asked for at the end. GemFilter has layer {layer} (of 0 to "
             f"{run.sizes['layer'] - 1}) choose {self.keep} tokens (pieces of words) and reads those alone; others keep "
-            "as much in their own ways, full attention all. A curve shows how much of the answer came back.",
+            "as much in their own ways, full attention keeps all. A curve shows how much of the answer came back.",
             {
                 "early-layer-finds-needle@retrieval": f"In {touched} of texts; with random weights in {by_chance}.",
                 "gemfilter-is-no-worse@retrieval": f"{of['gemfilter']} of the answer against {of['full']}. It keeps "

@@ -296,19 +296,26 @@ class Pruning(PruningArms):
         lifts = {"holds": "lifts", "fails": "does not lift", "undecided": "may lift"}
         helps = {"holds": "helps", "fails": "does not help", "undecided": "may help"}
         word, too = (verdict(claims, f"{arm}-rebalance@{arm}") for arm in arms[:2])
+        by_direction = verdict(claims, "random-start-direction@random-start-direction")
         began, step, data = int(runs["random-start"].pruning_began.max()), runs["one-step"], self.data
         faster = step.growth_minority_pruned.mean() / step.growth_minority_whole.mean()
         belong = percent(overlap_from(runs["random-start"], LITTLE, began))
         ranked, rare = percent(at(direction, LITTLE)), percent(data.minority / data.features)
         elsewhere = percent(self.arm("random-start").recipe.data.eps_min)
         return Story(
-            f"Hiding small neurons {lifts[word]} rare features ({before} to {after} of common ones); from a random "
-            f"start it {helps[too] if began >= 0 else 'never began'}.",
+            f"Hiding small neurons {lifts[word]} rare features, from {before} to {after} of common ones. From random "
+            + (
+                f"weights it {helps[too]}; by direction it {helps[by_direction]}."
+                if began >= 0
+                else "weights it never began."
+            ),
             f"Sequences show {data.features} features; {data.minority} are rare, {percent(data.eps_min)} as frequent "
-            f"as the others (left) or {elsewhere} (middle, right). At every step the smallest neurons are hidden from "
-            "the loss, though all go on training. A curve shows how strong rare features are beside common ones (1 is "
-            "balance): left, neurons hold every feature from the start; elsewhere weights begin at random, and neurons "
-            "are ranked by size (middle) or by how much all neurons point their way (right).",
+            f"as the others (first panel) or {elsewhere}. At every step a share α of the neurons, the smallest, is "
+            "left "
+            "out of the loss. A curve shows how strong rare features are beside common ones (1 is balance): in the "
+            "first "
+            "panel neurons hold every feature from the start; in the others weights begin at random, and neurons are "
+            "ranked by size, or by how much all neurons point their way.",
             {
                 "stationary-rebalance@stationary": f"From {before} of common ones to {after}.",
                 "planted-minority-growth@one-step": f"In a step they grow {in_words(faster, '{:.1f} times')} as fast.",
