@@ -91,7 +91,7 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     mean = _shown(claim, claim.measured)
     decimals = decimals_for(low, high)
     if abs(mean) >= 0.01:
-        decimals = min(decimals, 3)  # all digits stand under "exactly"
+        decimals = min(decimals, 4)  # all digits stand under "exactly"
     wanted = _WANTED[claim.relation] + chosen(claim.predicted, decimals if claim.relation == "=" else 0)
     if claim.relation == "=":
         wanted += f" ± {chosen(claim.tolerance)}"

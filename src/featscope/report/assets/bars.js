@@ -50,7 +50,7 @@ function mark(chart, series, i, x, middle, pitch, samples) {
   if (value !== null) chart.append(svg("path", {
     d: `M${x(Math.min(Math.max(0, x.low), x.high))},${middle}H${x(value)}`, style: `stroke:${series.colour};stroke-width:${pitch - 3};opacity:.22`,
   }));
-  if (value === null) return chart.append(svg("text", { x: x(0) + 6, y: middle + 4 }, "none"));
+  if (value === null) return pitch === 18 && chart.append(svg("text", { x: x(0) + 6, y: middle + 4 }, "none"));
   (series.samples ?? []).forEach((replica, r) => {
     const own = r === state.replica, one = replica[i];
     if (one !== null) chart.append(svg("circle", { cx: x(one), cy: middle, r: own ? 5 : 2.3, style: `fill:${series.colour};opacity:${own ? 1 : 0.35}` }));

@@ -18,7 +18,7 @@ function cells(figure, panel, width, colours, level) {
   const count = panel.cells.length, across = panel.cells[0].length;
   const rowNames = panel.cells.map((_, i) => words(figure.rows[i] ?? String(i))), columnNames = panel.cells[0].map((_, i) => words(figure.columns[i] ?? String(i)));
   const left = 8 + 6.6 * Math.max(...rowNames.map((name) => name.length)), wide = (width - left) / across;
-  const tall = Math.max(6, Math.min(34, 240 / count)), slanted = Math.max(...columnNames.map((name) => name.length)) * 6.6 > wide;
+  const tall = Math.max(3, Math.min(34, 240 / count)), slanted = Math.max(...columnNames.map((name) => name.length)) * 6.6 > wide;
   const skip = slanted && columnNames.every((name) => /^[-\d.]+$/.test(name)) ? Math.ceil(30 / wide) : 1;  // numbers may be left out
   const tilt = slanted && skip === 1, below = tilt ? 14 + 4.8 * Math.max(...columnNames.map((name) => name.length)) : 18;
   const height = count * tall + below, legible = wide >= 32 && tall >= 16;

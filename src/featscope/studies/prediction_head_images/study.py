@@ -8,6 +8,7 @@ reasons. All differences are paired: a replica's arms share network, images and 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -298,7 +299,8 @@ class PredictionHeadImages(ImageStudy):
         are, head, none = words[verdict(claims, "head-decorrelates@identity")], alike["identity"], alike["none"]
         return Story(
             f"Outputs {are} with a prediction head: two correlate by {head} with it, {none} without.",
-            f"Networks learn from images ({self.data}), without labels, to say the same of two altered copies; nothing "
+            f"Networks learn from images ({Path(self.data).name}), without labels, to say the same of two altered "
+            "copies; nothing "
             "keeps their outputs from becoming copies of each other. A picture shows how alike any two outputs are on "
             "test images (0: not at all, ±1: copies), for two kinds of prediction head, for none, and before training. "
             f"A linear classifier on what was learned names {named['identity']} of test images with the head, "
