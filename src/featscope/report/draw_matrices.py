@@ -9,7 +9,7 @@ from matplotlib.image import AxesImage
 from featscope.figures import Heatmaps, ImageGrids, MatrixMovie
 from featscope.report.geometry import grid, mosaic, shown_frames, value_range
 from featscope.report.look import INK, MUTED, Scale, scale
-from featscope.report.paper import FULL_WIDTH, SMALL, TEXT, colour_map, label_axes, panel_title, paper, plain
+from featscope.report.paper import FULL_WIDTH, SMALL, TEXT, colour_map, folded, label_axes, panel_title, paper, plain
 
 
 def draw_movie(figure: MatrixMovie) -> Canvas:
@@ -85,6 +85,6 @@ def _matrix(axes: Axes, values: np.ndarray, colours: Scale) -> AxesImage:
 
 def _colour_bar(sheet: Canvas | SubFigure, picture: AxesImage, axes: list[Axes], label: str) -> None:
     bar = sheet.colorbar(picture, ax=axes, fraction=0.04, pad=0.02)
-    bar.set_label(plain(label), fontsize=TEXT, color=INK)
+    bar.set_label(folded(label), fontsize=TEXT, color=INK)
     bar.ax.tick_params(labelsize=SMALL, labelcolor=INK, length=3)
     bar.outline.set_edgecolor(MUTED)

@@ -18,6 +18,7 @@ FULL_WIDTH = 6.9
 TEXT, SMALL = 8.5, 7.5
 """Points."""
 DPI = 220
+_LONGEST = 28  # characters along an axis
 _LABELS = 0.6  # inches that ticks and label of the y axis take from a panel
 
 
@@ -42,9 +43,14 @@ def tidy(axes: Axes, grid: Literal["both", "x", "y"]) -> None:
 
 
 def label_axes(axes: Axes, x_label: str, y_label: str) -> None:
-    """Axis labels."""
-    axes.set_xlabel(plain(x_label), fontsize=TEXT, color=INK)
-    axes.set_ylabel(plain(y_label), fontsize=TEXT, color=INK)
+    """Axis labels; long ones take two lines."""
+    axes.set_xlabel(folded(x_label), fontsize=TEXT, color=INK)
+    axes.set_ylabel(folded(y_label), fontsize=TEXT, color=INK)
+
+
+def folded(label: str) -> str:
+    """``label`` on lines that are no longer than an axis."""
+    return "\n".join(wrap(plain(label), _LONGEST))
 
 
 def plain_logarithm(axis: Axis, low: float, high: float) -> None:
