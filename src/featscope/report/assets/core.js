@@ -85,6 +85,13 @@ function ramp(levels, aroundZero = false) {
     return stops[k].map((part, c) => Math.round(part + (at - k) * (stops[k + 1][c] - part)));
   });
 }
+function paintPixel(data, place, [red, green, blue]) {
+  const at = 4 * place;
+  data[at] = red;
+  data[at + 1] = green;
+  data[at + 2] = blue;
+  data[at + 3] = 255;
+}
 const gradient = (colours) => `linear-gradient(to right, ${colours.map((c) => `rgb(${c})`).join()})`;
 
 // Names with their looks; a click hides one in all panels, or shows it again. ``hidden`` holds the names.

@@ -23,18 +23,25 @@ function cells(figure, panel, width, colours, level) {
   const tilt = slanted && skip === 1, below = tilt ? 14 + 4.8 * Math.max(...columnNames.map((name) => name.length)) : 18;
   const height = count * tall + below, legible = wide >= 32 && tall >= 16;
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${words(panel.label)}: ${words(figure.value)} over ${words(figure.row)} and ${words(figure.column)}` });
-  panel.cells.forEach((row, i) => row.forEach((value, j) => {
-    const colour = value === null ? null : colours[level(value)];
-    const box = svg("rect", { x: left + j * wide, y: i * tall, width: wide + 0.3, height: tall + 0.3, class: colour ? "" : "missing", style: colour ? `fill:rgb(${colour})` : "" });
-    const named = [`${words(figure.row)} ${rowNames[i]}, ${words(figure.column)} ${columnNames[j]}`, `${words(figure.value)}: ${number(value)}`];
-    box.addEventListener("pointermove", (event) => tell(named, event.clientX, event.clientY));
-    box.addEventListener("pointerleave", hush);
-    chart.append(box);
-    if (legible && value !== null) {
-      const light = colour[0] * 0.3 + colour[1] * 0.59 + colour[2] * 0.11 > 140;
-      chart.append(svg("text", { x: left + (j + 0.5) * wide, y: (i + 0.5) * tall + 4, "text-anchor": "middle", class: "inside", style: `fill:${light ? "#171b20" : "#ffffff"}` }, number(value, 2)));
-    }
+  const canvas = html("canvas", { width: across, height: count }), brush = canvas.getContext("2d");
+  const image = brush.createImageData(across, count), missing = dark() ? [49, 55, 63] : [201, 205, 211];
+  panel.cells.flat().forEach((value, at) => paintPixel(image.data, at, value === null ? missing : colours[level(value)]));
+  brush.putImageData(image, 0, 0);
+  const area = { x: left, y: 0, width: width - left, height: count * tall };
+  chart.append(svg("image", { ...area, href: canvas.toDataURL(), preserveAspectRatio: "none", class: "pixels" }));
+  if (legible) panel.cells.forEach((row, i) => row.forEach((value, j) => {
+    if (value === null) return;
+    const [red, green, blue] = colours[level(value)], light = red * 0.3 + green * 0.59 + blue * 0.11 > 140;
+    chart.append(svg("text", { x: left + (j + 0.5) * wide, y: (i + 0.5) * tall + 4, "text-anchor": "middle", class: "inside", style: `fill:${light ? "#171b20" : "#ffffff"}` }, number(value, 2)));
   }));
+  const over = chart.appendChild(svg("rect", { ...area, class: "area" }));
+  over.addEventListener("pointermove", (event) => {
+    const box = over.getBoundingClientRect(), place = (share, n) => Math.min(n - 1, Math.max(0, Math.floor(share * n)));
+    const i = place((event.clientY - box.top) / box.height, count), j = place((event.clientX - box.left) / box.width, across);
+    tell([`${words(figure.row)} ${rowNames[i]}, ${words(figure.column)} ${columnNames[j]}`,
+      `${words(figure.value)}: ${number(panel.cells[i][j])}`], event.clientX, event.clientY);
+  });
+  over.addEventListener("pointerleave", hush);
   const rowSkip = Math.ceil(12 / tall);
   rowNames.forEach((name, i) => { if (i % rowSkip === 0) chart.append(svg("text", { x: left - 5, y: (i + 0.5) * tall + 4, "text-anchor": "end" }, name)); });
   columnNames.forEach((name, j) => {
@@ -55,7 +62,7 @@ async function images(figure, home) {
     const pixels = await inflate(panel.pixels), brush = canvas.getContext("2d");
     for (let i = 0; i < count; i++) {
       const image = brush.createImageData(width, height);
-      for (let p = 0; p < width * height; p++) image.data.set([...pixels.subarray((i * width * height + p) * 3, (i * width * height + p) * 3 + 3), 255], p * 4);
+      for (let p = 0; p < width * height; p++) paintPixel(image.data, p, pixels.subarray((i * width * height + p) * 3));
       brush.putImageData(image, (i % across) * (width + gap), Math.floor(i / across) * (height + gap));
     }
   }

@@ -67,8 +67,8 @@ function movie(figure, home) {
     figure.panels.forEach((panel, k) => {
       const brush = canvases[k].getContext("2d"), image = brush.createImageData(panel.columns, panel.rows);
       for (let row = 0, i = 0; row < panel.rows; row++)
-        for (let column = 0; column < panel.columns; column++, i += 4)
-          image.data.set([...table[cells[k](row, column, frame)], 255], i);
+        for (let column = 0; column < panel.columns; column++)
+          paintPixel(image.data, i++, table[cells[k](row, column, frame)]);
       brush.putImageData(image, 0, 0);
       canvases[k].parentNode.querySelectorAll("i, b").forEach((mark) => mark.remove());
       canvases[k].setAttribute("aria-label", `${words(panel.label)}: ${panel.rows} ${words(figure.row)} by ${panel.columns} `
