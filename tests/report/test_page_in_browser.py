@@ -285,6 +285,8 @@ def test_it_prints_with_every_claim_and_without_controls(shown: Opened) -> None:
     assert all(fold.get_attribute("open") is not None for fold in shown.page.locator("details").all())
     assert not shown.page.locator(".player").is_visible()
     assert not shown.page.locator(".filters").is_visible()
+    shown.set_width(794)  # of A4
+    assert shown.run("document.documentElement.scrollWidth") <= 794
 
 
 def test_without_script_it_shows_sentence_verdicts_tables_and_pictures(browser: Browser, file: Path) -> None:
