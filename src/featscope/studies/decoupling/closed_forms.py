@@ -49,9 +49,9 @@ class ClosedForms(DecouplingArms):
     def mask_cancels_noise(self, run: xr.Dataset) -> xr.DataArray:
         r"""Masking cancels the noise in what pulls two views together.
 
-        At $b = 0$ RandomMask removes the noise from the positive term: with $P = M M^{\top}$,
-        $\mathbb{E}[h_i(x^{++}) x^{+}] = p (P - \operatorname{diag} P) w_i$ without any $s^2$ part. Measured: the share
-        of $s^2$ that is left.
+        At $b = 0$ RandomMask removes the noise from the positive term: with $P = M M^{\top}$, $\mathbb{E}[h_i(x^{++})
+        x^{+}] = p (P - \operatorname{diag} P) w_i$ without any $s^2$ part. Measured: share of the noise's variance
+        $s^2$ that is left in the positive term.
         """
         return run.mask_leak
 
@@ -84,7 +84,8 @@ class ClosedForms(DecouplingArms):
     def initial_norms(self, run: xr.Dataset) -> xr.DataArray:
         r"""Neurons start with the norm that they were told to have.
 
-        At initialisation $\mathbb{E}\lVert w_i\rVert^2 = \sigma_0^2 d_1$. Measured: the mean over its prediction.
+        At initialisation $\mathbb{E}\lVert w_i\rVert^2 = \sigma_0^2 d_1$. Measured: mean squared norm over its
+        prediction.
         """
         return (run.norm.isel(step=0) ** 2).mean("neuron") / self.learner.init_norm**2
 
@@ -126,7 +127,7 @@ class ClosedForms(DecouplingArms):
         r"""Noise alone can tell every sample apart.
 
         With unit rows orthogonal to each other and to the features, $\lVert f(x)\rVert^2$ is $\sqrt{m}$ times the root
-        mean square of $\langle f(x), f(x')\rangle$. Measured: the one over the other.
+        mean square of $\langle f(x), f(x')\rangle$. Measured: squared length over the typical product.
         """
         own, cross = theory.orthogonal_rows_similarity(self._rows, 1.0, self.stage1.s2)
         return Found(run.orthogonal_self / run.orthogonal_cross, predicted=own / cross, tolerance=0.02 * (own / cross))
@@ -135,8 +136,8 @@ class ClosedForms(DecouplingArms):
     def orthogonal_rows_loss(self, run: xr.Dataset) -> Found:
         r"""Noise alone lets the loss without augmentation vanish.
 
-        With unit rows orthogonal to each other and to the features, it is at most
-        $\tilde{O}(d / \sum_i \lVert w_i\rVert^2)$. Measured: the loss.
+        With unit rows orthogonal to each other and to the features, it is at most $\tilde{O}(d / \sum_i \lVert
+        w_i\rVert^2)$. Measured: the loss without augmentation on such rows.
         """
         return Found(run.orthogonal_loss, predicted=self.objective.loss.temperature * self.data.features / self._rows)
 
@@ -180,7 +181,7 @@ class ClosedForms(DecouplingArms):
         r"""The first stage lasts as long as the closed form says.
 
         Stage I takes $\Theta(d \log d / (\eta \log\log d))$ steps; with constants, the steps after which the median
-        share of feature energy reaches its threshold. Measured: $T_1$ over the closed form.
+        share of feature energy reaches its threshold. Measured: steps of the first stage, $T_1$, over the closed form.
         """
         forms = self.stage1, self.stage1.of_population
         closed, alone = (form.duration(self.bias.feature_energy) for form in forms)

@@ -96,7 +96,8 @@ class Decoupling(ClosedForms):
     def amplitude_saturation(self, runs: Runs) -> np.ndarray:
         r"""How strongly a feature is held grows in proportion to the temperature.
 
-        Amplitudes stop growing at $F_j = \Theta(\tau \log d)$. Measured: the exponent of $F_j$ in $\tau$.
+        Amplitudes stop growing at $F_j = \Theta(\tau \log d)$. Measured: exponent of the amplitude $F_j$ in the
+        temperature $\tau$.
         """
         at = {tau: run.amplitude.mean("feature") for tau, run in numbered(runs, "tau-").items()}
         return fitted_exponent(np.array(list(at)), np.stack(list(at.values()), -1))
@@ -151,7 +152,7 @@ class Decoupling(ClosedForms):
         r"""A linear head classifies better with augmentation than without.
 
         Labels are $\operatorname{sign}\langle w^{*}, z\rangle$, inputs the augmented or the plain representation.
-        Measured: difference of accuracies.
+        Measured: accuracy with augmentation minus accuracy without.
         """
         return run.representation_accuracy - runs["plain"].representation_accuracy
 

@@ -63,7 +63,8 @@ class IclFlippedLabels(FlippedLabelsArms):
     def small_is_flat(self, runs: Runs, arm: str) -> Found | None:
         """A small model goes on as before, however many labels are inverted.
 
-        The accuracy of the smallest model stays flat over the share of inverted labels. Measured: its slope.
+        The accuracy of the smallest model stays flat over the share of inverted labels. Measured: slope of accuracy
+        over the share of labels inverted.
         """
         run = runs[arm]
         if arm in self.hand_set:
@@ -81,7 +82,8 @@ class IclFlippedLabels(FlippedLabelsArms):
     def large_falls_below_chance(self, runs: Runs, arm: str) -> Found | None:
         """Where all labels are inverted, a large model does worse than guessing.
 
-        With all labels inverted, the largest model is less accurate than guessing. Measured: its accuracy there.
+        With all labels inverted, the largest model is less accurate than guessing. Measured: accuracy where all labels
+        are inverted.
         """
         at_last = runs[arm].accuracy.isel(flip=-1)
         if arm in self.hand_set:
@@ -105,8 +107,9 @@ class IclFlippedLabels(FlippedLabelsArms):
     def follower_trusts_in_proportion(self, run: xr.Dataset) -> xr.DataArray:
         r"""A learner that follows its exemplars trusts them as far as they agree.
 
-        A hand-set learner that follows the exemplars gives the true label the probability
-        $(M - k + \frac{1}{2})/(M + 1)$ with $k$ of $M$ labels inverted. Measured: the largest distance from it.
+        A hand-set learner that follows the exemplars gives the true label the probability $(M - k + \frac{1}{2})/(M +
+        1)$ with $k$ of $M$ labels inverted. Measured: largest distance of the probability
+        that it gives from that one.
         """
         return abs(run.likely - follower_trust(self.flips, self.shots)).max("flip")
 

@@ -42,7 +42,7 @@ class StageOne(ImbalanceArms):
         r"""A feature pulls each neuron along by what the neuron has of it already.
 
         At $b = 0$, $\mathbb{E}[h_i(Y) \langle \nabla h_i(X), M_j \rangle] = a_j A_{ij}$ with $a_j = L^2 p_j$. Measured:
-        the coefficient over $a_j$, mean over features.
+        coefficient over $a_j$, mean over features.
         """
         return (run.pull / self.stage1.correlation).mean("feature")
 
@@ -50,8 +50,8 @@ class StageOne(ImbalanceArms):
     def stage1_identity_off_features(self, run: xr.Dataset) -> xr.DataArray:
         r"""Directions that are no feature pull no neuron along.
 
-        Outside the features the expectation of $h_i(Y) \nabla h_i(X)$ is 0. Measured: its coefficient on the part
-        of the weights there, over what it would be if $X$ and $Y$ had their noise in common.
+        Outside the features the expectation of $h_i(Y) \nabla h_i(X)$ is 0. Measured: coefficient of the gradient on
+        the part of the weights there, over what it would be if $X$ and $Y$ had their noise in common.
         """
         return run.pull_off_features
 
@@ -59,8 +59,8 @@ class StageOne(ImbalanceArms):
     def stage1_identity_negatives(self, run: xr.Dataset) -> xr.DataArray:
         r"""Samples of other pairs pull no neuron along.
 
-        For independent negatives the expectation of $h_i(Y) \nabla h_i(X)$ is 0. Measured: its coefficient over the
-        largest $a_j$.
+        For independent negatives the expectation of $h_i(Y) \nabla h_i(X)$ is 0. Measured: coefficient of that pull
+        over the largest $a_j$.
         """
         return run.pull_of_negatives / self.stage1.correlation.max()
 
@@ -181,8 +181,8 @@ class StageOne(ImbalanceArms):
     def growth_ratio_linear(self, run: xr.Dataset) -> Found:
         r"""Common features outgrow rare ones as if growth were in proportion to time.
 
-        Growth is linear in time, $(1 + x)^t = 1 + xt$, so that majority features have outgrown minority ones by
-        $(1 + x_{\max} t)/(1 + x_{\min} t)$. Measured: the ratio at $T_1$, over that.
+        Growth is linear in time, $(1 + x)^t = 1 + xt$, so that majority features have outgrown minority ones by $(1 +
+        x_{\max} t)/(1 + x_{\min} t)$. Measured: ratio of growths at $T_1$, over what linear growth gives.
         """
         at, when = self._last_look(run)
         (linear,) = self.stage1.linear_growth_ratio(np.array([at]))
@@ -202,7 +202,7 @@ class StageOne(ImbalanceArms):
         r"""Common features outgrow rare ones by no more than they are more frequent.
 
         Until $T_1$ majority features outgrow minority ones by no more than $\epsilon_{\max}/\epsilon_{\min}$. Measured:
-        the ratio at $T_1$, over that.
+        ratio of growths at $T_1$, over $\epsilon_{\max}/\epsilon_{\min}$.
         """
         at, when = self._last_look(run)
         theory, data = self.stage1, self.arm("stage-one").recipe.data
@@ -239,7 +239,7 @@ class StageOne(ImbalanceArms):
         r"""How many random neurons have very much of one feature alone is known exactly.
 
         The probability that a neuron is lucky for a feature follows from the exact joint law of a random direction's
-        coordinates. Measured: its frequency over that, at $\epsilon_{\min}/\epsilon_{\max} = 0.8$.
+        coordinates. Measured: frequency of such neurons over the exact law, at $\epsilon_{\min}/\epsilon_{\max} = 0.8$.
         """
         exact = Census(self.data.features, CENSUS_RATIO).lucky_probability
         return Found(run.lucky_probability / or_nan(exact), f"Exact {exact:.2e}.")
@@ -256,8 +256,8 @@ class StageOne(ImbalanceArms):
     def lucky_lower_bound(self, run: xr.Dataset) -> Found:
         r"""Enough random neurons have very much of one feature alone.
 
-        At least $m d^{-(1+\gamma)/r^2}$ neurons are lucky for a feature. Measured: their frequency, at
-        $r = \epsilon_{\min}/\epsilon_{\max} = 0.8$.
+        At least $m d^{-(1+\gamma)/r^2}$ neurons are lucky for a feature. Measured: frequency of such neurons, at $r =
+        \epsilon_{\min}/\epsilon_{\max} = 0.8$.
         """
         crowds = [Census(CROWD**power * self.data.features, CENSUS_RATIO) for power in range(3)]
         falls = (f"{c.lucky_probability / c.stated_lucky_probability:.3f} at d = {c.features}" for c in crowds)

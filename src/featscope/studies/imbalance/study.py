@@ -40,8 +40,8 @@ class Imbalance(StageOne):
     def minority_count_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent a feature, the more neurons hold it.
 
-        The number of neurons of cosine $\geq 0.3$ with the minority feature rises with $\epsilon_{\min}$. Measured: its
-        difference between the largest and the smallest $\epsilon_{\min}$, mean over noise levels.
+        The number of neurons of cosine $\geq 0.3$ with the minority feature rises with $\epsilon_{\min}$. Measured:
+        neurons that hold it at the largest $\epsilon_{\min}$ minus those at the smallest, mean over noise levels.
         """
         return rise(last(run, run.minority_count), 0.01, 0.03, 0.05)
 
@@ -49,8 +49,8 @@ class Imbalance(StageOne):
     def minority_alignment_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent a feature, the closer some neuron comes to it.
 
-        The largest cosine of a neuron with the minority feature rises with $\epsilon_{\min}$. Measured: its difference
-        between the largest and the smallest $\epsilon_{\min}$, mean over noise levels.
+        The largest cosine of a neuron with the minority feature rises with $\epsilon_{\min}$. Measured: largest
+        $|\cos|$ at the largest $\epsilon_{\min}$ minus that at the smallest, mean over noise levels.
         """
         return rise(last(run, run.minority_cosine), 0.01, 0.03, 0.05)
 
@@ -58,8 +58,8 @@ class Imbalance(StageOne):
     def cosine_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent the rare feature in training, the more alike test pairs look.
 
-        $\cos(f(X), f(Y))$ of test pairs rises with $\epsilon_{\min}$. Measured: its difference between the largest and
-        the smallest $\epsilon_{\min}$, mean over $\sigma$ = 0.05, 0.075 and 0.1.
+        $\cos(f(X), f(Y))$ of test pairs rises with $\epsilon_{\min}$. Measured: cosine of test pairs at the largest
+        $\epsilon_{\min}$ minus that at the smallest, mean over $\sigma$ = 0.05, 0.075 and 0.1.
         """
         return rise(run.cosine, 0.05, 0.075, 0.1)
 
@@ -72,8 +72,8 @@ class Imbalance(StageOne):
     def mse_falls(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent the rare feature in training, the more linear heads can read.
 
-        The test error of a linear regression head falls with $\epsilon_{\min}$. Measured: its difference between the
-        smallest and the largest $\epsilon_{\min}$, mean over $\sigma$ = 0.03, 0.05 and 0.075.
+        The test error of a linear regression head falls with $\epsilon_{\min}$. Measured: error of linear heads at the
+        smallest $\epsilon_{\min}$ minus that at the largest, mean over $\sigma$ = 0.03, 0.05 and 0.075.
         """
         return -rise(run.mse, 0.03, 0.05, 0.075)
 
@@ -81,8 +81,9 @@ class Imbalance(StageOne):
     def minority_mse_falls(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent the rare feature in training, the better linear heads read it.
 
-        The test error of a linear head on the minority feature's own signal falls with $\epsilon_{\min}$. Measured: its
-        difference between the smallest and the largest $\epsilon_{\min}$, mean over $\sigma$ = 0.03, 0.05 and 0.075.
+        The test error of a linear head on the minority feature's own signal falls with $\epsilon_{\min}$. Measured:
+        error on the rare feature's signal at the smallest $\epsilon_{\min}$ minus that at the largest, mean over
+        $\sigma$ = 0.03, 0.05 and 0.075.
         """
         return -rise(run.mse_minority, 0.03, 0.05, 0.075)
 

@@ -82,7 +82,7 @@ class LongBench(LongBenchArms):
         """The model scores enough for a method to lose something.
 
         The model with all keys and values scores so much that to lose all of it would be more than the tolerance.
-        Measured: its mean score, in points.
+        Measured: mean score with all of each text, in points.
         """
         return self._means(runs, "full")
 
@@ -115,7 +115,8 @@ class LongBench(LongBenchArms):
     def kept_is_k(self, runs: Runs, arm: str) -> Found:
         r"""Every method keeps as much of a prompt as it was told to.
 
-        Of a prompt of $n$ tokens exactly $\min(k, n)$ are kept. Measured: the largest difference over examples.
+        Of a prompt of $n$ tokens exactly $\min(k, n)$ are kept. Measured: largest difference between tokens kept and
+        asked for, over examples.
         """
         of = self.found(runs)[arm]
         return Found(float(np.abs(of["kept"] - np.minimum(of["tokens"], self.keep)).max()), f"k = {self.keep}.")
@@ -132,7 +133,7 @@ class LongBench(LongBenchArms):
     def published_averages_are_means(self, arm: str) -> float:
         """The average that a row of the paper's tables prints is the mean of its scores.
 
-        Measured: the largest difference, in points.
+        Measured: largest difference of a printed average and the mean of its row, in points.
         """
         return farthest_average(arm)
 

@@ -51,7 +51,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         r"""What a neuron gains in length it takes from the head.
 
         $\|w_k\|^2 - 3\frac{\eta}{\eta_E}(\sum_j E_{jk}^2 - \sum_r E_{kr}^2)$ does not change, as outputs are
-        normalised. Measured: its largest change in any trajectory.
+        normalised. Measured: largest change of that difference in any trajectory.
         """
         return run.drift.max("start")
 
@@ -131,7 +131,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def collapse_without_head(self, run: xr.Dataset, arm: str) -> Found:
         """Where the rule says so, both neurons end on the strong feature without head.
 
-        Measured: the share of such starts.
+        Measured: share of starts that the rule sends there in which both do.
         """
         every, settled = run.collapsed.mean("start"), share(run.collapsed, run.predicted_collapse)
         if arm == "equal-no-head":
@@ -153,7 +153,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def neurons_correlate(self, run: xr.Dataset) -> xr.DataArray:
         r"""Collapsed neurons are one and the same.
 
-        Without head $|\mathrm{Corr}(f_1, f_2)|$ is near 1. Measured: its mean where both have collapsed.
+        Without head $|\mathrm{Corr}(f_1, f_2)|$ is near 1. Measured: mean correlation $|\mathrm{Corr}(f_1, f_2)|$ where
+        both have collapsed.
         """
         return share(run.correlation, run.predicted_collapse)
 
@@ -223,7 +224,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def diverse_neurons_decorrelate(self, run: xr.Dataset) -> Found:
         r"""Neurons that learned different features hardly correlate.
 
-        Then $|\mathrm{Corr}(f_1, f_2)| = O(d^{-1/2})$. Measured: its mean.
+        Then $|\mathrm{Corr}(f_1, f_2)| = O(d^{-1/2})$. Measured: mean correlation $|\mathrm{Corr}(f_1, f_2)|$ of
+        rescued starts.
         """
         return Found(share(run.correlation, rescued(run)), predicted=self.data.input_dim**-0.5)
 
@@ -335,7 +337,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     def peak_of_the_head(self, run: xr.Dataset) -> Found:
         r"""The head never grows beyond what a closed form says.
 
-        $|E_{21}|$ never exceeds $\|w_2(0)\| \sqrt{\eta_E/3\eta}$. Measured: the largest ratio in any trajectory.
+        $|E_{21}|$ never exceeds $\|w_2(0)\| \sqrt{\eta_E/3\eta}$. Measured: largest $|E_{21}|$ over the closed form, in
+        any trajectory.
         """
         ratio = run.head_peak / theory.head_peak_bound(np.sqrt(run.slow_norm), self.head.rate)
         middle = float(median(ratio, rescued(run)).median())

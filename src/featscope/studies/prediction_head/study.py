@@ -35,7 +35,11 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
 
     @bound("Section 5.3", on="no-stop-gradient", at_most=FEW, because=CHOICE, range=SHARE)
     def no_stop_gradient_collapses(self, run: xr.Dataset) -> xr.DataArray:
-        """Without stop-gradient the head rescues nothing. Measured: share of starts as in `head-rescues`."""
+        """Without stop-gradient the head rescues nothing.
+
+        Measured: share of starts that end with different features, of those from which both neurons would learn the
+        strong one without head.
+        """
         return diverse(run)
 
     @bound("Section 5.3", on="no-normalization", at_least=MOST, because=CHOICE, range=SHARE)
@@ -49,7 +53,11 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
 
     @bound("Section 5.3", on="no-normalization", at_most=FEW, because=CHOICE, range=SHARE)
     def no_normalisation_no_rescue(self, run: xr.Dataset) -> xr.DataArray:
-        """Without output normalisation the head rescues nothing. Measured: share of starts as in `head-rescues`."""
+        """Without output normalisation the head rescues nothing.
+
+        Measured: share of starts that end with different features, of those from which both neurons would learn the
+        strong one without head.
+        """
         return diverse(run)
 
     @ordering(

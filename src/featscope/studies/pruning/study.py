@@ -134,7 +134,8 @@ class Pruning(PruningArms):
     def hardness_rises_on_minority(self, run: xr.Dataset) -> xr.DataArray:
         r"""Samples with a rare feature become harder.
 
-        $1 - \ell'_p$ rises on samples with the minority feature. Measured: its rise.
+        $1 - \ell'_p$ rises on samples with the minority feature. Measured: rise of $\mathbb{E}[1 - \ell'_p]$ on samples
+        with the rare feature.
         """
         return run.hardness_minority_pruned - run.hardness_minority_whole
 
@@ -142,8 +143,8 @@ class Pruning(PruningArms):
     def hardness_rises_only_on_minority(self, run: xr.Dataset) -> xr.DataArray:
         r"""Other samples stay as hard as they were.
 
-        On other samples $1 - \ell'_p$ stays. Measured: its rise there over its rise on samples with the minority
-        feature.
+        On other samples $1 - \ell'_p$ stays. Measured: rise of $\mathbb{E}[1 - \ell'_p]$ on other samples, over the
+        rise on samples with the rare feature.
         """
         rise = run.hardness_minority_pruned - run.hardness_minority_whole
         return (run.hardness_other_pruned - run.hardness_other_whole) / rise.mean()

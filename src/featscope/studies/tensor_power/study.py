@@ -97,8 +97,8 @@ class TensorPower(TensorPowerArms):
     def limit_is_a_floor(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A sequence never takes less time to grow than in the limit of small steps.
 
-        $\sum \eta C_t \ge (x_0^{-(q-1)} - A^{-(q-1)})/(q-1)$ for every $\eta$ and $C_t > 0$. Measured: their ratio
-        less 1, the smallest over sequences.
+        $\sum \eta C_t \ge (x_0^{-(q-1)} - A^{-(q-1)})/(q-1)$ for every $\eta$ and $C_t > 0$. Measured: time over its
+        limit, less 1; the smallest over sequences.
         """
         return smallest(run.total / self.sums(run, arm).limit() - 1)
 
@@ -107,7 +107,7 @@ class TensorPower(TensorPowerArms):
         r"""The largest relative step bounds the time from above.
 
         $\sum \eta C_t \le r^q (x_0^{-(q-1)} - x_T^{-(q-1)})/(q-1)$, $r$ the largest $x_{t+1}/x_t$ and $x_T$ the first
-        beyond $A$. Measured: their ratio less 1, the largest over sequences.
+        beyond $A$. Measured: time over the bound, less 1; the largest over sequences.
         """
         passed, power = (run.leader_start, run.leader_end), self.sums(run, arm).power
         return largest(run.total / apply_ufunc(theory.sum_ceiling, *passed, power, run.ratio) - 1)
@@ -116,8 +116,8 @@ class TensorPower(TensorPowerArms):
     def small_step_limit(self, run: xr.Dataset, arm: str) -> Found:
         r"""With small steps the time has a closed form.
 
-        As $\eta$ goes to 0, $\sum \eta C_t$ goes to $(x_0^{-(q-1)} - A^{-(q-1)})/(q-1)$. Measured: their ratio at the
-        smallest $\eta$, mean over sequences.
+        As $\eta$ goes to 0, $\sum \eta C_t$ goes to $(x_0^{-(q-1)} - A^{-(q-1)})/(q-1)$. Measured: time over its closed
+        form at the smallest $\eta$, mean over sequences.
         """
         sums = self.sums(clearest(run), arm)
         eta = float(sums.step_size)
@@ -146,9 +146,9 @@ class TensorPower(TensorPowerArms):
     def first_order_term(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""What small steps add to the time has a closed form.
 
-        The excess of $\sum \eta C_t$ over its limit is
-        $\eta (q \log(A/x_0) + 1)/2 \cdot \mathbb{E}[C^2]/\mathbb{E}[C]$. Measured: their ratio at the smallest $\eta$,
-        means over sequences.
+        The excess of $\sum \eta C_t$ over its limit is $\eta (q \log(A/x_0) + 1)/2 \cdot
+        \mathbb{E}[C^2]/\mathbb{E}[C]$. Measured: what is added over its closed form at the smallest $\eta$, means over
+        sequences.
         """
         sums = self.sums(clearest(run), arm)
         start, size_biased = sums.run.leader_start, self.scale * exp(self.spread**2)
@@ -192,7 +192,7 @@ class TensorPower(TensorPowerArms):
         r"""A rival that is a tenth behind stays within a factor of its start.
 
         If $x_0 \ge 1.1 y_0 (\max S)^{1/(q-1)}$, then $y$ stays within a factor of $y_0$ while $x_t \le A$. Measured:
-        largest $y/y_0$ over sequences.
+        largest growth $y/y_0$ of a rival over sequences.
         """
         sums = self.sums(run.sel(lead=LITTLE_LEAD) if arm == "rivals" else run, arm)
         room = 1 + float(np.max(sums.step_size))
@@ -224,8 +224,8 @@ class TensorPower(TensorPowerArms):
     def weighted_limit(self, run: xr.Dataset, arm: str) -> Found:
         r"""With small steps a weighted time has a closed form.
 
-        As $\eta$ goes to 0, $\sum \eta C_t x_t^{q'}$ goes to $(x_0^{-k} - A^{-k})/k$, $k = q - q' - 1$. Measured: their
-        ratio at the smallest $\eta$, mean over sequences.
+        As $\eta$ goes to 0, $\sum \eta C_t x_t^{q'}$ goes to $(x_0^{-k} - A^{-k})/k$, $k = q - q' - 1$. Measured:
+        weighted time over its closed form at the smallest $\eta$, mean over sequences.
         """
         sums = self.sums(clearest(run), arm)
         room = float(sums.step_size) * sums.power
