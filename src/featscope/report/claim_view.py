@@ -21,7 +21,7 @@ TONES: Mapping[Tone, tuple[str, str, str]] = {  # the verdict in words; what is 
     ),
     "control": ("fails on a control, as it must", "fails on a control, as it must", "fail on a control, as they must"),
     "undecided": ("undecided", "undecided", "undecided"),
-    "loud": ("fails unexpectedly", "against expectation", "against expectation"),
+    "loud": ("fails, against expectation", "against expectation", "against expectation"),
 }
 NOT_AT_DEFAULTS: Mapping[Tone, tuple[str, str, str]] = {
     **TONES,
@@ -134,7 +134,7 @@ def _shown(claim: Claim, value: float) -> float:
 
 def _verdict(claim: Claim, tone: Tone, loud: bool) -> str:
     if tone == "loud" and claim.verdict == "holds":
-        return "holds unexpectedly"
+        return "holds, against expectation"
     return (TONES if loud else NOT_AT_DEFAULTS)[tone][0]
 
 

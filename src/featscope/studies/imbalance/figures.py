@@ -68,8 +68,8 @@ def heat_maps(runs: Runs) -> MatrixMovie:
         "heat-map",
         "Which features each neuron holds: the last four are rare",
         "Squared cosine of every neuron with every true feature in one replica (the workshop version, Figure 1). "
-        "Features 0 to 4 are "
-        "frequent, 5 to 8 rare, except in the control. A dark cell is a neuron that holds a feature.",
+        "The first five features are frequent, the last four rare, except in the control. A dark cell is a neuron that "
+        "holds a feature.",
         steps=[int(step) for step in steps],
         frames={label: sorted_by_feature(runs[arm].alignment ** 2, steps) for arm, label in HEAT_MAPS.items()},
         row_label="neurons, sorted by the feature they end on",
