@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from featscope.claims import Claim
-from featscope.registry import find
 from featscope.report.claim_view import tone_of, views
 from featscope.tex import in_unicode
 
@@ -16,8 +15,6 @@ from featscope.tex import in_unicode
 def table(run_folder: Path) -> str:
     """One line a claim, with the numbers as the report prints them."""
     stored = json.loads((run_folder / "claims.json").read_text())
-    _, kind = find(stored["study"])
-    statements = {statement.id: statement for statement in kind.statements()}
     claims = [Claim.from_json(claim) for claim in stored["claims"]]
     lines = [
         f"Seed {stored['seed']}, {stored['replicas']} replicas, intervals at {100 * stored['level']:g} %. "
@@ -31,8 +28,7 @@ def table(run_folder: Path) -> str:
         verdict = claim.verdict if claim.expected else f"{claim.verdict} (not expected to hold)"
         if tone_of(claim, control=False) == "loud":
             verdict = f"**{verdict}**"
-        about = statements[claim.id]  # in the words of today
-        name = f"{in_unicode(about.title)}<br>`{claim.id}`, {about.source}"
+        name = f"{in_unicode(claim.title)}<br>`{claim.id}`, {claim.source}"
         cells = [name, claim.arm, view.wanted, f"{view.measured}<br>{view.interval}", verdict]
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)

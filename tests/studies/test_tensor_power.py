@@ -75,7 +75,7 @@ def test_figures_and_story_have_the_numbers():
     assert closed.y[0] == leader.y[0]
     assert {curve.label for curve in against.curves} >= {"behind: lead 0.9", "power 1"}
     story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
-    assert story.found.startswith("A rival 10 % short of the threshold is left behind: it grows 1.11 times at most")
+    assert story.found.startswith("A rival 10 % short of the threshold is left behind: it grows 1.33 times at most")
     assert "larger than what it bounds" in story.headlines["weighted-lower-bound@steep"]
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
 

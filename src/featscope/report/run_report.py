@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
+from warnings import warn
 
 from featscope.claims import Claim, Statement, how_many_hold
 from featscope.options import ConfigError
-from featscope.registry import find
+from featscope.registry import entries, find
 from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
 from featscope.report.page import Content
@@ -44,43 +45,48 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
     if study is not None:
         summary = cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
         said = replace(content(study, runs, claims), title=name, summary=summary)
-        said = replace(said, question=said.question or summary, facts=facts(study, environment))
+        registered = name in entries() and find(name)[1] is type(study)
+        again = command(study, plan) if registered else ""
+        said = replace(said, question=said.question or summary, command=again, facts=facts(study, environment))
         return write_report(directory, said)
     entry, kind = find(name)  # loads the study, and so the classes of its config
     about = {statement.id: statement for statement in kind.statements()}
-    claims = [_in_present_words(claim, about.get(claim.id)) for claim in claims]
+    claims = [_in_words_at_least(claim, about.get(claim.id)) for claim in claims]
     try:
         study = from_plain(config)
         again = command(study, plan)
         said = content(study, runs, claims)
-    except (ConfigError, KeyError, AttributeError, TypeError):
-        study, again, said = kind(), "", _of_another_version(runs, claims)
+    except (ConfigError, KeyError, AttributeError, TypeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        warn(f"{name} cannot read {directory}, so its report shows only what is stored ({why})", stacklevel=2)
+        study, again, said = kind(), "", _as_stored(runs, claims, why)
     said = replace(said, title=name, source=entry.source, summary=entry.summary, command=again)
     said = replace(said, question=study.asks or entry.summary, facts=facts(study, environment))
     return write_report(directory, said)
 
 
-def _in_present_words(claim: Claim, statement: Statement | None) -> Claim:
-    """The claim as it was measured and judged, in the words that its statement has now."""
-    if statement is None:
+def _in_words_at_least(claim: Claim, statement: Statement | None) -> Claim:
+    """The claim as it was stored; if that was before claims had titles, in the words that its statement has now."""
+    if statement is None or claim.title:
         return claim
     return replace(
         claim,
         title=statement.title,
         statement=statement.text,
         measures=statement.measured,
-        source=statement.source,
         range=statement.range,
     )
 
 
-def _of_another_version(runs: Runs, claims: Sequence[Claim]) -> Content:
-    """What can be said of a run whose options or measurements are not those that its study has now."""
+def _as_stored(runs: Runs, claims: Sequence[Claim], why: str) -> Content:
+    """What can be said of a run that its study cannot read: another version made it, or the study has a fault."""
     return Content(
         title="",
-        found=how_many_hold(claims) or "This run was made by another version of its study.",
-        lede="The run was made by another version of its study, whose figures this one cannot draw. Here is what was "
-        "stored: its claims with their verdicts, and its measurements over steps. To see more, run it again.",
+        found=how_many_hold(claims) or "Of this run nothing was claimed.",
+        lede="The study as it is installed cannot read this run: another version made it, or something in it is "
+        "broken. "
+        "Here is what was stored: its claims with their verdicts, and its measurements over steps. To see more, run it "
+        f"again. ({why})",
         claims=claims,
         figures=[*over_steps(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],

@@ -135,7 +135,7 @@ class Study:
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """What was found, in words. Unless a study says otherwise: how many claims hold."""
-        return Story(how_many_hold(claims))
+        return Story(how_many_hold(claims) or "Nothing is claimed; the figures show what was measured.")
 
 
 def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:

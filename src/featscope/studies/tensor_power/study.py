@@ -336,11 +336,13 @@ class TensorPower(TensorPowerArms):
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """What becomes of a rival, and how long growth takes."""
-        rivals, least = runs["rivals"], runs["starts"].isel(start=0)
+        rivals = runs["rivals"]
         near, far = (rival_growth(rivals.sel(lead=lead)).max(skipna=False) for lead in (LITTLE_LEAD, log(DIMENSION)))
+        highest = max(float(near), float(rival_growth(runs["step-sizes"]).max(skipna=False)))
         most, grown = in_words(near, "{:.2f} times"), in_words(rivals.leader_end / rivals.leader_start, "{:.1f} times")
         words = {"holds": "is left behind", "fails": "is not left behind", "undecided": "may be left behind"}
-        behind = words[verdict(claims, "rival-stays-small@rivals")]
+        verdicts = {verdict(claims, f"rival-stays-small@{arm}") for arm in ("rivals", "step-sizes")}
+        behind = words[next(one for one in ("fails", "undecided", "holds") if one in verdicts)]
         sums = self.sums(runs["step-sizes"], "step-sizes")
         fine, coarse = (
             f"{in_words(100 * part, '{:.1g} %')} at η = {float(part['step_size']):g}"
@@ -348,18 +350,18 @@ class TensorPower(TensorPowerArms):
         )
         too_large = verdict(claims, "weighted-lower-bound@steep") == "fails"
         return Story(
-            f"A rival {percent(LITTLE_LEAD - 1)} short of the threshold {behind}: it grows {most} at most, the leader "
-            f"{grown}.",
+            f"A rival {percent(LITTLE_LEAD - 1)} short of the threshold {behind}: it grows "
+            f"{in_words(highest, '{:.2f} times')} at most, the leader {grown}.",
             f"Sequences grow by the power {self.power} of their own size, so that the larger one pulls away; a rival "
             "whose factor is larger must begin above a threshold to win. Left, a leader and a rival over time, with "
             "closed forms dashed; right, rival against leader, where a flat line is a rival that stays what it was. "
             f"The time that growth takes is above its closed form by {fine} and {coarse}.",
             {
-                "rival-stays-small@rivals": f"{most} at most; the leader {grown}.",
+                "rival-stays-small@rivals": f"{most} at most where growth varies by chance; the leader {grown}.",
                 "rival-stands-still@rivals": f"Where the leader begins at {log(DIMENSION):.1f} times the threshold, a "
                 f"rival grows by at most {in_words(100 * (far - 1), '{:.1g} %')}.",
                 "small-step-limit@step-sizes": f"It is above by {fine}.",
                 "weighted-lower-bound@steep": "At power 20 it is larger than what it bounds." if too_large else "",
-                "sum-is-square@starts": f"They add up to {in_words(least.area / least.leader_end**2)} of it.",
+                "sum-is-square@starts": "",
             },
         )
