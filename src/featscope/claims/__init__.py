@@ -1,7 +1,8 @@
 """Claims as data: a prediction, a measurement, an interval, and the verdict that follows from them."""
 
 from featscope.claims.claim import Claim, how_many_hold
-from featscope.claims.intervals import LEVEL, interval_of_mean
+from featscope.claims.family import false_expected, not_after_holm, worth
+from featscope.claims.intervals import LEVEL, Law, interval_of_mean
 from featscope.claims.scaling import fitted_exponent
 from featscope.claims.statement import (
     COSINE,
@@ -28,12 +29,16 @@ __all__ = [
     "STATED",
     "Claim",
     "Found",
+    "Law",
     "Statement",
     "bound",
+    "false_expected",
     "fitted_exponent",
     "how_many_hold",
     "identity",
     "interval_of_mean",
+    "not_after_holm",
     "ordering",
     "scaling",
+    "worth",
 ]

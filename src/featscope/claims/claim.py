@@ -6,17 +6,27 @@ from math import inf, isfinite, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from featscope.claims.intervals import interval_of_mean, quantile
+from featscope.claims.intervals import (
+    LEVEL,
+    Law,
+    interval,
+    interval_of_binomial,
+    pooled,
+    quantile,
+    replicas_for_extremes,
+)
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
-Relation = Literal["=", "<=", ">="]
+Relation = Literal["=", "<=", ">=", "<", ">"]
 Verdict = Literal["holds", "fails", "undecided"]
 
 _UNLIKELY = 0.2  # chance that the spread is above what `Claim.replicas_needed` takes it for
 _MOST = 3000  # replicas that anybody would run
+_SURE = 1e-9  # p-values are not looked for below
 
 
 @dataclass(frozen=True)
@@ -32,15 +42,18 @@ class Claim:
         predicted: the predicted value, or the bound.
         relation: how the measurement should stand to the prediction.
         tolerance: half-width allowed around ``predicted`` for "="; its reason stands in ``note``.
-        measured: mean over replicas.
-        interval: confidence interval of ``measured``; both ends equal it for a deterministic quantity.
-        n: number of replicas, 1 for a deterministic quantity.
+        measured: mean over replicas; over all things for a share; the worst for an extreme and for what is exact.
+        interval: confidence interval of ``measured`` by its law; both ends equal it where no chance enters.
+        n: number of replicas, 1 for a single number.
         expected: whether theory, read critically, expects the claim to hold at this size.
         note: reason of the tolerance, where paper and derivation differ, what else to know.
         title: the statement in plain words, in a line.
         measures: what is measured, in plain words; empty if the statement says it.
         range: ends of what the measurement can be.
-        values: the measurement of each replica; empty for a deterministic quantity.
+        values: the measurement of each replica; empty for a single number.
+        law: what the measurement is, which decides its interval.
+        trials: things that each replica counted, for a share.
+        error: standard error of ``measured``, where nothing but it is known of the samples.
     """
 
     id: str
@@ -60,54 +73,136 @@ class Claim:
     measures: str = ""
     range: tuple[float, float] = (-inf, inf)
     values: tuple[float, ...] = ()
+    law: Law = "mean"
+    trials: tuple[float, ...] = ()
+    error: float | None = None
 
     @classmethod
     def from_samples(
-        cls, samples: ArrayLike | float, relation: Relation, predicted: float, tolerance: float = 0.0, **about: Any
+        cls,
+        samples: ArrayLike | float,
+        relation: Relation,
+        predicted: float,
+        tolerance: float = 0.0,
+        *,
+        law: Law = "mean",
+        trials: ArrayLike = (),
+        range: tuple[float, float] = (-inf, inf),
+        **about: Any,
     ) -> "Claim":
-        """The claim that the mean of ``samples`` stands to ``predicted`` as ``relation`` says.
+        """The claim that what ``samples`` measure stands to ``predicted`` as ``relation`` says.
 
         Args:
-            samples: one value a replica ``[replica]``, or a single number for a deterministic quantity.
-            relation: "=", "<=" or ">=".
+            samples: one value a replica ``[replica]``, or a single number where no chance enters.
+            relation: "=", "<=", ">=", "<" or ">".
             predicted: the predicted value, or the bound.
             tolerance: half-width allowed around it for "=".
+            law: what a sample is.
+            trials: things that each replica counted ``[replica]``, for a share.
+            range: ends of what a sample can be.
             **about: the other fields.
+
+        Raises:
+            ValueError: a single number, which has no law but "exact"; a share without its trials; a yes or no that is
+                neither 0 nor 1.
         """
         found = np.asarray(samples, dtype=np.float64)
-        if found.ndim == 0:
-            mean, interval, n, values = float(found), (float(found), float(found)), 1, ()
-        else:
-            mean, interval, n = float(found.mean()), interval_of_mean(found), found.size
-            values = tuple(found.tolist())
+        counted = np.asarray(trials, dtype=np.float64)
+        single = found.ndim == 0
+        if single and law != "exact":
+            raise ValueError(f'a single number has no interval of a {law}: say law="exact" if no chance enters')
+        if law == "share" and counted.shape != found.shape:
+            raise ValueError("a share needs how many things each replica counted: say things=... or Found(trials=...)")
+        if law == "yes/no" and not np.isin(found[np.isfinite(found)], (0.0, 1.0)).all():
+            raise ValueError("a yes/no is 0 or 1 in each replica")
+        found = np.atleast_1d(found)
+        if law in ("share", "yes/no"):
+            range = (0.0, 1.0)
+        upwards = _upwards(found, relation, predicted)
+        ends = interval(found, law, trials=counted.tolist(), within=range, upwards=upwards)
         return cls(
             predicted=float(predicted),
             relation=relation,
             tolerance=tolerance,
-            measured=mean,
-            interval=interval,
-            n=n,
-            values=values,
+            measured=_measured(found, law, counted, upwards),
+            interval=ends,
+            n=found.size,
+            values=() if single else tuple(found.tolist()),
+            law=law,
+            trials=tuple(counted.tolist()) if law == "share" else (),
+            range=range,
             **about,
         )
 
     @property
+    def chance(self) -> bool:
+        """Whether chance enters, so that the verdict may be wrong."""
+        return self.law != "exact"
+
+    @property
     def verdict(self) -> Verdict:
         """Whether the whole interval agrees, the whole interval disagrees, or neither."""
-        low, high = self.interval
+        return "undecided" if self.undecided_because else self._verdict_of(self.interval)
+
+    @property
+    def undecided_because(self) -> str:
+        """Why there is no verdict, in a sentence; empty where there is one."""
         if not isfinite(self.measured):
-            return "undecided"
-        if self.relation == "=":
-            lowest, highest = self.predicted - self.tolerance, self.predicted + self.tolerance
-        elif self.relation == "<=":
-            lowest, highest = -inf, self.predicted
-        else:
-            lowest, highest = self.predicted, inf
-        if lowest <= low and high <= highest:
-            return "holds"
-        if high < lowest or low > highest:
-            return "fails"
-        return "undecided"
+            return "Nothing finite was measured; more replicas will not help."
+        if self.law == "mean" and len(self.values) > 1 and self.interval[0] == self.interval[1]:
+            return "Every replica measured the same: nothing is known of how much they differ."
+        if self._verdict_of(self.interval) != "undecided":
+            return ""
+        if self.law == "extreme":
+            return f"No exception in {self.n}; {replicas_for_extremes()} replicas without one would decide."
+        if self.n < 2 and self.law != "exact":
+            return "One replica gives no interval; a few more would."
+        if self.law == "share" and not all(count > 0 for count in self.trials):
+            return "Some replica had nothing to count."
+        return "The interval has values on both sides of the bound."
+
+    def _verdict_of(self, ends: tuple[float, float]) -> Verdict:
+        low, high = ends
+        bound, room = self.predicted, self.tolerance
+        holds, fails = {
+            "=": (bound - room <= low and high <= bound + room, high < bound - room or low > bound + room),
+            "<=": (high <= bound, low > bound),
+            ">=": (low >= bound, high < bound),
+            "<": (high < bound, low >= bound),
+            ">": (low > bound, high <= bound),
+        }[self.relation]
+        return "holds" if holds else "fails" if fails else "undecided"
+
+    def _interval_at(self, level: float) -> tuple[float, float]:
+        if self.error is not None:
+            half = quantile(self.n, level) * self.error
+            return self.measured - half, self.measured + half
+        values = np.array(self.values)
+        upwards = _upwards(values, self.relation, self.predicted)
+        return interval(values, self.law, trials=self.trials, within=self.range, upwards=upwards, level=level)
+
+    @property
+    def p_value(self) -> float:
+        """The smallest 1 - level at which an interval still gives this verdict; 1 if undecided, 0 without chance."""
+        verdict = self.verdict
+        if verdict == "undecided":
+            return 1.0
+        if (
+            not self.chance
+            or (not self.values and self.error is None)
+            or (verdict == "fails" and self.law == "extreme")
+        ):
+            return 0.0
+        low, high = _SURE, 1 - LEVEL
+        if self._verdict_of(self._interval_at(1 - low)) == verdict:
+            return low
+        while high / low > 1.01:
+            middle = sqrt(low * high)
+            if self._verdict_of(self._interval_at(1 - middle)) == verdict:
+                high = middle
+            else:
+                low = middle
+        return high
 
     @property
     def replicas_needed(self) -> int | None:
@@ -116,10 +211,18 @@ class Claim:
         Few replicas may look closer together than they are, hence the bound. As many as there are if it is decided;
         None if thousands would not do, or if nothing is known of the spread.
         """
-        low, high = self.interval
         if self.verdict != "undecided":
             return self.n
-        if self.n < 2 or not all(map(isfinite, (self.measured, low, high))):
+        if self.law == "extreme" and isfinite(self.measured):
+            return replicas_for_extremes()
+        if self.n < 2 or not all(map(isfinite, (self.measured, *self.interval))) or self.law == "exact":
+            return None
+        if self.law in ("share", "yes/no"):
+            return next(
+                (n for n in _more_than(self.n) if self._verdict_of(self._with_replicas(n)) != "undecided"), None
+            )
+        low, high = self.interval
+        if low == high:
             return None
         spread = (high - low) / 2 * sqrt(self.n) / quantile(self.n)
         spread *= sqrt((self.n - 1) / stats.chi2.ppf(_UNLIKELY, self.n - 1))
@@ -127,12 +230,20 @@ class Claim:
         gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
         return next((n for n in range(self.n + 1, _MOST) if quantile(n) * spread / sqrt(n) <= gap), None)
 
+    def _with_replicas(self, n: int) -> tuple[float, float]:
+        """The interval of a share, or of a yes or no, if ``n`` replicas were like those that there are."""
+        if self.law == "yes/no":
+            return interval_of_binomial(self.measured * n, n)
+        places = np.arange(n) % self.n
+        return interval(np.array(self.values)[places], "share", trials=np.array(self.trials)[places].tolist())
+
     def to_json(self) -> dict[str, Any]:
         """The claim as it stands in ``claims.json``; numbers that are not finite become null."""
         plain = asdict(self) | {"verdict": self.verdict}
         for field in ("predicted", "measured", "tolerance"):
             plain[field] = _finite(plain[field])
-        return plain | {name: [_finite(value) for value in plain[name]] for name in ("interval", "range", "values")}
+        several = ("interval", "range", "values", "trials")
+        return plain | {name: [_finite(value) for value in plain[name]] for name in several}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Claim":
@@ -143,7 +254,8 @@ class Claim:
         for field in {"interval", "range"} & fields.keys():
             low, high = fields[field]
             fields[field] = (-inf if low is None else low, inf if high is None else high)
-        fields["values"] = tuple(nan if value is None else value for value in fields.get("values", ()))
+        for field in ("values", "trials"):
+            fields[field] = tuple(nan if value is None else value for value in fields.get(field, ()))
         return cls(**fields)
 
 
@@ -153,6 +265,24 @@ def how_many_hold(claims: Sequence[Claim]) -> str:
     return (
         f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do." if claims else ""
     )
+
+
+def _upwards(values: Float[np.ndarray, " n"], relation: Relation, predicted: float) -> bool:
+    """Whether the worst of ``values`` is the largest; for an equation, the farther end from what is predicted."""
+    if relation == "=":
+        return bool(values.max() - predicted >= predicted - values.min())
+    return relation in ("<=", "<")
+
+
+def _measured(values: Float[np.ndarray, " n"], law: Law, trials: Float[np.ndarray, " n"], upwards: bool) -> float:
+    if law in ("extreme", "exact"):
+        return float(values.max() if upwards else values.min())
+    return pooled(values, trials) if law == "share" and (trials > 0).all() else float(values.mean())
+
+
+def _more_than(n: int) -> Sequence[int]:
+    """Numbers of replicas to look at, closer together where they are few."""
+    return [*range(n + 1, 65), *range(72, 257, 8), *range(320, _MOST, 64)]
 
 
 def _finite(value: float) -> float | None:

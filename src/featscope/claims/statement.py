@@ -1,13 +1,13 @@
 """Statements as methods: what a theory says, how it is measured and when it holds stand in one place.
 
-@bound("Theorem 3.4", on="augmented", not_on="canonical", at_least=0.9, because=STATED, range=SHARE)
+@bound("Theorem 3.4", on="augmented", not_on="canonical", at_least=0.9, because=STATED, law="share")
 def singletons_emerge(self, run):
     r'''Every feature gets a neuron of its own.
 
     With RandomMask each true feature $M_j$ ends in a neuron that holds it alone. Measured: share of features with
     a neuron whose squared cosine to them exceeds 1/2.
     '''
-    return last(run, run.coverage)
+    return last(run, run.cosine).max("neuron") ** 2 > 0.5
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +16,12 @@ from inspect import cleandoc, signature
 from math import inf
 from typing import Any, NamedTuple
 
+import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 
 from featscope.claims.claim import Claim, Kind, Relation
+from featscope.claims.intervals import Law
 
 SHARE, POSITIVE, COSINE = (0.0, 1.0), (0.0, inf), (-1.0, 1.0)
 """Ranges of what is often measured: a share or probability; a norm, count or ratio; a cosine, correlation, or
@@ -30,6 +33,7 @@ PAIRED = "Paired by replica."
 ROUNDING = "Tolerance: rounding of float64 sums."
 
 _GIVEN = ("run", "runs", "arm")
+_BOUNDS = ("equals", "at_least", "at_most", "more_than", "less_than")
 
 Arms = str | Sequence[str] | Mapping[str, str] | Callable[[Any], Sequence[str] | Mapping[str, str]]
 """Names of arms; names with what is to be said of each; or what gives them for a study whose options decide."""
@@ -44,6 +48,8 @@ class Found(NamedTuple):
         predicted: the predicted value or bound, where it follows from the options.
         tolerance: half-width accepted around ``predicted``, where it follows from the options.
         expected: whether it is expected to hold here, where only the run can tell (the size of a model, say).
+        trials: things that each replica counted ``[replica]``, or all alike, where only the run can tell.
+        law: what the measurement is, where it differs from arm to arm.
     """
 
     measured: ArrayLike | float
@@ -51,6 +57,8 @@ class Found(NamedTuple):
     predicted: float | None = None
     tolerance: float | None = None
     expected: bool | None = None
+    trials: ArrayLike | None = None
+    law: Law | None = None
 
 
 Measured = ArrayLike | float | Found | None
@@ -67,6 +75,7 @@ class Statement:
         measured: what is measured, in plain words; empty if the text says it.
         source: where it is made (theorem, lemma, figure).
         kind: "identity" (an equation), "bound", "ordering" (of two measurements) or "scaling" (an exponent).
+        law: what the measurement is, which decides its interval.
         range: ends of what the measurement can be.
         expected: whether there is an arm on which it is expected to hold.
         note: where paper and derivation differ, what else to know.
@@ -78,6 +87,7 @@ class Statement:
     measured: str
     source: str
     kind: Kind
+    law: Law
     range: tuple[float, float]
     expected: bool
     note: str
@@ -105,18 +115,20 @@ class Test:
         not_on: Arms,
         because: str,
         note: str,
+        law: Law,
+        things: Callable[[Any], int] | None,
         range: tuple[float, float],
         given: Callable[[Any], bool] | None,
     ) -> None:
         self.method, self.relation, self.bound, self.within = method, relation, bound, within
-        self.on, self.not_on, self.because, self.given = on, not_on, because, given
+        self.on, self.not_on, self.because, self.given, self.things = on, not_on, because, given, things
         self.wants = [name for name in signature(method).parameters if name != "self"]
         if unknown := [name for name in self.wants if name not in _GIVEN]:
             raise TypeError(f"{method.__qualname__} asks for {unknown[0]!r}: a claim is given {', '.join(_GIVEN)}")
         title, text, measured = _parts(method)
         name = method.__name__.replace("_", "-")
         expected = bool(on)
-        self.statement = Statement(name, title, text, measured, source, kind, range, expected, note)
+        self.statement = Statement(name, title, text, measured, source, kind, law, range, expected, note)
 
     @property
     def of_runs(self) -> bool:
@@ -137,33 +149,52 @@ class Test:
         if found is None:
             return None
         found = found if isinstance(found, Found) else Found(found)
-        if left := [dim for dim in getattr(found.measured, "dims", ()) if dim != "replica"]:
-            raise ValueError(
-                f"{statement.id} measured something for each {' and '.join(left)}: expected one value a replica; take "
-                "the last look (`last(run, ...)`), or a mean over the others"
-            )
+        law = found.law or statement.law
+        samples, trials = self._samples(study, found, law)
         predicted = self.bound if found.predicted is None else found.predicted
         tolerance = self.within if found.tolerance is None else found.tolerance
         if predicted is None or (self.relation == "=" and tolerance is None):
             raise TypeError(f"{statement.id}: neither its decorator nor its measurement says what is predicted")
         expected, of_arm = self.arms(study)[arm]
         why = " ".join(filter(None, (statement.note, self.because, of_arm, found.why)))
-        return Claim.from_samples(
-            found.measured,
-            self.relation,
-            predicted,
-            tolerance or 0.0,
-            id=statement.id,
-            source=statement.source,
-            statement=statement.text,
-            kind=statement.kind,
-            arm=arm,
-            expected=expected if found.expected is None else found.expected,
-            note=why,
-            title=statement.title,
-            measures=statement.measured,
-            range=statement.range,
-        )
+        try:
+            return Claim.from_samples(
+                samples,
+                self.relation,
+                predicted,
+                tolerance or 0.0,
+                law=law,
+                trials=trials,
+                range=statement.range,
+                id=statement.id,
+                source=statement.source,
+                statement=statement.text,
+                kind=statement.kind,
+                arm=arm,
+                expected=expected if found.expected is None else found.expected,
+                note=why,
+                title=statement.title,
+                measures=statement.measured,
+            )
+        except ValueError as problem:
+            raise ValueError(f"{statement.id}: {problem}") from None
+
+    def _samples(self, study: Any, found: Found, law: Law) -> tuple[ArrayLike | float, ArrayLike]:
+        """One value a replica, and how many things it counted."""
+        measured, trials = found.measured, found.trials
+        things = [str(dim) for dim in getattr(measured, "dims", ()) if dim != "replica"]
+        if things and law == "share" and isinstance(measured, xr.DataArray):  # whether each is so; NaN: not counted
+            return measured.astype(float).mean(things), measured.notnull().sum(things)
+        if things:
+            raise ValueError(
+                f"{self.statement.id} measured something for each {' and '.join(things)}: expected one value a "
+                "replica; take the last look (`last(run, ...)`), or a mean over the others"
+            )
+        if law != "share":
+            return measured, ()
+        if trials is None and self.things is not None:
+            trials = self.things(study)
+        return measured, () if trials is None else np.broadcast_to(np.asarray(trials, float), np.shape(measured))
 
     def claims(self, study: Any, runs: Mapping[str, Any]) -> Iterable[Claim]:
         """A claim for each of its arms that was run, and for all that it names where it is not about arms."""
@@ -199,9 +230,13 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
         equals: float | None = None,
         at_least: float | None = None,
         at_most: float | None = None,
+        more_than: float | None = None,
+        less_than: float | None = None,
         within: float | None = None,
         because: str = "",
         note: str = "",
+        law: Law = "mean",
+        things: Callable[[Any], int] | None = None,
         range: tuple[float, float] = (-inf, inf),
         given: Callable[[Any], bool] | None = None,
         relation: Relation | None = None,
@@ -215,19 +250,38 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
             equals: the predicted value.
             at_least: the bound from below.
             at_most: the bound from above.
+            more_than: the bound from below, itself excluded; an ordering takes this or ``less_than``, so that what
+                learned nothing does not pass.
+            less_than: the bound from above, itself excluded.
             within: with ``equals``, the half-width accepted around it.
             because: the reason of the bound or tolerance.
             note: where paper and derivation differ, what else to know.
+            law: what the measurement is, which decides its interval: "mean" of a quantity, "share" of things counted,
+                "yes/no" of a replica, "extreme" (every replica must satisfy it, and chance enters), or "exact" (no
+                chance enters). The measurement of a share may say of each thing whether it is so
+                ``[replica, thing, ...]``, NaN where it does not count.
+            things: how many things a replica counts, given the study, where a share is measured as one number.
             range: ends of what the measurement can be.
             given: what options it is expected under; default all.
             relation: where the measurement says what is predicted (`Found`), how it should stand to it.
         """
-        bounds: dict[Relation, float | None] = {"=": equals, ">=": at_least, "<=": at_most}
+        bounds: dict[Relation, float | None] = {
+            "=": equals,
+            ">=": at_least,
+            "<=": at_most,
+            ">": more_than,
+            "<": less_than,
+        }
         stated: list[tuple[Relation, float | None]] = [(r, bound) for r, bound in bounds.items() if bound is not None]
         stated += [(relation, None)] if relation is not None else []
         if len(stated) != 1:
-            raise TypeError(f"{source}: a claim takes one of equals, at_least, at_most and relation")
-        return lambda method: Test(method, kind, source, *stated[0], within, on, not_on, because, note, range, given)
+            raise TypeError(f"{source}: a claim takes one of {', '.join(_BOUNDS)} and relation")
+        if kind == "ordering" and stated[0][0] not in (">", "<"):
+            raise TypeError(f"{source}: an ordering is strict: say more_than or less_than")
+        by, value = stated[0]
+        return lambda method: Test(
+            method, kind, source, by, value, within, on, not_on, because, note, law, things, range, given
+        )
 
     return declare
 
