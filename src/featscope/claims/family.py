@@ -1,0 +1,42 @@
+"""Many verdicts together: how many are wrong by chance, and which of them would survive a correction for that."""
+
+from collections.abc import Sequence
+
+from featscope.claims.claim import Claim
+from featscope.claims.intervals import LEVEL
+
+
+def false_expected(claims: Sequence[Claim]) -> float:
+    """At most so many false verdicts are to be expected among ``claims``, where intervals keep their level.
+
+    A claim that lies at its bound is decided wrongly where the interval misses on one of its two sides. Claims share
+    replicas, so wrong ones may come together; the number expected is the same.
+    """
+    return sum((1 - LEVEL) / 2 for claim in claims if claim.chance)
+
+
+def not_after_holm(claims: Sequence[Claim]) -> list[Claim]:
+    """Verdicts that Holm's correction takes back: with it no verdict of all is wrong, at the level of one interval.
+
+    Every claim that was judged and into which chance enters counts, those that stayed undecided too: to count the
+    decided ones alone would be a selection.
+    """
+    ranked = sorted((claim for claim in claims if claim.chance), key=lambda claim: claim.p_value)
+    for place, claim in enumerate(ranked):
+        if claim.p_value > (1 - LEVEL) / (len(ranked) - place):
+            return [claim for claim in ranked[place:] if claim.verdict != "undecided"]
+    return []
+
+
+def worth(claims: Sequence[Claim]) -> str:
+    """How far the verdicts can be trusted, in a sentence or two; empty where no chance enters."""
+    by_chance = [claim for claim in claims if claim.chance]
+    if not by_chance:
+        return ""
+    expected, lost = false_expected(by_chance), len(not_after_holm(by_chance))
+    decided = sum(claim.verdict != "undecided" for claim in by_chance)
+    number = f"{expected:.1f}" if expected >= 0.1 else f"{expected:.2f}"
+    said = f"Chance enters into {len(by_chance)} claims: at most about {number} false verdicts are to be expected."
+    if lost:
+        said += f" Of the {decided} that are decided, {lost} would not survive Holm's correction for so many."
+    return said
