@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import inf, isfinite, nan, sqrt
+from math import ceil, inf, isfinite, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +13,11 @@ from scipy import stats
 from featscope.claims.intervals import (
     LEVEL,
     Law,
+    draws_for_extremes,
     interval,
     interval_of_binomial,
     pooled,
     quantile,
-    replicas_for_extremes,
 )
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
@@ -52,7 +52,8 @@ class Claim:
         range: ends of what the measurement can be.
         values: the measurement of each replica; empty for a single number.
         law: what the measurement is, which decides its interval.
-        trials: things that each replica counted, for a share.
+        trials: things that each replica counted: those of a share, independent draws of an extreme, those that a mean
+            is over.
         error: standard error of ``measured``, where nothing but it is known of the samples.
     """
 
@@ -98,7 +99,8 @@ class Claim:
             predicted: the predicted value, or the bound.
             tolerance: half-width allowed around it for "=".
             law: what a sample is.
-            trials: things that each replica counted ``[replica]``, for a share.
+            trials: things that each replica counted ``[replica]``: those of a share, which needs them; independent
+                draws of an extreme; those that a mean is over.
             range: ends of what a sample can be.
             **about: the other fields.
 
@@ -129,7 +131,7 @@ class Claim:
             n=found.size,
             values=() if single else tuple(found.tolist()),
             law=law,
-            trials=tuple(counted.tolist()) if law == "share" else (),
+            trials=tuple(counted.tolist()),
             range=range,
             **about,
         )
@@ -154,10 +156,11 @@ class Claim:
         if self._verdict_of(self.interval) != "undecided":
             return ""
         if self.law == "extreme":
-            return f"No exception in {self.n}; {replicas_for_extremes()} replicas without one would decide."
+            draws = int(sum(self.trials)) or self.n
+            return f"No exception in {draws} draws; {draws_for_extremes()} without one would decide."
         if self.n < 2 and self.law != "exact":
             return "One replica gives no interval; a few more would."
-        if self.law == "share" and not all(count > 0 for count in self.trials):
+        if self.law == "share" and min(self.trials) == 0:
             return "Some replica had nothing to count."
         return "The interval has values on both sides of the bound."
 
@@ -214,7 +217,8 @@ class Claim:
         if self.verdict != "undecided":
             return self.n
         if self.law == "extreme" and isfinite(self.measured):
-            return replicas_for_extremes()
+            each = sum(self.trials) / self.n or 1
+            return ceil(draws_for_extremes() / each)
         if self.n < 2 or not all(map(isfinite, (self.measured, *self.interval))) or self.law == "exact":
             return None
         if self.law in ("share", "yes/no"):

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from featscope.axes import find_option
 from featscope.check import check as check_study
-from featscope.claims import Claim, how_many_hold
+from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
 from featscope.options import ConfigError
 from featscope.registry import entries, find
@@ -161,7 +161,7 @@ def execute(
         return 130, []
     if outcome.claims:
         _print_verdicts(study.name, outcome.claims)
-        print(how_many_hold(outcome.claims))
+        print(how_many_hold(outcome.claims), worth(outcome.claims))
     else:
         print(study.story(outcome.runs, []).found)
     print(f"report: {page}")
@@ -173,8 +173,10 @@ def _print_verdicts(name: str, claims: Sequence[Claim]) -> None:
     table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
     for heading in ("claim", "arm", "predicted", "measured", "verdict"):
         table.add_column(heading, no_wrap=True)
+    lost = not_after_holm(claims)
     for claim in claims:
         against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"
+        against += "  (not after Holm)" if claim in lost else ""
         table.add_row(
             claim.id,
             claim.arm,
