@@ -341,8 +341,11 @@ def test_out_of_a_terminal_a_short_run_says_nothing_until_the_verdicts(capfd, tm
 @pytest.mark.parametrize("strict", [False, True])
 def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_1(capfd, tmp_path, monkeypatch, strict):
     about = {"id": "known", "source": "Lemma 1", "statement": "", "kind": "bound"}
-    claims = [Claim.from_samples(1.0, ">=", bound, arm=arm, **about) for arm, bound in {"a": 2.0, "b": 0.0}.items()]
-    claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, **about)]
+    claims = [
+        Claim.from_samples(1.0, ">=", bound, arm=arm, law="exact", **about)
+        for arm, bound in {"a": 2.0, "b": 0.0}.items()
+    ]
+    claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, law="exact", **about)]
     seen = []
     monkeypatch.setattr(
         commands, "execute", lambda study, settings, out, again: seen.append((study, out)) or (0, claims)

@@ -87,7 +87,7 @@ class Claim:
         tolerance: float = 0.0,
         *,
         law: Law = "mean",
-        trials: ArrayLike = (),
+        trials: ArrayLike | Sequence[float] = (),
         range: tuple[float, float] = (-inf, inf),
         **about: Any,
     ) -> "Claim":
@@ -273,12 +273,14 @@ def how_many_hold(claims: Sequence[Claim]) -> str:
 
 def _upwards(values: Float[np.ndarray, " n"], relation: Relation, predicted: float) -> bool:
     """Whether the worst of ``values`` is the largest; for an equation, the farther end from what is predicted."""
+    if not (np.isfinite(values).all() and isfinite(predicted)):
+        return True
     if relation == "=":
         return bool(values.max() - predicted >= predicted - values.min())
     return relation in ("<=", "<")
 
 
-def _measured(values: Float[np.ndarray, " n"], law: Law, trials: Float[np.ndarray, " n"], upwards: bool) -> float:
+def _measured(values: Float[np.ndarray, " n"], law: Law, trials: Float[np.ndarray, " counted"], upwards: bool) -> float:
     if law in ("extreme", "exact"):
         return float(values.max() if upwards else values.min())
     return pooled(values, trials) if law == "share" and (trials > 0).all() else float(values.mean())

@@ -39,7 +39,7 @@ def interval_of_mean(
 ) -> tuple[float, float]:
     """Confidence interval of the mean of independent samples, one a replica.
 
-    It covers Student's interval, the same moved by Johnson's correction for skewness (Johnson 1978), and, where the
+    It covers Student's interval, the same moved by Johnson's correction for skewness (1978), and, where the
     range of the samples says how they may be skewed, one on its scale: Cox's for the mean of a lognormal quantity if
     it has a lower end only, Student's on the logit scale if it has two. Student's alone misses a skewed mean up to
     ten times as often as its level says.
@@ -60,7 +60,8 @@ def interval_of_mean(
     if all_alike(samples):
         return centre, centre
     half = t * float(samples.std(ddof=1)) / sqrt(n)
-    shift = float(((samples - centre) ** 3).mean() / (6 * n * samples.var()))
+    skewness = float(stats.skew(samples, bias=False)) if n > 2 else 0.0
+    shift = skewness * float(samples.std(ddof=1)) * (1 + 2 * t**2) / (6 * n)
     ends = [centre - half, centre + half, centre - half + shift, centre + half + shift]
     low, high = within
     if low > -inf and high < inf:
@@ -83,9 +84,9 @@ def _on_logit_scale(shares: Float[np.ndarray, " n"], t: float, within: tuple[flo
 
 def interval_of_binomial(successes: float, trials: float, level: float = LEVEL) -> tuple[float, float]:
     """Clopper and Pearson's interval of a probability; it covers at every probability. Counts need not be whole."""
-    tail = (1 - level) / 2
-    low = float(stats.beta.ppf(tail, successes, trials - successes + 1)) if successes > 0 else 0.0
-    high = float(stats.beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    tail, failures = (1 - level) / 2, trials - successes
+    low = float(stats.beta.ppf(tail, successes, failures + 1)) if successes > _ALIKE else 0.0
+    high = float(stats.beta.ppf(1 - tail, successes + 1, failures)) if failures > _ALIKE else 1.0
     return low, high
 
 

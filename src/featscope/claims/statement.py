@@ -179,7 +179,7 @@ class Test:
         except ValueError as problem:
             raise ValueError(f"{statement.id}: {problem}") from None
 
-    def _samples(self, study: Any, found: Found, law: Law) -> tuple[ArrayLike | float, ArrayLike]:
+    def _samples(self, study: Any, found: Found, law: Law) -> tuple[ArrayLike | float, ArrayLike | Sequence[float]]:
         """One value a replica, and how many things it counted."""
         measured, trials = found.measured, found.trials
         things = [str(dim) for dim in getattr(measured, "dims", ()) if dim != "replica"]
