@@ -256,7 +256,7 @@ def test_a_method_gets_what_it_names():
         got.append((self, arm, runs is RUNS, run is RUNS[arm]))
         return 1.0
 
-    @bound("", on="a", at_least=0.0)
+    @bound("", on="a", at_least=0.0, law="exact")
     def all_runs(self, runs):
         """All."""
         got.append(runs is RUNS)
