@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards bench bench-language docs clean
+.PHONY: demo test lint cards coverage bench bench-language docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -19,6 +19,9 @@ lint: .venv/ready
 
 cards: .venv/ready
 	$(BIN)/python tools/cards.py
+
+coverage: .venv/ready
+	$(BIN)/python tools/coverage.py
 
 bench: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),bench]'
