@@ -1,16 +1,9 @@
-"""For authors of studies: arms run without a folder around them, and planted faults that a claim must notice.
-
-TRIAL = Trial(MyStudy().smallest(), replicas=8)
-FAULTS = {"gradient ascent": Fault(SGD, "build", ascending, claim="features-emerge", arm="augmented")}
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
-    TRIAL.require_noticed(FAULTS[name], monkeypatch)
-"""
+"""Arms run without a folder around them, once as they are and again with a planted fault."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import xarray as xr
 
 from featscope.claims import Claim
+from featscope.options import ConfigError
+from featscope.registry import find
 from featscope.runs.execute import join
 from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
@@ -167,3 +162,24 @@ class Trial:
                 if (fault.arms or (fault.arm,), fault.steps) == (arms, steps):
                     found = claims[fault.claim, fault.arm].verdict
                     assert found == "holds", f"{fault.claim} on {fault.arm} {found} after {steps} steps"
+
+
+def find_trial(target: str, replicas: int | None = None) -> Trial:
+    """The trial that ``target`` names.
+
+    Args:
+        target: the name of a study, for `Study.smallest`; or "module:NAME" of a `Trial` that stands in a module.
+        replicas: of every arm of a study; 8 if None. A trial that stands in a module has its own.
+
+    Raises:
+        ConfigError: there is no such study, or the module has no such trial.
+    """
+    module, colon, name = target.partition(":")
+    if not colon:
+        return Trial(find(target)[1]().smallest(), replicas or 8)
+    if replicas is not None:
+        raise ConfigError(f"--replicas = {replicas} is for a study: the trial {target} has its own. Leave it out.")
+    found = getattr(import_module(module), name, None)
+    if not isinstance(found, Trial):
+        raise ConfigError(f"{target!r} is a {type(found).__name__}: allowed is the name of a Trial in a module")
+    return found
