@@ -31,7 +31,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
         bench = Bench(given.target, given.replicas)
         held = bench.report(given.seed, [])
-        print(f"{given.target}: {held.held} of {held.expected} expected claims hold; {held.places} places for a fault")
+        print(
+            f"{given.target}: {held.held} of {held.expected} expected claims hold; {held.places} places for a fault",
+            flush=True,
+        )
 
         def say(one: Found) -> None:
             seen = {"noticed": ", ".join(one.claims), "unnoticed": "NOT NOTICED", "equal": "equal: nothing changes"}

@@ -27,8 +27,9 @@ from inspect import getsourcelines
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
+from featscope.claims import Claim
 from featscope.options import ConfigError
 from featscope.studies import Study
 from featscope.testing import planted
@@ -42,38 +43,6 @@ _LONGER = 5  # times the healthy run, after which one is stopped
 _GRACE = 30.0  # seconds more, for what starting takes beside other work
 
 Outcome = Literal["equal", "stopped", "noticed", "unnoticed"]
-
-
-class Measured(Protocol):
-    """What `stands` reads of a claim."""
-
-    @property
-    def measured(self) -> float:
-        """Mean over replicas."""
-
-    @property
-    def relation(self) -> str:
-        """How it should stand to the prediction."""
-
-    @property
-    def predicted(self) -> float:
-        """The predicted value, or the bound."""
-
-    @property
-    def tolerance(self) -> float:
-        """Half-width allowed for "="."""
-
-
-def margin(claim: Measured) -> float:
-    """By how much the measured value satisfies the claim; negative where it does not, NaN where nothing is known."""
-    if claim.relation == "=":
-        return claim.tolerance - abs(claim.measured - claim.predicted)
-    return claim.predicted - claim.measured if claim.relation == "<=" else claim.measured - claim.predicted
-
-
-def stands(claim: Measured) -> bool:
-    """Whether the measured value itself satisfies the claim, whatever its interval."""
-    return margin(claim) >= 0
 
 
 @dataclass(frozen=True)
@@ -95,6 +64,18 @@ class Judged:
     def name(self) -> str:
         """The claim and its arm."""
         return f"{self.id}@{self.arm}"
+
+
+def margin(claim: Claim | Judged) -> float:
+    """By how much the measured value satisfies the claim; negative where it does not, NaN where nothing is known."""
+    if claim.relation == "=":
+        return claim.tolerance - abs(claim.measured - claim.predicted)
+    return claim.predicted - claim.measured if claim.relation == "<=" else claim.measured - claim.predicted
+
+
+def stands(claim: Claim | Judged) -> bool:
+    """Whether the measured value itself satisfies the claim, whatever its interval."""
+    return margin(claim) >= 0
 
 
 Judgements = Mapping[str, Judged]

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from featscope.options import require_extra
@@ -127,6 +128,7 @@ def plant(source: str, site: Site) -> Mutant | None:
     return Mutant(site.module, site.kind, at + 1, old[at].strip(), new[at].strip(), planted)
 
 
+@lru_cache(maxsize=64)  # most ask for the text without a fault
 def _meaning(source: str) -> str | None:
     """The syntax tree without places; None if it is no Python."""
     try:

@@ -81,8 +81,8 @@ class DroppedTerm(Operator):
         return places
 
     def mutation_positions(self, node: Any) -> Iterable[Position]:
-        for first, last in self._places(node):
-            yield node.children[first].start_pos, node.children[last].end_pos
+        # Lists: they are made before the node changes under whoever counts them.
+        return [(node.children[first].start_pos, node.children[last].end_pos) for first, last in self._places(node)]
 
     def mutate(self, node: Any, index: int) -> Any:
         first, last = self._places(node)[index]
@@ -103,8 +103,7 @@ class DroppedCall(Operator):
         return [place for place, name, _ in _calls(node) if name in _ALONE]
 
     def mutation_positions(self, node: Any) -> Iterable[Position]:
-        for place in self._places(node):
-            yield node.children[place].start_pos, node.children[place + 1].end_pos
+        return [(node.children[at].start_pos, node.children[at + 1].end_pos) for at in self._places(node)]
 
     def mutate(self, node: Any, index: int) -> Any:
         place = self._places(node)[index]
@@ -121,12 +120,11 @@ class DroppedStatement(Operator):
 
     def mutation_positions(self, node: Any) -> Iterable[Position]:
         if node.parent is None or node.parent.type != "simple_stmt":
-            return
+            return []
         adds = node.type == "expr_stmt" and getattr(node.children[1], "value", "=").endswith("=")
         adds = adds and getattr(node.children[1], "value", "=") != "="
         calls = node.type == "atom_expr" and node.children[-1].children[0].value == "("
-        if adds or (calls and not node.get_code().lstrip().startswith("super()")):
-            yield _at(node)
+        return [_at(node)] if adds or (calls and not node.get_code().lstrip().startswith("super()")) else []
 
     def mutate(self, node: Any, index: int) -> Any:
         return Keyword("pass", node.start_pos, prefix=node.get_first_leaf().prefix)
@@ -159,8 +157,7 @@ class ExchangedStream(Operator):
         return places
 
     def mutation_positions(self, node: Any) -> Iterable[Position]:
-        for call, which in self._places(node):
-            yield _at(_arguments(call)[which])
+        return [_at(_arguments(call)[which]) for call, which in self._places(node)]
 
     def mutate(self, node: Any, index: int) -> Any:
         call, which = self._places(node)[index]
@@ -201,8 +198,7 @@ class IgnoredOption(Operator):
         return None if taken else self._defaults.get(first.children[1].value)
 
     def mutation_positions(self, node: Any) -> Iterable[Position]:
-        if self._default(node) is not None:
-            yield _at(node)
+        return [] if self._default(node) is None else [_at(node)]
 
     def mutate(self, node: Any, index: int) -> Any:
         default = self._default(node)

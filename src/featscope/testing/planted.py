@@ -110,12 +110,13 @@ def run(job: Mapping[str, Any]) -> dict[str, Any]:
     sys.path[:] = job["path"]
     if job["module"] is not None:
         sys.meta_path.insert(0, Planted(job["module"], job["source"]))
+    import torch
+    import xarray  # noqa: F401 - large, and none of it is traced
+
+    torch.set_num_threads(1)
     trace = Trace(job["trace"]) if job["trace"] else None
     if trace:
         sys.settrace(trace)
-    import torch
-
-    torch.set_num_threads(1)
     found = look(job["target"], job["replicas"])
     sys.settrace(None)
     return found | {"lines": trace.found() if trace else None}
