@@ -4,7 +4,8 @@ A trial is run once as it is, with the lines that it executes noted, and once mo
 in a process of its own and at the same seed, with one line changed:
 
 - *equal*: no measurement and no number of a claim is another, to the bit. The fault is not one, or was not reached.
-- *stopped*: an error, a divergence, or more than five times the time. Anybody notices that without a claim.
+- *stopped*: an error, a divergence, or more than five times the time of the processor. Anybody notices that without a
+  claim.
 - *noticed*: a claim that is expected to hold, and did, no longer does; or one that was undecided, but whose measured
   value satisfied it (`stands`), no longer does by more than the half-width of its healthy interval.
 - *unnoticed*: something measured is another, and no claim says so.
@@ -15,6 +16,7 @@ The share that is reported is noticed over noticed and unnoticed.
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -40,7 +42,8 @@ from featscope.threads import cores
 PARTS = tuple(f"featscope.{floor}" for floor in ("data", "views", "models", "losses", "training", "theory", "probes"))
 """Packages in which faults are planted, beside the study's own."""
 _LONGER = 5  # times the healthy run, after which one is stopped
-_GRACE = 30.0  # seconds more, for what starting takes beside other work
+_GRACE = 30.0  # seconds of processor time more, for imports
+_ASLEEP = 20  # times the limit, of time by the clock, after which it is taken to sleep forever
 
 Outcome = Literal["equal", "stopped", "noticed", "unnoticed"]
 
@@ -227,15 +230,23 @@ class Bench:
             job, result = Path(place) / "job.json", Path(place) / "result.json"
             todo: dict[str, Any] = {"path": sys.path, "target": self.target, "replicas": self.replicas}
             todo |= {"module": module, "source": source, "trace": list(trace), "result": str(result)}
+            todo["limit"] = None if limit is None else round(limit)
             job.write_text(json.dumps(todo), encoding="utf-8")
             alone = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
             command = [sys.executable, "-P", planted.__file__, str(job)]
             try:
                 done = subprocess.run(
-                    command, env=os.environ | alone, capture_output=True, text=True, timeout=limit, check=False
+                    command,
+                    env=os.environ | alone,
+                    capture_output=True,
+                    text=True,
+                    timeout=limit and _ASLEEP * limit,
+                    check=False,
                 )
             except subprocess.TimeoutExpired:
-                raise RuntimeError(f"took more than {limit:.0f} s") from None
+                raise RuntimeError("does not end") from None
+            if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+                raise RuntimeError(f"took more than {_LONGER} times as long")
             if done.returncode or not result.exists():
                 last = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
                 raise RuntimeError(last[-1])

@@ -72,8 +72,8 @@ def sites(
 ) -> list[Site]:
     """All places for a fault.
 
-    Left out are checks of options, what is raised, defaults of options (another default is another study, not a
-    fault), annotations, texts, and claims (a claim does not notice that it is another one).
+    Left out are checks of options, what is raised and when, defaults of options (another default is another study, not
+    a fault), annotations, texts, and claims (a claim does not notice that it is another one).
 
     Args:
         sources: module -> its text.
@@ -97,24 +97,32 @@ def sites(
 
 
 def in_turn(found: Iterable[Site], seed: int) -> Iterator[Site]:
-    """The sites in random order, such that modules and kinds have been met about equally often at every point."""
+    """The sites in random order, such that parts and kinds have been met about equally often at every point.
+
+    A part is a package of `featscope` or of its studies: its modules share their turns.
+    """
     chance = random.Random(seed)
     strata: dict[tuple[str, str], list[Site]] = {}
     for site in found:
-        strata.setdefault((site.module, site.kind), []).append(site)
+        strata.setdefault((_part(site.module), site.kind), []).append(site)
     order = sorted(strata)
     chance.shuffle(order)
     for stratum in order:
         chance.shuffle(strata[stratum])
-    modules: Counter[str] = Counter()
+    parts: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     while order:
-        module, kind = next_one = min(order, key=lambda one: modules[one[0]] + kinds[one[1]])
-        modules[module] += 1
+        part, kind = next_one = min(order, key=lambda one: parts[one[0]] + kinds[one[1]])
+        parts[part] += 1
         kinds[kind] += 1
         yield strata[next_one].pop()
         if not strata[next_one]:
             order.remove(next_one)
+
+
+def _part(module: str) -> str:
+    """``featscope.training`` of ``featscope.training.loop``; a study's own package of its modules."""
+    return ".".join(module.split(".")[: 3 if module.startswith("featscope.studies.") else 2])
 
 
 def plant(source: str, site: Site) -> Mutant | None:
@@ -143,7 +151,7 @@ def _is_place(leaf: Any, lines: Collection[int], judges: Collection[int]) -> boo
     inside: Any = leaf
     while inside.parent is not None:
         parent = inside.parent
-        if inside.type in _NEVER or _is_annotation(inside, parent) or _is_field(inside):
+        if _guards(inside, parent) or inside.type in _NEVER or _is_annotation(inside, parent) or _is_field(inside):
             return False
         if statement is None and (parent.type in _HEADED or parent.type in ("simple_stmt", "file_input")):
             statement = parent if parent.type == "simple_stmt" else inside
@@ -152,6 +160,14 @@ def _is_place(leaf: Any, lines: Collection[int], judges: Collection[int]) -> boo
         return False
     where = range(statement.start_pos[0], statement.end_pos[0] + 1)
     return not any(line in judges for line in where) and any(line in lines for line in where)
+
+
+def _guards(node: Any, parent: Any) -> bool:
+    """Whether it is a condition under which nothing is done but to raise."""
+    if parent.type != "if_stmt" or node.type == "suite" or len(parent.children) != 4:
+        return False
+    (first, *rest) = [one for one in parent.children[3].children if one.type != "newline"]
+    return not rest and bool(first.get_code().lstrip().startswith("raise "))
 
 
 def _is_annotation(node: Any, parent: Any) -> bool:
