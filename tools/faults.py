@@ -1,9 +1,11 @@
-"""`make faults`: plant faults in studies, and write the share that claims notice to docs/faults.json and docs/faults.md.
+"""`make faults`: plant faults in studies; docs/faults.json and docs/faults.md get what claims noticed.
 
-What was tried is kept in runs/faults/, so that a run that was ended goes on.
+What was tried is kept in runs/faults/, so that a run that was ended goes on. ``--write`` tries nothing more, and writes
+what stands there.
 """
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from featscope.testing.faults import Bench, Found, Report, try_faults
+from featscope.testing.faults import Bench, Found, Report, read, try_faults
 
 ROOT = Path(__file__).parents[1]
 DOCS, KEPT = ROOT / "docs", ROOT / "runs" / "faults"
@@ -91,13 +93,14 @@ def lists(reports: Iterable[tuple[Wanted, Report]]) -> Iterator[str]:
 
 def main() -> None:
     """Try what is wanted, and write what was found."""
-    reports = []
-    for wanted in WANTED:
+    files = {wanted: KEPT / f"{wanted.study}.jsonl" for wanted in WANTED}
+    for wanted, out in files.items():
+        if "--write" in sys.argv:
+            break
         print(f"{wanted.study}: {wanted.faults} faults", flush=True)
-        out = KEPT / f"{wanted.study}.jsonl"
         bench = Bench(wanted.target)
-        report = try_faults(bench, wanted.faults, SEED, out, lambda one: print(f"  {one.outcome}: {one.key}"))
-        reports.append((wanted, report))
+        try_faults(bench, wanted.faults, SEED, out, lambda one: print(f"  {one.outcome}: {one.key}", flush=True))
+    reports = [(wanted, read(out)) for wanted, out in files.items() if out.exists()]
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     about = {"date": date, "command": "make faults", "seed": SEED, "torch": torch.__version__}
     stored = about | {"studies": {w.study: asdict(report) for w, report in reports}}

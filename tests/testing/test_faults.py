@@ -11,7 +11,7 @@ from toy_decay import TRIAL
 from featscope.options import ConfigError
 from featscope.testing import faults
 from featscope.testing.__main__ import main
-from featscope.testing.faults import Bench, Found, Judged, noticed_by, package_of, stands, try_faults
+from featscope.testing.faults import Bench, Found, Judged, noticed_by, package_of, read, stands, try_faults
 from featscope.testing.trial import find_trial
 
 CLAIM = Judged("c", "a", True, "holds", 1.0, (0.9, 1.1), "<=", 2.0, 0.0, 8)
@@ -133,7 +133,9 @@ def test_faults_are_tried_until_there_are_enough_and_the_file_is_gone_on_with(be
     assert again.faults[: len(report.faults)] == report.faults
     assert not {one.key for one in report.faults} & set(tried)
 
-    out.write_text(json.dumps({"target": "toy_decay:TRIAL", "healthy": "other"}) + "\n")
+    assert read(out) == again
+    head = json.loads(out.read_text().splitlines()[0])
+    out.write_text(json.dumps(head | {"healthy": "other"}) + "\n")
     with pytest.raises(ConfigError, match="written for another trial or other code"):
         try_faults(bench, 2, 0, out, said.append)
 

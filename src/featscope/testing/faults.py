@@ -145,6 +145,7 @@ class Report:
 
     Attributes:
         target: study or trial.
+        healthy: a hash of what it measures and claims without a fault.
         seed: of the choice of faults.
         expected: how many claims are expected to hold.
         held: how many of these do without a fault.
@@ -154,6 +155,7 @@ class Report:
     """
 
     target: str
+    healthy: str
     seed: int
     expected: int
     held: int
@@ -289,7 +291,9 @@ class Bench:
         expected = [claim for claim in self.healthy.claims.values() if claim.expected]
         held = sum(claim.verdict == "holds" for claim in expected)
         seconds = round(self.healthy.seconds, 1)
-        return Report(self.target, seed, len(expected), held, len(self.sites), seconds, list(faults))
+        return Report(
+            self.target, self.healthy.fingerprint, seed, len(expected), held, len(self.sites), seconds, list(faults)
+        )
 
 
 def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[Found], None]) -> Report:
@@ -305,7 +309,7 @@ def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[F
     Raises:
         ConfigError: ``out`` was written for another trial, or other code.
     """
-    known = _read(out, bench.target, bench.healthy.fingerprint)
+    known = _begun(out, bench.report(seed, []))
     found: list[Found] = []
     workers = min(2, cores())
     with ThreadPoolExecutor(workers) as pool:
@@ -331,17 +335,23 @@ def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[F
     return bench.report(seed, found)
 
 
-def _read(out: Path, target: str, fingerprint: str) -> dict[str, Found]:
-    """What stands in ``out``, which is begun if it is not there."""
-    head = {"target": target, "healthy": fingerprint}
+def read(out: Path) -> Report:
+    """What stands in a file of JSON lines that `try_faults` wrote, as far as it came."""
+    head, *lines = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+    return Report(**head, faults=[Found(**line) for line in lines])
+
+
+def _begun(out: Path, report: Report) -> dict[str, Found]:
+    """The faults that stand in ``out``, which is begun if it is not there."""
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
+        head = {name: value for name, value in asdict(report).items() if name != "faults"}
         out.write_text(json.dumps(head) + "\n", encoding="utf-8")
         return {}
-    first, *lines = out.read_text(encoding="utf-8").splitlines() or [""]
-    if first != json.dumps(head):
+    before = read(out)
+    if (before.target, before.healthy) != (report.target, report.healthy):
         raise ConfigError(f"--out = {out} was written for another trial or other code: remove it, or name another file")
-    return {fault.key: fault for fault in (Found(**json.loads(line)) for line in lines)}
+    return {fault.key: fault for fault in before.faults}
 
 
 def package_of(study: Study) -> str:
