@@ -62,6 +62,15 @@ def share(part: int, whole: int) -> str:
     return f"{part} of {whole} ({part / whole:.0%})" if whole else "none"
 
 
+def missing(reports: Mapping[Wanted, Report]) -> Iterator[str]:
+    """What was wanted and has not been tried."""
+    for wanted in WANTED:
+        report = reports.get(wanted)
+        judged = report.count("noticed") + report.count("unnoticed") if report else 0
+        if judged < wanted.faults:
+            yield f"Not complete: `{wanted.study}` has {judged} of the {wanted.faults} wanted."
+
+
 def table(reports: Iterable[tuple[Wanted, Report]]) -> Iterator[str]:
     """A row a study."""
     yield "| study | trial | claims that hold | noticed | noticed, without those equal in law | stopped | equal |"
@@ -111,7 +120,7 @@ def main() -> None:
     said = (
         f"{date}, `make faults`, seed {SEED} of the choice of faults, seed 0 of the trials, torch {torch.__version__}."
     )
-    lines = [f"{head}{MARK}", "## Last run", "", said, "", *table(reports), *lists(reports)]
+    lines = [f"{head}{MARK}", "## Last run", "", said, *missing(dict(reports)), "", *table(reports), *lists(reports)]
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
