@@ -68,7 +68,7 @@ def missing(reports: Mapping[Wanted, Report]) -> Iterator[str]:
         report = reports.get(wanted)
         judged = report.count("noticed") + report.count("unnoticed") if report else 0
         if judged < wanted.faults:
-            yield f"Not complete: `{wanted.study}` has {judged} of the {wanted.faults} wanted."
+            yield f"\nNot complete: `{wanted.study}` has {judged} of the {wanted.faults} wanted."
 
 
 def table(reports: Iterable[tuple[Wanted, Report]]) -> Iterator[str]:
