@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards coverage bench bench-language docs clean
+.PHONY: demo test lint cards coverage bench bench-language faults docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -37,6 +37,10 @@ bench-language: .venv-kvpress/ready
 	.venv-kvpress/bin/pip install --quiet -c constraints.txt kvpress==0.5.5
 	.venv-kvpress/bin/pip install --quiet -c constraints.txt -e .
 	touch $@
+
+faults: .venv/ready
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),faults]'
+	PYTHONPATH=tests:tests/studies $(BIN)/python tools/faults.py
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'

@@ -147,10 +147,17 @@ class Claim:
         return "undecided" if self.undecided_because else self._verdict_of(self.interval)
 
     @property
+    def stands(self) -> bool:
+        """Whether the measured value itself is as it should be, whatever its interval."""
+        return isfinite(self.measured) and self._verdict_of((self.measured, self.measured)) == "holds"
+
+    @property
     def undecided_because(self) -> str:
         """Why there is no verdict, in a sentence; empty where there is one."""
         if not isfinite(self.measured):
             return "Nothing finite was measured; more replicas will not help."
+        if not isfinite(self.predicted):
+            return "What is predicted is not finite."
         if self.law == "mean" and len(self.values) > 1 and self.interval[0] == self.interval[1]:
             return "Every replica measured the same: nothing is known of how much they differ."
         if self._verdict_of(self.interval) != "undecided":

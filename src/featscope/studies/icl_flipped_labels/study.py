@@ -19,6 +19,8 @@ from featscope.theory.in_context import follower_accuracy, follower_trust
 
 SMALL = 1e10
 """Parameters below which the smallest model may be expected to stay flat."""
+STEEPEST = 1.5
+"""The largest slope that accuracies from 0 to 1 over shares from 0 to 1 can have."""
 FIGURES = "Section 5.6.1, Figures 5.1 and 5.2"
 FLOATS = "Tolerance: rounding of log-probabilities in float32."
 OF_SLOPE = f"of the slope -1 of a learner that trusts exemplars in proportion; {STATED}"
@@ -40,6 +42,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         on=models_and(FOLLOWS, COMPARED),
         more_than=0.01,
         note=f"Bound: one per cent, so that equal ones do not do; {STATED} {STAND_FOR}",
+        things=lambda study: study.items,
         range=COSINE,
     )
     def larger_is_better_without_flips(self, runs: Runs, arm: str) -> Found | None:
@@ -50,7 +53,14 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return self._exactly(self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0)), arm)
 
-    @ordering(FIGURES, on=models_and(FOLLOWS, COMPARED), less_than=-0.1, note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}")
+    @ordering(
+        FIGURES,
+        on=models_and(FOLLOWS, COMPARED),
+        less_than=-0.1,
+        note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}",
+        things=lambda study: study.items,
+        range=(-2 * STEEPEST, 2 * STEEPEST),
+    )
     def larger_falls_faster(self, runs: Runs, arm: str) -> Found | None:
         """Inverted labels hurt larger models more.
 
@@ -59,7 +69,15 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return self._exactly(self.compared(runs, arm, lambda run: run.slope), arm)
 
-    @bound(FIGURES, on=models_and(IGNORES), not_on=FOLLOWS, at_least=-0.25, note=f"Bound: a quarter {OF_SLOPE}")
+    @bound(
+        FIGURES,
+        on=models_and(IGNORES),
+        not_on=FOLLOWS,
+        at_least=-0.25,
+        note=f"Bound: a quarter {OF_SLOPE}",
+        things=lambda study: study.items,
+        range=(-STEEPEST, STEEPEST),
+    )
     def small_is_flat(self, runs: Runs, arm: str) -> Found | None:
         """A small model goes on as before, however many labels are inverted.
 
