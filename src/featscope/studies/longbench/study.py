@@ -97,7 +97,6 @@ class LongBench(LongBenchArms):
         "Section 9.4.2",
         on="gemfilter",
         relation="=",
-        things=lambda study: 1,
         range=SHARE,
         given=lambda study: not (study.is_made_up or study.tasks or study.examples or study.context),
         note="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
