@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards bench bench-language docs clean
+.PHONY: demo test lint cards bench bench-language trends docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -23,6 +23,9 @@ cards: .venv/ready
 bench: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),bench]'
 	$(BIN)/python -m benchmarks
+
+trends: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trends
 
 bench-language: .venv-kvpress/ready
 	.venv-kvpress/bin/python -m benchmarks.long_prompt

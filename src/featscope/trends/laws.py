@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 POWERS = (-2.0, -1.5, -1.0, -0.75, -0.5, -0.35, -0.25, -0.15, -0.1, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0)
-FAST = (-2.0, -1.0, -0.75, -0.5, -0.35)  # powers of the fast term before a slow logarithm
+FAST = (-2.0, -1.5, -1.25, -1.0, -0.75, -0.5, -0.35)  # powers of the fast term before a slow logarithm
 BENDS = {0.0: 0.7, 0.01: 0.15, 0.03: 0.1, 0.1: 0.05}  # change of slope per doubling, in spans of the ladder -> prior
 FAMILIES: dict[str, tuple[float, list[tuple[float, ...]]]] = {  # prior, shared evenly by the members; their powers
     "constant": (0.15, [()]),

@@ -11,7 +11,7 @@ from featscope.claims.claim import Relation, Verdict
 FEWEST_SIZES = 6
 SURPRISED = 2.5  # standard errors by which the backtest may miss
 LEVEL = 0.95
-TOWARD, AWAY = 0.99, 0.975  # share of curves that must agree; to say "toward" wrongly is worse
+TOWARD, AWAY = 0.998, 0.975  # share of curves that must agree; to say "toward" wrongly is worse
 
 
 class Foretold(NamedTuple):
