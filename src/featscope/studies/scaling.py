@@ -173,8 +173,8 @@ def in_words(found: ClaimTrend, name: str) -> str:
     if found.trend is None or found.silent:
         return f"Nothing is said of larger {name}: {found.silent}."
     trend, direction, crossing = found.trend, found.trend.direction(), found.trend.crossing()
-    moves = {"toward": "It moves toward its bound", "away": "It moves away from its bound"}
-    words = [f"{moves.get(direction.word, 'Whether it moves toward its bound cannot be told')}, up to {name} = "]
+    moves = {"toward": "It moves toward holding", "away": "It moves away from holding"}
+    words = [f"{moves.get(direction.word, 'Whether it moves toward holding cannot be told')}, up to {name} = "]
     words.append(f"{direction.up_to:g}. ")
     for factor in FORETOLD:
         foretold = trend.at(factor)

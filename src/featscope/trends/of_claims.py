@@ -123,15 +123,15 @@ def trend_of(
     if sound.shape[1] < min(_FEWEST_REPLICAS, samples.shape[1]):
         fewest = told[int(np.isfinite(samples).sum(axis=1).argmin())]
         return replace(
-            found, silent=f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size, {fewest:g} say"
+            found, silent=f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:g})"
         )
     trend = fit_trend(
-        told,
+        np.array(told),
         sound,
         first.relation,
         float(predicted[0]),
         float(tolerance[0]),
-        trials=trials if isinstance(bears, Share) else None,
+        trials=np.array(trials) if isinstance(bears, Share) else None,
         within=first.range if compared == "measured" else (-np.inf, np.inf),
         seed=seed,
     )
