@@ -186,4 +186,4 @@ def in_words(found: ClaimTrend, name: str) -> str:
 
 
 def _size(value: float) -> str:
-    return f"{value:.3g}" if np.isfinite(value) else "beyond what is foretold"
+    return f"{value:.4g}" if np.isfinite(value) else "beyond what is foretold"

@@ -99,13 +99,14 @@ def trend_of(
     first, told = claims[0], tuple(float(size) for size in sizes)
     predicted = np.array([claim.predicted for claim in claims])
     tolerance = np.array([claim.tolerance for claim in claims])
-    shift, scale, compared = np.zeros_like(predicted), np.ones_like(predicted), "measured"
+    shift, scale = np.zeros_like(predicted), np.ones_like(predicted)
+    compared, within = "measured", first.range
     if bears == "ratio":
         if not (predicted > 0).all():
             raise ValueError(f"{first.id} bears no ratio: predictions are {predicted.tolist()}, not all positive")
-        scale, compared = predicted, "measured over predicted"
+        scale, compared, within = predicted, "measured over predicted", (0.0 if within[0] >= 0 else -np.inf, np.inf)
     elif bears == "difference":
-        shift, compared = predicted, "measured minus predicted"
+        shift, compared, within = predicted, "measured minus predicted", (-np.inf, np.inf)
         if first.relation == "=" and not _same(tolerance) and (tolerance > 0).all():
             scale, compared = tolerance, f"{compared}, in tolerances"
     elif isinstance(bears, Share) and not is_share(first):
@@ -132,7 +133,7 @@ def trend_of(
         float(predicted[0]),
         float(tolerance[0]),
         trials=np.array(trials) if isinstance(bears, Share) else None,
-        within=first.range if compared == "measured" else (-np.inf, np.inf),
+        within=within,
         seed=seed,
     )
     return replace(found, trend=trend, silent=trend.silent)
