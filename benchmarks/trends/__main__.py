@@ -3,17 +3,15 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.trends.laws import CLIFFS, LAWS, SHARES, Law
 from benchmarks.trends.one_law import one_law
+from benchmarks.trends.page import fill
 from benchmarks.trends.tally import BOUNDS, HEAD, REPLICAS, Method, Tally, replicas_of
 from featscope.trends import Trend, fit_trend
 
-PAGE = Path(__file__).parents[2] / "docs" / "trends.md"
-BEGIN, END = "<!-- made by `make trends` -->", "<!-- end of what `make trends` made -->"
 PLANTED = 1200
 SEED = 7  # not looked at while the method was made
 EACH, TIMES = 2, 3  # bounds of a kind for each ladder; ladders for each law and window
@@ -107,9 +105,7 @@ def main() -> None:
     began = time.process_time()
     found = table()
     print(f"{found}\n{time.process_time() - began:.0f} s")
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{found}\n{END}{after}")
+    fill("make trends", found)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ LADDERS = (
         arms=("augmented", "plain"),
         symbol="d",
         about="Features occur with probability about 1/d, so the step size grows as d and steps stay: sizes are "
-        "compared at equal η t / d. Decay falls as 1/d, within the paper's range; batches grow as d, so that each shows "
+        "compared at equal η t / d. Decay falls as 1/d, within the paper's range; batches grow as d, so that each has "
         "every feature as often.",
     ),
 )
