@@ -67,10 +67,11 @@ class ScalingStudy(Study):
         """The ladder, with the sizes that are asked for."""
         wanted = self.axis.replace("-", "_")
         named = [one for one in self.study.ladders if not wanted or wanted in (one.axis, one.name)]
+        if not self.study.ladders:
+            raise ConfigError(f"{self.study.name} declares no ladder to climb: allowed are studies that have `ladders`")
         if not named:
             known = ", ".join(one.name for one in self.study.ladders)
-            allowed = f"one of {known}" if known else "another study: this one declares no ladder"
-            raise ConfigError(f"--axis = {self.axis!r} is no ladder of {self.study.name}: allowed is {allowed}")
+            raise ConfigError(f"--axis = {self.axis!r} is no ladder of {self.study.name}: allowed is one of {known}")
         return replace(named[0], sizes=self.sizes) if self.sizes else named[0]
 
     def at(self, size: float) -> Study:
