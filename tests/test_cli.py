@@ -39,7 +39,8 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
     code, out, _ = call(capfd)
     assert code == 2
     assert all(
-        f"featscope {command}" in out for command in ("list", "show", "run", "sweep", "trend", "report", "verify", "check")
+        f"featscope {command}" in out
+        for command in ("list", "show", "run", "sweep", "trend", "report", "verify", "check")
     )
     assert call(capfd, "--help")[:2] == (0, out)
 

@@ -66,8 +66,7 @@ def windows(folder: Path) -> Iterator[tuple[str, ClaimTrend, ClaimTrend]]:
         counted = [one for one in trials if one is not None]
         for first in range(len(whole.sizes) - FEWEST_SIZES):
             part = slice(first, first + FEWEST_SIZES)
-            if np.isfinite(whole.samples[part]).all():
-                yield key, trend_of(whole.claims[part], whole.sizes[part], bears, counted[part] or None), whole
+            yield key, trend_of(whole.claims[part], whole.sizes[part], bears, counted[part] or None), whole
 
 
 def tallies(folder: Path) -> dict[int, Count]:

@@ -71,7 +71,7 @@ def fit_trend(
     surprise = np.inf
     if len(n) >= FEWEST_SIZES:
         surprise = _surprise(x, [one.first(len(n) - 2) for one in measured], measured[0], draws, rng)
-    ahead = n[-1] * np.geomspace(1, reach, round(PER_DOUBLING * np.log2(reach)) + 1)
+    ahead = n[-1] * reach ** np.linspace(0, 1, round(PER_DOUBLING * np.log2(reach)) + 1)
     curves, families = _draw(x, np.log(ahead), measured, draws, rng)
     return Trend(ahead, curves.clip(*within), relation, predicted, tolerance, families, surprise, silent)
 
