@@ -33,6 +33,17 @@ def test_the_table_keeps_what_the_page_promises():
     assert false <= 0.01 * pairs
 
 
+def test_trained_ladders_keep_what_the_page_promises():
+    rows = re.findall(
+        r"^\| `[a-z-]+` over [^|]+ \| (?:4|16) \| ([\d |]+) \| (\d+) of (\d+) \|$", PAGE.read_text(), re.M
+    )
+    pairs, _, wrong, *_ = np.array([list(map(int, counts.split(" | "))) for counts, *_ in rows]).sum(axis=0)
+    covered, measured = np.array([list(map(int, ends)) for _, *ends in rows]).sum(axis=0)
+    assert pairs >= 30
+    assert wrong <= 0.03 * pairs
+    assert covered >= 0.85 * measured
+
+
 def test_laws_are_smooth_and_finite_wherever_they_are_asked():
     sizes = 8.0 * 2 ** np.linspace(0, 17, 60)
     for law in (*LAWS.values(), *CLIFFS.values(), *SHARES.values()):
