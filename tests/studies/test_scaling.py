@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from featscope.claims import Claim, bound, identity
+from featscope.cli import main
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.provenance import command
@@ -17,7 +18,7 @@ from featscope.runs import Settings, run
 from featscope.studies.ladder import Ladder
 from featscope.studies.scaling import ScalingStudy, in_words
 from featscope.trends import Share, trend_of
-from swept import Pull
+from swept import ENTRY, Pull
 
 SIZES = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 CLAIMS = {"far@pulled": "value", "mean-is-at-target": "difference"}
@@ -92,6 +93,25 @@ def test_trends_are_of_the_measurements_and_stand_on_the_page(outcome):
     page = report_run(outcome.folder, study).read_text()
     assert "Numbers are near" in page
     assert (outcome.folder / "figures" / "trend-far-pulled.png").exists()
+
+
+@pytest.mark.filterwarnings("ignore:pull cannot read")
+def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, capfd):
+    for module in ("commands.run", "report.run_report"):
+        monkeypatch.setattr(f"featscope.{module}.find", lambda name: (ENTRY, Grown))
+    words = ["trend", "pull", "--axis", "width", "--replicas", "3", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    out = capfd.readouterr().out
+    assert ended.value.code == 0
+    assert "pull: verdicts over width" in out
+    assert out.count("Laws by weight") == 2
+    assert "Of 2 claims over 6 sizes" in out
+    stored = json.loads((tmp_path / "run" / "trends.json").read_text())
+    assert (stored["symbol"], stored["sizes"]) == ("width", list(SIZES))
+    first = stored["trends"][0]
+    assert (first["id"], first["arm"], len(first["at"])) == ("far", "pulled", 6)
+    assert [said["factor"] for said in first["foretold"]] == [4, 16]
 
 
 def test_another_ladder_is_chosen_by_its_symbol_and_named_in_the_command():
