@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards coverage bench bench-language faults docs clean
+.PHONY: demo test lint cards coverage bench bench-language faults trends docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -26,6 +26,9 @@ coverage: .venv/ready
 bench: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),bench]'
 	$(BIN)/python -m benchmarks
+
+trends: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trends
 
 bench-language: .venv-kvpress/ready
 	.venv-kvpress/bin/python -m benchmarks.long_prompt

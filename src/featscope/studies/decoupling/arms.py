@@ -10,6 +10,7 @@ from featscope.models import SymmetricReLU
 from featscope.options import require
 from featscope.studies import Arm, Study
 from featscope.studies.decoupling import probes
+from featscope.studies.decoupling.ladders import LADDERS
 from featscope.training import SGD, BiasSchedule, Contrastive, FirstTime, SignLabels, TorchOptimizer, Training
 from featscope.training.gradient import RuleConfig
 from featscope.views import SameSample
@@ -31,6 +32,7 @@ class DecouplingArms(Study):
 
     name = "decoupling"
     asks = "Why does hiding half of the input help a network to learn?"
+    ladders = LADDERS
 
     data: SparseCoding = field(default_factory=SparseCoding)
     learner: SymmetricReLU = field(default_factory=SymmetricReLU)
