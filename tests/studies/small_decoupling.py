@@ -17,10 +17,10 @@ STUDY = Decoupling(
     learner=SymmetricReLU(width=96),
     objective=Contrastive(anchors=256, negatives=128),
     optimizer=SGD(weight_decay=0.01),
-    bias=BiasSchedule(growth=0.2),
-    steps=500,
+    bias=BiasSchedule(growth=0.2, cap_ratio=0.65),
+    steps=600,
 )
-STEPS = {"augmented": 325, "smaller": 200, "canonical": 100, "supervised": 100, "stage-one": 130}
+STEPS = {"augmented": 600, "smaller": 200, "canonical": 100, "supervised": 200, "one-label": 100, "stage-one": 130}
 """Arms that have shown what they show by then."""
 
 
@@ -38,6 +38,6 @@ def cheaper(arm: Arm) -> Arm:
 TRIAL = Trial(
     STUDY,
     replicas=4,
-    more={"augmented": 8, "plain": 8, "stage-one": 8},
+    more={"augmented": 8, "plain": 8, "stage-one": 8, "supervised": 8},
     arms={arm.name: cheaper(arm) for arm in STUDY.arms()},
 )

@@ -11,7 +11,7 @@ from featscope.claims import COSINE, POSITIVE, SHARE
 from featscope.figures import Bars, Curve, Curves, Figure, MatrixMovie, Panel
 from featscope.probes.stored import along_features, energy, sorted_by_feature
 from featscope.studies import Runs
-from featscope.studies.decoupling.closed_forms import ClosedForms
+from featscope.studies.decoupling.arms import DecouplingArms
 from featscope.studies.summaries import bars, chart, curve
 from featscope.theory.decoupling import Stage1
 
@@ -23,7 +23,7 @@ _STORY = {
 _STEP = "training step"
 
 
-def figures(study: ClosedForms, runs: Runs) -> Iterator[Figure]:
+def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
     """What neurons hold, how training goes, Stage I, then what follows, and what the paper's own schedule does."""
     yield alignment(runs)
     yield over_time(runs)
