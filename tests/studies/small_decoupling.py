@@ -20,7 +20,22 @@ STUDY = Decoupling(
     bias=BiasSchedule(growth=0.2, cap_ratio=0.65),
     steps=600,
 )
-STEPS = {"augmented": 600, "smaller": 200, "canonical": 100, "supervised": 200, "one-label": 100, "stage-one": 130}
+STEPS = {
+    "augmented": 500,
+    "plain": 200,
+    "canonical": 100,
+    "supervised": 150,
+    "one-label": 100,
+    "stage-one": 130,
+    "smaller": 200,
+    "tau-0.5": 450,
+    "tau-1": 450,
+    "tau-2": 450,
+    "masked-negatives": 450,
+    "loud-start": 100,
+    "plain-32": 200,
+    "plain-64": 200,
+}
 """Arms that have shown what they show by then."""
 
 
@@ -29,7 +44,7 @@ def cheaper(arm: Arm) -> Arm:
 
     def with_few_labels(assays: Sequence[Assay]) -> Sequence[Assay]:
         dear = (probes.readouts, probes.baselines)
-        return [partial(assay, labels=600) if assay in dear else assay for assay in assays]
+        return [partial(assay, labels=300) if assay in dear else assay for assay in assays]
 
     recipe = arm.recipe.shortened(STEPS.get(arm.name, STUDY.steps))
     return replace(arm, recipe=recipe, at_start=with_few_labels(arm.at_start), at_end=with_few_labels(arm.at_end))

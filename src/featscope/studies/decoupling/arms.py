@@ -196,8 +196,8 @@ class DecouplingArms(Study):
             Arm(
                 "loud-start",
                 replace(plain, data=loud, learner=replace(learner, init_norm=1.0), probe_every=50),
-                "no augmentation, half as many features, each half as often present as others' would be, and a start "
-                "of norm 1, from which features have no time to outgrow noise",
+                "no augmentation, half as many features, half as many of them at a time, and a start of norm 1, from "
+                "which features have no time to outgrow noise",
                 "unmasked, loud start",
             ),
             *(
