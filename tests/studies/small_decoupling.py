@@ -22,7 +22,7 @@ STUDY = Decoupling(
 )
 STEPS = {
     "augmented": 500,
-    "plain": 200,
+    "plain": 300,
     "canonical": 100,
     "supervised": 150,
     "one-label": 100,
@@ -44,7 +44,7 @@ def cheaper(arm: Arm) -> Arm:
 
     def with_few_labels(assays: Sequence[Assay]) -> Sequence[Assay]:
         dear = (probes.readouts, probes.baselines)
-        return [partial(assay, labels=300) if assay in dear else assay for assay in assays]
+        return [partial(assay, labels=600) if assay in dear else assay for assay in assays]
 
     recipe = arm.recipe.shortened(STEPS.get(arm.name, STUDY.steps))
     return replace(arm, recipe=recipe, at_start=with_few_labels(arm.at_start), at_end=with_few_labels(arm.at_end))

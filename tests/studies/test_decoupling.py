@@ -34,7 +34,7 @@ HOLD = {
         "few-strong-at-start mask-crosstalk mask-moves logit-uniformity-slope orthogonal-rows-similarity "
         "orthogonal-rows-loss thresholds-follow-the-schedule lucky-lead-at-t2 training-has-settled singletons-emerge "
         "sparse-energy the-lottery-pays off-feature-part no-dense-feature-in-the-end firing-rate-of-singletons "
-        "average-loss no-regret loss-inversion gradient-split pseudo-objective-gradient"
+        "silent-without-its-feature average-loss no-regret loss-inversion gradient-split pseudo-objective-gradient"
     ),
     "stage-one": (
         "stage1-trajectory stage1-duration energy-ceiling positive-pair-covariance order-kept-in-stage1 "
@@ -56,14 +56,16 @@ def verdict(*claim: str) -> str:
     return TRIAL.healthy[claim].verdict
 
 
-@pytest.mark.parametrize("claim", [(claim, arm) for arm, ids in HOLD.items() for claim in ids.split()], ids="-".join)
+@pytest.mark.parametrize(
+    "claim", [(claim, arm) for arm, claims in HOLD.items() for claim in claims.split()], ids="-".join
+)
 def test_what_theory_says_holds_already_at_this_size(claim):
     assert TRIAL.healthy[claim].expected
     assert verdict(*claim) == "holds"
 
 
 def test_size_decides_what_only_sizes_decide():
-    """Twelve features are too few for these: thresholds, noise and chance are as large as what they should be below."""
+    """Twelve features are too few for these: noise and thresholds are as large as what they should be far below."""
     for claim in ("firing-matches-feature", "amplitude-of-ideal", "noise-removed", "downstream-regression"):
         assert TRIAL.healthy[claim, "augmented"].expected
         assert verdict(claim, "augmented") == "fails"

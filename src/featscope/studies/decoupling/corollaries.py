@@ -9,15 +9,16 @@ import xarray as xr
 from featscope.claims import PAIRED, POSITIVE, Found, bound, identity, ordering
 from featscope.probes.stored import energy
 from featscope.studies import Runs, last
+from featscope.studies.decoupling.balance import Balance
 from featscope.studies.decoupling.figures import numbered
-from featscope.studies.decoupling.stage_three import TREND, StageThree, features_of, nine_in_ten, ratio_of
+from featscope.studies.decoupling.stage_three import TREND, features_of, nine_in_ten, ratio_of
 from featscope.theory import decoupling as theory
 
 LOUD = "From a loud start with half as many features, few dimensions of which are features."
 
 
 @dataclass(frozen=True)
-class Corollaries(StageThree):
+class Corollaries(Balance):
     """What is said of outputs, of linear heads, and of training without augmentation."""
 
     # --- Noise in the output (Theorem 3.4) ----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ class Decoupling(Corollaries):
     """Contrastive learning with RandomMask decouples sparse features from dense noise; without, it does not.
 
     Options and arms are `DecouplingArms`'. Claims stand in the order of training: `AtStart`, `StageOne`, `StageTwo`,
-    `StageThree`, `Corollaries`.
+    `StageThree`, `Balance`, `Corollaries`.
     """
 
     # --- What is shown ------------------------------------------------------------------------------------------------
