@@ -105,7 +105,7 @@ class Endings(Stages):
         "that were only ordinary for a feature learn it too.",
         law="share",
     )
-    def model_size_needed(self, run: xr.Dataset) -> Found:
+    def model_size_needed(self, run: xr.Dataset) -> Found | None:
         r"""A network with few neurons does not hold all rare features.
 
         For a neuron of its own for every feature $m$ must be of order $d^{(\epsilon_{\max}/\epsilon_{\min})^2}$.
@@ -113,9 +113,11 @@ class Endings(Stages):
         """
         alone = (last(run, run.alignment) ** 2 > 0.5).any("neuron")
         needed = run.sizes["feature"] ** (1 / self._ratio_of("few-neurons") ** 2)
+        if run.sizes["neuron"] >= needed:
+            return None
         _, rare = common_and_rare(alone, self.arm("few-neurons").recipe.data.minority)
         why = f"{run.sizes['neuron']} neurons, where {needed:.0f} are said to be needed."
-        return Found(rare, why, predicted=min(1.0, run.sizes["neuron"] / needed))
+        return Found(rare, why, predicted=run.sizes["neuron"] / needed)
 
     @of_many("Theorem E.1(b)", because=NEARLY_ALL, note=f"With constant 1. {OF_FEW}")
     def norms_bounded(self, run: xr.Dataset) -> xr.DataArray:
