@@ -284,7 +284,11 @@ class StageOne(ImbalanceArms):
     @property
     def stage1(self) -> PairStage1:
         """What the theory says of the arm "stage-one" under uniform attention."""
-        recipe = self.arm("stage-one").recipe
+        return self.stage1_of("stage-one")
+
+    def stage1_of(self, arm: str) -> PairStage1:
+        """What the theory says of Stage 1 of an arm under uniform attention."""
+        recipe = self.arm(arm).recipe
         data, optimizer, objective = recipe.data, recipe.optimizer, recipe.objective
         p = activities(data.features, data.minority, data.eps_min, data.activity)
         tokens = (p, data.tokens, data.input_dim, data.noise_std**2 / data.tokens)

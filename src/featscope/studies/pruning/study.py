@@ -16,7 +16,8 @@ from featscope.claims import COSINE, POSITIVE, Claim, Found, bound, identity, or
 from featscope.figures import Figure
 from featscope.studies import Runs, Story, last
 from featscope.studies.pruning import figures
-from featscope.studies.pruning.arms import JUDGED, LITTLE, PruningArms
+from featscope.studies.pruning.arms import JUDGED, LITTLE
+from featscope.studies.pruning.assumed import Assumed
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.imbalance import activities
 from featscope.theory.pruning import singleton_growth, stationary_energies
@@ -29,10 +30,10 @@ SMALL_PART = "Tolerance: 2 % of what minority samples or neurons gain, a stated 
 
 
 @dataclass(frozen=True)
-class Pruning(PruningArms):
+class Pruning(Assumed):
     """Does hiding the smallest neurons from the logits give rare features their share?
 
-    Options and arms are `PruningArms`'.
+    Options and arms are `PruningArms`'; what is claimed of assumptions and printed factors is in `Assumed`.
     """
 
     asks: ClassVar[str] = "Does hiding the smallest neurons from the loss give rare features their share?"
