@@ -24,6 +24,7 @@ from featscope.runs import Settings, run
 from featscope.runs.execute import Outcome
 from featscope.runs.programs import programs
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
+from featscope.streams import EqualReplicasError
 from featscope.studies import Axis, Study
 from featscope.studies.sweep import Sweep
 from featscope.training import DivergedError
@@ -160,6 +161,9 @@ def execute(
             f"featscope: training diverged: {error}. What was saved before is in {out / 'checkpoint'}.",
             file=sys.stderr,
         )
+        return 3, []
+    except EqualReplicasError as error:
+        print(f"featscope: {error}. Intervals over such replicas mean nothing; no claim was judged.", file=sys.stderr)
         return 3, []
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
         command = shlex.join(["featscope", *again, "--resume"])
