@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import report_samples as samples
 
-from featscope.claims import Claim
+from featscope.claims import Claim, interval_of_mean
 from featscope.figures import Figure
 from featscope.report import Content, write_page, write_report
 from featscope.report.claim_view import Tone, outlook, tone_of, views
@@ -70,6 +70,28 @@ def test_the_outlook_names_a_number_that_decides_most_and_how_many_that_is() -> 
     said = outlook(views(every, {}, ()))
     most = needed[max(1, int(0.8 * len(needed))) - 1]
     assert said.startswith(f"About {most} more replicas (repetitions with other random numbers) would decide")
+
+
+def test_what_is_known_of_a_measurement_is_said_by_its_law() -> None:
+    def said(samples: object, **more: object) -> str:
+        about = {"id": "a", "source": "", "statement": "", "kind": "bound", "arm": ""}
+        return views([Claim.from_samples(samples, ">=", 0.5, **about, **more)], {}, ())[0].interval  # type: ignore[arg-type]
+
+    assert said([0.7, 0.9, 0.8], law="extreme", trials=[16, 16, 16]) == "the worst of 48 draws"
+    assert said([0.7, 0.9], law="extreme") == "the worst of 2 draws"
+    assert said([0.7, 0.9], law="exact") == "exact"
+    assert said([0.7, 0.7]) == "the same in every replica"
+    assert said([1.0, 1.0], law="yes/no") == "0.0707 to 1.00"
+
+
+def test_holm_s_correction_is_named_where_it_would_take_a_verdict_back() -> None:
+    about = {"source": "", "statement": "", "kind": "bound", "arm": ""}
+    samples = [0.0, 1.0, 0.5, 0.6, 0.9, 0.2, 0.7, 0.4]
+    end, _ = interval_of_mean(np.array(samples))
+    near = [Claim.from_samples(samples, ">=", end - k / 1000, id=str(k), **about) for k in (1, 2)]
+    assert [claim.verdict for claim in near] == ["holds", "holds"]
+    assert [bool(view.doubt) for view in views(near, {}, ())] == [True, True]
+    assert [bool(view.doubt) for view in views(near[:1], {}, ())] == [False]
 
 
 def test_intervals_and_pictures_stay_in_the_range_of_what_is_measured() -> None:

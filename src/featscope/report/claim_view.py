@@ -110,7 +110,7 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     if claim.relation == "=":
         wanted += f" ± {chosen(claim.tolerance)}"
     sure = not claim.chance or (claim.n == 1 and claim.interval[0] == claim.interval[1])
-    known = isfinite(low) and isfinite(high)
+    known, worst = isfinite(low) and isfinite(high), claim.law == "extreme"
     title = claim.title or claim.statement
     more = claim.replicas_needed - claim.n if tone == "undecided" and claim.replicas_needed else None
     return View(
@@ -125,7 +125,13 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
         note=typeset(claim.note),
         wanted=wanted,
         measured=number(mean, decimals) if isfinite(mean) else "nothing finite",
-        interval="exact" if sure else _ends(low, high, decimals) if known else "no interval",
+        interval="exact"
+        if sure
+        else _worst(claim)
+        if worst
+        else _ends(low, high, decimals)
+        if known
+        else "no interval",
         glyph=_glyph(claim, low, high),
         decides=_decides(claim, more) if tone == "undecided" else "",
         more=more,
@@ -208,6 +214,10 @@ def by_source(shown: Sequence[View]) -> list[tuple[str, list[View]]]:
 def chosen_views(shown: Sequence[View], wanted: Sequence[str]) -> list[View]:
     """Those that ``wanted`` names, as "id" or "id@arm", in its order."""
     return [v for key in wanted for v in shown if key in (v.claim.id, f"{v.claim.id}@{v.claim.arm}")]
+
+
+def _worst(claim: Claim) -> str:
+    return f"the worst of {sum(claim.trials) or claim.n:g} draws"
 
 
 def _ends(low: float, high: float, decimals: int) -> str:
