@@ -75,9 +75,11 @@ def interval_of_mean(
 
 
 def _on_logit_scale(shares: Float[np.ndarray, " n"], t: float, within: tuple[float, float]) -> list[float]:
-    """Student's interval of the logits of ``shares``, which are drawn in a little from 0 and 1, on the first scale."""
-    n = shares.size
-    logits = special.logit((shares.clip(0, 1) * (n - 1) + 0.5) / n)
+    """Student's interval of the logits of ``shares``, on the first scale; those at an end are drawn in a little."""
+    n, shares = shares.size, shares.clip(0, 1)
+    if shares.min() == 0 or shares.max() == 1:
+        shares = (shares * (n - 1) + 0.5) / n
+    logits = special.logit(shares)
     half = t * float(logits.std(ddof=1)) / sqrt(n)
     return [within[0] + (within[1] - within[0]) * float(special.expit(logits.mean() + side * half)) for side in (-1, 1)]
 
