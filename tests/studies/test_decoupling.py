@@ -345,7 +345,7 @@ def test_looks_after_an_event_and_lucky_neurons():
     np.testing.assert_array_equal(after[0], start[::-1])
     np.testing.assert_array_equal(after[1], 0 * start)
     assert np.isnan(after[2]).all()
-    assert np.isnan(first_look(run, run.alignment, run.event + 1).values[1:]).all()
+    assert np.isnan(first_look(run, run.alignment, run.event + 1).transpose("replica", ...).values[1]).all()
     chosen = lucky(run, 1.2)  # a share of 1.2 log 4 / 4 = .42 or more
     assert chosen.isel(replica=0).values.tolist() == [
         [True, False, False, False],
