@@ -19,6 +19,10 @@ from torch import Tensor
 _COINS = (torch.arange(256)[:, None] >> torch.arange(8) & 1).float()  # the eight bits of each byte
 
 
+class EqualReplicasError(RuntimeError):
+    """Replicas are equal where chance should make them differ, so that no interval means anything (exit code 3)."""
+
+
 def _key(seed: int, replica: int, purpose: bytes, step: int) -> int:
     address = struct.pack("<qqq", seed, replica, step) + purpose
     return int.from_bytes(blake2b(address, digest_size=8).digest(), "little")
@@ -89,8 +93,18 @@ class Streams:
         self.seed = seed
         self.replicas = tuple(replicas)
         self.device = torch.device(device)
+        self.purposes: set[str] = set()
 
     def at(self, purpose: str, step: int = 0) -> Draws:
-        """The draws for ``purpose`` at ``step``: the same numbers at every call."""
+        """The draws for ``purpose`` at ``step``: the same numbers at every call.
+
+        Raises:
+            EqualReplicasError: two replicas would draw the same.
+        """
         name = purpose.encode()
-        return Draws([_key(self.seed, r, name, step) for r in self.replicas], self.device)
+        keys = [_key(self.seed, r, name, step) for r in self.replicas]
+        if purpose not in self.purposes:
+            if len(set(keys)) < len(set(self.replicas)):
+                raise EqualReplicasError(f"replicas draw the same numbers from the stream {purpose!r}")
+            self.purposes.add(purpose)
+        return Draws(keys, self.device)

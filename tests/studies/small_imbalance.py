@@ -10,7 +10,7 @@ import xarray as xr
 from featscope.data import SparseTokens
 from featscope.models import TokenMLP
 from featscope.studies import Arm
-from featscope.studies.imbalance import Imbalance, probes
+from featscope.studies.imbalance import Imbalance, probes, samples
 from featscope.testing import Trial
 from featscope.training import SGD, ContrastivePairs
 
@@ -37,8 +37,11 @@ FEW = {
     "CROWD_NEURONS": 20_000,
     "TRAIN_PAIRS": 400,
     "TEST_PAIRS": 1000,
+    "ASSUMED_PAIRS": 20_000,
+    "FEW_PAIRS": 500,
+    "BATCHES": 8,
 }
-HARDLY_ANY = dict.fromkeys(FEW, 100) | {"PULL_BLOCKS": 1}
+HARDLY_ANY = dict.fromkeys(FEW, 100) | {"PULL_BLOCKS": 1, "BATCHES": 1}
 
 
 @contextmanager
@@ -46,7 +49,7 @@ def sampling(numbers: Mapping[str, int]) -> Iterator[None]:
     """Other numbers of samples where assays draw many."""
     with pytest.MonkeyPatch.context() as patch:
         for name, number in numbers.items():
-            patch.setattr(probes, name, number)
+            patch.setattr(probes if hasattr(probes, name) else samples, name, number)
         yield
 
 
@@ -64,6 +67,10 @@ def arms() -> Iterator[Arm]:
         cheap = CHEAP.arm(arm.name)
         if arm.name.startswith("stage-one"):
             yield replace(arm, recipe=arm.recipe.shortened(30))
+        elif arm.name in ("lottery", "few-neurons", "token-masking"):
+            yield arm
+        elif arm.name.endswith("-attention"):
+            yield replace(arm, recipe=replace(arm.recipe, objective=ContrastivePairs(pairs=512)))
         elif arm.over:
             eps, noise = arm.over
             yield replace(cheap, over=(replace(eps, values=(eps.values[0], eps.values[-1])), noise))

@@ -20,7 +20,8 @@ STUDY = Pruning(
     settling_steps=400,
     steps=600,
 )
-REPLICAS = {"stationary": 12, "straight-through": 12, "one-step-noiseless": 16, "one-step": 8}
+REPLICAS = {"stationary": 16, "straight-through": 12, "one-step-noiseless": 16, "one-step": 8}
+REPLICAS |= {"random-start": 10, "random-start-direction": 10, "too-much": 8}
 """Where claims are narrow; other arms have 6."""
 NEEDED = {"stationary": (0.0, JUDGED), "random-start-direction": (LITTLE,)}
 """Ratios of what is run again."""

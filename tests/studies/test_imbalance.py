@@ -51,6 +51,51 @@ HOLD = [
     "pseudo-loss-gradient",
     "pseudo-loss-value",
     "pseudo-loss-convex",
+    "common-frequency",
+    "rare-frequency",
+    "signs-symmetric",
+    "pairs-share-signals",
+    "dictionary-flat",
+    "initial-norms",
+    "initial-features",
+    "signal-tail",
+    "noise-tail",
+    "logit-deviation-order",
+    "logits-uniform-in-stage1",
+    "batches-concentrate",
+    "replicas-independent",
+    "lucky-at-t1-as-proved",
+    "others-at-t1",
+    "few-features-at-t1",
+    "off-features-at-t1",
+    "thresholds-set",
+    "thresholds-rise",
+    "thresholds-capped",
+    "stage2-duration",
+    "stage2-growth",
+    "lucky-above-thresholds",
+    "others-below-thresholds",
+    "few-features-at-t2",
+    "lucky-at-t2",
+    "lucky-share-at-t2",
+    "lucky-win",
+    "luck-decides",
+    "ends-in-features",
+    "few-features-held",
+    "pure-neurons",
+    "norms-bounded",
+    "amplitudes-below-tau",
+    "fires-for-its-own",
+    "silent-without-its-own",
+    "fires-rarely",
+    "loss-falls",
+    "step-is-the-papers",
+    "growth-with-masking",
+    "growth-under-softmax",
+    "growth-under-linear-exactly",
+    "noise-and-alignment",
+    "noise-lowers-cosine",
+    "noise-raises-error",
 ]
 FAIL = [
     "stage1-duration-in-d1",
@@ -59,8 +104,26 @@ FAIL = [
     "strong-neurons-are-lucky",
     "amplitude-law",
     "optimal-learner-loss",
+    "lucky-at-t1",
+    "thresholds-large",
+    "ends-off-features",
+    "neurons-of-a-feature",
+    "model-size-needed",
+    "average-loss",
+    "growth-as-if-unmasked",
+    "growth-under-linear",
 ]
-TOO_FEW_REPLICAS = ["mse-falls", "heatmap-every-neuron"]
+TOO_FEW_REPLICAS = [
+    "mse-falls",
+    "heatmap-every-neuron",
+    "lucky-lead",
+    "training-beats-optimal-learner",
+    "minority-count-curve",
+    "minority-alignment-curve",
+    "cosine-curve",
+    "minority-mse-curve",
+    "ideal-error",
+]
 
 
 @pytest.mark.parametrize("id", HOLD)
@@ -75,9 +138,9 @@ def test_what_the_papers_get_wrong_fails_already_at_this_size(id):
 
 
 def test_no_expected_claim_fails():
-    expected = {claim.id: claim.verdict for claim in TRIAL.healthy.values() if claim.expected}
-    assert set(expected) == {*HOLD, *TOO_FEW_REPLICAS}
-    assert "fails" not in expected.values()
+    expected = [claim for claim in TRIAL.healthy.values() if claim.expected]
+    assert {claim.id for claim in expected} == {*HOLD, *TOO_FEW_REPLICAS}
+    assert not [claim.id for claim in expected if claim.verdict == "fails"]
 
 
 def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
@@ -112,6 +175,11 @@ def test_closed_forms_of_uniform_attention_are_not_expected_under_another():
         "nonfeature-decay",
         "stage1-duration",
         "growth-ratio-exponential",
+        "logit-deviation-order",
+        "batches-concentrate",
+        "stage2-duration",
+        "stage2-growth",
+        "growth-with-masking",
     }
 
 
@@ -169,7 +237,8 @@ def test_a_replica_alone_and_among_8_drifts_apart_by_rounding_only():
 
 def test_arms_differ_in_what_they_say():
     of = {arm.name: arm.recipe for arm in Imbalance().arms()}
-    assert {name for name, recipe in of.items() if recipe.rules["bias"]} == {"heat-map", "heat-map-balanced"}
+    picky = {"heat-map", "heat-map-balanced", "lottery", "few-neurons"}
+    assert {name for name, recipe in of.items() if recipe.rules["bias"]} == picky
     assert {name: recipe.steps for name, recipe in of.items()} == {
         "imbalanced": 150,
         "stage-one": 60,
@@ -179,6 +248,11 @@ def test_arms_differ_in_what_they_say():
         "heat-map": 500,
         "heat-map-unbiased": 500,
         "heat-map-balanced": 500,
+        "lottery": 500,
+        "few-neurons": 500,
+        "token-masking": 60,
+        "softmax-attention": 20,
+        "linear-attention": 20,
         "late": 1500,
     }
     assert of["imbalanced"].data.minority == 1
@@ -198,8 +272,10 @@ def test_options_reach_every_arm():
     study = replace(STUDY, data=data, learner=learner, steps=3, objective=ContrastivePairs(InfoNCE(2.0), 9))
     for arm in study.arms():
         kept = arm.recipe.data
-        assert (kept.tokens, kept.token_activity, kept.noise_std) == (7, 0.5, 0.07)
-        assert arm.recipe.learner.attention == "linear"
+        shown = 0.25 if arm.name == "token-masking" else 0.5
+        assert (kept.tokens, kept.token_activity, kept.noise_std) == (7, shown, 0.07)
+        own = arm.name.removesuffix("-attention")
+        assert arm.recipe.learner.attention == (own if own != arm.name else "linear")
         assert arm.recipe.objective.loss.temperature == 2.0
         assert arm.recipe.steps == 3
 
@@ -207,7 +283,8 @@ def test_options_reach_every_arm():
 def test_with_biases_on_the_curves_stage_1_stays_without():
     of = {arm.name: arm.recipe for arm in replace(STUDY, bias=BiasSchedule()).arms()}
     without = {name for name, recipe in of.items() if recipe.rules["bias"] is None}
-    assert without == {"stage-one", "stage-one-narrow", "heat-map-unbiased", "late"}
+    attending = {"token-masking", "softmax-attention", "linear-attention"}
+    assert without == {"stage-one", "stage-one-narrow", "heat-map-unbiased", "late", *attending}
     events = of["imbalanced"].build(Streams(0, [0])).events()
     assert set(events) == {"t1", "t1_of_every_neuron", "stage1_end", "stage2_end"}
 
@@ -262,7 +339,7 @@ def test_acceptable_options_make_a_report_even_where_nothing_can_be_measured(stu
     measured |= {name: TRIAL.run(name).isel(replica=[0]) for name in ("figures-1-2", "figures-3-4")}
     measured["late"] = measured["heat-map-unbiased"]
     claims = study.claims(measured)
-    assert {claim.verdict for claim in claims} == {"undecided"}
+    assert {claim.verdict for claim in claims if claim.chance} == {"undecided"}
     assert len(list(study.figures(measured))) == 5
     assert "nan" not in repr(study.story(measured, claims))
 

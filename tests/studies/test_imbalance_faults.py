@@ -13,16 +13,18 @@ from small_imbalance import FEW, HARDLY_ANY, STUDY, TRIAL
 
 from featscope.data import SparseTokens, SparseTokensSource, TokenPairs, sparse_tokens
 from featscope.losses import InfoNCE, similarity
-from featscope.models import TokenMLPNetwork
+from featscope.models import TokenMLP, TokenMLPNetwork
 from featscope.models.symmetric_relu import _SoftThreshold as Activation
 from featscope.probes import random_neurons
 from featscope.probes.frozen_gates import FrozenGates
-from featscope.studies.imbalance import probes
+from featscope.studies.imbalance import probes, samples
 from featscope.testing import Fault
 from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime
+from featscope.training.rules import BiasScheduleRule
 
 pairs, build, forward = SparseTokensSource.pairs, SparseTokens.build, TokenMLPNetwork.forward
 sgd, schedule, first = SGD.build, BiasSchedule.build, FirstTime.build
+signals, learn, follow = SparseTokensSource._signals, TokenMLP.build, BiasScheduleRule.forward
 
 
 def of_another_pair(self, draws, count, dtype=torch.float32):
@@ -63,19 +65,58 @@ def without_the_own_positive(self, anchor, positive):
     return (share.logsumexp(-1) - (anchor * positive.detach()).sum(-1) / self.temperature).mean(-1)
 
 
+def without_negatives(self, learner, source, draws):
+    batch = source.pairs(draws, self.pairs)
+    return -(learner(batch.x) * learner(batch.y).detach()).sum(-1).mean(-1)
+
+
+def one_frame_and_start(self, source, draws):
+    network = learn(self, source, draws)
+    with torch.no_grad():
+        along = network.weight[:1] @ source.dictionary[:1]
+        network.weight.copy_(along @ source.dictionary.mT)
+    return network
+
+
+def with_other_features(self, draws, count, dtype=torch.float32):
+    drawn = pairs(self, draws, count, dtype)
+    return drawn._replace(codes_x=drawn.codes_x.roll(1, -1))
+
+
+def both_signs_alike(self, draws, count, dtype):
+    return tuple(shown.abs() for shown in signals(self, draws, count, dtype))
+
+
+def frozen_thresholds(self, experiment, step):
+    before = experiment.learner.bias.clone()
+    follow(self, experiment, step)
+    experiment.learner.bias.copy_(torch.where(before > 0, before, experiment.learner.bias))
+
+
+def at_their_largest(self, experiment, step):
+    follow(self, experiment, step)
+    bias = experiment.learner.bias
+    bias.copy_(torch.where(bias > 0, 0.9 * experiment.learner.weight.norm(dim=-1), bias))
+
+
 def with_gates_of_theta(self, theta):
     moved = self._project(theta)
     return self.loss.in_batch(self._times * (moved - moved.clamp(-self._bias, self._bias)).sum(-2), self.keys)
 
 
-def at_the_start(where: Any, name: str, line: Any, claim: str) -> Fault:
+def at_the_start(where: Any, name: str, line: Any, claim: str, verdict: str = "fails") -> Fault:
     """One that shows before training."""
-    return Fault(where, name, line, claim, "stage-one", steps=1, verdict="fails")
+    return Fault(where, name, line, claim, "stage-one", steps=1, verdict=verdict)
 
 
 def in_stage_one(where: Any, name: str, line: Any, claim: str, verdict: str = "fails") -> Fault:
     """One that shows until T1."""
     return Fault(where, name, line, claim, "stage-one", steps=25, verdict=verdict)
+
+
+def in_lottery(where: Any, name: str, line: Any, claim: str, steps: int = 30) -> Fault:
+    """One that shows where thresholds are set and neurons compete."""
+    return Fault(where, name, line, claim, "lottery", steps=steps)
 
 
 def in_heat_map(where: Any, name: str, line: Any, claim: str, verdict: str = "fails", steps: int = 40) -> Fault:
@@ -120,9 +161,7 @@ FAULTS = {
     "no stop-gradient": in_heat_map(similarity, "stop_gradient", lambda keys: keys, "gradient-formula"),
     "no own positive among the keys": in_heat_map(InfoNCE, "in_batch", without_the_own_positive, "gradient-formula"),
     "gradient not gated": in_heat_map(Activation, "backward", staticmethod(ungated), "gradient-formula"),
-    "gates of θ in place of w": in_heat_map(
-        FrozenGates, "pseudo_loss", with_gates_of_theta, "pseudo-loss-convex", "undecided"
-    ),
+    "gates of θ in place of w": in_heat_map(FrozenGates, "pseudo_loss", with_gates_of_theta, "pseudo-loss-convex"),
     "bias never set": in_heat_map(
         BiasSchedule,
         "build",
@@ -130,6 +169,63 @@ FAULTS = {
         "heatmap-majority-first",
         "undecided",
         steps=STUDY.steps,
+    ),
+    "pairs with signs of one kind": at_the_start(
+        SparseTokensSource, "_signals", both_signs_alike, "signs-symmetric", "undecided"
+    ),
+    "one start for all replicas": at_the_start(TokenMLP, "build", one_frame_and_start, "replicas-independent"),
+    "starts a tenth too large": at_the_start(
+        TokenMLP,
+        "build",
+        lambda self, source, draws: learn(replace(self, init_norm=1.1 * self.init_norm), source, draws),
+        "initial-norms",
+    ),
+    "codes of other features": at_the_start(SparseTokensSource, "pairs", with_other_features, "pairs-share-signals"),
+    "one batch for all": at_the_start(samples, "BATCH_SIZES", (64, 64), "batches-concentrate", "undecided"),
+    "no negatives": in_heat_map(ContrastivePairs, "__call__", without_negatives, "step-is-the-papers"),
+    "thresholds too low at the reset": in_lottery(
+        BiasSchedule,
+        "build",
+        lambda self, experiment: schedule(replace(self, reset=0.5 * self.reset), experiment),
+        "thresholds-set",
+    ),
+    "thresholds that do not grow": in_lottery(
+        BiasScheduleRule, "forward", frozen_thresholds, "thresholds-rise", steps=120
+    ),
+    "thresholds without a cap": in_lottery(BiasScheduleRule, "forward", at_their_largest, "thresholds-capped"),
+    "thresholds never set": in_lottery(
+        BiasSchedule,
+        "build",
+        lambda self, experiment: schedule(replace(self, reset=0.0), experiment),
+        "lucky-win",
+        steps=120,
+    ),
+    "Stage 2 as printed for T1": in_lottery(
+        BiasSchedule,
+        "build",
+        lambda self, experiment: schedule(replace(self, feature_energy=0.95), experiment),
+        "stage2-duration",
+        steps=120,
+    ),
+    "thresholds that kill": in_lottery(BiasScheduleRule, "forward", at_their_largest, "fires-for-its-own", steps=120),
+    "tokens that all show a feature": Fault(
+        SparseTokensSource,
+        "_shown",
+        lambda self, draws, active: active.unsqueeze(-2),
+        "growth-with-masking",
+        "token-masking",
+        steps=40,
+    ),
+    "uniform attention for linear": Fault(
+        TokenMLP,
+        "build",
+        lambda self, source, draws: learn(replace(self, attention="uniform"), source, draws),
+        "growth-under-linear-exactly",
+        "linear-attention",
+        steps=15,
+    ),
+    "labels of other features": Fault(
+        SparseTokensSource, "pairs", with_other_features, "minority-mse-falls", "figures-3-4", steps=STUDY.curve_steps
     ),
     "test data not balanced": Fault(
         SparseTokensSource,

@@ -11,12 +11,14 @@ import torch
 from small_pruning import STUDY, TRIAL
 from torch.func import functional_call
 
+from featscope.data import SparseTokensSource
 from featscope.losses import Masked, similarity
 from featscope.testing import Fault
 from featscope.training import GradientTraining, pruning
 from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.rules import ProportionalBiasRule
 
+pairs = SparseTokensSource.pairs
 choice, hide, advance = pruning._all_but_smallest, PruningMask._hide, GradientTraining.advance
 
 
@@ -25,9 +27,9 @@ def at_once(where: Any, name: str, line: Any, claim: str) -> Fault:
     return Fault(where, name, line, claim, "one-step" + "-noiseless" * (claim == "growth-is-the-gap"), steps=1)
 
 
-def in_any_step(where: Any, name: str, line: Any) -> Fault:
+def in_any_step(where: Any, name: str, line: Any, claim: str = "update-is-algorithm-1") -> Fault:
     """One that any step of training shows."""
-    return Fault(where, name, line, "update-is-algorithm-1", "stationary", steps=5)
+    return Fault(where, name, line, claim, "stationary", steps=5)
 
 
 def in_who_is_pruned(where: Any, name: str, line: Any, arm: str) -> Fault:
@@ -68,6 +70,16 @@ def like_the_first_replica(magnitudes, ratio):
     return choice(magnitudes[:1].expand_as(magnitudes), ratio)
 
 
+def with_keys_of_the_next(self, draws, count, dtype=torch.float32):
+    drawn = pairs(self, draws, count, dtype)
+    return drawn._replace(y=drawn.y.roll(1, 1))
+
+
+def with_keys_of_one_sign(self, draws, count, dtype=torch.float32):
+    drawn = pairs(self, draws, count, dtype)
+    return drawn._replace(y=drawn.y.abs())
+
+
 FAULTS = {
     "logits unmasked": at_once(similarity, "_of_value", lambda whole, pruned: whole, "planted-minority-growth"),
     "nothing hidden": at_once(Pruner, "forward", lambda self, x: self._module[0](x), "hardness-rises-on-minority"),
@@ -82,6 +94,14 @@ FAULTS = {
     "all but the smallest pruned": at_once(
         pruning, "_all_but_smallest", lambda norms, ratio: ~choice(norms, ratio), "hardness-rises-only-on-minority"
     ),
+    "one pruned too many": in_any_step(
+        pruning,
+        "_all_but_smallest",
+        lambda norms, ratio: choice(norms, ratio + 1 / norms.shape[-1]),
+        "as-many-are-pruned",
+    ),
+    "keys of the anchors themselves": at_once(SparseTokensSource, "pairs", with_keys_of_the_next, "pruned-overlap"),
+    "the sign of a key lost": at_once(SparseTokensSource, "pairs", with_keys_of_one_sign, "pruned-overlap"),
     "dimmed instead of hidden": at_once(PruningMask, "_hide", dimmed, "logit-first-order"),
     "straight-through hides nothing": at_once(
         PruningMask, "_hide", lambda self, parameter, kept: parameter, "straight-through-kills"

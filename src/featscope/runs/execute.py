@@ -17,6 +17,7 @@ from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.folder import RunFolder, environment
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
+from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
 from featscope.studies.base import Arm, Assay, Study
 from featscope.training.memory import peak_bytes
@@ -86,6 +87,7 @@ def run(
         ConfigError: wrong settings or options, or ``out`` cannot be used; nothing is left of the run.
         MissingExtraError: the study needs what is not installed; nothing is left of the run.
         DivergedError: training diverged.
+        EqualReplicasError: replicas are equal where chance should make them differ.
         InterruptedRunError: Ctrl-C or a termination signal.
     """
     arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
@@ -132,8 +134,14 @@ def _run(
     for arm in arms:
         stack = np.concatenate if arm.recipe.replica_axis else np.stack
         parts = [r.weights for s, r in results if s.arm is arm]
-        if weights := {k: torch.from_numpy(stack([p[k] for p in parts])) for k in parts[0]}:
-            folder.write_tensors(f"weights/{arm.name}.safetensors", weights, {"arm": arm.name})
+        if weights := {k: stack([p[k] for p in parts]) for k in parts[0]}:
+            drawn = {purpose for s, r in results if s.arm is arm for purpose in r.purposes}
+            require_different(weights, drawn, settings.seed, arm.name)
+            folder.write_tensors(
+                f"weights/{arm.name}.safetensors",
+                {k: torch.from_numpy(w) for k, w in weights.items()},
+                {"arm": arm.name},
+            )
     claims = list(study.claims(runs))
     folder.write_claims(name, settings.seed, replicas, plan["config"], claims)
     folder.write_json("environment.json", about_machine | {"seconds": spent + time.monotonic() - began})
@@ -186,7 +194,7 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         for program in Shard(study, arm, range(1), settings.seed, settings.device).build():
             program.whole.advance(0)
             with torch.no_grad():
-                for assay in (study.watch, *then):
+                for assay in (arm.watch or study.watch, *then):
                     assay(program.parts[0])
 
     def most(*, with_assays: bool) -> int:

@@ -95,11 +95,13 @@ class Shard:
             progress(share * steps, status)
 
         for program in programs:
-            record = program.run(self.arm, self.study.watch, folder, stopped, of_the_whole)
+            record = program.run(self.arm, self.arm.watch or self.study.watch, folder, stopped, of_the_whole)
             data += program.split(record, self.replicas)
             if not self.arm.over:
                 weights = {key: value.cpu().numpy() for key, value in program.whole.kept().items()}
-        return ShardResult(data, weights)
+        streams = [one.streams for program in programs for one in (program.whole, *program.parts)]
+        drawn = {purpose for of_one in streams for purpose in of_one.purposes}
+        return ShardResult(data, weights, frozenset(drawn))
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,12 @@ class ShardResult:
     Attributes:
         data: the measurements, one dataset a point of the arm's axes, with the point's labels.
         weights: what is kept of the experiment; nothing on an arm with axes.
+        purposes: what was drawn for.
     """
 
     data: list[xr.Dataset]
     weights: Mapping[str, np.ndarray]
+    purposes: frozenset[str] = frozenset()
 
 
 class Program:

@@ -70,6 +70,27 @@ def pair_correlation(
     return tokens**2 * p * token_moments(tokens, token_activity)[0] ** 2
 
 
+def linear_attention_gain(
+    p: Float[np.ndarray, " feature"], tokens: int, input_dim: int, noise_std: float
+) -> Float[np.ndarray, " feature"]:
+    """By how much linear attention, z^(r) = X Xᵀ x^(r)/L, makes a_j larger than uniform attention does, at q = 1.
+
+    A sample with N active features and tokens s + ξ^(l) has, in expectation over the noise, h_i = (L N + σ²(d1 + L +
+    1)) <w_i, s> in place of L <w_i, s>: tokens weigh each other by |s|² = N, each itself by its noise besides,
+    and what noise and signal have in common adds σ²(L + 1). X and Y have noise of their own, so that the gain is
+    E[(N + σ²(d1 + L + 1)/L)² | j active].
+
+    Args:
+        p: p_j.
+        tokens: L.
+        input_dim: d1.
+        noise_std: σ of a token.
+    """
+    extra = noise_std**2 * (input_dim + tokens + 1) / tokens
+    mean, variance = 1 + p.sum() - p, (p * (1 - p)).sum() - p * (1 - p)
+    return np.square(mean + extra) + variance
+
+
 # --- Stage 1 --------------------------------------------------------------------------------------------------------
 
 

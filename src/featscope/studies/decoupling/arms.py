@@ -11,6 +11,7 @@ from featscope.models import SymmetricReLU
 from featscope.options import require
 from featscope.studies import Arm, Study
 from featscope.studies.decoupling import probes
+from featscope.studies.decoupling.ladders import LADDERS
 from featscope.studies.decoupling.ledger import ThresholdLedger
 from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
 from featscope.theory import decoupling as theory
@@ -42,6 +43,7 @@ class DecouplingArms(Study):
 
     name = "decoupling"
     asks = "Why does hiding half of the input help a network to learn?"
+    ladders = LADDERS
 
     data: SparseCoding = field(default_factory=SparseCoding)
     learner: SymmetricReLU = field(default_factory=SymmetricReLU)

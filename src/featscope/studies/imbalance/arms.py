@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from featscope.data import SparseTokens
 from featscope.models import TokenMLP
+from featscope.models.token_mlp import Attention
 from featscope.options import require
 from featscope.studies import Arm, Axis, Study
-from featscope.studies.imbalance import probes
+from featscope.studies.imbalance import probes, samples
+from featscope.studies.imbalance.ladders import LADDERS
 from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime, GradientTraining, Measurement, Training
 from featscope.training.gradient import RuleConfig
 
@@ -34,6 +36,7 @@ class ImbalanceArms(Study):
 
     name = "imbalance"
     asks = "What becomes of features that a network rarely sees?"
+    ladders = LADDERS
 
     data: SparseTokens = field(default_factory=SparseTokens)
     learner: TokenMLP = field(default_factory=TokenMLP)
@@ -90,7 +93,44 @@ class ImbalanceArms(Study):
             optimizer=replace(self.optimizer, weight_decay=0.01),
         )
         balanced = replace(heat_map, data=replace(heat_map.data, eps_min=1.0))  # type: ignore[type-var]
-        narrow = replace(stage_one, data=replace(half, input_dim=max(d + 1, d1 // 4)))
+        # Lucky neurons are seen among a thousand only if rare features are nearly as frequent as others.
+        # Samples show about two features, so that one of them can lift a neuron above its threshold and others do not.
+        sparse = min(data.activity, 2 / d)
+        among_many = replace(half, input_dim=min(d1, 3 * d), eps_min=0.9, activity=sparse)
+        many = replace(self.learner, width=50 * d, init_norm=0.02)
+        lottery = replace(
+            unbiased.shortened(500, 10),
+            rules={**rules, "bias": BiasSchedule(reset=0.6, growth=1.0, cap_ratio=0.7, feature_energy=0.5)},
+            data=among_many,
+            learner=many,
+            objective=replace(self.objective, pairs=64, noise="dense"),  # of more neurons than inputs
+            optimizer=replace(self.optimizer, lr=self.optimizer.lr * data.activity / sparse / 2, weight_decay=0.005),
+        )
+        few = replace(
+            lottery,
+            data=replace(among_many, eps_min=0.6),
+            learner=replace(many, width=10 * d),
+            objective=replace(self.objective, pairs=128, noise="dense"),
+        )
+        in_few_dims = replace(half, input_dim=max(d + 1, d1 // 4))
+        narrow = replace(stage_one, data=in_few_dims)
+        masked = replace(narrow, data=replace(in_few_dims, token_activity=self.data.token_activity / 2))
+        # Linear attention pulls several times as hard.
+        attentions: dict[Attention, float] = {"softmax": self.optimizer.lr, "linear": self.optimizer.lr / 5}
+        attending = [
+            Arm(
+                f"{attention}-attention",
+                replace(
+                    narrow.shortened(20, 5),
+                    learner=replace(self.learner, init_norm=2e-3, attention=attention),
+                    objective=replace(self.objective, pairs=4 * self.objective.pairs, noise="dense"),
+                    optimizer=replace(self.optimizer, lr=lr, weight_decay=d**-1.25),
+                ),
+                f"Stage 1, narrow, under {attention} attention",
+                f"{attention} attention",
+            )
+            for attention, lr in attentions.items()
+        ]
         return [
             Arm(
                 "imbalanced",
@@ -104,7 +144,7 @@ class ImbalanceArms(Study):
                 stage_one,
                 "half of the features rare, a tiny start and b = 0: Stage 1 as the theory has it",
                 "Stage 1",
-                at_start=(probes.growth_identity, probes.census),
+                at_start=(probes.growth_identity, probes.census, samples.data, samples.logits, samples.batches),
             ),
             Arm("stage-one-narrow", narrow, "the same in a quarter of the input dimensions", "Stage 1, narrow"),
             Arm("figures-1-2", curves, "the curves of the paper, Figures 1 and 2", "Figures 1, 2", over=FIGURES_1_2),
@@ -121,7 +161,7 @@ class ImbalanceArms(Study):
                 heat_map,
                 "the small network of the workshop version, Figure 1, with the bias schedule",
                 "growing biases",
-                at_end=(probes.gradients, probes.optimal_learner),
+                at_end=(probes.gradients, probes.optimal_learner, samples.firing, samples.one_update),
             ),
             Arm("heat-map-unbiased", replace(heat_map, rules=rules), "the same without biases", "no biases"),
             Arm(
@@ -131,6 +171,17 @@ class ImbalanceArms(Study):
                 "equal frequencies",
                 role="control",
             ),
+            Arm(
+                "lottery",
+                lottery,
+                "many neurons, a tiny start, growing biases and rare features that are nearly as frequent as others: "
+                "which neurons win",
+                "many neurons",
+                at_end=(samples.firing,),
+            ),
+            Arm("few-neurons", few, "the same with a fifth of the neurons and rarer features", "few neurons"),
+            Arm("token-masking", masked, "Stage 1, narrow; half of the tokens show a feature", "some tokens show it"),
+            *attending,
             Arm("late", late, "long training of a small network at b = 0, half of the features rare", "long training"),
         ]
 

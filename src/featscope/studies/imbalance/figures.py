@@ -34,7 +34,13 @@ def figures(study: StageOne, runs: Runs) -> Iterator[Figure]:
         f"The paper, Figures 1 and 2, {when}. To the right the rare feature is as frequent as the others.",
         _over_eps(run, "minority_count", "Neurons that hold the rare feature", "neurons of |cosine| ≥ 0.3", POSITIVE),
         _over_eps(run, "minority_cosine", "The neuron closest to the rare feature", "largest |cosine|", SHARE),
-        claims=("minority-count-rises", "minority-alignment-rises"),
+        claims=(
+            "minority-count-rises",
+            "minority-alignment-rises",
+            "minority-count-curve",
+            "minority-alignment-curve",
+            "noise-and-alignment",
+        ),
     )
     run, error, alike = runs["figures-3-4"], "squared error / variance", "Similarity of positive pairs"
     yield chart(
@@ -47,7 +53,16 @@ def figures(study: StageOne, runs: Runs) -> Iterator[Figure]:
         _over_eps(run, "mse", "Linear head on <v, z>, balanced test", error, POSITIVE),
         _over_eps(run, "mse_imbalanced", "Linear head on <v, z>, test like training", error, POSITIVE),
         _over_eps(run, "mse_minority", "Linear head on the rare signal, balanced test", error, POSITIVE),
-        claims=("cosine-rises", "mse-falls", "minority-mse-falls"),
+        claims=(
+            "cosine-rises",
+            "mse-falls",
+            "minority-mse-falls",
+            "cosine-curve",
+            "cosine-curve-imbalanced",
+            "minority-mse-curve",
+            "noise-lowers-cosine",
+            "noise-raises-error",
+        ),
     )
     yield chart(
         "late",

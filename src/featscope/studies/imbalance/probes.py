@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from featscope.models import TokenMLPNetwork
 from featscope.probes import alignment, feature_energy, singletons
 from featscope.probes.frozen_gates import FrozenGates
 from featscope.probes.pairs import score_pairs
@@ -32,10 +33,15 @@ def trajectory(experiment: GradientTraining) -> Mapping[str, Measurement]:
     norm = learner.weight.norm(dim=-1)
     energy = (cosines * norm[..., None]).square().sum(-2)
     share = energy.sum(-1) / norm.square().sum(-1)
+    off = learner.weight - learner.weight @ source.dictionary @ source.dictionary.mT
+    # The parts off the features of the coordinate axes: as many unit directions as inputs.
+    axes = (1 - source.dictionary.square().sum(-1)).clamp_min(1e-6).sqrt()
+    largest_off = (off.abs() / axes[..., None, :]).amax(-1) / norm
     found = {
         "alignment": Measurement(cosines, "cosine of neuron and feature", ("neuron", "feature")),
         "norm": Measurement(norm, "||w_i||", ("neuron",)),
         "bias": Measurement(learner.bias, "b_i", ("neuron",)),
+        "off_cosine": Measurement(largest_off, "largest cosine with directions off the features", ("neuron",)),
         "feature_share": Measurement(share, "share of the squared norm along features, all neurons"),
         "singletons": Measurement(singletons(cosines).sum(-1), "neurons that hold one feature", units="neurons"),
     }
@@ -98,6 +104,9 @@ def represented(experiment: GradientTraining) -> Mapping[str, Measurement]:
     anything = streams.at("target").normal(source.activity.shape[-1])
     rarest = torch.zeros_like(anything)
     rarest[:, -1] = 1
+    of_common = anything.clone()
+    of_common[:, -source.minority :] = 0
+    ideal = TokenMLPNetwork(source.dictionary.mT.contiguous(), experiment.learner.tokens)
     found: dict[str, Measurement] = {}
     for name, data in (("", source.balanced()), ("_imbalanced", source)):
         test = data.pairs(streams.at("test"), TEST_PAIRS)
@@ -109,6 +118,11 @@ def represented(experiment: GradientTraining) -> Mapping[str, Measurement]:
             f"mse{name}": Measurement(scores.errors[0], f"test error of <v, z> / variance, {where}"),
             f"mse_minority{name}": Measurement(scores.errors[1], f"test error of z_minority / variance, {where}"),
         }
+        if not name:
+            (error,) = score_pairs(ideal, train, test, (of_common,)).errors
+            noise, common = source.noise_std**2 / source.tokens, source.activity.amax(-1)
+            over = error * (common + noise) / noise / (1 + source.activity.shape[-1] / TRAIN_PAIRS)
+            found["ideal_error"] = Measurement(over, "error of <v, z> of common features, read from these, over s²/p")
     return found
 
 

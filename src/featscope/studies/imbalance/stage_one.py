@@ -14,7 +14,7 @@ from featscope.claims import POSITIVE, SHARE, Found, bound, identity, scaling
 from featscope.probes.stored import common_and_rare, growth, in_words, last_look, off_features, reached
 from featscope.studies import Runs
 from featscope.studies.imbalance.arms import ImbalanceArms
-from featscope.studies.imbalance.probes import CENSUS_RATIO, CROWD
+from featscope.studies.imbalance.probes import CENSUS_NEURONS, CENSUS_RATIO, CROWD
 from featscope.theory.imbalance import Census, PairStage1, activities
 
 CHANCE = "Batches add to projections in random directions, which does not change them along their start on average."
@@ -251,7 +251,8 @@ class StageOne(ImbalanceArms):
         because="Bound: with constant 1, which Ω leaves open.",
         note="At this d most of the gap is between the tail of the exact law and d^{-(1+γ)/r²}. As d grows it is what "
         "the paper's (238) leaves out: that no other feature may be above its threshold.",
-        range=SHARE,
+        law="share",
+        things=lambda study: CENSUS_NEURONS * study.data.features,
     )
     def lucky_lower_bound(self, run: xr.Dataset) -> Found:
         r"""Enough random neurons have very much of one feature alone.
@@ -283,7 +284,11 @@ class StageOne(ImbalanceArms):
     @property
     def stage1(self) -> PairStage1:
         """What the theory says of the arm "stage-one" under uniform attention."""
-        recipe = self.arm("stage-one").recipe
+        return self.stage1_of("stage-one")
+
+    def stage1_of(self, arm: str) -> PairStage1:
+        """What the theory says of Stage 1 of an arm under uniform attention."""
+        recipe = self.arm(arm).recipe
         data, optimizer, objective = recipe.data, recipe.optimizer, recipe.objective
         p = activities(data.features, data.minority, data.eps_min, data.activity)
         tokens = (p, data.tokens, data.input_dim, data.noise_std**2 / data.tokens)

@@ -42,6 +42,7 @@ def energies(experiment: GradientTraining) -> Mapping[str, Measurement]:
         "minority_singletons": Measurement(of_rare, "singletons of a minority feature", units="neurons"),
         "majority_singletons": Measurement(of_common, "singletons of a majority feature", units="neurons"),
         "overlap": Measurement(share, "share of the pruned neurons that belong to a minority feature"),
+        "pruned": Measurement(pruned.sum(-1).float(), "neurons that are pruned", units="neurons"),
         "hidden_features": Measurement(hidden, f"features with {HIDDEN:.0%} of their energy hidden", units="features"),
     }
 
@@ -65,12 +66,15 @@ def one_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
     growth = {name: zeros(rare.shape) for name in networks}
     hardness = {name: zeros(2, len(rare)) for name in ("whole", "pruned")}
     samples = zeros(2, len(rare))
+    overlap = zeros(2, len(rare))  # of positive pairs, of negative ones
     first_order = {factor: zeros(2, len(rare)) for factor in (SMALL, 1.0)}
     for batch in range(BATCHES):
         pairs = source.pairs(experiment.streams.at("one step", batch), objective.pairs)
         present = pairs.codes_x[..., -source.minority :].abs().amax(-1) > 0
         groups = torch.stack([present, ~present])
         samples += groups.sum(-1)
+        h_x, h_y = (learner(one).detach() * rare[:, None] for one in (pairs.x, pairs.y))
+        overlap += torch.stack([(h_x * other).sum(-1).mean(-1) for other in (h_y, h_y.roll(1, 1))]) / BATCHES
         for name, seen in networks.items():
             with torch.enable_grad():
                 loss = objective.loss.in_batch(seen(pairs.x), seen(pairs.y))
@@ -102,6 +106,8 @@ def one_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
         found[f"first_order_{size}"] = Measurement(true / predicted, about)
     largest = (growth["straight_through"] * rare).abs().amax(-1)
     found["pruned_growth"] = Measurement(largest, "largest growth of a pruned neuron, straight-through", units="1/η")
+    found["pruned_overlap"] = Measurement(overlap[0], "E[Σ h_i(X) h_i(Y)] over pruned neurons")
+    found["pruned_overlap_of_negatives"] = Measurement(overlap[1], "the same of two pairs")
     found["presence"] = Measurement(samples[0] / samples.sum(0), "share of samples with a minority feature")
     return found
 

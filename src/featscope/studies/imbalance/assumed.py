@@ -1,0 +1,219 @@
+"""What `imbalance` claims of what the papers assume: of data, of the start, of logits and of batches."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import log, sqrt
+
+import numpy as np
+import xarray as xr
+
+from featscope.claims import COSINE, POSITIVE, SHARE, Found, bound, identity, scaling
+from featscope.probes.stored import last_look
+from featscope.studies.imbalance.samples import BATCH_SIZES, FEW_PAIRS, SCALES, TAIL
+from featscope.studies.imbalance.stage_one import StageOne
+from featscope.theory.imbalance import activities
+
+as_assumed = partial(identity, on="stage-one", equals=1.0, within=0.02, range=POSITIVE)
+PERCENT = "Tolerance: 2 %, a stated choice."
+SMALL_NETWORKS = "Tolerance: a stated choice, doubled once eight small networks had left it undecided."
+
+
+def is_uniform(study: StageOne) -> bool:
+    """Whether the closed forms of uniform attention apply."""
+    return study.learner.attention == "uniform"
+
+
+@dataclass(frozen=True)
+class Assumed(StageOne):
+    """Claims of what the papers assume."""
+
+    @as_assumed("Definition 3.1", because=PERCENT)
+    def common_frequency(self, run: xr.Dataset) -> xr.DataArray:
+        """Common features are as frequent as they are said to be.
+
+        A majority feature is in a share $p_0$ of all pairs. Measured: its frequency over that, mean over features.
+        """
+        return self._frequency(run, slice(None, -self.arm("stage-one").recipe.data.minority))
+
+    @as_assumed("Definition 3.1", because=PERCENT)
+    def rare_frequency(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Rare features are as frequent as they are said to be.
+
+        A minority feature is in a share $p_0 \epsilon_{\min}$ of all pairs. Measured: its frequency over that, mean
+        over features.
+        """
+        return self._frequency(run, slice(-self.arm("stage-one").recipe.data.minority, None))
+
+    @identity(
+        "Assumption 3.2",
+        on="stage-one",
+        equals=0.0,
+        within=0.02,
+        because="Tolerance: 0.02, a stated choice.",
+        range=COSINE,
+    )
+    def signs_symmetric(self, run: xr.Dataset) -> xr.DataArray:
+        """Features have either sign equally often. Measured: mean sign of active features."""
+        return run.signs
+
+    @identity(
+        "Assumption 3.4", on="stage-one", equals=1.0, within=0.0, because="Tolerance: none.", law="exact", range=SHARE
+    )
+    def pairs_share_signals(self, run: xr.Dataset) -> xr.DataArray:
+        """The two members of a pair show the same features with the same signs. Measured: share of signals alike."""
+        return run.shared
+
+    @bound(
+        "Assumption 3.1",
+        on="stage-one",
+        relation="<=",
+        because="Bound: the largest of as many independent Gaussian entries, and a tenth.",
+        note="The paper has Õ(1/√d1).",
+        range=POSITIVE,
+    )
+    def dictionary_flat(self, run: xr.Dataset) -> Found:
+        r"""No feature sits on few inputs.
+
+        $\|M_j\|_\infty = \tilde O(1/\sqrt{d_1})$. Measured: the largest entry of all features, times $\sqrt{d_1}$.
+        """
+        data = self.arm("stage-one").recipe.data
+        return Found(run.flatness, predicted=1.1 * sqrt(2 * log(2 * data.features * data.input_dim)))
+
+    @as_assumed("Lemma B.2(a); workshop version, Lemma C.1(a)", within=0.05, because=SMALL_NETWORKS)
+    def initial_norms(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Neurons start with the norm that their law has.
+
+        At the start $\|w_i\|^2 = \sigma_0^2 d_1 (1 \pm \tilde O(d_1^{-1/2}))$. Measured: mean over neurons, over that.
+        """
+        return (run.norm.isel(step=0) ** 2).mean("neuron") / self.arm("stage-one").recipe.learner.init_norm ** 2
+
+    @identity(
+        "Lemma B.2(b)",
+        on="stage-one",
+        equals=1.0,
+        within=0.1,
+        because=SMALL_NETWORKS,
+        note="The words before the lemma have σ0² d1 in place of σ0² d.",
+        range=POSITIVE,
+    )
+    def initial_features(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Neurons start with a share $d/d_1$ of their energy in the features' span.
+
+        At the start $\|MM^\top w_i\|^2 = \sigma_0^2 d (1 \pm \tilde O(d^{-1/2}))$. Measured: share of all neurons'
+        squared norm, over $d/d_1$.
+        """
+        data = self.arm("stage-one").recipe.data
+        return run.feature_share.isel(step=0) * data.input_dim / data.features
+
+    @bound(
+        "Lemma E.7; workshop version, Lemma C.2",
+        on="stage-one",
+        at_most=1 / TAIL,
+        because=f"Bound: 1/λ with constant 1, at λ = {TAIL:g}.",
+        note="Markov's inequality gives it for any λ.",
+        law="share",
+        things=lambda study: FEW_PAIRS * study.learner.width,
+    )
+    def signal_tail(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Few signals push a random neuron far.
+
+        $\Pr(\langle w, Mz \rangle^2 > \lambda \|w\|^2 \sqrt{\log d}/d) \leq O(1/\lambda)$. Measured: that share of
+        pairs of sample and neuron.
+        """
+        return run.signal_tail
+
+    @bound(
+        "Lemma E.8; workshop version, Lemma C.3",
+        on="stage-one",
+        at_most=1e-3,
+        because="Bound: a stated choice; the lemma has less than any power of 1/d.",
+        note="At σ = 0.03 the noise is so weak that it cannot be otherwise.",
+        law="share",
+        things=lambda study: FEW_PAIRS * study.learner.width,
+    )
+    def noise_tail(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Next to no noise pushes a random neuron far.
+
+        $\Pr(\langle w, \tilde\xi \rangle^2 \geq \|w\|^2 \log^4 d/d)$ is less than any power of $1/d$. Measured: that
+        share of pairs of sample and neuron.
+        """
+        return run.noise_tail
+
+    @scaling(
+        "workshop version, equation (39)",
+        on="stage-one",
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: 0.1, a stated choice.",
+        given=is_uniform,
+    )
+    def logit_deviation_order(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Logits depart from uniform in proportion to the weights squared.
+
+        $|\ell' - 1/K|$ is of order $\sum_i \|w_i\|^2/(\tau K)$. Measured: the exponent of the largest departure in
+        $\sum_i \|w_i\|^2$, between the weights of the start times 10 and times 40.
+        """
+        first, *_, last = (run.logit_deviation.isel(scale=place) for place in range(len(SCALES)))
+        return np.log(last / first) / (2 * log(SCALES[-1] / SCALES[0]))
+
+    @identity(
+        "workshop version, equation (39)",
+        on="stage-one",
+        equals=1.0,
+        within=0.01,
+        because="Tolerance: 1 %, a stated choice.",
+        range=POSITIVE,
+    )
+    def logits_uniform_in_stage1(self, run: xr.Dataset) -> Found:
+        r"""In Stage 1 a network tells no two samples apart.
+
+        Until $T_1$ logits are nearly $1/K$. Measured: loss over $\log K$, at the last look before $T_1$.
+        """
+        recipe = self.arm("stage-one").recipe
+        step = last_look(run, self.stage1.duration())
+        loss = recipe.objective.loss
+        unit = log(recipe.objective.pairs) * (loss.temperature if loss.scale == "tau" else 1.0)
+        return Found(run.loss.sel(step=step) / unit, f"At step {step}.")
+
+    @scaling(
+        "Lemma B.1; workshop version, Fact B.1",
+        on="stage-one",
+        equals=-0.5,
+        within=0.1,
+        because="Tolerance: 0.1, a stated choice.",
+        given=is_uniform,
+    )
+    def batches_concentrate(self, run: xr.Dataset) -> Found:
+        r"""Gradients of batches come close to that of all data as the square root of their size.
+
+        $\|\hat\nabla - \nabla\|_2$ falls as $K^{-1/2}$. Measured: exponent of the root mean square distance from the
+        closed form, between 64 and 1024 pairs.
+        """
+        few, many = (run.batch_error.isel(batch_size=place) for place in (0, 1))
+        small, large = BATCH_SIZES
+        why = f"The error is {float(few.mean()):.2f} and {float(many.mean()):.2f} of the gradient's norm."
+        return Found(np.log(many / few) / log(large / small), why)
+
+    @identity(
+        "from the seeds of replicas",
+        on="stage-one",
+        equals=0.0,
+        within=0.2,
+        because="Tolerance: 0.2, a stated choice; draws in common would give 1.",
+        range=COSINE,
+        note="Not in the papers: intervals are those of independent replicas.",
+    )
+    def replicas_independent(self, run: xr.Dataset) -> xr.DataArray:
+        """One network's start says nothing of another's.
+
+        Measured: correlation of a replica's cosines with those of the next, over all neurons and features.
+        """
+        start = run.alignment.isel(step=0)
+        following = start.copy(data=np.roll(start.transpose("replica", ...).values, 1, axis=0))
+        size = (start**2).sum(("neuron", "feature")) * (following**2).sum(("neuron", "feature"))
+        return (start * following).sum(("neuron", "feature")) / size**0.5
+
+    def _frequency(self, run: xr.Dataset, which: slice) -> xr.DataArray:
+        data = self.arm("stage-one").recipe.data
+        p = activities(data.features, data.minority, data.eps_min, data.activity)
+        return (run.frequency / xr.DataArray(p, dims="feature")).isel(feature=which).mean("feature")
