@@ -16,7 +16,7 @@ from featscope.check import check
 from featscope.data import SparseCoding, SparseCodingSource, SparseSample
 from featscope.models import SymmetricReLUNetwork
 from featscope.options import ConfigError
-from featscope.probes.stored import order_kept
+from featscope.probes.stored import first_look, lucky, lucky_alone, order_kept
 from featscope.runs.shard import Shard
 from featscope.streams import Streams
 from featscope.studies import Axis, last
@@ -328,6 +328,32 @@ def test_rank_correlation_compares_the_start_with_the_last_look_before_stage_1_e
     kept = order_kept(run, run.stage1_end).values
     assert kept[0] == pytest.approx(0.0)  # the mean of 1 and -1
     assert np.isnan(kept[1])
+
+
+def test_looks_after_an_event_and_lucky_neurons():
+    """Neuron 0 has nearly all of feature 0, neuron 1 is lucky for two features, neuron 2 for none."""
+    start = np.array([[0.98, 0.1, 0.1, 0.1], [0.7, 0.7, 0.1, 0.1], [0.5, 0.5, 0.5, 0.5]])
+    looks = np.stack([start, start[::-1], 0 * start])[None].repeat(3, 0)
+    run = xr.Dataset(
+        {
+            "alignment": (("replica", "step", "neuron", "feature"), looks),
+            "event": ("replica", [5, 20, -1]),
+        },
+        {"step": [0, 10, 20]},
+    )
+    after = first_look(run, run.alignment, run.event).transpose("replica", "neuron", "feature").values
+    np.testing.assert_array_equal(after[0], start[::-1])
+    np.testing.assert_array_equal(after[1], 0 * start)
+    assert np.isnan(after[2]).all()
+    assert np.isnan(first_look(run, run.alignment, run.event + 1).transpose("replica", ...).values[1]).all()
+    chosen = lucky(run, 1.2)  # a share of 1.2 log 4 / 4 = .42 or more
+    assert chosen.isel(replica=0).values.tolist() == [
+        [True, False, False, False],
+        [True, True, False, False],
+        [False] * 4,
+    ]
+    alone = lucky_alone(run, 1.2, 1.3)
+    assert alone.isel(replica=0).values.tolist() == [[True, False, False, False], [False] * 4, [False] * 4]
 
 
 class Fixed(SparseCodingSource):

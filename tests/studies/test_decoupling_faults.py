@@ -106,9 +106,9 @@ def on_thresholds(line: Any) -> Fault:
     return Fault(BiasSchedule, "build", line, "thresholds-follow-the-schedule", "augmented", steps=100, verdict="fails")
 
 
-def over_temperatures(line: Any) -> Fault:
+def over_temperatures(line: Any, arms: tuple[str, ...] = (), verdict: str | None = "fails") -> Fault:
     """One in the loss that shows in how amplitudes depend on τ."""
-    return Fault(InfoNCE, "__call__", line, "amplitude-saturation", "tau-0.5", verdict="fails")
+    return Fault(InfoNCE, "__call__", line, "amplitude-saturation", "tau-0.5", arms=arms, verdict=verdict)
 
 
 FAULTS = {
@@ -216,7 +216,9 @@ FAULTS = {
         Activation, "backward", staticmethod(ungated), "gradient-split", "augmented", steps=60, verdict="fails"
     ),
     "temperature ignored": over_temperatures(lambda self, *a: loss(InfoNCE(1.0), *a)),
-    "loss without the leading temperature": over_temperatures(lambda self, *a: loss(self, *a) / self.temperature),
+    "loss without the leading temperature": over_temperatures(
+        lambda self, *a: loss(self, *a) / self.temperature, ("tau-0.5", "tau-2")
+    ),
 }
 
 

@@ -1,0 +1,45 @@
+"""The optimal learner behind the gates of a network, and what neurons have of single dense directions."""
+
+import torch
+
+from featscope.losses import InfoNCE
+from featscope.models import SymmetricReLUNetwork
+from featscope.probes.contrastive_gradient import ContrastiveBatch
+from featscope.probes.firing import wrong_firing
+from featscope.probes.optimal_learner import optimal_learner_loss
+from featscope.probes.random_start import dense_peaks
+
+
+def test_a_network_of_singletons_is_its_own_optimal_learner():
+    """At the best of several amplitudes it is at least as good; a mixture is left out."""
+    torch.manual_seed(0)
+    dictionary, weight = torch.eye(8, 4)[None], torch.zeros(1, 5, 8)
+    weight[0, :4, :4] = 2 * torch.eye(4)
+    weight[0, 4, :4] = 0.1
+    network = SymmetricReLUNetwork(weight)
+    network.bias.fill_(0.2)
+    x = torch.randn(1, 64, 8)
+    batch = ContrastiveBatch(network, InfoNCE(), x[:, :32], x[:, :32], x[:, 32:])
+    with torch.no_grad():
+        found = optimal_learner_loss(batch, dictionary)
+        alone = SymmetricReLUNetwork(weight[:, :4])
+        alone.bias.fill_(0.2)
+        views = batch.anchor, batch.positive, batch.negatives
+        pure = optimal_learner_loss(ContrastiveBatch(alone, InfoNCE(), *views), dictionary)
+    assert float(pure.optimal) <= float(pure.trained) + 1e-6
+    assert torch.isfinite(found.optimal).all()
+
+
+def test_dense_peaks_see_directions_off_the_features_only():
+    dictionary = torch.eye(8, 4)[None]
+    weight = torch.zeros(1, 2, 8)
+    weight[0, 0, 0] = 3.0  # a feature
+    weight[0, 1, [0, 6]] = torch.tensor([4.0, 3.0])
+    assert torch.allclose(dense_peaks(weight, dictionary), torch.tensor([[0.0, 0.6]]), atol=1e-6)
+
+
+def test_wrong_firing_tells_the_dead_the_loud_and_the_right_apart():
+    codes = torch.tensor([[[1.0], [0.0], [0.0], [-1.0]]])
+    activation = torch.stack([codes[..., 0], torch.zeros(1, 4), torch.ones(1, 4)], -1)
+    members = torch.ones(1, 3, 1, dtype=torch.bool)
+    assert wrong_firing(activation, codes, members).tolist() == [[0.0, 1.0, 0.5]]

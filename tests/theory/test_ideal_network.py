@@ -1,0 +1,80 @@
+"""The ideal network against samples of what its neurons see, and against what is known of it."""
+
+from dataclasses import replace
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+from featscope.theory.decoupling import activity, noise_variance, order_kept, orthogonal_rows_loss
+from featscope.theory.ideal_network import IdealNetwork, fires, soft_threshold_moments
+
+
+def ideal(features: int, threshold: float) -> IdealNetwork:
+    return IdealNetwork(activity(features, 2.0), noise_variance(features), features, 16 * features, threshold)
+
+
+def soft(u: np.ndarray, threshold: float) -> np.ndarray:
+    return u - u.clip(-threshold, threshold)
+
+
+@pytest.mark.parametrize(("centre", "threshold"), [(1.0, 0.65), (0.0, 0.3), (-0.4, 0.1), (1.0, 0.0)])
+def test_moments_and_firing_are_those_of_samples(centre, threshold):
+    u = centre + 0.3 * np.random.default_rng(0).standard_normal(1_000_000)
+    h = soft(u, threshold)
+    assert soft_threshold_moments(centre, 0.3, threshold) == pytest.approx((h.mean(), np.square(h).mean()), abs=2e-3)
+    assert float(fires(centre, 0.3, threshold)) == pytest.approx((h != 0).mean(), abs=2e-3)
+
+
+def test_what_it_does_with_noise_is_that_of_samples():
+    network, draws = ideal(32, 0.65), np.random.default_rng(0)
+    z = (draws.random(2_000_000) < network.p).astype(float)
+    clean = soft(z, 0.65)
+    h = soft(z + sqrt(network.s2) * draws.standard_normal(z.size), 0.65)
+    assert network.noise_moves == pytest.approx(sqrt(np.square(h - clean).mean() / np.square(clean).mean()), rel=0.01)
+    either, both = (h != 0) | (z > 0), (h != 0) & (z > 0)
+    assert network.wrong_firing == pytest.approx(1 - both.sum() / either.sum(), rel=0.01)
+
+
+def test_noise_is_about_twice_the_printed_bound_at_the_best_threshold():
+    for features, known in ((32, 0.47), (1024, 0.062)):
+        best = ideal(features, 0.5).best
+        assert best.noise_moves == pytest.approx(known, rel=0.02)
+        assert 1.9 < best.noise_moves * sqrt(features) < 2.8
+        assert best.noise_moves <= min(replace(best, threshold=t).noise_moves for t in np.linspace(0.05, 0.9, 18))
+
+
+def test_it_fires_most_exactly_near_the_default_cap():
+    wrong = {t: ideal(32, t).wrong_firing for t in (0.5, 0.6, 0.65, 0.675, 0.7, 0.8)}
+    assert wrong[0.65] == pytest.approx(0.145, abs=0.0005)
+    assert min(wrong, key=lambda t: wrong[t]) == 0.675
+
+
+def test_without_threshold_a_head_reads_what_the_raw_input_has():
+    network = ideal(32, 0.0)
+    assert network.readout_error == pytest.approx(network.s2 / (network.p + network.s2))
+
+
+def test_amplitudes_are_in_proportion_to_the_temperature():
+    amplitude, loss = ideal(12, 0.6).saturation(1.0, 0.01, 128, 128)
+    twice, twice_the_loss = ideal(12, 0.6).saturation(2.0, 0.01, 128, 128)
+    assert twice / amplitude == pytest.approx(2.0, rel=1e-3)
+    assert twice_the_loss / loss == pytest.approx(2.0, rel=1e-3)
+    assert 0 < loss < log(129)
+
+
+def test_a_decay_that_no_loss_outweighs_leaves_no_amplitude():
+    assert np.isnan(ideal(12, 0.6).saturation(1.0, 10.0, 128, 128)).all()
+
+
+def test_the_order_is_kept_as_far_as_the_correlation_goes():
+    assert order_kept(32, 1.0) == pytest.approx(1.0)
+    assert order_kept(32, 0.0) == pytest.approx(0.0, abs=0.01)
+    assert order_kept(32, 0.95) == pytest.approx(0.815, abs=0.01)
+
+
+def test_the_loss_by_noise_alone_is_that_of_samples():
+    draws, width, s2 = np.random.default_rng(0), 24, 0.2
+    f, others = sqrt(s2) * draws.standard_normal((2, 200_000, width))
+    found = 8 * np.exp((f * (others - f)).sum(-1)).mean()
+    assert orthogonal_rows_loss(width, 1.0, s2, 1.0, 8) == pytest.approx(found, rel=0.03)
