@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards bench bench-language docs clean
+.PHONY: demo test lint cards coverage bench bench-language faults trends docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -20,9 +20,15 @@ lint: .venv/ready
 cards: .venv/ready
 	$(BIN)/python tools/cards.py
 
+coverage: .venv/ready
+	$(BIN)/python tools/coverage.py
+
 bench: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),bench]'
 	$(BIN)/python -m benchmarks
+
+trends: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trends
 
 bench-language: .venv-kvpress/ready
 	.venv-kvpress/bin/python -m benchmarks.long_prompt
@@ -34,6 +40,10 @@ bench-language: .venv-kvpress/ready
 	.venv-kvpress/bin/pip install --quiet -c constraints.txt kvpress==0.5.5
 	.venv-kvpress/bin/pip install --quiet -c constraints.txt -e .
 	touch $@
+
+faults: .venv/ready
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),faults]'
+	PYTHONPATH=tests:tests/studies $(BIN)/python tools/faults.py
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'

@@ -150,7 +150,7 @@ def test_an_unknown_option_of_an_axis_is_named_with_the_nearest():
 class OutOfRange(Sound):
     """Measures what its range says cannot be."""
 
-    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 0.5))
+    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 0.5), law="exact")
     def near(self, run):
         """Near."""
         return 7.0 + 0 * run.error if "error" in run else -1.0
@@ -166,7 +166,7 @@ def test_a_measurement_out_of_its_range_is_named():
 class JustInRange(Sound):
     """Measures a share that rounding pushes over 1, and one that is missing."""
 
-    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 1.0))
+    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 1.0), law="exact")
     def near(self, arm, run):
         """Near."""
         return 1.0 + 1e-9 if arm == "pulled" else float("nan")

@@ -39,7 +39,8 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
     code, out, _ = call(capfd)
     assert code == 2
     assert all(
-        f"featscope {command}" in out for command in ("list", "show", "run", "sweep", "report", "verify", "check")
+        f"featscope {command}" in out
+        for command in ("list", "show", "run", "sweep", "trend", "report", "verify", "check")
     )
     assert call(capfd, "--help")[:2] == (0, out)
 
@@ -129,12 +130,16 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify, check"),
+        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, trend, generate"),
         (["show", "nothing"], "STUDY = 'nothing' is unknown: allowed is one of decoupling,"),
         (["show", "decoupling", "more"], "'more' is too much"),
         (["run"], "usage: featscope run STUDY [options], with STUDY: one of decoupling,"),
         (["run", "nothing"], "STUDY = 'nothing' is unknown"),
         (["sweep"], "usage: featscope sweep STUDY [options], with STUDY: one of decoupling,"),
+        (["trend"], "usage: featscope trend STUDY [options], with STUDY: one of decoupling,"),
+        (["trend", "needle"], "needle declares no ladder to climb: allowed are studies that have `ladders`"),
+        (["trend", "tensor-power", "--axis", "e"], "--axis = 'e' is no ladder of tensor-power: allowed is one of d,"),
+        (["trend", "tensor-power", "--sizes", "1", "2"], "--sizes = (1.0, 2.0) is out of range: allowed is 6 positive"),
         (["sweep", "decoupling"], "Sweep.axes = () is out of range: allowed is at least one axis, --axis NAME=SPEC"),
         (["report"], "usage: featscope report DIR"),
         (["report", "no-such-folder"], "no-such-folder/config.json is missing"),
@@ -341,8 +346,11 @@ def test_out_of_a_terminal_a_short_run_says_nothing_until_the_verdicts(capfd, tm
 @pytest.mark.parametrize("strict", [False, True])
 def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_1(capfd, tmp_path, monkeypatch, strict):
     about = {"id": "known", "source": "Lemma 1", "statement": "", "kind": "bound"}
-    claims = [Claim.from_samples(1.0, ">=", bound, arm=arm, **about) for arm, bound in {"a": 2.0, "b": 0.0}.items()]
-    claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, **about)]
+    claims = [
+        Claim.from_samples(1.0, ">=", bound, arm=arm, law="exact", **about)
+        for arm, bound in {"a": 2.0, "b": 0.0}.items()
+    ]
+    claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, law="exact", **about)]
     seen = []
     monkeypatch.setattr(
         commands, "execute", lambda study, settings, out, again: seen.append((study, out)) or (0, claims)

@@ -19,7 +19,7 @@ wait_without_spinning()
 import numpy as np
 import xarray as xr
 
-from featscope.commands.run import _study_options
+from featscope.commands.run import study_options
 from featscope.runs.execute import run
 
 SHAPES = "--data shapes --side 8 --batch 8 --steps 3 --probe-every 2"
@@ -69,7 +69,7 @@ def all_figures(study: Any, outcome: Any) -> list[Any]:
 def find(name: str, seed: int, out: Path) -> None:
     """Run a study and leave ``NAME.SEED.nc`` and ``NAME.SEED.json.gz`` in ``out``."""
     words = [*SIZES[name].split(), "--seed", str(seed), "--replicas", str(REPLICAS)]
-    chosen, _, _ = _study_options("run", name, words)
+    chosen, _, _ = study_options("run", name, words)
     with tempfile.TemporaryDirectory() as place:
         outcome = run(chosen.study, chosen.settings, Path(place) / "run")
         shutil.copy(Path(place) / "run/trajectory.nc", out / f"{name}.{seed}.nc")

@@ -12,6 +12,7 @@ FeatScope, a microscope for feature learning.
   featscope show STUDY             what it claims, with sources, and its options with defaults
   featscope run STUDY [options]    run it; the report is DIR/report.html  (options: featscope run STUDY --help)
   featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03
+  featscope trend STUDY [options]  run it at six sizes or more, and say what larger ones would give
   featscope report DIR             rebuild the report from what is stored, without training
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
   featscope check STUDY            one step of every arm, every claim and figure: seconds, for authors of studies
@@ -63,10 +64,15 @@ def _command(word: str) -> Command:
         from featscope.commands import run
 
         return getattr(run, heavy[word])
+    if word == "trend":
+        _prefer_sleeping_threads()
+        from featscope.commands.trend import trend
+
+        return trend
     if word == "generate":
         _prefer_sleeping_threads()
         return _generate
-    raise ConfigError(f"{word!r} is no command: allowed is {', '.join([*light, *heavy, 'generate'])}")
+    raise ConfigError(f"{word!r} is no command: allowed is {', '.join([*light, *heavy, 'trend', 'generate'])}")
 
 
 def _generate(words: list[str]) -> int:

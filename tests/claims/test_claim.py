@@ -29,6 +29,11 @@ def claim(relation: str, interval: tuple[float, float], tolerance: float = 0.0, 
         ("=", 0.1, (1.2, 1.5), "fails"),
         ("=", 0.1, (0.5, 0.8), "fails"),
         ("=", 0.0, (1.0, 1.0), "holds"),
+        ("<", 0.0, (0.5, 0.9), "holds"),
+        ("<", 0.0, (0.5, 1.0), "undecided"),
+        ("<", 0.0, (1.0, 1.2), "fails"),
+        (">", 0.0, (1.1, 1.2), "holds"),
+        (">", 0.0, (1.0, 1.0), "fails"),
         ("<=", 0.0, (0.5, 1.0), "holds"),
         ("<=", 0.0, (0.5, 1.1), "undecided"),
         ("<=", 0.0, (1.1, 1.2), "fails"),
@@ -66,11 +71,12 @@ def test_a_wider_interval_never_decides_more_and_at_most_mirrors_at_least(a, b, 
 
 def judged(samples, relation: str, predicted: float, tolerance: float = 0.0, **more) -> Claim:
     about = {"id": "id", "source": "Theorem 1", "statement": "Something.", "kind": "bound", "arm": "x"}
-    return Claim.from_samples(samples, relation, predicted, tolerance, **{**about, **more})
+    law = "exact" if np.ndim(samples) == 0 else "mean"
+    return Claim.from_samples(samples, relation, predicted, tolerance, **{**about, "law": law, **more})
 
 
 def test_samples_are_judged_by_their_mean_over_replicas_with_its_interval():
-    """t quantile at 99 % with 3 degrees of freedom: 5.8409 (any table)."""
+    """t quantile at 99 % with 3 degrees of freedom: 5.8409 (any table). Samples are not skewed."""
     made = judged(np.array([1.0, 2.0, 3.0, 4.0]), ">=", 0.5, note="Because.")
     half = 5.8409 * np.std([1, 2, 3, 4], ddof=1) / 2
     assert made.measured == 2.5
@@ -112,7 +118,7 @@ numbers = st.one_of(finite, st.sampled_from([nan, inf, -inf]))
 @given(
     st.one_of(st.lists(numbers, min_size=1, max_size=5).map(np.array), numbers),
     numbers,
-    st.sampled_from(["=", ">=", "<="]),
+    st.sampled_from(["=", ">=", "<=", ">", "<"]),
     st.sampled_from([(-inf, inf), (0.0, inf), (-1.0, 1.0)]),
 )
 def test_json_keeps_the_verdict_and_everything_that_is_finite(samples, predicted, relation, ends):
@@ -140,7 +146,74 @@ def test_claims_that_were_stored_without_title_and_values_are_read():
     assert back.measured == 1.5
 
 
-NEW = {"title", "measures", "range", "values"}
+NEW = {"title", "measures", "range", "values", "law", "trials", "error"}
+
+
+def test_what_every_replica_measured_alike_is_no_verdict_where_chance_enters():
+    alike = judged(np.ones(8), ">=", 0.9)
+    assert (alike.interval, alike.verdict, alike.replicas_needed) == ((1.0, 1.0), "undecided", None)
+    assert alike.undecided_because.startswith("Every replica measured the same")
+    assert judged(np.ones(8), ">=", 0.9, law="exact").verdict == "holds"
+    assert judged(np.ones(8), ">=", 0.9, law="share", trials=np.full(8, 30)).verdict == "holds"
+
+
+def test_why_there_is_no_verdict_is_said():
+    def why(samples, **more):
+        return judged(samples, ">=", 0.9, **more).undecided_because
+
+    assert why(np.array([0.8, 1.0])) == "The interval has values on both sides of the bound."
+    assert why(np.array([1.0])).startswith("One replica gives no interval")
+    assert why(np.array([nan, 1.0])).startswith("Nothing finite")
+    assert why(np.array([2.0, 1.0]), law="extreme") == "No exception in 2 draws; 44 without one would decide."
+    assert why(np.array([1.0, 1.0]), law="share", trials=[3, 0]) == "Some replica had nothing to count."
+    assert why(np.array([1.0, 1.01, 1.02, 1.03])) == ""
+
+
+def test_one_exception_refutes_what_is_said_of_every_draw():
+    broken = judged(np.array([1.0, 2.0, -0.1]), ">=", 0.0, law="extreme", trials=[9, 9, 9])
+    assert (broken.measured, broken.verdict, broken.p_value) == (-0.1, "fails", 0.0)
+    kept = judged(np.array([1.0, 2.0, 0.1]), ">=", 0.0, law="extreme", trials=[9, 9, 9])
+    assert (kept.verdict, kept.replicas_needed) == ("undecided", 5)
+    assert judged(np.ones(5), ">=", 0.0, law="extreme", trials=[9] * 5).verdict == "holds"
+
+
+def test_a_share_is_of_all_things_and_not_the_mean_of_shares():
+    made = judged(np.array([1.0, 0.0]), ">=", 0.5, law="share", trials=[3, 1])
+    assert (made.measured, made.trials, made.range) == (0.75, (3, 1), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("samples", "more", "says"),
+    [
+        (1.0, {"law": "mean"}, 'say law="exact" if no chance enters'),
+        (np.ones(3), {"law": "share"}, "how many things each replica counted"),
+        (np.array([0.5, 1.0]), {"law": "yes/no"}, "0 or 1 in each replica"),
+    ],
+)
+def test_a_law_that_cannot_be_is_refused(samples, more, says):
+    with pytest.raises(ValueError, match=says):
+        judged(samples, ">=", 0.5, **more)
+
+
+@pytest.mark.parametrize("law", ["mean", "share", "yes/no"])
+def test_the_p_value_is_where_the_verdict_is_lost(law):
+    values = np.array([1.0, 1.0, 1.0, 0.0] * 12) if law == "yes/no" else np.linspace(0.7, 0.9, 8)
+    made = judged(values, ">=", 0.45, law=law, trials=[20] * 8 if law == "share" else ())
+    assert made.verdict == "holds"
+    p = made.p_value
+    assert 0 < p < 1 - LEVEL
+    assert made._interval_at(1 - 1.05 * p)[0] >= 0.45 > made._interval_at(1 - 0.95 * p)[0]
+    assert judged(np.linspace(0.3, 0.9, 8), ">=", 0.6).p_value == 1.0  # undecided
+
+
+def test_replicas_needed_follow_the_law():
+    """Of a yes or no, (.005)^(1/51) is the first above .9."""
+    assert judged(np.ones(8), ">=", 0.9, law="yes/no").replicas_needed == 51
+    few = judged(np.array([1.0, 0.9, 1.0, 0.95]), ">=", 0.9, law="share", trials=[20] * 4)
+    more = judged(
+        np.tile(few.values, 8)[: few.replicas_needed], ">=", 0.9, law="share", trials=[20] * few.replicas_needed
+    )
+    assert (few.verdict, more.verdict) == ("undecided", "holds")
 
 
 def test_how_many_hold_is_said_of_those_that_are_expected_to():

@@ -23,7 +23,7 @@ def of(claim, study=None):
 
 def simple(decorate=bound, source="Theorem 1", **options):
     """A claim that measures x."""
-    options = {"on": "a", "at_least": 0.0, **options}
+    options = {"on": "a", "more_than" if decorate is ordering else "at_least": 0.0, **options}
 
     @decorate(source, **options)
     def x_is_large(self, run):
@@ -164,8 +164,57 @@ def test_or_the_measurement_s_where_it_depends_on_the_run():
     ],
 )
 def test_one_way_to_be_judged_must_be_given_and_no_more(options):
-    with pytest.raises(TypeError, match="Lemma 2: a claim takes one of equals, at_least, at_most and relation"):
+    with pytest.raises(
+        TypeError, match="Lemma 2: a claim takes one of equals, at_least, at_most, more_than, less_than and relation"
+    ):
         simple(source="Lemma 2", **options)
+
+
+@pytest.mark.parametrize("option", ["at_least", "at_most"])
+def test_an_ordering_is_strict(option):
+    """What learned nothing has a difference of 0."""
+    with pytest.raises(TypeError, match="Lemma 2: an ordering is strict: say more_than or less_than"):
+        ordering("Lemma 2", on="a", **{option: 0.0})
+    assert of(simple(ordering))["a"].relation == ">"
+
+
+# --- laws -----------------------------------------------------------------------------------------------------------
+
+
+def judged(law, measured, **options):
+    @bound("", on="a", at_least=0.5, law=law, **options)
+    def large(self, run):
+        """Large."""
+        return measured
+
+    return of(large, study=SimpleNamespace(things=7))["a"]
+
+
+def test_a_share_may_say_of_each_thing_whether_it_is_so_and_leave_some_out():
+    truths = xr.DataArray([[[1.0, 1.0], [0.0, np.nan]], [[1.0, 1.0], [1.0, 1.0]]], dims=("replica", "start", "neuron"))
+    made = judged("share", truths)
+    assert (made.values, made.trials, made.measured) == ((2 / 3, 1.0), (3, 4), 6 / 7)
+    assert judged("share", truths > 0.5).trials == (4, 4)  # truth values all count
+
+
+def test_how_many_things_a_share_counts_follows_from_the_study_or_the_run():
+    shares = xr.DataArray([0.5, 1.0], dims="replica")
+    assert judged("share", shares, things=lambda study: study.things).trials == (7, 7)
+    assert judged("share", Found(shares, trials=np.array([3, 4]))).trials == (3, 4)
+    assert judged("share", Found(shares, trials=3)).trials == (3, 3)
+    with pytest.raises(ValueError, match="large: a share needs how many things"):
+        judged("share", shares)
+
+
+def test_the_law_may_differ_from_arm_to_arm():
+    assert judged("mean", Found(np.ones(3), law="exact")).verdict == "holds"
+    assert judged("mean", np.ones(3)).verdict == "undecided"
+
+
+def test_what_is_measured_of_each_thing_is_no_mean():
+    each = xr.DataArray(np.ones((2, 3)), dims=("replica", "feature"))
+    with pytest.raises(ValueError, match="large measured something for each feature"):
+        judged("mean", each)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +227,7 @@ def test_what_nobody_predicts_is_an_error(options):
 
 
 def test_a_number_is_a_measurement_without_chance():
-    @identity("", on="a", equals=2.0, within=0.0)
+    @identity("", on="a", equals=2.0, within=0.0, law="exact")
     def two(self, run):
         """Two."""
         return 2.0
@@ -201,13 +250,13 @@ def test_none_says_nothing():
 def test_a_method_gets_what_it_names():
     got = []
 
-    @bound("", on=("a", "b"), at_least=0.0)
+    @bound("", on=("a", "b"), at_least=0.0, law="exact")
     def everything(self, arm, runs, run):
         """Everything."""
         got.append((self, arm, runs is RUNS, run is RUNS[arm]))
         return 1.0
 
-    @bound("", on="a", at_least=0.0)
+    @bound("", on="a", at_least=0.0, law="exact")
     def all_runs(self, runs):
         """All."""
         got.append(runs is RUNS)
@@ -226,7 +275,7 @@ def test_a_method_that_asks_for_something_else_is_refused():
 
 
 def test_what_is_not_about_runs_is_judged_whatever_was_run():
-    @bound("", on={"Table 1": "As printed."}, at_least=0.0)
+    @bound("", on={"Table 1": "As printed."}, at_least=0.0, law="exact")
     def printed(self):
         """Numbers of the paper agree."""
         return 1.0

@@ -258,7 +258,7 @@ def claims() -> list[Claim]:
     broken = about("diverged", "Section 4", "A measurement that is not a number.", "bound", arm="plain")
     rows = [
         said(around(0.5003, 0.0004), "=", 0.5, 0.01, **masked),
-        said(np.array(1.2500001), "=", 1.25, 1e-5, **positive),
+        said(np.array(1.2500001), "=", 1.25, 1e-5, law="exact", **positive),
         said(around(0.97, 0.01), ">=", 0.9, **emerge),
         said(around(3.2e-5, 4e-6), "<=", 1e-3, **noise),
         said(around(0.02, 0.004), ">=", 0.9, **emerge | {"arm": "plain", "expected": False, "note": must_not}),

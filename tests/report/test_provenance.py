@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from featscope.commands.run import _study_options
+from featscope.commands.run import study_options
 from featscope.registry import find
 from featscope.report.arm_table import arm_tables
 from featscope.report.provenance import changed_options, command, facts
@@ -26,23 +26,23 @@ COMMANDS = {
 def test_the_command_of_a_run_gives_the_same_study_again(name: str) -> None:
     words = shlex.split(COMMANDS[name])
     try:
-        chosen, _, _ = _study_options("run", name, words)
+        chosen, _, _ = study_options("run", name, words)
     except SystemExit:
         pytest.fail(f"{name} does not take {words}")
     plan = {"seed": 3, "replicas": 2, "device": "cpu"}
     said = command(chosen.study, plan)
     start = f"featscope run {name} --seed 3 --replicas 2 --device cpu"
     assert said.startswith(start)
-    again, _, _ = _study_options("run", name, shlex.split(said)[3:])
+    again, _, _ = study_options("run", name, shlex.split(said)[3:])
     assert again.study == chosen.study
     assert (again.settings.seed, again.settings.replicas) == (3, 2)
 
 
 def test_a_part_of_another_kind_comes_last_with_its_own_options() -> None:
     words = ["--steps", "20", "optimizer:torch-optimizer", "--optimizer.name", "AdamW", "--optimizer.lr", "0.002"]
-    chosen, _, _ = _study_options("run", "decoupling", words)
+    chosen, _, _ = study_options("run", "decoupling", words)
     said = command(chosen.study, {"seed": 0, "replicas": 2, "device": "cpu"})
-    again, _, _ = _study_options("run", "decoupling", shlex.split(said)[3:])
+    again, _, _ = study_options("run", "decoupling", shlex.split(said)[3:])
     assert again.study == chosen.study
     assert said.index("--steps 20") < said.index("optimizer:torch-optimizer") < said.index("--optimizer.lr")
 

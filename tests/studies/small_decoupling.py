@@ -17,10 +17,25 @@ STUDY = Decoupling(
     learner=SymmetricReLU(width=96),
     objective=Contrastive(anchors=256, negatives=128),
     optimizer=SGD(weight_decay=0.01),
-    bias=BiasSchedule(growth=0.2),
-    steps=500,
+    bias=BiasSchedule(growth=0.2, cap_ratio=0.65),
+    steps=600,
 )
-STEPS = {"augmented": 325, "smaller": 200, "canonical": 100, "supervised": 100, "stage-one": 130}
+STEPS = {
+    "augmented": 500,
+    "plain": 300,
+    "canonical": 100,
+    "supervised": 150,
+    "one-label": 100,
+    "stage-one": 130,
+    "smaller": 200,
+    "tau-0.5": 450,
+    "tau-1": 450,
+    "tau-2": 450,
+    "masked-negatives": 450,
+    "loud-start": 100,
+    "plain-32": 200,
+    "plain-64": 200,
+}
 """Arms that have shown what they show by then."""
 
 
@@ -38,6 +53,6 @@ def cheaper(arm: Arm) -> Arm:
 TRIAL = Trial(
     STUDY,
     replicas=4,
-    more={"augmented": 8, "stage-one": 8},
+    more={"augmented": 8, "plain": 8, "stage-one": 8, "supervised": 8},
     arms={arm.name: cheaper(arm) for arm in STUDY.arms()},
 )

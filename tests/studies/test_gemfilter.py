@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import torch
+import xarray as xr
 
 from featscope.language import checks, eviction, gemfilter, selection
 from featscope.language.method import FullCache
@@ -80,7 +81,8 @@ def test_the_story_turns_with_what_is_found():
         run = TRIAL.run("retrieval")
         less = run.score.copy(data=run.score * 0 + 1.0)
         less[..., list(METHODS).index("gemfilter")] -= lost
-        runs = TRIAL.runs | {"retrieval": run.assign(covered=run.covered * 0 + 1.0 - missed, score=less)}
+        found = run.assign(covered=run.covered * 0 + 1.0 - missed, score=less)
+        runs = TRIAL.runs | {"retrieval": xr.concat([found] * 60, "replica")}
         return SMALL.story(runs, SMALL.claims(runs)).found
 
     assert found(0, 0) == (

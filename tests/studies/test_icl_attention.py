@@ -48,7 +48,8 @@ def with_planted(**ratios: float) -> dict[str, xr.Dataset]:
     for arm, ratio in ratios.items():
         name = arm.replace("_", "-")
         old = measured[name]
-        measured[name] = old.assign(ratio=old["ratio"] * 0 + ratio, log_ratio=old["ratio"] * 0 + np.log(ratio))
+        apart = old["ratio"] * 0 + 1 + 1e-4 * (old["replica"] * sum(map(ord, name)) % 7)  # equal ones decide nothing
+        measured[name] = old.assign(ratio=ratio * apart, log_ratio=np.log(ratio * apart))
     return measured
 
 

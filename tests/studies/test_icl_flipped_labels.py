@@ -124,13 +124,13 @@ def test_a_model_that_follows_is_told_from_one_that_does_not(monkeypatch):
     """The larger model answers as a follower does: all orderings hold. The smaller one: none does."""
     large = with_a_follower(monkeypatch, LARGE)
     assert large["larger-falls-faster", LARGE].verdict == "holds"
-    assert large["larger-is-better-without-flips", LARGE].verdict == "holds"
+    assert large["larger-is-better-without-flips", LARGE].stands  # eight items decide little
     assert large["large-falls-below-chance", LARGE].verdict == "holds"
     assert large["small-is-flat", SMALL].verdict == "holds"
     assert not large["larger-falls-faster", LARGE].expected  # so small a model is not expected to
     small = with_a_follower(monkeypatch, SMALL)
     assert small["larger-falls-faster", LARGE].verdict == "fails"
-    assert small["larger-is-better-without-flips", LARGE].verdict == "fails"
+    assert not small["larger-is-better-without-flips", LARGE].stands
     assert small["small-is-flat", SMALL].verdict == "fails"
     assert small["small-is-flat", SMALL].expected
 

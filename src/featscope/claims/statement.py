@@ -179,7 +179,7 @@ class Test:
         except ValueError as problem:
             raise ValueError(f"{statement.id}: {problem}") from None
 
-    def _samples(self, study: Any, found: Found, law: Law) -> tuple[ArrayLike | float, ArrayLike]:
+    def _samples(self, study: Any, found: Found, law: Law) -> tuple[ArrayLike | float, ArrayLike | Sequence[float]]:
         """One value a replica, and how many things it counted."""
         measured, trials = found.measured, found.trials
         things = [str(dim) for dim in getattr(measured, "dims", ()) if dim != "replica"]
@@ -190,8 +190,6 @@ class Test:
                 f"{self.statement.id} measured something for each {' and '.join(things)}: expected one value a "
                 "replica; take the last look (`last(run, ...)`), or a mean over the others"
             )
-        if law != "share":
-            return measured, ()
         if trials is None and self.things is not None:
             trials = self.things(study)
         return measured, () if trials is None else np.broadcast_to(np.asarray(trials, float), np.shape(measured))
@@ -260,7 +258,8 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
                 "yes/no" of a replica, "extreme" (every replica must satisfy it, and chance enters), or "exact" (no
                 chance enters). The measurement of a share may say of each thing whether it is so
                 ``[replica, thing, ...]``, NaN where it does not count.
-            things: how many things a replica counts, given the study, where a share is measured as one number.
+            things: how many things a replica counts, given the study: those of a share that is measured as one number,
+                independent draws of an extreme, those that a mean is over.
             range: ends of what the measurement can be.
             given: what options it is expected under; default all.
             relation: where the measurement says what is predicted (`Found`), how it should stand to it.

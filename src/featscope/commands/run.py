@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,12 +15,13 @@ from rich.table import Table
 
 from featscope.axes import find_option
 from featscope.check import check as check_study
-from featscope.claims import Claim, how_many_hold
+from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
+from featscope.runs.execute import Outcome
 from featscope.runs.programs import programs
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
 from featscope.studies import Axis, Study
@@ -53,7 +54,7 @@ class _VerifyArgs:
 def run_study(words: list[str]) -> int:
     """Run a study and report."""
     name, options = name_and_options(words, "run", "STUDY")
-    chosen, out, again = _study_options("run", name, options)
+    chosen, out, again = study_options("run", name, options)
     with as_typed(type(chosen)):
         code, _ = execute(chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
     return code
@@ -62,24 +63,28 @@ def run_study(words: list[str]) -> int:
 def sweep(words: list[str]) -> int:
     """Run the first arm of a study over options."""
     name, options = name_and_options(words, "sweep", "STUDY")
-    chosen, out, again = _study_options("sweep", name, options, ("sweep", _SweepArgs))
+    chosen, out, again = study_options("sweep", name, options, ("sweep", _SweepArgs))
     axes = []
     for axis in chosen.sweep.axis:
         option, _, spec = axis.partition("=")
         axes.append(Axis(find_option(chosen.study, option), axis_values(axis, spec)))
-    cluster = chosen.sweep.engine == "ray"
-    if chosen.sweep.address is not None and not cluster:
-        raise ConfigError(f"--address = {chosen.sweep.address!r} needs --engine ray")
-    train: Trainer | None = None
-    if cluster:
-        from featscope.runs.cluster import on_cluster
-
-        train = on_cluster(chosen.sweep.address)
+    train = trainer(chosen.sweep.engine, chosen.sweep.address)
     with as_typed(type(chosen)):
         study = Sweep(chosen.study, tuple(axes))
         print(_how_many_programs(study, chosen.settings), file=sys.stderr)
         code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train)
     return code
+
+
+def trainer(engine: str, address: str | None) -> Trainer | None:
+    """What trains shards on ``engine``, "local" or "ray"; None is this machine."""
+    if address is not None and engine != "ray":
+        raise ConfigError(f"--address = {address!r} needs --engine ray")
+    if engine != "ray":
+        return None
+    from featscope.runs.cluster import on_cluster
+
+    return on_cluster(address)
 
 
 def _how_many_programs(study: Sweep, settings: Settings) -> str:
@@ -107,7 +112,7 @@ def axis_values(axis: str, spec: str) -> tuple[float, ...]:
         ) from None
 
 
-def _study_options(
+def study_options(
     command: str, name: str, options: list[str], *more: tuple[str, type]
 ) -> "tuple[Any, Path, list[str]]":
     """What the options of a run or sweep say, its folder, and the words that resume it."""
@@ -143,8 +148,10 @@ def execute(
     resume: bool = False,
     overwrite: bool = False,
     train: Trainer | None = None,
+    tell: Callable[[Outcome], None] | None = None,
 ) -> tuple[int, list[Claim]]:
-    """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run."""
+    """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run; ``tell`` prints
+    what was found in place of the verdicts."""
     try:
         outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=train or train_all)
         page = report_run(out)
@@ -159,9 +166,11 @@ def execute(
         why = f" ({stopped})" if str(stopped) else ""
         print(f"interrupted{why}; what was done is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
-    if outcome.claims:
+    if tell is not None:
+        tell(outcome)
+    elif outcome.claims:
         _print_verdicts(study.name, outcome.claims)
-        print(how_many_hold(outcome.claims))
+        print(how_many_hold(outcome.claims), worth(outcome.claims))
     else:
         print(study.story(outcome.runs, []).found)
     print(f"report: {page}")
@@ -173,8 +182,10 @@ def _print_verdicts(name: str, claims: Sequence[Claim]) -> None:
     table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
     for heading in ("claim", "arm", "predicted", "measured", "verdict"):
         table.add_column(heading, no_wrap=True)
+    lost = not_after_holm(claims)
     for claim in claims:
         against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"
+        against += "  (not after Holm)" if claim in lost else ""
         table.add_row(
             claim.id,
             claim.arm,

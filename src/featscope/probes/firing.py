@@ -35,6 +35,20 @@ def missed_firing(
     return (present * (activation == 0)).sum(-2) / present.sum(-2)
 
 
+def wrong_firing(
+    activation: Float[Tensor, "*replica batch neuron"],
+    codes: Float[Tensor, "*replica batch feature"],
+    members: Bool[Tensor, "*replica neuron feature"],
+) -> Float[Tensor, "*replica neuron"]:
+    """Pr(a neuron fires xor one of its features is present | one of the two); arguments as of `false_firing`.
+
+    0 if it fires on its features and on nothing else, 1 if it never fires; a neuron that always does is wrong as often
+    as its features are absent.
+    """
+    fires, present = activation != 0, _present(codes, members)
+    return (fires ^ present).float().sum(-2) / (fires | present).float().sum(-2)
+
+
 def _present(
     codes: Float[Tensor, "*replica batch feature"], members: Bool[Tensor, "*replica neuron feature"]
 ) -> Bool[Tensor, "*replica batch neuron"]:

@@ -15,7 +15,7 @@ from featscope.probes.contrastive_gradient import ContrastiveBatch
 from featscope.streams import Draws, Streams
 
 NETWORKS = 256
-SAMPLES = 1024
+BATCHES = 8
 
 
 class Likeness(NamedTuple):
@@ -43,6 +43,15 @@ def lucky_set_size(
     return count
 
 
+def dense_peaks(
+    weight: Float[Tensor, "replica neuron input"], dictionary: Float[Tensor, "replica input feature"]
+) -> Float[Tensor, "replica neuron"]:
+    """Largest |cosine| of each neuron with an orthonormal completion M⊥ of the features (Theorem C.1(e))."""
+    features = dictionary.shape[-1]
+    completion = torch.linalg.qr(dictionary, mode="complete").Q[..., features:]
+    return (weight @ completion).abs().amax(-1) / weight.norm(dim=-1)
+
+
 def logit_deviation(batch: ContrastiveBatch, scale: float) -> Float[Tensor, "replica"]:
     """Largest |ℓ - 1/|B|| times |B| with weights times √scale and b = 0 (Lemma C.3)."""
     network = SymmetricReLUNetwork(batch.network.weight.detach() * scale**0.5)
@@ -54,9 +63,12 @@ def logit_deviation(batch: ContrastiveBatch, scale: float) -> Float[Tensor, "rep
 def likeness_by_noise(
     source: SparseCodingSource, rows: OrthogonalRows, loss: InfoNCE, draws: Draws, anchors: int, negatives: int
 ) -> Likeness:
-    """What ``rows`` make of samples, of which the first ``anchors`` are contrasted with the next (Lemma F.2)."""
-    network = rows.build(source, draws)
-    f = network(source.sample(draws, max(SAMPLES, anchors + negatives)).x)
-    first, others = f[:, :anchors], f[:, anchors : anchors + negatives]
-    cross = (first @ others.mT).square().mean((-2, -1)).sqrt()
-    return Likeness(f.square().sum(-1).mean(-1), cross, loss(first, first, others))
+    """What ``rows`` make of samples, in batches of ``anchors`` that are contrasted with the next (Lemma F.2)."""
+    network, each = rows.build(source, draws), []
+    for _ in range(BATCHES):
+        f = network(source.sample(draws, anchors + negatives).x)
+        first, others = f[:, :anchors], f[:, anchors:]
+        squares = (first @ others.mT).square().mean((-2, -1))
+        each.append(torch.stack([f.square().sum(-1).mean(-1), squares, loss(first, first, others)]).double())
+    own, cross, mean_loss = torch.stack(each).mean(0)
+    return Likeness(own, cross.sqrt(), mean_loss)

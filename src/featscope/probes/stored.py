@@ -24,6 +24,23 @@ def energy(run: xr.Dataset) -> xr.DataArray:
     return (run.alignment**2).sum("feature", skipna=False).mean("neuron")
 
 
+def energies(run: xr.Dataset) -> xr.DataArray:
+    """Share of feature energy of each neuron: ``[replica, step, neuron]``."""
+    return (run.alignment**2).sum("feature", skipna=False)
+
+
+def lucky(run: xr.Dataset, constant: float) -> xr.DataArray:
+    """Which neurons start lucky for which features, see `alignment.lucky`: ``[replica, neuron, feature]``."""
+    share = (run.alignment**2 / energies(run)).isel(step=0, drop=True)
+    return share >= constant * np.log(share.sizes["feature"]) / share.sizes["feature"]
+
+
+def lucky_alone(run: xr.Dataset, constant: float, sure: float) -> xr.DataArray:
+    """The same of those that are lucky by the constant ``sure`` for one feature, and by ``constant`` for no other."""
+    chosen = lucky(run, constant)
+    return lucky(run, sure) & (chosen.sum("feature") == 1)
+
+
 def along_features(run: xr.Dataset) -> xr.DataArray:
     """Σ_i ||Mᵀw_i||²: ``[replica, step]``."""
     return ((run.alignment**2).sum("feature", skipna=False) * run.norm**2).sum("neuron", skipna=False)
@@ -64,6 +81,13 @@ def order_kept(run: xr.Dataset, event: xr.DataArray) -> xr.DataArray:
     start, end = (run.alignment.isel(step=at).transpose("replica", "neuron", "feature").values for at in (0, until))
     kept = rank_correlation(torch.from_numpy(start), torch.from_numpy(end)).numpy().mean(-1)
     return event.copy(data=kept).where(event >= 0)
+
+
+def first_look(run: xr.Dataset, series: xr.DataArray, event: xr.DataArray) -> xr.DataArray:
+    """``series`` when each replica was first looked at after an event: ``[replica, ...]``; NaN where there was none."""
+    steps = run["step"].values
+    place = xr.apply_ufunc(lambda step: steps.searchsorted(step), event)
+    return series.isel(step=place.clip(max=steps.size - 1)).where((event >= 0) & (place < steps.size))
 
 
 def last_look(run: xr.Dataset, until: float) -> int:

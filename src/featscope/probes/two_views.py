@@ -14,11 +14,18 @@ from torch import Tensor
 from featscope.data import SparseCodingSource, SparseSample
 from featscope.models import SymmetricReLUNetwork
 from featscope.streams import Draws, Streams
-from featscope.theory.decoupling import activity, masked_positive_term, noise_variance, pair_covariance
+from featscope.theory.decoupling import (
+    activity,
+    mask_perturbation,
+    masked_positive_term,
+    noise_variance,
+    pair_covariance,
+)
 from featscope.views import View
 
 SAMPLES = 8192
 BATCH = 1024
+MASKS = 64
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,28 @@ class TwoViews:
         data = self.source.config
         closed = pair_covariance(*self._in_numpy(), activity(data.features, data.sparsity))
         return torch.from_numpy(self._mean("pair statistics", summed).cpu().numpy().sum(-1) / closed.sum(-1))
+
+    def crosstalk(self) -> Float[Tensor, "replica"]:
+        """Mean over features j, j' and masks of <M_j, (I - 2D) M_j'>², times d1: 1 for flat features (Lemma B.3)."""
+        features = self.source.dictionary.mT
+        total = torch.zeros((), dtype=torch.float64)
+        for part in range(MASKS):
+            spilt = self.view(features, self.streams.at("mask crosstalk", part))[0] - features
+            total = total + (spilt @ self.source.dictionary).double().square().mean((-2, -1))
+        return total / MASKS * features.shape[-1]
+
+    def perturbation_ratio(self) -> Float[Tensor, "replica"]:
+        """E<w_i, (I - 2D)x>² over what it is under RandomMask, both summed over neurons (Lemma B.4)."""
+
+        def summed(sample: SparseSample, draws: Draws) -> Tensor:
+            moved = self.view(sample.x, draws)[0] - sample.x
+            return (moved @ self.network.weight.mT).double().square().sum((-2, -1))
+
+        data = self.source.config
+        weight, dictionary = self._in_numpy()
+        p, s2 = activity(data.features, data.sparsity), noise_variance(data.features, data.noise)
+        closed = mask_perturbation(weight, dictionary, p, s2).sum(-1)
+        return torch.from_numpy(self._mean("mask moves", summed).cpu().numpy() / closed)
 
     def agreement_on_noise(self) -> Float[Tensor, "replica"]:
         """E<f(ξ⁺), f(ξ⁺⁺)> over E||f(ξ)||², of views of the noise alone: 0 under RandomMask (Section 3)."""

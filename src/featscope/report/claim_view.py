@@ -7,7 +7,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from featscope.claims import Claim
+from featscope.claims import Claim, Law, not_after_holm
 from featscope.report.numbers import chosen, decimals_for, exact, number
 from featscope.report.typeset import typeset
 
@@ -29,7 +29,15 @@ NOT_AT_DEFAULTS: Mapping[Tone, tuple[str, str, str]] = {
 }
 """The same where options are not at their defaults, for which expectations were made."""
 ORDER: Sequence[Tone] = ("holds", "calm", "control", "undecided", "loud")
-_WANTED = {"=": "", "<=": "at most ", ">=": "at least "}
+_WANTED = {"=": "", "<=": "at most ", ">=": "at least ", "<": "less than ", ">": "more than "}
+LAWS: Mapping[Law, str] = {
+    "mean": "mean over replicas",
+    "share": "share of things counted",
+    "yes/no": "share of replicas",
+    "extreme": "worst of all draws",
+    "exact": "no chance enters",
+}
+"""What a measurement is, in words."""
 _MANY = 0.8  # of what is undecided, for the one number that is said of all
 _ROUNDING = 1e-6
 
@@ -50,6 +58,7 @@ class View:
         glyph: accepted values, interval and mean as a small picture.
         decides: what would decide it, where it is undecided.
         more: about how many more replicas would.
+        doubt: what Holm's correction would say of the verdict; empty if it would stay.
         exactly: the numbers with all their digits.
     """
 
@@ -68,6 +77,7 @@ class View:
     glyph: Markup
     decides: str
     more: int | None
+    doubt: str
     exactly: list[tuple[str, str]]
 
 
@@ -82,10 +92,14 @@ def views(
         controls: arms on which claims must not hold.
         loud: whether what goes against expectation is; not at options for which nothing was expected.
     """
-    return [_view(f"c{i}", claim, labels, claim.arm in controls, loud) for i, claim in enumerate(claims, 1)]
+    lost = {(claim.id, claim.arm) for claim in not_after_holm(claims)}
+    return [
+        _view(f"c{i}", claim, labels, claim.arm in controls, loud, (claim.id, claim.arm) in lost)
+        for i, claim in enumerate(claims, 1)
+    ]
 
 
-def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud: bool) -> View:
+def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud: bool, lost: bool) -> View:
     tone = tone_of(claim, control, loud)
     low, high = (_shown(claim, min(max(end, claim.range[0]), claim.range[1])) for end in claim.interval)
     mean = _shown(claim, claim.measured)
@@ -95,7 +109,7 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     wanted = _WANTED[claim.relation] + chosen(claim.predicted, decimals if claim.relation == "=" else 0)
     if claim.relation == "=":
         wanted += f" ± {chosen(claim.tolerance)}"
-    sure = claim.n == 1 and claim.interval[0] == claim.interval[1]
+    sure = not claim.chance or (claim.n == 1 and claim.interval[0] == claim.interval[1])
     known = isfinite(low) and isfinite(high)
     title = claim.title or claim.statement
     more = claim.replicas_needed - claim.n if tone == "undecided" and claim.replicas_needed else None
@@ -115,11 +129,14 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
         glyph=_glyph(claim, low, high),
         decides=_decides(claim, more) if tone == "undecided" else "",
         more=more,
+        doubt="Not after Holm's correction for so many claims." if lost else "",
         exactly=[
             ("measured", exact(claim.measured)),
             ("interval", "none: no chance enters" if sure else " to ".join(exact(end) for end in claim.interval)),
             ("predicted", exact(claim.predicted)),
             *([("tolerance", exact(claim.tolerance))] if claim.relation == "=" else []),
+            ("measured as", LAWS[claim.law]),
+            *([("counted", f"{sum(claim.trials):g}")] if claim.trials else []),
             ("replicas", str(claim.n)),
             ("kind", claim.kind),
             ("expected", "to hold" if claim.expected else "not to hold"),
@@ -150,13 +167,11 @@ def tone_of(claim: Claim, control: bool, loud: bool = True) -> Tone:
 
 
 def _decides(claim: Claim, more: int | None) -> str:
-    if not isfinite(claim.measured):
-        return "Nothing finite was measured; more replicas will not help."
-    if claim.n < 2:
-        return "One replica gives no interval; a few more would."
-    if more is None:
+    if more is not None and claim.law != "extreme":
+        return f"About {more} more replica{'s' if more > 1 else ''} would decide."
+    if claim.undecided_because.startswith("The interval"):
         return "It lies at the bound; more replicas are unlikely to decide."
-    return f"About {more} more replica{'s' if more > 1 else ''} would decide."
+    return claim.undecided_because
 
 
 def outlook(shown: Sequence[View]) -> str:
@@ -217,11 +232,10 @@ def _glyph(claim: Claim, low: float, high: float) -> Markup:
         share = (value - start) / (end - start)
         return round(min(width - edge, max(edge, edge + share * (width - 2 * edge))), 1)
 
-    accepted = {
-        "=": (at(claim.predicted - claim.tolerance), at(claim.predicted + claim.tolerance)),
-        "<=": (edge, at(claim.predicted)),
-        ">=": (at(claim.predicted), width - edge),
-    }[claim.relation]
+    accepted = (at(claim.predicted - claim.tolerance), at(claim.predicted + claim.tolerance))
+    if claim.relation != "=":
+        below = claim.relation in ("<=", "<")
+        accepted = (edge, at(claim.predicted)) if below else (at(claim.predicted), width - edge)
     x, beyond = at(claim.measured), not start <= claim.measured <= end
     sign = 1 if claim.measured > end else -1
     dot = (

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
-from featscope.claims import LEVEL, Claim
+from featscope.claims import LEVEL, Claim, worth
 from featscope.figures import Agreement, Figure
 from featscope.report.arm_table import ArmTable
 from featscope.report.claim_view import (
@@ -121,6 +121,7 @@ def _html(content: Content, pictures: Path | None) -> str:
             strip=sorted(every, key=lambda view: ORDER.index(view.tone)),
             views=every,
             outlook=outlook(every),
+            worth=worth(content.claims),
             headlines=_headlines(every, content.headlines),
             hero=shown[0] if shown else None,
             shown=shown,

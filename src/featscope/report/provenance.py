@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from featscope.studies import Study
+from featscope.studies.scaling import ScalingStudy
 from featscope.studies.sweep import Sweep
 
 
@@ -17,7 +18,7 @@ def changed_options(study: Study) -> dict[str, str]:
     kind's defaults; these come last, as the command line wants it.
     """
     defaults, given = study.at_defaults(), study
-    if isinstance(defaults, Sweep) and isinstance(given, Sweep):
+    if isinstance(defaults, Sweep | ScalingStudy) and isinstance(given, Sweep | ScalingStudy):
         defaults, given = defaults.study, given.study
     plain: dict[str, str] = {}
     kinds: dict[str, str] = {}

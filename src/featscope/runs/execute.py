@@ -186,7 +186,7 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         for program in Shard(study, arm, range(1), settings.seed, settings.device).build():
             program.whole.advance(0)
             with torch.no_grad():
-                for assay in (study.watch, *then):
+                for assay in (arm.watch or study.watch, *then):
                     assay(program.parts[0])
 
     def most(*, with_assays: bool) -> int:

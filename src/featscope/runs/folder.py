@@ -23,7 +23,7 @@ from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
 from featscope.threads import cores
 
-_FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "report.html")
+_FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "trends.json", "report.html")
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
 
 

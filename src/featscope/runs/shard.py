@@ -95,7 +95,7 @@ class Shard:
             progress(share * steps, status)
 
         for program in programs:
-            record = program.run(self.arm, self.study.watch, folder, stopped, of_the_whole)
+            record = program.run(self.arm, self.arm.watch or self.study.watch, folder, stopped, of_the_whole)
             data += program.split(record, self.replicas)
             if not self.arm.over:
                 weights = {key: value.cpu().numpy() for key, value in program.whole.kept().items()}

@@ -10,6 +10,7 @@ from featscope.axes import Axis
 from featscope.claims import Claim, Statement, how_many_hold
 from featscope.claims.statement import Test, tests_of
 from featscope.figures import Figure
+from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import over_steps
 from featscope.training import Measurement
 from featscope.training.experiment import Recipe
@@ -39,6 +40,7 @@ class Arm(Generic[R]):
         at_end: measurements made once, after the last step.
         over: options of the recipe that take several values on this arm. Its measurements get an axis for each, named
             after the option; points that differ in numbers only run as one program.
+        watch: what is measured on the way, in place of the study's `watch`.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Arm(Generic[R]):
     at_start: Sequence[Assay] = ()
     at_end: Sequence[Assay] = ()
     over: Sequence[Axis] = ()
+    watch: Assay | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ class Study:
     default_replicas: ClassVar[int] = 8
     tests: ClassVar[Sequence[Test]] = ()
     """The claims, as they are declared."""
+    ladders: ClassVar[Sequence[Ladder]] = ()
+    """Along what its claims have a trend, for `featscope trend`."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

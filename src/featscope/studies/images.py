@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from featscope.claims import COSINE, ordering
+import xarray as xr
+
+from featscope.claims import COSINE, Found, ordering
 from featscope.models import Encoder, ProjectionHead
 from featscope.options import require
 from featscope.studies.base import Arm, Study
@@ -20,10 +22,15 @@ SIGN = "Bound: 0, the sign of a difference paired by replica."
 UNTRAINED = {"untrained": "Control: the untrained network takes the place of the trained one."}
 UNSAID = "The paper does not say so; without it nothing else here means anything."
 
-gained = partial(ordering, at_least=GAIN, range=COSINE)
+gained = partial(ordering, more_than=GAIN, range=COSINE)
 """A difference of shares that has to be seen."""
-higher = partial(ordering, at_least=0.0, because=SIGN, range=COSINE)
+higher = partial(ordering, more_than=0.0, because=SIGN, range=COSINE)
 """A difference of shares whose sign is what matters."""
+
+
+def against_itself(measured: xr.DataArray, arm: str) -> Found:
+    """What was measured on ``arm``. The untrained network is compared with itself: no chance enters there."""
+    return Found(measured, law="exact" if arm == "untrained" else None)
 
 
 @dataclass(frozen=True)

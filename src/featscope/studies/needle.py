@@ -6,9 +6,8 @@ from functools import partial
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-import xarray as xr
 
-from featscope.claims import COSINE, SHARE, Claim, identity, ordering
+from featscope.claims import COSINE, SHARE, Claim, Found, identity, ordering
 from featscope.figures import Figure, Panel
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, Needle, passwords, read_texts
 from featscope.language.load import RETRIEVER, load_once
@@ -28,7 +27,7 @@ LENGTH, DEPTH = ("length", "length of the text (tokens)"), ("depth", "place in t
 SCORE = "share of the answer's words given"
 CLOSE = "Tolerance: five points in a hundred, a stated choice. Paired by prompt."
 NO_TIE = "Bound: one point in a hundred, a stated choice, so that a tie is no gain. Paired by prompt."
-better = partial(ordering, at_least=0.01, because=NO_TIE, range=COSINE)
+better = partial(ordering, more_than=0.01, because=NO_TIE, range=COSINE)
 
 
 @dataclass(frozen=True)
@@ -152,12 +151,12 @@ class NeedleInAHaystack(Study):
     # --- Claims: differences of mean normalised scores over lengths and depths. Arms ask the same prompts. ------------
 
     @better("Section 9.4.1, Figure 9.4", on="gemfilter")
-    def gemfilter_beats_snapkv(self, runs: Runs) -> xr.DataArray | None:
+    def gemfilter_beats_snapkv(self, runs: Runs) -> Found | None:
         """GemFilter answers better than SnapKV. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "gemfilter", "snapkv")
 
     @better("derived, for Section 9.4.1", on="question-kept")
-    def question_kept_beats_snapkv(self, runs: Runs) -> xr.DataArray | None:
+    def question_kept_beats_snapkv(self, runs: Runs) -> Found | None:
         """GemFilter that keeps the question answers better than SnapKV.
 
         It keeps the last tokens, as SnapKV does. Measured: difference of mean normalised scores, all prompts.
@@ -165,25 +164,25 @@ class NeedleInAHaystack(Study):
         return ahead(runs, "question-kept", "snapkv")
 
     @better("Section 9.4.1, Figure 9.4", on="gemfilter")
-    def gemfilter_beats_full(self, runs: Runs) -> xr.DataArray | None:
+    def gemfilter_beats_full(self, runs: Runs) -> Found | None:
         """GemFilter answers better than full attention. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "gemfilter", "full")
 
     @identity("Section 9.4.1, Figure 9.4", on="snapkv", equals=0.0, within=ALIKE, because=CLOSE, range=COSINE)
-    def snapkv_is_like_full(self, runs: Runs) -> xr.DataArray | None:
+    def snapkv_is_like_full(self, runs: Runs) -> Found | None:
         """SnapKV answers as well as full attention. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "snapkv", "full")
 
     @ordering(
         "derived here",
         on="full",
-        at_least=HALF,
+        more_than=HALF,
         because="Bound: a half, a stated choice. Paired by prompt but for the needle.",
         note="Words of an answer may be right by chance, or be those of another needle; scores of the methods are to "
         "be read against the score without the needle.",
         range=COSINE,
     )
-    def the_needle_matters(self, runs: Runs) -> xr.DataArray | None:
+    def the_needle_matters(self, runs: Runs) -> Found | None:
         """Answers come from the text. Measured: mean normalised score with the needle in it less that without."""
         return ahead(runs, "full", "no-needle")
 
@@ -244,10 +243,11 @@ class NeedleInAHaystack(Study):
         )
 
 
-def ahead(runs: Runs, one: str, other: str) -> xr.DataArray | None:
+def ahead(runs: Runs, one: str, other: str) -> Found | None:
     """Difference of mean scores; None where an arm was not run, NaN where full attention does not answer either."""
     if not {one, other} <= runs.keys():
         return None
     means = {arm: run.normalised.mean(("length", "depth", "prompt")) for arm, run in runs.items()}
     silent = "full" in means and (means["full"] - means["no-needle"]).mean() < HALF  # nothing that could be lost
-    return (means[one] - means[other]) * (np.nan if silent and other != "no-needle" else 1.0)
+    found = (means[one] - means[other]) * (np.nan if silent and other != "no-needle" else 1.0)
+    return Found(found, trials=runs[one].normalised.isel(replica=0).size)

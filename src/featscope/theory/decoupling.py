@@ -143,6 +143,11 @@ class Stage1:
         start, *_, end = self.energies(max(steps, 1))[:, 0]
         return float(1 - start * self.factors[0] ** (2 * steps) / end)
 
+    def off_features(self, steps: int) -> float:
+        """The norm off the features after ``steps`` steps, over its start: root mean square over neurons."""
+        path = self.energies(steps)[:, 1]
+        return float((path[-1] / path[0]) ** 0.5)
+
     def ceiling(self) -> float:
         """The share of feature energy that Stage I tends to: 1 for population gradients."""
         values, vectors = np.linalg.eig(self._transition())
@@ -155,12 +160,27 @@ def lucky_constant(c0: float = 0.01, gamma: float = 0.01) -> float:
     return 2 + 2 * (1 - gamma) * c0 - gamma * c0
 
 
+def sure_constant(c0: float = 0.01, gamma: float = 0.01) -> float:
+    """c1 = 2 + 2(1 - γ)c0, the constant of the sets Set*_j of neurons that are lucky for one feature alone."""
+    return 2 + 2 * (1 - gamma) * c0
+
+
 def lucky_probability(features: int, constant: float) -> float:
     """Pr(α_ij² >= c log d/d · ||Mᵀw_i||²) at random initialisation.
 
     The squared coordinates of a random direction follow a Beta(1/2, (d-1)/2) law.
     """
     return float(stats.beta.sf(constant * log(features) / features, 0.5, (features - 1) / 2))
+
+
+def order_kept(features: int, correlation: float) -> float:
+    """Rank correlation of |a_j| and |b_j| over ``features`` jointly Gaussian pairs of that correlation, by sampling."""
+    draws = np.random.default_rng(0)
+    before, chance = draws.standard_normal((2, 20_000, features))
+    after = correlation * before + (1 - correlation**2) ** 0.5 * chance
+    ranks = (np.abs(a).argsort(-1).argsort(-1) - (features - 1) / 2 for a in (before, after))
+    first, second = ranks
+    return float((first * second).sum() / np.square(first).sum())
 
 
 def raw_readout_error(p: float, s2: float) -> float:
@@ -184,3 +204,24 @@ def orthogonal_rows_similarity(width: int, norm: float, s2: float) -> tuple[floa
     Lemma F.2 at b = 0: m r² s² and √m r² s².
     """
     return width * norm**2 * s2, width**0.5 * norm**2 * s2
+
+
+def orthogonal_rows_loss(width: int, norm: float, s2: float, temperature: float, negatives: int) -> float:
+    """Loss without mask of neurons that see noise alone, where it is small (Lemma F.2 with constants).
+
+    With v = r² s², the sum over negatives of E exp((<f, f'> - ||f||²)/τ) is N (1 + 2v/τ - v²/τ²)^(-m/2): <f, f'> is
+    Gaussian given f, and ||f||² is v times a chi-square variable of m degrees.
+    """
+    v = norm**2 * s2 / temperature
+    return float(temperature * negatives * (1 + 2 * v - v**2) ** (-width / 2))
+
+
+def mask_perturbation(
+    weight: Float[np.ndarray, "*replica neuron input"],
+    dictionary: Float[np.ndarray, "*replica input feature"],
+    p: float,
+    s2: float,
+) -> Float[np.ndarray, "*replica neuron"]:
+    """E<w_i, (I - 2D)x>² = Σ_s w_is² (p P_ss + s²): what the mask moves a neuron by (Lemma B.4)."""
+    diagonal = np.square(dictionary).sum(axis=-1, keepdims=True)
+    return (np.square(weight) @ (p * diagonal + s2))[..., 0]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log
 from typing import Any
 
 from featscope.data import SparseCoding
@@ -10,9 +11,18 @@ from featscope.models import SymmetricReLU
 from featscope.options import require
 from featscope.studies import Arm, Study
 from featscope.studies.decoupling import probes
+from featscope.studies.decoupling.ladders import LADDERS
+from featscope.studies.decoupling.ledger import ThresholdLedger
+from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
+from featscope.theory import decoupling as theory
+from featscope.theory.ideal_network import IdealNetwork
 from featscope.training import SGD, BiasSchedule, Contrastive, FirstTime, SignLabels, TorchOptimizer, Training
 from featscope.training.gradient import RuleConfig
 from featscope.views import SameSample
+
+CAP = 0.65
+"""Default cap of a threshold over the norm: at d = 32 the neuron w_i = M_i fires on its own feature most exactly at
+.65 (14.6 % of the inputs on which it fires or should are wrong), by the closed form of `IdealNetwork.wrong_firing`."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +34,22 @@ class DecouplingArms(Study):
         learner: symmetrised ReLU neurons (Section 2.2).
         objective: InfoNCE on views (equation 2.1); negatives are not augmented, and shared by a batch's anchors.
         optimizer: gradient descent with step size η and decay λ.
-        bias: the three-stage schedule; the paper's own, reset = growth = 1, kills every neuron at reachable sizes.
+        bias: the three-stage schedule; the paper's own, reset = growth = 1, kills every neuron at reachable sizes. Its
+            cap is in units of the norm, as the paper's own binds too late for training to settle.
         steps: most training steps of any arm.
         probe_every: steps between measurements (log-spaced ones are added).
     """
 
     name = "decoupling"
     asks = "Why does hiding half of the input help a network to learn?"
+    ladders = LADDERS
 
     data: SparseCoding = field(default_factory=SparseCoding)
     learner: SymmetricReLU = field(default_factory=SymmetricReLU)
     objective: Contrastive = field(default_factory=Contrastive)
     optimizer: SGD | TorchOptimizer = field(default_factory=SGD)
-    bias: BiasSchedule = field(default_factory=BiasSchedule)
-    steps: int = 700
+    bias: BiasSchedule = field(default_factory=lambda: BiasSchedule(cap_ratio=CAP))
+    steps: int = 1300
     probe_every: int = 25
 
     def __post_init__(self) -> None:
@@ -49,6 +61,25 @@ class DecouplingArms(Study):
         data, learner = replace(self.data, features=6, input_dim=32), replace(self.learner, width=8)
         return replace(self, data=data, learner=learner, objective=replace(self.objective, anchors=8, negatives=8))
 
+    @property
+    def stage1(self) -> theory.Stage1:
+        """What the theory says of the data and of Stage I, with batches of this size."""
+        data, optimizer, keys = self.data, self.optimizer, self.objective.negatives + 1
+        p, s2 = theory.activity(data.features, data.sparsity), theory.noise_variance(data.features, data.noise)
+        sizes = data.features, data.input_dim
+        return theory.Stage1(p, s2, *sizes, optimizer.lr, optimizer.weight_decay, keys, self.objective.anchors)
+
+    def ideal(self, data: SparseCoding, threshold: float) -> IdealNetwork:
+        """The network w_i = M_i for ``data``, with thresholds in that ratio to the norms."""
+        p, s2 = theory.activity(data.features, data.sparsity), theory.noise_variance(data.features, data.noise)
+        return IdealNetwork(p, s2, data.features, data.input_dim, threshold)
+
+    def at_equal_clock(self, features: int) -> int:
+        """Steps after which η t = d^c for ``features``, with the power c that ``steps`` are of the study's own d."""
+        lr = self.optimizer.lr
+        power = log(max(self.steps * lr, 1.0)) / log(self.data.features)
+        return max(1, round(features**power / lr))
+
     def arms(self) -> Sequence[Arm[Training]]:
         """Augmented and its twins."""
         data, learner, contrast = self.data, self.learner, self.objective
@@ -59,13 +90,17 @@ class DecouplingArms(Study):
 
         dead = FirstTime("all_dead", probes.all_dead, every=20)
         rules: Mapping[str, RuleConfig] = {"bias": self.bias, "all_dead": dead}
-        augmented = Training(data, learner, contrast, self.optimizer, rules, self.steps, self.probe_every)
-        plain = replace(augmented, objective=replace(contrast, view=SameSample()), rules={}).shortened(300)
+        training = Training(data, learner, contrast, self.optimizer, rules, self.steps, self.probe_every)
+        augmented = replace(training, rules={**rules, "ledger": ThresholdLedger(self.bias)})
+        plain = replace(training, objective=replace(contrast, view=SameSample()), rules={}).shortened(300)
         frame = "qr" if data.dictionary == "canonical" else data.dictionary
-        at_half = replace(augmented, learner=replace(learner, width=max(learner.width // 2, 1)), probe_every=100)
+        at_half = replace(training, learner=replace(learner, width=max(learner.width // 2, 1)), probe_every=100)
         narrow = replace(data, input_dim=d1 // 2 if d1 // 2 >= features else d1)
         anchors, negatives = max(contrast.anchors // 2, 1), max(contrast.negatives // 2, 1)
         half_batch = replace(contrast, anchors=anchors, negatives=negatives)
+        masked = MaskedNegatives(contrast.view, InfoNCE(1.0), anchors, negatives)
+        labelled = contrast.anchors + contrast.negatives
+        loud = replace(data, features=max(features // 2, 3), sparsity=data.sparsity / 2)
         return [
             Arm(
                 "augmented",
@@ -73,7 +108,15 @@ class DecouplingArms(Study):
                 "positive pairs by RandomMask",
                 "with masking",
                 at_start=(probes.exact_at_start, probes.baselines),
-                at_end=(probes.census, probes.readouts, probes.bias_gradient, probes.gradients),
+                at_end=(
+                    probes.census,
+                    probes.readouts,
+                    probes.bias_gradient,
+                    probes.gradients,
+                    probes.thresholds,
+                    probes.dense_parts,
+                    probes.optimal_learner,
+                ),
             ),
             Arm(
                 "plain",
@@ -85,7 +128,7 @@ class DecouplingArms(Study):
             ),
             Arm(
                 "canonical",
-                replace(augmented, data=replace(data, dictionary="canonical")).shortened(150),
+                replace(training, data=replace(data, dictionary="canonical")).shortened(150),
                 "features on single coordinates, which RandomMask destroys: nothing may be learned",
                 "features that masking destroys",
                 role="control",
@@ -93,7 +136,7 @@ class DecouplingArms(Study):
             ),
             Arm(
                 "literal-bias",
-                replace(augmented, rules={**rules, "bias": BiasSchedule(reset=1.0, growth=1.0)}).shortened(600, 50),
+                replace(training, rules={**rules, "bias": BiasSchedule(reset=1.0, growth=1.0)}).shortened(600, 50),
                 "the paper's own bias schedule",
                 "the paper's schedule",
                 stop_at="all_dead",
@@ -101,26 +144,37 @@ class DecouplingArms(Study):
             ),
             Arm(
                 "supervised",
-                replace(augmented, objective=SignLabels(contrast.anchors + contrast.negatives)).shortened(200, 50),
-                "the same network with a linear head on sign labels",
+                replace(training, objective=SignTasks(samples=labelled)).shortened(400, 50),
+                "the same network with linear heads on sign labels of 31 random tasks",
                 "trained on labels",
                 at_end=(probes.census, probes.readouts),
             ),
             Arm(
+                "one-label",
+                replace(training, objective=SignLabels(labelled)).shortened(200, 50),
+                "one task alone, whose gradient moves all neurons in one direction: features cannot be told apart",
+                "trained on one label",
+                role="control",
+                at_end=(probes.census,),
+            ),
+            Arm(
                 "stage-one",
                 replace(
-                    augmented,
+                    training,
                     learner=replace(learner, init_norm=2e-4),
                     rules={**rules, "bias": replace(self.bias, reset=0.0, growth=0.0)},
-                ).shortened(250, 25),
+                ).shortened(250, 5),
                 "a tiny start and b = 0 throughout: Stage I as the theory has it",
                 "Stage I alone",
-                at_end=(probes.pair_statistics,),
+                at_end=(probes.pair_statistics, probes.dense_parts),
             ),
             Arm(
                 "smaller",
-                replace(at_half, data=replace(data, features=features // 2, input_dim=d1 // 2)),
-                "the augmented arm with half as many features, input dimensions and neurons, for trends in size",
+                replace(at_half, data=replace(data, features=features // 2, input_dim=d1 // 2)).shortened(
+                    self.at_equal_clock(features // 2)
+                ),
+                "the augmented arm with half as many features, input dimensions and neurons, after as long by the "
+                "theorem's clock, in which η t is a power of d",
                 "half the size",
                 at_end=(probes.census, probes.bias_gradient),
             ),
@@ -133,6 +187,20 @@ class DecouplingArms(Study):
                     at_end=(probes.census,),
                 )
                 for tau in (0.5, 1.0, 2.0)
+            ),
+            Arm(
+                "masked-negatives",
+                replace(at_half, data=narrow, objective=masked),
+                "temperature 1 at half size, with negatives that are masked too",
+                "negatives masked too",
+                at_end=(probes.census,),
+            ),
+            Arm(
+                "loud-start",
+                replace(plain, data=loud, learner=replace(learner, init_norm=1.0), probe_every=50),
+                "no augmentation, half as many features, half as many of them at a time, and a start of norm 1, from "
+                "which features have no time to outgrow noise",
+                "unmasked, loud start",
             ),
             *(
                 Arm(

@@ -11,7 +11,7 @@ from featscope.claims import COSINE, POSITIVE, SHARE
 from featscope.figures import Bars, Curve, Curves, Figure, MatrixMovie, Panel
 from featscope.probes.stored import along_features, energy, sorted_by_feature
 from featscope.studies import Runs
-from featscope.studies.decoupling.closed_forms import ClosedForms
+from featscope.studies.decoupling.arms import DecouplingArms
 from featscope.studies.summaries import bars, chart, curve
 from featscope.theory.decoupling import Stage1
 
@@ -23,7 +23,7 @@ _STORY = {
 _STEP = "training step"
 
 
-def figures(study: ClosedForms, runs: Runs) -> Iterator[Figure]:
+def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
     """What neurons hold, how training goes, Stage I, then what follows, and what the paper's own schedule does."""
     yield alignment(runs)
     yield over_time(runs)
@@ -38,7 +38,7 @@ def figures(study: ClosedForms, runs: Runs) -> Iterator[Figure]:
         "lucky neuron gains. Training stops once no neuron fires.",
         _panel(runs, arms, *_FIRING),
         _panel(runs, arms, *_THRESHOLD),
-        claims=("singletons-emerge", "bias-would-grow", "bias-would-shrink"),
+        claims=("thresholds-follow-the-schedule", "singletons-emerge", "bias-would-grow", "bias-would-shrink"),
     )
     at = {**numbered(runs, "plain-"), study.data.input_dim: runs["plain"]}
     lines = [curve(1 - energy(run), f"d1/d = {d1 / study.data.features:g}", within=SHARE) for d1, run in at.items()]
@@ -105,7 +105,7 @@ def over_time(runs: Runs) -> Curves:
         panel(*_FIRING),
         panel("Likeness to noise", "mean cosine of f(x) and f(ξ)", lambda run: run.noise_cosine, COSINE),
         panel("Loss on fresh data", "InfoNCE (nats × τ)", lambda run: run.loss),
-        claims=("sparse-energy", "loss-inversion", "firing-matches-feature", "noise-removed"),
+        claims=("sparse-energy", "training-has-settled", "loss-inversion", "firing-matches-feature", "noise-removed"),
     )
 
 
@@ -144,7 +144,7 @@ def amplitudes(runs: Runs) -> Curves:
         "F_j, the squared weights on feature j summed over the neurons that hold it alone, mean over features, after "
         "training at three temperatures. In theory the points lie on a line of slope 1.",
         Panel("Amplitude", "temperature τ", "mean amplitude (F_j)", [measured, slope], log_x=True, log_y=True),
-        claims=("amplitude-saturation",),
+        claims=("amplitude-saturation", "amplitude-of-ideal"),
     )
 
 
@@ -171,7 +171,7 @@ def readouts(runs: Runs) -> Bars:
         {"share of the signal <w*, z> missed": errors, "error rate for its sign": 1 - accuracies},
         "error (lower is better)",
         within=POSITIVE,
-        claims=("downstream-regression", "downstream-classification"),
+        claims=("downstream-regression", "regression-as-ideal", "downstream-classification"),
     )
 
 

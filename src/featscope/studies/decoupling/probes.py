@@ -13,8 +13,16 @@ from featscope.models import OrthogonalRows, SymmetricReLUNetwork, soft_threshol
 from featscope.probes.alignment import alignment, amplitudes, coverage, members, singletons
 from featscope.probes.contrastive_gradient import ContrastiveBatch, errors_of_formulas
 from featscope.probes.downstream import read_out
-from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
-from featscope.probes.random_start import likeness_by_noise, logit_deviation, lucky_set_size
+from featscope.probes.firing import (
+    cosine_to_noise,
+    false_firing,
+    firing_rate,
+    missed_firing,
+    moved_by_noise,
+    wrong_firing,
+)
+from featscope.probes.optimal_learner import optimal_learner_loss
+from featscope.probes.random_start import dense_peaks, likeness_by_noise, logit_deviation, lucky_set_size
 from featscope.probes.two_views import TwoViews
 from featscope.theory.decoupling import lucky_constant
 from featscope.training import GradientTraining, Measurement
@@ -40,6 +48,8 @@ def exact_at_start(experiment: GradientTraining) -> Found:
     return {
         "mask_leak": Measurement(_views(experiment).noise_left(), "noise variance left in the positive term over s²"),
         "dense_decoupling": Measurement(on_noise, "E<f(2Dξ), f(2(I-D)ξ)> over E||f(ξ)||²"),
+        "mask_crosstalk": Measurement(_views(experiment).crosstalk(), "mean of <M_j, (I-2D) M_j'>² times d1"),
+        "mask_moves": Measurement(_views(experiment).perturbation_ratio(), "E<w_i, (I-2D)x>² over its closed form"),
         "lucky_set_size": Measurement(sets, "mean size of the lucky sets Set_j", units="neurons"),
         "logit_deviation": Measurement(deviations, "max |l - 1/|B|| · |B|", ("scale",)),
         "logit_size": Measurement(sizes, "Σ ||w_i||²", ("scale",)),
@@ -99,11 +109,13 @@ def census(experiment: GradientTraining) -> Found:
     sample = source.sample(experiment.streams.at("census"), CENSUS_SAMPLES)
     own = members(alignment(learner.weight, source.dictionary))
     f, of_signal = learner(sample.x), learner(sample.signal)
-    false, missed = (measure(f, sample.codes, own) for measure in (false_firing, missed_firing))
+    measures = false_firing, missed_firing, wrong_firing
+    false, missed, wrong = (measure(f, sample.codes, own) for measure in measures)
     held, moved = amplitudes(learner.weight, source.dictionary), moved_by_noise(f, of_signal, sample.codes)
     return {
         "false_firing": Measurement(false, "Pr(no own feature present | fires)", ("neuron",)),
         "missed_firing": Measurement(missed, "Pr(silent | an own feature is present)", ("neuron",)),
+        "wrong_firing": Measurement(wrong, "Pr(fires xor present) over Pr(fires or present)", ("neuron",)),
         "census_firing": Measurement(firing_rate(f), "Pr(h_i(x) != 0)", ("neuron",)),
         "members": Measurement(own.sum(-1), "|N_i|", ("neuron",), "features"),
         "amplitude": Measurement(held, "F_j: squared weights on j of neurons that hold it", ("feature",)),
@@ -142,6 +154,27 @@ def bias_gradient(experiment: GradientTraining) -> Found:
     gradient = _batch(experiment, "bias gradient").threshold_gradient()
     about = "share of neurons whose bias gradient descent would raise"
     return {"bias_rises": Measurement((gradient < 0).double().mean(-1), about)}
+
+
+def thresholds(experiment: GradientTraining) -> Found:
+    """How far thresholds ever were from the paper's formula."""
+    error = experiment.rules["ledger"].error
+    return {"schedule_error": Measurement(error, "largest |b_i - formula| over ||w_i||, all steps and neurons")}
+
+
+def dense_parts(experiment: GradientTraining) -> Found:
+    """How much a neuron has of the single dense feature that it has most of (Theorems C.1(e) and E.1)."""
+    peaks = dense_peaks(experiment.learner.weight, experiment.source.dictionary)
+    return {"dense_peak": Measurement(peaks, "max_j |<w_i, M⊥_j>| over ||w_i||", ("neuron",))}
+
+
+def optimal_learner(experiment: GradientTraining) -> Found:
+    """The pseudo-loss of singletons of the true features, with the gates that training found (Lemma E.11)."""
+    found = optimal_learner_loss(_batch(experiment, "optimal learner"), experiment.source.dictionary)
+    return {
+        "trained_loss": Measurement(found.trained, "loss on the batch of the optimal learner", units="nats"),
+        "optimal_loss": Measurement(found.optimal, "pseudo-loss of the optimal learner", units="nats"),
+    }
 
 
 def gradients(experiment: GradientTraining) -> Found:

@@ -19,7 +19,7 @@ from featscope.losses import NTXent
 from featscope.models import AlexNet, WideResNet
 from featscope.studies import Arm, Runs, Story, last
 from featscope.studies.decoupling_images import figures, probes
-from featscope.studies.images import GAINED, SIGN, UNTRAINED, ImageStudy, gained, higher
+from featscope.studies.images import GAINED, SIGN, UNTRAINED, ImageStudy, against_itself, gained, higher
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.training import GradientTraining, Measurement
 from featscope.training.image_objectives import ClassifyImages, ContrastImages, ImageTraining
@@ -33,7 +33,7 @@ GROWING = (
 ABOVE_FIRST = {"layer": slice(1, None)}  # Figure 4 shows layers 2 to 5
 ADDED = "The random start, two thirds chromatic, holds nearly all of the filters' energy after a short training."
 
-sparser = partial(ordering, on={"crop-colour": SIGN}, not_on=UNTRAINED, at_least=0.0, range=COSINE)
+sparser = partial(ordering, on={"crop-colour": SIGN}, not_on=UNTRAINED, more_than=0.0, range=COSINE)
 better = partial(gained, on={"crop-colour": GAINED}, not_on=UNTRAINED)
 
 
@@ -108,12 +108,12 @@ class DecouplingImages(ImageStudy):
         at_least=0.01,
         range=POSITIVE,
     )
-    def filters_move_without_augmentation(self, run: xr.Dataset) -> xr.DataArray:
+    def filters_move_without_augmentation(self, run: xr.Dataset, arm: str) -> Found:
         r"""Without augmentation weights leave their random start. Measured: $\|W - W(0)\| / \|W(0)\|$, first layer."""
-        return last(run, run.filter_distance)
+        return against_itself(last(run, run.filter_distance), arm)
 
-    @ordering("Message 1, Figure 2", on="none", at_most=0.0, because=SIGN, range=COSINE)
-    def no_augmentation_learns_no_signal(self, runs: Runs, arm: str) -> xr.DataArray:
+    @ordering("Message 1, Figure 2", on="none", less_than=0.0, because=SIGN, range=COSINE)
+    def no_augmentation_learns_no_signal(self, runs: Runs, arm: str) -> Found:
         """Without augmentation features are of no use. Measured: linear-probe accuracy minus that before training."""
         return above("linear_probe", runs, arm, "untrained")
 
@@ -123,15 +123,15 @@ class DecouplingImages(ImageStudy):
         note="At this size there is reason for doubt: two crops of a photograph share its colours, and a network that "
         "has had few steps knows them by that first.",
     )
-    def crop_learns_some_semantics(self, runs: Runs, arm: str) -> xr.DataArray:
+    def crop_learns_some_semantics(self, runs: Runs, arm: str) -> Found:
         """Crop-resize alone helps to learn some semantic features.
 
         Measured: linear-probe accuracy minus the higher of that without augmentation and that before training.
         """
         return above("linear_probe", runs, arm, "none", "untrained")
 
-    @ordering("Message 2, Message 3", on="crop", at_least=0.0, because=SIGN)
-    def crop_keeps_colour_features(self, runs: Runs, arm: str) -> xr.DataArray:
+    @ordering("Message 2, Message 3", on="crop", more_than=0.0, because=SIGN)
+    def crop_keeps_colour_features(self, runs: Runs, arm: str) -> Found:
         """With crop-resize alone features keep a mixture of colours that distortion removes.
 
         Measured: $R^2$ of a linear read-out of the image's mean colour, with crop-resize alone minus with distortion.
@@ -186,7 +186,7 @@ class DecouplingImages(ImageStudy):
         return in_each_layer(runs["none"].density - run.density)
 
     @better("Message 3")
-    def colour_improves_features(self, runs: Runs, arm: str) -> xr.DataArray:
+    def colour_improves_features(self, runs: Runs, arm: str) -> Found:
         """Colour distortion makes edge and shape features better.
 
         Measured: linear-probe accuracy minus the higher of that with crop-resize alone and that before training.
@@ -194,7 +194,7 @@ class DecouplingImages(ImageStudy):
         return above("linear_probe", runs, arm, "crop", "untrained")
 
     @better("Figures 2, 3")
-    def augmentation_improves_linear_probe(self, runs: Runs, arm: str) -> xr.DataArray:
+    def augmentation_improves_linear_probe(self, runs: Runs, arm: str) -> Found:
         """Crop-resize and colour distortion together improve the features.
 
         Measured: linear-probe accuracy minus the higher of that without augmentation and that before training.
@@ -202,7 +202,7 @@ class DecouplingImages(ImageStudy):
         return above("linear_probe", runs, arm, "none", "untrained")
 
     @better("Figure 3")
-    def augmentation_improves_knn(self, runs: Runs, arm: str) -> xr.DataArray:
+    def augmentation_improves_knn(self, runs: Runs, arm: str) -> Found:
         """Crop-resize and colour distortion together bring a class's images together.
 
         Measured: accuracy of 20 nearest neighbours minus the higher of that without augmentation and before training.
@@ -215,7 +215,7 @@ class DecouplingImages(ImageStudy):
         "maps, whose clusters depend on t-SNE; the silhouette is of the features themselves.",
         range=(-2.0, 2.0),
     )
-    def augmentation_separates_classes(self, runs: Runs, arm: str) -> xr.DataArray:
+    def augmentation_separates_classes(self, runs: Runs, arm: str) -> Found:
         """Crop-resize and colour distortion together make clusters of the classes.
 
         Measured: mean silhouette of the classes minus the higher of that without augmentation and before training.
@@ -303,10 +303,10 @@ class DecouplingImages(ImageStudy):
         )
 
 
-def above(measured: str, runs: Runs, arm: str, *others: str) -> xr.DataArray:
+def above(measured: str, runs: Runs, arm: str, *others: str) -> Found:
     """How far ``arm`` is above all of ``others`` at the features, the last layer."""
     top = [runs[name][measured].isel(layer=-1) for name in (arm, *others)]
-    return top[0] - xr.concat(top[1:], "arm").max("arm")
+    return against_itself(top[0] - xr.concat(top[1:], "arm").max("arm"), arm)
 
 
 def in_each_layer(difference: xr.DataArray) -> Found:

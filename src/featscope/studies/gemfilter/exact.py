@@ -16,9 +16,9 @@ COUNTED = "Counted by torch's counter of operations, with the CPU's attention ad
 RATIO, LAYER = FILTER / GEOMETRY.layers, 1 / GEOMETRY.layers  # r/m, 1/m
 ON_TOP = "Tolerance: 15 % of the ratio, a stated choice: the projections of layer r and the choice come on top."
 
-exactly = partial(identity, on="mechanics", within=0.0, because=SAME, range=POSITIVE)
+exactly = partial(identity, on="mechanics", within=0.0, because=SAME, law="exact", range=POSITIVE)
 wholly = partial(exactly, equals=1.0, range=SHARE)
-by_formula = partial(identity, on="cost", equals=1.0)
+by_formula = partial(identity, on="cost", equals=1.0, law="exact")
 the_ratio = partial(identity, on="cost", equals=RATIO, within=0.15 * RATIO, because=ON_TOP, range=POSITIVE)
 
 
@@ -50,6 +50,7 @@ class ExactAndCost(GemFilterArms):
         on="mechanics",
         at_most=1e-5,
         because="Bound: rounding of float32 in another order of sums.",
+        law="exact",
         range=POSITIVE,
     )
     def grouped_query_identity(self, run: xr.Dataset) -> xr.DataArray:
@@ -156,7 +157,7 @@ class ExactAndCost(GemFilterArms):
         formula = theory.first_pass_share(GEOMETRY, self.cost_lengths[-1], FILTER)
         return _longest(run.first_operations / run.full_operations) / formula
 
-    @the_ratio("Theorem 9.3", note=COUNTED)
+    @the_ratio("Theorem 9.3", note=COUNTED, law="exact")
     def prompt_cost_ratio(self, run: xr.Dataset) -> xr.DataArray:
         """The first pass takes as large a part of the operations as of the layers.
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import xarray as xr
 
-from featscope.claims import COSINE, SHARE, Claim, bound, ordering
+from featscope.claims import COSINE, Claim, Found, bound, ordering
 from featscope.figures import Figure
 from featscope.language.methods import METHODS
 from featscope.studies import Runs, Story
@@ -19,10 +19,16 @@ NO_TIE = "Bound: one point in a hundred, a stated choice, so that a tie is no ga
 CLEARLY = "Bound: a fifth, a stated choice (the paper's differences are 0.64 and 0.71)."
 CONTROL = "Control: random weights of the same shapes."
 
-no_worse = partial(ordering, on="retrieval", at_least=-0.05, because=NEARLY, range=COSINE)
-better = partial(ordering, on="retrieval", at_least=0.01, because=NO_TIE, range=COSINE)
-nine_tenths = partial(bound, at_least=0.9, because="Bound: nine tenths, a stated choice.", range=SHARE)
-clearly_less = partial(ordering, on="retrieval", at_most=-0.2, because=CLEARLY, range=COSINE)
+no_worse = partial(ordering, on="retrieval", more_than=-0.05, because=NEARLY, range=COSINE)
+better = partial(ordering, on="retrieval", more_than=0.01, because=NO_TIE, range=COSINE)
+nine_tenths = partial(
+    bound,
+    at_least=0.9,
+    because="Bound: nine tenths, a stated choice.",
+    law="share",
+    things=lambda study: study.asked,
+)
+clearly_less = partial(ordering, on="retrieval", less_than=-0.2, because=CLEARLY, range=COSINE)
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,9 @@ class GemFilterStudy(ExactAndCost):
         on="retrieval",
         at_least=0.95,
         because="Bound: what the retriever was to reach at the longest length it was trained on.",
-        note="What the comparison of methods rests on.",
-        range=SHARE,
+        note="What the comparison of methods rests on. A prompt counts as one thing, its score as a share of it.",
+        law="share",
+        things=lambda study: study.asked,
     )
     def full_attention_retrieves(self, run: xr.Dataset) -> xr.DataArray:
         """With full attention the retriever gives the answer.
@@ -61,21 +68,21 @@ class GemFilterStudy(ExactAndCost):
         return self.mean(run.covered).isel(layer=self.reading.layer)
 
     @clearly_less("Section 9.4.3, Figure 9.5")
-    def first_layer_does_not(self, run: xr.Dataset) -> xr.DataArray | None:
+    def first_layer_does_not(self, run: xr.Dataset) -> Found | None:
         """The first layer does not choose tokens of the needle yet.
 
         Measured: the share of prompts in which it does, less that of the filter layer.
         """
         covered, layer = self.mean(run.covered), self.reading.layer
-        return covered.isel(layer=0) - covered.isel(layer=layer) if layer else None
+        return Found(covered.isel(layer=0) - covered.isel(layer=layer), trials=self.asked) if layer else None
 
     @no_worse("Section 9.4.1")
-    def gemfilter_is_no_worse(self, run: xr.Dataset) -> xr.DataArray:
+    def gemfilter_is_no_worse(self, run: xr.Dataset) -> Found:
         """GemFilter answers as well as full attention. Measured: difference of mean scores at trained lengths."""
         return self.ahead(run, "gemfilter", "full")
 
     @better("Section 9.4.1, Figure 9.4")
-    def gemfilter_beats_snapkv(self, run: xr.Dataset) -> xr.DataArray:
+    def gemfilter_beats_snapkv(self, run: xr.Dataset) -> Found:
         """GemFilter answers better than SnapKV with as many kept entries.
 
         Measured: difference of mean scores at lengths that the model was trained on.
@@ -91,7 +98,7 @@ class GemFilterStudy(ExactAndCost):
         return self.mean(run.last_kept).isel(layer=self.reading.layer)
 
     @no_worse("derived, for Section 9.4.1", note="No part of the paper's rule: force_keep.")
-    def question_kept_is_no_worse(self, run: xr.Dataset) -> xr.DataArray:
+    def question_kept_is_no_worse(self, run: xr.Dataset) -> Found:
         """GemFilter that keeps the question answers as well as full attention.
 
         GemFilter keeps the last tokens in any case, as SnapKV does. Measured: difference of mean scores at lengths
@@ -100,7 +107,7 @@ class GemFilterStudy(ExactAndCost):
         return self.ahead(run, "question-kept", "full")
 
     @better("derived, for Section 9.4.1")
-    def question_kept_beats_snapkv(self, run: xr.Dataset) -> xr.DataArray:
+    def question_kept_beats_snapkv(self, run: xr.Dataset) -> Found:
         """GemFilter that keeps the question answers better than SnapKV.
 
         GemFilter keeps the last tokens in any case, as SnapKV does. Measured: difference of mean scores at lengths
@@ -109,7 +116,7 @@ class GemFilterStudy(ExactAndCost):
         return self.ahead(run, "question-kept", "snapkv")
 
     @better("Section 9.3.2")
-    def gemfilter_reads_further(self, run: xr.Dataset) -> xr.DataArray | None:
+    def gemfilter_reads_further(self, run: xr.Dataset) -> Found | None:
         """Reading fewer tokens helps beyond the lengths that the model was trained on.
 
         Beyond these lengths compact positions help. Measured: the score of GemFilter (with the question kept) less that
@@ -117,10 +124,11 @@ class GemFilterStudy(ExactAndCost):
         """
         farthest = run.score.isel(length=-1)
         beyond = self.lengths[-1] > self.trained
-        return _of("question-kept", farthest) - _of("full", farthest) if beyond else None
+        ahead = _of("question-kept", farthest) - _of("full", farthest)
+        return Found(ahead, trials=self.prompts) if beyond else None
 
     @clearly_less("Section 9.4.4, Figure G.3")
-    def middle_row_fails(self, run: xr.Dataset) -> xr.DataArray:
+    def middle_row_fails(self, run: xr.Dataset) -> Found:
         """The prompt's middle row chooses badly.
 
         Measured: mean score with the middle row less GemFilter's, at trained lengths.
@@ -128,7 +136,7 @@ class GemFilterStudy(ExactAndCost):
         return self.ahead(run, "middle-row", "gemfilter")
 
     @clearly_less("Section 9.4.4, Figure G.3")
-    def largest_row_fails(self, run: xr.Dataset) -> xr.DataArray:
+    def largest_row_fails(self, run: xr.Dataset) -> Found:
         """The row of largest scores chooses badly.
 
         Measured: mean score with the row of largest scores less GemFilter's, at trained lengths.
@@ -136,7 +144,7 @@ class GemFilterStudy(ExactAndCost):
         return self.ahead(run, "largest-row", "gemfilter")
 
     @no_worse("Section G.4.5, Figure G.4")
-    def one_run_is_close(self, run: xr.Dataset) -> xr.DataArray:
+    def one_run_is_close(self, run: xr.Dataset) -> Found:
         """Without the second pass answers are no worse.
 
         Measured: mean score of GemFilter-One-Run less GemFilter's, at lengths that the model was trained on.
@@ -148,10 +156,15 @@ class GemFilterStudy(ExactAndCost):
         known = [place for place, length in enumerate(self.lengths) if length <= self.trained]
         return values.isel(length=known).mean("length")
 
-    def ahead(self, run: xr.Dataset, one: str, other: str) -> xr.DataArray:
+    @property
+    def asked(self) -> int:
+        """Prompts of a replica at the lengths that the model was trained on."""
+        return self.prompts * sum(length <= self.trained for length in self.lengths)
+
+    def ahead(self, run: xr.Dataset, one: str, other: str) -> Found:
         """Mean score of one method less that of another."""
         scores = self.mean(run.score)
-        return _of(one, scores) - _of(other, scores)
+        return Found(_of(one, scores) - _of(other, scores), trials=self.asked)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class IclAttention(AttentionArms):
     @ordering(
         FIGURE,
         on=models_and(UNIFORM, COMPARED, CORRECT),
-        at_least=MORE,
+        more_than=MORE,
         note=f"Bound: {MORE}, so that equal ones do not do; {STATED} Of hand-set readers `uniform` stands for the "
         "largest, `focused` for the smallest.",
     )
@@ -59,7 +59,7 @@ class IclAttention(AttentionArms):
         """
         return self.compared(runs, arm, lambda run: run.ratio, CORRECT, decides=0)
 
-    @ordering(FIGURE, on=models_and(UNIFORM, COMPARED, WRONG), at_least=MORE)
+    @ordering(FIGURE, on=models_and(UNIFORM, COMPARED, WRONG), more_than=MORE)
     def larger_attends_to_both_wrong_label(self, runs: Runs, arm: str) -> Found | None:
         """Larger models are more easily distracted where the label is wrong, too.
 
@@ -104,7 +104,7 @@ class IclAttention(AttentionArms):
 
     # --- What is known of hand-set weights ----------------------------------------------------------------------------
 
-    @identity("derived here", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
+    @identity("derived here", on=tuple(WEIGHTS), relation="=", because=FLOATS, law="exact", range=POSITIVE)
     def normalised_is_exact(self, run: xr.Dataset, arm: str) -> Found:
         """Where lengths are taken out, hand-set weights have the ratio that they were given.
 
@@ -113,7 +113,7 @@ class IclAttention(AttentionArms):
         """
         return Found(run.normalised_ratio, predicted=WEIGHTS[arm], tolerance=EXACT)
 
-    @identity("derived here", on=tuple(WEIGHTS), relation="=", because=FLOATS, range=POSITIVE)
+    @identity("derived here", on=tuple(WEIGHTS), relation="=", because=FLOATS, law="exact", range=POSITIVE)
     def raw_is_exact(self, run: xr.Dataset, arm: str) -> Found:
         """A ratio as it is measures the sentences' lengths, too.
 

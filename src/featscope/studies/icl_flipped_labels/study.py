@@ -19,6 +19,8 @@ from featscope.theory.in_context import follower_accuracy, follower_trust
 
 SMALL = 1e10
 """Parameters below which the smallest model may be expected to stay flat."""
+STEEPEST = 1.5
+"""The largest slope that accuracies from 0 to 1 over shares from 0 to 1 can have."""
 FIGURES = "Section 5.6.1, Figures 5.1 and 5.2"
 FLOATS = "Tolerance: rounding of log-probabilities in float32."
 OF_SLOPE = f"of the slope -1 of a learner that trusts exemplars in proportion; {STATED}"
@@ -38,8 +40,9 @@ class IclFlippedLabels(FlippedLabelsArms):
     @ordering(
         FIGURES,
         on=models_and(FOLLOWS, COMPARED),
-        at_least=0.01,
+        more_than=0.01,
         note=f"Bound: one per cent, so that equal ones do not do; {STATED} {STAND_FOR}",
+        things=lambda study: study.items,
         range=COSINE,
     )
     def larger_is_better_without_flips(self, runs: Runs, arm: str) -> Found | None:
@@ -48,18 +51,33 @@ class IclFlippedLabels(FlippedLabelsArms):
         With no label inverted, the largest model is more accurate than the smallest. Measured: the difference of their
         accuracies on the same prompts.
         """
-        return self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0))
+        return self._exactly(self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0)), arm)
 
-    @ordering(FIGURES, on=models_and(FOLLOWS, COMPARED), at_most=-0.1, note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}")
+    @ordering(
+        FIGURES,
+        on=models_and(FOLLOWS, COMPARED),
+        less_than=-0.1,
+        note=f"Bound: a tenth {OF_SLOPE} {STAND_FOR}",
+        things=lambda study: study.items,
+        range=(-2 * STEEPEST, 2 * STEEPEST),
+    )
     def larger_falls_faster(self, runs: Runs, arm: str) -> Found | None:
         """Inverted labels hurt larger models more.
 
         Accuracy falls faster with the share of inverted labels for the largest model than for the smallest. Measured:
         the difference of their slopes on the same prompts.
         """
-        return self.compared(runs, arm, lambda run: run.slope)
+        return self._exactly(self.compared(runs, arm, lambda run: run.slope), arm)
 
-    @bound(FIGURES, on=models_and(IGNORES), not_on=FOLLOWS, at_least=-0.25, note=f"Bound: a quarter {OF_SLOPE}")
+    @bound(
+        FIGURES,
+        on=models_and(IGNORES),
+        not_on=FOLLOWS,
+        at_least=-0.25,
+        note=f"Bound: a quarter {OF_SLOPE}",
+        things=lambda study: study.items,
+        range=(-STEEPEST, STEEPEST),
+    )
     def small_is_flat(self, runs: Runs, arm: str) -> Found | None:
         """A small model goes on as before, however many labels are inverted.
 
@@ -68,7 +86,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         run = runs[arm]
         if arm in self.hand_set:
-            return Found(run.slope)
+            return self._exactly(Found(run.slope), arm)
         return Found(run.slope, expected=parameters(run) < SMALL) if arm == self.by_size(runs)[0] else None
 
     @bound(
@@ -77,7 +95,8 @@ class IclFlippedLabels(FlippedLabelsArms):
         not_on={IGNORES: "A hand-set learner."},
         at_most=0.5,
         note="The paper says that small models are seldom worse than guessing, and means that large ones are.",
-        range=SHARE,
+        law="share",
+        things=lambda study: study.items,
     )
     def large_falls_below_chance(self, runs: Runs, arm: str) -> Found | None:
         """Where all labels are inverted, a large model does worse than guessing.
@@ -87,13 +106,17 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         at_last = runs[arm].accuracy.isel(flip=-1)
         if arm in self.hand_set:
-            return Found(at_last)
+            return self._exactly(Found(at_last), arm)
         found = of_large(at_last, runs[arm])
         return found if arm == self.by_size(runs)[-1] and (found.expected or len(self.models) > 1) else None
 
+    def _exactly(self, found: Found | None, arm: str) -> Found | None:
+        """``found``; of hand-set learners, whose accuracy a closed form gives, no chance enters."""
+        return found._replace(law="exact") if found is not None and arm in self.hand_set else found
+
     # --- What is known of hand-set learners ---------------------------------------------------------------------------
 
-    @identity("derived here", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    @identity("derived here", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, law="exact", range=SHARE)
     def follower_is_exact(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that follows its exemplars is wrong as soon as most of them are.
 
@@ -103,7 +126,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return abs(run.accuracy - follower_accuracy(self.flips, self.shots)).max("flip")
 
-    @identity("derived here", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    @identity("derived here", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, law="exact", range=SHARE)
     def follower_trusts_in_proportion(self, run: xr.Dataset) -> xr.DataArray:
         r"""A learner that follows its exemplars trusts them as far as they agree.
 
@@ -113,7 +136,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return abs(run.likely - follower_trust(self.flips, self.shots)).max("flip")
 
-    @identity("derived here", on=IGNORES, equals=0.0, within=EXACT, because=FLOATS, range=SHARE)
+    @identity("derived here", on=IGNORES, equals=0.0, within=EXACT, because=FLOATS, law="exact", range=SHARE)
     def ignorer_is_exact(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that ignores its exemplars does not care for their labels.
 
@@ -122,7 +145,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return abs(run.accuracy - run.accuracy.isel(flip=0)).max("flip")
 
-    @identity("derived here", on=FREQUENCY, equals=1.0, within=EXACT, because=FLOATS, range=(0.0, 2.0))
+    @identity("derived here", on=FREQUENCY, equals=1.0, within=EXACT, because=FLOATS, law="exact", range=(0.0, 2.0))
     def frequency_mirrors(self, run: xr.Dataset) -> xr.DataArray:
         """A learner that says the more frequent label is turned round with the labels.
 

@@ -9,6 +9,7 @@ from featscope.models.token_mlp import Attention
 from featscope.options import require
 from featscope.studies import Arm, Axis, Study
 from featscope.studies.imbalance import probes, samples
+from featscope.studies.imbalance.ladders import LADDERS
 from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime, GradientTraining, Measurement, Training
 from featscope.training.gradient import RuleConfig
 
@@ -35,6 +36,7 @@ class ImbalanceArms(Study):
 
     name = "imbalance"
     asks = "What becomes of features that a network rarely sees?"
+    ladders = LADDERS
 
     data: SparseTokens = field(default_factory=SparseTokens)
     learner: TokenMLP = field(default_factory=TokenMLP)

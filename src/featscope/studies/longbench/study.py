@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from featscope.claims import POSITIVE, Claim, Found, bound, identity, ordering
+from featscope.claims import POSITIVE, SHARE, Claim, Found, bound, identity, ordering
 from featscope.claims.averages import evenly_over, ratio_of_means
 from featscope.figures import Figure
 from featscope.language.longbench import Benchmark
@@ -22,6 +22,8 @@ from featscope.studies.summaries import in_words, percent, verdict
 
 MARGIN = 2.0
 """Points that scores called comparable may differ by; a stated choice, as P names none."""
+POINTS, APART = (0.0, 100.0), (-100.0, 100.0)
+"""Ranges of a score and of a difference of two. An example is one thing."""
 PAPER_SAYS_NOTHING = "Made-up data: the paper says nothing of it, so that nothing is expected."
 MADE_UP_DATA = "MADE-UP DATA: these scores say nothing about LongBench. "
 
@@ -42,6 +44,8 @@ class LongBench(LongBenchArms):
         equals=0.0,
         within=MARGIN,
         given=lambda study: not study.is_made_up,
+        things=lambda study: 1,
+        range=APART,
         note=f"Tolerance: {MARGIN:g} points, a stated choice. Where all methods find next to nothing "
         "(something-to-lose), scores are close for want of anything to lose, and nothing is decided.",
     )
@@ -57,7 +61,9 @@ class LongBench(LongBenchArms):
         "Section 9.4.2, Table 9.1",
         on="gemfilter",
         not_on="middle-row",
-        at_least=0.0,
+        more_than=0.0,
+        things=lambda study: 1,
+        range=APART,
         given=lambda study: not study.is_made_up,
         note="The paper says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; "
         "here both "
@@ -74,9 +80,10 @@ class LongBench(LongBenchArms):
         "derived here",
         on="full",
         at_least=2 * MARGIN,
+        things=lambda study: 1,
         note=f"Bound: twice the tolerance of {MARGIN:g} points. It asks whether this model and these tasks can tell "
         "methods apart at all.",
-        range=POSITIVE,
+        range=POINTS,
     )
     def something_to_lose(self, runs: Runs) -> Float[np.ndarray, " example"]:
         """The model scores enough for a method to lose something.
@@ -90,6 +97,7 @@ class LongBench(LongBenchArms):
         "Section 9.4.2",
         on="gemfilter",
         relation="=",
+        range=SHARE,
         given=lambda study: not (study.is_made_up or study.tasks or study.examples or study.context),
         note="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
         "Expected of the whole benchmark and uncut prompts alone.",
@@ -110,6 +118,7 @@ class LongBench(LongBenchArms):
         equals=0.0,
         within=0.0,
         note="Whole numbers: no tolerance.",
+        law="exact",
         range=POSITIVE,
     )
     def kept_is_k(self, runs: Runs, arm: str) -> Found:
@@ -128,6 +137,7 @@ class LongBench(LongBenchArms):
         on=tuple(TABLES),
         at_most=0.005 + 1e-9,
         note="Bound: half of the last printed digit, and 10⁻⁹ for the sum in floating point.",
+        law="exact",
         range=POSITIVE,
     )
     def published_averages_are_means(self, arm: str) -> float:
@@ -143,6 +153,7 @@ class LongBench(LongBenchArms):
         at_most=MARGIN,
         note=f"Bound: the {MARGIN:g} points of gemfilter-is-comparable-to-snapkv. Not expected: the tables have "
         "-2.51 (Phi 3.5, k = 2048) and -3.10 (Llama 3.1 with chat template).",
+        law="exact",
         range=POSITIVE,
     )
     def published_scores_are_comparable(self, arm: str) -> float:

@@ -11,6 +11,7 @@ from featscope.options import require
 from featscope.studies import Arm, Axis, Study
 from featscope.studies.base import Role
 from featscope.studies.prediction_head import probes
+from featscope.studies.prediction_head.ladders import LADDERS
 from featscope.training import SGD, Measurement, PredictOtherView, Recipe, Training
 from featscope.training.flow import Following
 from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart
@@ -36,6 +37,7 @@ class PredictionHeadArms(Study):
     """
 
     name = "prediction-head"
+    ladders = LADDERS
 
     data: PatchFeatures = field(default_factory=PatchFeatures)
     learner: CubicPatches = field(default_factory=CubicPatches)

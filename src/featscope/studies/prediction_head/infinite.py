@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from featscope.claims import POSITIVE, SHARE, STATED, Found, bound, fitted_exponent, identity, ordering, scaling
+from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Found, bound, fitted_exponent, identity, ordering, scaling
 from featscope.studies import Runs
 from featscope.studies.prediction_head.arms import PredictionHeadArms
-from featscope.studies.prediction_head.probes import diverse, median, rescued, share
+from featscope.studies.prediction_head.probes import among, diverse, median, rescued, share
 from featscope.theory import prediction_head as theory
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import LEARNED
@@ -45,6 +45,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         not_on={"no-normalization": "Outputs are not normalised."},
         equals=0.0,
         within=1e-3,
+        law="exact",
         range=POSITIVE,
     )
     def norm_head_invariant(self, run: xr.Dataset) -> xr.DataArray:
@@ -86,7 +87,15 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
     # --- Without the head ---------------------------------------------------------------------------------------------
 
-    @identity("App. F; derived", on="no-head", not_on="head", at_least=MOST, because=CHOICE, range=SHARE)
+    @identity(
+        "App. F; derived",
+        on="no-head",
+        not_on="head",
+        at_least=MOST,
+        because=CHOICE,
+        law="share",
+        things=lambda study: study.starts,
+    )
     def no_head_selection_rule(self, run: xr.Dataset) -> xr.DataArray:
         r"""Without head, where a neuron ends is decided by where it starts.
 
@@ -126,21 +135,21 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         },
         not_on={"equal-no-head": "Of all starts, as theory says of features of unequal strength."},
         at_least=0.9,
-        range=SHARE,
+        law="share",
     )
     def collapse_without_head(self, run: xr.Dataset, arm: str) -> Found:
         """Where the rule says so, both neurons end on the strong feature without head.
 
         Measured: share of starts that the rule sends there in which both do.
         """
-        every, settled = run.collapsed.mean("start"), share(run.collapsed, run.predicted_collapse)
+        every, bound_for = run.collapsed, among(run.collapsed, run.predicted_collapse)
         if arm == "equal-no-head":
             return Found(every)
         if arm == "no-head":
-            return Found(settled, f"Of all starts {float(every.mean()):.2f}.")
-        return Found(
-            settled.min("weak"), f"Of all starts both do, by α_1/α_2: {self._by_ratio(every.mean('replica'))}."
-        )
+            return Found(bound_for, f"Of all starts {float(every.mean()):.2f}.")
+        means = every.mean(("replica", "start"))
+        least = int(bound_for.mean(("replica", "start")).values.argmin())
+        return Found(bound_for.isel(weak=least), f"Of all starts both do, by α_1/α_2: {self._by_ratio(means)}.")
 
     @bound(
         "Cor. 4.4",
@@ -165,24 +174,26 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         because=CHOICE,
         note="At a finite ratio of strengths each neuron may end on the weak feature, so wide networks never collapse "
         "as a whole.",
-        range=SHARE,
+        law="share",
+        things=lambda study: study.starts,
     )
     def any_width_collapses(self, run: xr.Dataset) -> Found:
         """Any number of neurons collapses on the strong feature. Measured: share of starts in which all 64 do."""
         widest, means = run.collapsed_up_to.isel(doubling=-1), run.collapsed_up_to.mean("replica")
         return Found(widest, f"The share is {by_width(means)}.")
 
-    @identity("Theorem 4.3; derived", on="widths", equals=0.0, within=0.1, range=SHARE)
+    @identity("Theorem 4.3; derived", on="widths", equals=0.0, within=0.1, range=COSINE)
     def width_law(self, run: xr.Dataset) -> Found:
         r"""How often networks collapse falls with their width as a closed form says.
 
-        $m$ neurons without head all collapse with the $m$-th power of one neuron's probability. Measured: the largest
-        difference over $m = 1, 2, 4, 8$.
+        $m$ neurons without head all collapse with the $m$-th power of one neuron's probability. Measured: share of
+        starts that do, minus that, mean over $m = 1, 2, 4, 8$.
         """
         law = theory.strong_probability(moments(self.data)) ** 2.0 ** np.arange(4)
-        apart = run.collapsed_up_to.mean("replica").isel(doubling=slice(4)) - law
+        apart = run.collapsed_up_to.isel(doubling=slice(4)) - xr.DataArray(law, dims="doubling")
         why = f"Tolerance: starts that have not settled count as not collapsed. By the law {by_width(law)}."
-        return Found(float(abs(apart).max()), why)
+        largest = float(abs(apart.mean("replica")).max())
+        return Found(apart.mean("doubling"), f"{why} The largest difference is {largest:.3f}.")
 
     # --- With the head ------------------------------------------------------------------------------------------------
 
@@ -190,9 +201,9 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         "Theorem 4.1",
         on=("head", "rare-weak", "both-features"),
         not_on="no-head",
-        at_least=0.5,
+        more_than=0.5,
         note="The theorem has probability 1 - o(1) in d.",
-        range=SHARE,
+        law="share",
     )
     def head_rescues(self, run: xr.Dataset, arm: str) -> Found:
         """With the head, neurons learn different features instead of both the strong one.
@@ -200,12 +211,12 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         Measured: share of starts that end so, of those from which both would learn the strong one without head.
         """
         if arm in ("rare-weak", "both-features"):
-            return Found(diverse(run), f"Remark 3.2. {CHOICE}")
+            return Found(among(run.diverse, run.predicted_collapse), f"Remark 3.2. {CHOICE}")
         every, collapsed = float(run.diverse.mean()), float(share(run.collapsed, run.predicted_collapse).mean())
         of_all = f"Of all starts {every:.2f} end diverse, {collapsed:.2f} of these collapse."
-        return Found(diverse(run), f"Bound: most, {STATED} {of_all}")
+        return Found(among(run.diverse, run.predicted_collapse), f"Bound: most, {STATED} {of_all}")
 
-    @ordering("Theorem 4.1", on="sizes", at_least=0.0, range=(-1, 1))
+    @ordering("Theorem 4.1", on="sizes", more_than=0.0, range=(-1, 1))
     def rescue_grows_with_dimension(self, run: xr.Dataset) -> Found:
         r"""The more dimensions inputs have, the more networks the head rescues.
 
@@ -261,7 +272,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
     # --- The phases ---------------------------------------------------------------------------------------------------
 
-    @ordering("Section 5", on="head", at_least=0.9, because=CHOICE, range=SHARE)
+    @ordering("Section 5", on="head", more_than=0.9, because=CHOICE, law="share")
     def four_phases(self, run: xr.Dataset) -> Found:
         """Networks that the head rescues go through four phases.
 
@@ -272,15 +283,15 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         one, two, three, four = times = [run[f"time_{name}"] for name in names]
         in_order = (one < two) & (two < three) & (three < four) & np.isfinite(four)
         medians = ", ".join(f"{float(median(time, rescued(run)).median()):.3g}" for time in times)
-        return Found(share(in_order, rescued(run)), f"Median times are {medians} (units of 1/η).")
+        return Found(among(in_order, rescued(run)), f"Median times are {medians} (units of 1/η).")
 
     @ordering(
         "(C.1), App. C and D",
         not_on="head",
-        at_least=0.9,
+        more_than=0.9,
         because=f"{CHOICE} The two phases overlap.",
         note="(C.1) prints E_12 for E_21. The marker takes log d for large.",
-        range=SHARE,
+        law="share",
     )
     def noise_falls_before_weak_is_learned(self, run: xr.Dataset) -> xr.DataArray:
         r"""The slow neuron has lost its noise before it learns the weak feature.
@@ -289,9 +300,9 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         rescued trajectories in which it happens, and in this order.
         """
         fallen = (run.time_noise_fallen < run.time_weak_learned) & np.isfinite(run.time_weak_learned)
-        return share(fallen, rescued(run))
+        return among(fallen, rescued(run))
 
-    @ordering("Lemma 5.2 / C.8", on="head", at_least=0.9, because=CHOICE, range=SHARE)
+    @ordering("Lemma 5.2 / C.8", on="head", more_than=0.9, because=CHOICE, law="share")
     def substitution(self, run: xr.Dataset) -> Found:
         r"""The slow neuron borrows the strong feature before it learns the weak one.
 
@@ -299,15 +310,15 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         larger at the peak of $E_{21}$.
         """
         middle = float(median(run.borrowed, rescued(run)).median())
-        return Found(share(run.borrowed > 10, rescued(run)), f"The median is {middle:.3g}.")
+        return Found(among(run.borrowed > 10, rescued(run)), f"The median is {middle:.3g}.")
 
-    @ordering("Lemma C.8", on="head", at_least=MOST, because=CHOICE, range=SHARE)
+    @ordering("Lemma C.8", on="head", more_than=MOST, because=CHOICE, law="share")
     def head_has_the_sign(self, run: xr.Dataset) -> xr.DataArray:
         """What the slow neuron borrows has the sign of what it has.
 
         $E_{21}$ takes the sign of $B_{11} B_{21}$. Measured: share of rescued trajectories where it has it at its peak.
         """
-        return share(run.head_sign, rescued(run))
+        return among(run.head_sign, rescued(run))
 
     @bound("Lemma C.8", on="head", at_most=0.2, because=CHOICE, range=POSITIVE)
     def others_stand_still(self, run: xr.Dataset) -> xr.DataArray:
@@ -332,6 +343,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         at_most=1.001,
         because="Bound: 1, and a thousandth for what E_12 gives.",
         note="The paper's √2 takes the norm of a random neuron for √2; it is 1.",
+        law="extreme",
+        things=lambda study: study.starts,
         range=POSITIVE,
     )
     def peak_of_the_head(self, run: xr.Dataset) -> Found:

@@ -144,9 +144,14 @@ def rank(experiment: Flow) -> Mapping[str, Measurement]:
     return {"top_share": Measurement(experiment.learner.top_share(), about, ("start",))}
 
 
+def among(flag: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
+    """``flag`` of the starts where ``given``; NaN elsewhere, so that shares do not count those."""
+    return flag.where(given > 0)
+
+
 def share(flag: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
     """Of the starts of each replica where ``given``, the share with ``flag``."""
-    return (flag * given).sum("start") / given.sum("start")
+    return among(flag, given).mean("start")
 
 
 def median(values: xr.DataArray, given: xr.DataArray) -> xr.DataArray:

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import xarray as xr
 
-from featscope.claims import COSINE, POSITIVE, SHARE, Claim, bound, identity, ordering
+from featscope.claims import COSINE, POSITIVE, SHARE, Claim, Found, bound, identity, ordering
 from featscope.data import Images
 from featscope.figures import Figure
 from featscope.losses import NonContrastive
 from featscope.models import PredictionHead, ProjectionHead, ResNet18
 from featscope.studies import Arm, Runs, Story, last
-from featscope.studies.images import GAINED, SIGN, UNSAID, UNTRAINED, ImageStudy, gained, higher
+from featscope.studies.images import GAINED, SIGN, UNSAID, UNTRAINED, ImageStudy, against_itself, gained, higher
 from featscope.studies.prediction_head_images import figures, probes
 from featscope.studies.prediction_head_images.figures import asymmetry
 from featscope.studies.summaries import in_words, verdict
@@ -123,7 +123,9 @@ class PredictionHeadImages(ImageStudy):
 
     # --- What the comparison rests on ---------------------------------------------------------------------------------
 
-    @identity("Equation (3.3)", on="identity", equals=0.0, within=0.0, because="Tolerance: none.", range=POSITIVE)
+    @identity(
+        "Equation (3.3)", on="identity", equals=0.0, within=0.0, because="Tolerance: none.", law="exact", range=POSITIVE
+    )
     def targets_are_constant(self, run: xr.Dataset) -> xr.DataArray:
         """Targets are constants to the loss. Measured: norm of its gradient to targets over that to predictions."""
         return run.target_gradient
@@ -135,6 +137,7 @@ class PredictionHeadImages(ImageStudy):
         equals=0.0,
         within=1e-5,
         because="Tolerance: float32 rounding.",
+        law="exact",
         range=POSITIVE,
     )
     def diagonal_frozen(self, run: xr.Dataset) -> xr.DataArray:
@@ -159,9 +162,9 @@ class PredictionHeadImages(ImageStudy):
     # --- Accuracy (Section 1.1, Figure 2) -----------------------------------------------------------------------------
 
     @gained("Section 8", on={"identity": GAINED, "identity-ema": GAINED}, not_on=UNTRAINED, note=UNSAID)
-    def training_helps(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
+    def training_helps(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
         """Training without negatives improves features. Measured: linear-probe accuracy minus that before training."""
-        return run.linear_probe - runs["untrained"].linear_probe
+        return against_itself(run.linear_probe - runs["untrained"].linear_probe, arm)
 
     @bound(
         "Section 1.1, Figure 2",
@@ -221,7 +224,7 @@ class PredictionHeadImages(ImageStudy):
         """The head keeps outputs apart. Measured: mean |correlation| of projection outputs without minus with it."""
         return runs[WITHOUT[arm]].projection_mean_correlation - run.projection_mean_correlation
 
-    @ordering("Section 1.1, Theorem 4.1", on=HEADS, at_least=0.0, because=SIGN)
+    @ordering("Section 1.1, Theorem 4.1", on=HEADS, more_than=0.0, because=SIGN)
     def head_keeps_rank(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
         """The head keeps dimensions. Measured: effective rank of projection outputs with a head minus without one."""
         return run.projection_effective_rank - runs[WITHOUT[arm]].projection_effective_rank
@@ -260,30 +263,31 @@ class PredictionHeadImages(ImageStudy):
         note=f"In the paper only some runs return to about 0. {SHORT}",
         range=SHARE,
     )
-    def rise_and_fall_on_images(self, run: xr.Dataset) -> xr.DataArray:
+    def rise_and_fall_on_images(self, run: xr.Dataset, arm: str) -> Found:
         r"""The off-diagonal of the head rises, then falls.
 
         Measured: share of the highest $\|\mathrm{offdiag}(E)\|_F$ that is lost by the end.
         """
         off = run.head_off_diagonal
-        return 1 - (last(run, off) / off.max("step").where(off.any("step"))).fillna(1.0)  # 0 if it never rose
+        lost = 1 - (last(run, off) / off.max("step").where(off.any("step"))).fillna(1.0)  # 0 if it never rose
+        return against_itself(lost, arm)
 
     @asymmetric("Figure 3b")
-    def head_asymmetric_early(self, run: xr.Dataset) -> xr.DataArray:
+    def head_asymmetric_early(self, run: xr.Dataset, arm: str) -> Found:
         r"""Early in training the head is not symmetric.
 
         Measured: $\|E - E^T\|_F / \|\mathrm{offdiag}(E)\|_F$ at the first measurement after a tenth of the steps.
         """
         steps = run["step"].values
-        return asymmetry(run).isel(step=np.searchsorted(steps, steps[-1] / 10))
+        return against_itself(asymmetry(run).isel(step=np.searchsorted(steps, steps[-1] / 10)), arm)
 
     @asymmetric("Section 1.1, Figure 3b")
-    def head_not_symmetric(self, run: xr.Dataset) -> xr.DataArray:
+    def head_not_symmetric(self, run: xr.Dataset, arm: str) -> Found:
         r"""The head does not become symmetric.
 
         Measured: $\|E - E^T\|_F / \|\mathrm{offdiag}(E)\|_F$ at the end.
         """
-        return last(run, asymmetry(run))
+        return against_itself(last(run, asymmetry(run)), arm)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from featscope.options import require
 from featscope.studies import Arm, Axis, Study
 from featscope.studies.base import Role
 from featscope.studies.tensor_power import probes
+from featscope.studies.tensor_power.ladders import LADDERS
 from featscope.training import Iteration, Measurement, Recursion
 
 CUBIC = 3  # the least power that the lemmas allow
@@ -31,6 +32,7 @@ class TensorPowerArms(Powers, Study):
     """
 
     name = "tensor-power"
+    ladders = LADDERS
 
     steps: int = 5000
     probe_every: int = 4

@@ -28,6 +28,7 @@ APPLY = ("step-sizes", "starts", "steep", "large-factors")
 SLOW, FAST = "wrong-power", "linear"  # controls that are judged by another power: sums are too large, too small
 WHICH = f"δ in {DELTAS}."
 in_small_steps = partial(identity, on="step-sizes", not_on=FAST, equals=1.0, range=POSITIVE)
+always = partial(bound, law="extreme", things=lambda study: study.sequences)  # of every sequence
 adds_up = partial(bound, not_on="starts", at_most=1.0, because="Bound: constants 1.", range=POSITIVE)
 CHANCE = "Tolerance: chance in the last step, and second order in η; a stated choice."
 
@@ -49,7 +50,7 @@ class TensorPower(TensorPowerArms):
 
     # --- The time to grow (P Lemma G.1) -------------------------------------------------------------------------------
 
-    @bound(
+    @always(
         "Lemma G.1",
         on=APPLY,
         not_on=FAST,
@@ -65,7 +66,7 @@ class TensorPower(TensorPowerArms):
         """
         return smallest(self.sums(run, arm).over(theory.sum_lower_bound, 0.0))
 
-    @bound("Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, because=WHICH)
+    @always("Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, because=WHICH)
     def upper_bound(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A sequence takes at most the printed time to grow.
 
@@ -75,7 +76,7 @@ class TensorPower(TensorPowerArms):
         sums = self.sums(run, arm)
         return largest(sums.over(theory.sum_upper_bound, sums.step_size * run.factor))
 
-    @bound(
+    @always(
         "Lemma G.1",
         on=("step-sizes", "starts", "steep"),
         not_on="large-factors",
@@ -93,7 +94,7 @@ class TensorPower(TensorPowerArms):
         excess = largest(sums.over(theory.sum_upper_bound, sums.step_size))
         return Found(excess, f"C_t is up to {float(run.factor.max()):.3g}.")
 
-    @bound("derived, for Lemma G.1", on=APPLY, not_on=FAST, at_least=0.0, range=(-1.0, inf))
+    @always("derived, for Lemma G.1", on=APPLY, not_on=FAST, at_least=0.0, range=(-1.0, inf))
     def limit_is_a_floor(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A sequence never takes less time to grow than in the limit of small steps.
 
@@ -102,7 +103,7 @@ class TensorPower(TensorPowerArms):
         """
         return smallest(run.total / self.sums(run, arm).limit() - 1)
 
-    @bound("derived, for Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, range=(-1.0, inf))
+    @always("derived, for Lemma G.1", on=APPLY, not_on=SLOW, at_most=0.0, range=(-1.0, inf))
     def limit_has_a_ceiling(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""The largest relative step bounds the time from above.
 
@@ -180,7 +181,7 @@ class TensorPower(TensorPowerArms):
         why = f"Tolerance: η = {eta:g}; the error is of order η x_0^(q-1)."
         return Found(mean((finest.rival_end**-k - exact) * start**k), why, tolerance=eta)
 
-    @bound(
+    @always(
         "Corollary G.2",
         on=("rivals", "step-sizes"),
         not_on=("overtaken", FAST),
@@ -200,7 +201,7 @@ class TensorPower(TensorPowerArms):
         why = f"1 + η = {room:g} times that, as it is the limit of small η."
         return Found(largest(rival_growth(sums.run)), why, predicted=ceiling * room)
 
-    @bound(
+    @always(
         "Corollary G.2",
         on="rivals",
         not_on="overtaken",
@@ -241,7 +242,7 @@ class TensorPower(TensorPowerArms):
         """
         return self.exponent(run, arm, self.arm(arm).recipe.learner.weight)
 
-    @bound("Lemma G.3", on=("step-sizes", "starts", "steep"), not_on=SLOW, at_most=0.0, because=WHICH)
+    @always("Lemma G.3", on=("step-sizes", "starts", "steep"), not_on=SLOW, at_most=0.0, because=WHICH)
     def weighted_upper_bound(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A weighted time is at most the printed bound.
 
@@ -251,7 +252,7 @@ class TensorPower(TensorPowerArms):
         sums = self.sums(run, arm)
         return largest(sums.over(theory.weighted_upper_bound, sums.step_size, sums.weight))
 
-    @bound(
+    @always(
         "Lemma G.3",
         on=("step-sizes", "starts"),
         not_on="steep",
@@ -269,7 +270,7 @@ class TensorPower(TensorPowerArms):
         excess = smallest(sums.over(theory.weighted_lower_bound, sums.step_size, sums.weight, mended=False))
         return Found(excess, sums.which)
 
-    @bound("derived, for Lemma G.3", on=("step-sizes", "starts", "steep"), at_least=0.0)
+    @always("derived, for Lemma G.3", on=("step-sizes", "starts", "steep"), at_least=0.0)
     def weighted_lower_bound_mended(self, run: xr.Dataset, arm: str) -> Found:
         r"""A weighted time is at least the printed bound with a lost factor put back.
 

@@ -50,9 +50,9 @@ class Pulled(Pull):
         """It comes near."""
         return last(run, run.distance)
 
-    @bound("", on="pulled", at_most=0.05)
+    @bound("", on="pulled", at_most=0.1)
     def comes_nearer_than_loose(self, runs):
-        """Nearer than without a pull, of which it is a twentieth."""
+        """Nearer than without a pull, of which it is a tenth."""
         return last(runs["pulled"], runs["pulled"].distance) / last(runs["loose"], runs["loose"].distance)
 
     @bound("", on="pulled", at_least=-99.0)

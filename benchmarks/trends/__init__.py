@@ -1,0 +1,1 @@
+"""Whether what is foretold of larger sizes comes true: `make trends`."""

@@ -1,0 +1,76 @@
+"""`featscope trend`: a study at several sizes, and what they foretell of larger ones."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from featscope.commands.parsing import as_typed, name_and_options
+from featscope.commands.run import execute, study_options, trainer
+from featscope.runs.execute import Outcome
+from featscope.runs.folder import RunFolder
+from featscope.studies.scaling import ScalingStudy, in_words
+from featscope.trends import ClaimTrend
+
+_LEAST_WEIGHT = 0.05  # of a family that is told
+
+
+@dataclass(frozen=True)
+class _TrendArgs:
+    axis: str = ""
+    """The ladder, by the option that grows; the study's first if not given."""
+    sizes: tuple[float, ...] = ()
+    """Sizes in place of the ladder's own: six or more, each at least twice the one before."""
+    engine: Literal["local", "ray"] = "local"
+    """Train on this machine, or on a Ray cluster (extra 'cluster')."""
+    address: str | None = None
+    """The Ray cluster to use; a new one on this machine if not given."""
+
+
+def trend(words: list[str]) -> int:
+    """Run a study along one of its ladders."""
+    name, options = name_and_options(words, "trend", "STUDY")
+    chosen, out, again = study_options("trend", name, options, ("trend", _TrendArgs))
+    train = trainer(chosen.trend.engine, chosen.trend.address)
+    with as_typed(type(chosen)):
+        study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
+        tell = partial(_tell, study)
+        code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell)
+    return code
+
+
+def _tell(study: ScalingStudy, outcome: Outcome) -> None:
+    """Write ``trends.json`` and print what is foretold."""
+    trends = study.trends(outcome.claims)
+    ladder = study.ladder
+    about = {"study": study.name, "axis": ladder.axis, "symbol": ladder.name, "sizes": list(ladder.sizes)}
+    content = about | {"trends": [{"arm": key.partition("@")[2]} | found.to_json() for key, found in trends.items()]}
+    RunFolder(outcome.folder).write_json("trends.json", content)
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console.print(_verdicts(study, trends))
+    for key, found in trends.items():
+        console.print(f"[bold]{key}[/bold]  {in_words(found, ladder.name)}{_families(found)}")
+    print(study.story(outcome.runs, outcome.claims).found)
+
+
+def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend]) -> Table:
+    style = {"holds": "green", "fails": "red", "undecided": "yellow"}
+    table = Table(title=f"{study.name}: verdicts over {study.ladder.name}", box=box.SIMPLE, padding=(0, 1))
+    for heading in ("claim", *(f"{size:g}" for size in study.ladder.sizes)):
+        table.add_column(heading, no_wrap=True)
+    for key, found in trends.items():
+        table.add_row(key, *(f"[{style[claim.verdict]}]{claim.verdict}[/]" for claim in found.claims))
+    return table
+
+
+def _families(found: ClaimTrend) -> str:
+    if found.trend is None:
+        return ""
+    weights = sorted(found.trend.families.items(), key=lambda one: -one[1])
+    told = ", ".join(f"{name} {weight:.2f}" for name, weight in weights if weight >= _LEAST_WEIGHT)
+    return f" Laws by weight: {told}."

@@ -1,0 +1,266 @@
+"""Claims about the end of training (Wen & Li 2021, Theorems 3.4 and E.1, Appendix E).
+
+Symbols: α_ij = <w_i, M_j>; F_j is the sum of α_ij² over neurons that hold j alone; N_i are the features of neuron i.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from math import exp, log, sqrt
+
+import xarray as xr
+
+from featscope.claims import (
+    POSITIVE,
+    Found,
+    bound,
+    identity,
+    ordering,
+)
+from featscope.probes import stored
+from featscope.probes.stored import energy
+from featscope.studies import last
+from featscope.studies.decoupling.stage_two import StageTwo, lucky_alone, most
+from featscope.theory import decoupling as theory
+from featscope.theory.ideal_network import fires
+
+TREND = (
+    "For the trend in size: half as many features, input dimensions and neurons, after as long by the clock η t = d^c."
+)
+nine_in_ten = partial(bound, at_least=0.9)  # of means over many neurons or inputs, which are not skewed
+features_of = partial(bound, at_least=0.9, law="share", things=lambda study: study.data.features)
+
+
+def own(run: xr.Dataset) -> xr.DataArray:
+    """Which neurons hold which features alone in the end: ``[replica, neuron, feature]``."""
+    return last(run, run.alignment) ** 2 > 0.5
+
+
+def of_singletons(run: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
+    """Mean of ``values`` over neurons that hold a feature alone: ``[replica]``; NaN where there is none."""
+    return values.where(own(run).any("feature")).mean("neuron")
+
+
+def ratio_of(run: xr.Dataset) -> float:
+    """Threshold over norm in the end, mean over neurons and replicas."""
+    return float((last(run, run.bias) / last(run, run.norm)).mean())
+
+
+@dataclass(frozen=True)
+class StageThree(StageTwo):
+    """What is said of the end of training."""
+
+    # --- What neurons hold (Theorems 3.2, 3.4 and E.1) ----------------------------------------------------------------
+
+    @identity(
+        "Theorem E.1",
+        on="augmented",
+        equals=1.0,
+        within=0.05,
+        because="Tolerance: 5 %, a stated choice.",
+        note="Claims about the end are judged on a plateau: without a cap in units of the norm thresholds grow on "
+        "until neurons die.",
+        range=POSITIVE,
+    )
+    def training_has_settled(self, run: xr.Dataset) -> xr.DataArray:
+        """Training has come to an end. Measured: mean firing in the end over that a tenth of the steps before."""
+        rate = run.firing_rate.mean("neuron")
+        before = rate.sel(step=0.9 * float(run["step"].max()), method="nearest")
+        return last(run, rate) / before
+
+    @features_of(
+        "Theorem 3.4",
+        on={"augmented": "Bound: nine features in ten, a stated choice."},
+        not_on={
+            "canonical": "Control: the mask destroys features on single coordinates.",
+            "literal-bias": "The paper's own schedule kills every neuron at this size: thresholds grow at η/d, "
+            "lucky weights at η(p(1 - b/α) - λ), which is not faster.",
+        },
+    )
+    def singletons_emerge(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Every feature gets a neuron of its own.
+
+        With RandomMask each true feature $M_j$ ends in at least one neuron that holds it alone. Measured: the share of
+        features with a neuron whose squared cosine to them exceeds $\frac{1}{2}$.
+        """
+        return last(run, run.coverage)
+
+    @bound(
+        "Theorem 3.2",
+        on="plain",
+        at_most=0.02,
+        because="Bound: one neuron in fifty; finitely many cannot show that there is none.",
+        law="share",
+    )
+    def no_singletons_without_augmentation(self, run: xr.Dataset) -> xr.DataArray:
+        """Without augmentation no neuron holds a single feature. Measured: share of neurons that do."""
+        return own(run).any("feature")
+
+    @nine_in_ten(
+        "Theorem 3.4",
+        on="augmented",
+        not_on="canonical",
+        because="Bound: a stated choice; batches of this size allow no more than the energy ceiling.",
+    )
+    def sparse_energy(self, run: xr.Dataset) -> xr.DataArray:
+        r"""What neurons learn is made of features, not of noise.
+
+        With RandomMask the weights end in the span of the features. Measured: the share of
+        $\lVert w_i\rVert^2$ that is $\lVert M^{\top} w_i\rVert^2$, mean over neurons.
+        """
+        return last(run, energy(run))
+
+    @bound(
+        "Theorem 3.4, Hypothesis D.1",
+        on="augmented",
+        at_least=0.9,
+        because="Bound: nine in ten, a stated choice; the theorem has all.",
+        law="share",
+    )
+    def lucky_become_singletons(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The lottery: who is lucky for one feature alone at the start ends with that feature.
+
+        Measured: share of the pairs of a neuron and a feature in $\mathrm{Set}^{*}_j$ that end as singleton and its
+        feature.
+        """
+        return own(run).astype(float).where(lucky_alone(run))
+
+    @bound(
+        "Theorem 3.4, E.1",
+        on="augmented",
+        at_least=0.9,
+        because="Bound: nine in ten, a stated choice; the theorem has all.",
+        law="share",
+    )
+    def lucky_features_emerge(self, run: xr.Dataset) -> xr.DataArray:
+        r"""A feature for which a neuron was lucky at the start ends with such a neuron.
+
+        Measured: share of the features with some neuron in $\mathrm{Set}^{*}_j$ that one of these neurons holds alone
+        in the end.
+        """
+        lucky = lucky_alone(run)
+        return (own(run) & lucky).any("neuron").astype(float).where(lucky.any("neuron"))
+
+    @ordering(
+        "Theorem 3.4, Hypothesis D.1",
+        on="augmented",
+        more_than=0.0,
+        because="Paired by replica.",
+    )
+    def the_lottery_pays(self, run: xr.Dataset) -> xr.DataArray:
+        r"""A lucky start makes it more likely to end with a feature.
+
+        Measured: share of pairs in $\mathrm{Set}^{*}_j$ that end as singleton and its feature, minus that share of
+        neurons that were lucky for none and the feature that they had most of at the start.
+        """
+        start = run.alignment.isel(step=0, drop=True) ** 2
+        unlucky = ~stored.lucky(run, theory.lucky_constant()).any("feature") & (start == start.max("feature"))
+        won = [own(run).astype(float).where(who).mean(("neuron", "feature")) for who in (lucky_alone(run), unlucky)]
+        return won[0] - won[1]
+
+    @bound(
+        "Theorem E.1",
+        not_on={"augmented": "Of 8 neurons a feature half lost the lottery and hold on to mixtures."},
+        at_least=0.98,
+        because="Bound: all but one neuron in fifty; O(1) is read as log d.",
+        note="The paper has about one neuron a feature, at which most features would go without a lucky one here.",
+        law="share",
+    )
+    def few_features_a_neuron(self, run: xr.Dataset) -> xr.DataArray:
+        r"""A neuron holds few features.
+
+        $|N_i| = O(1)$. Measured: share of neurons with at most $\log d$ features, counting those of which they have at
+        least half as much as of their first.
+        """
+        return run.members <= log(self.data.features)
+
+    @bound(
+        "Theorem E.1",
+        on="augmented",
+        at_most=1.0,
+        because="Bound: 1/√d with constant 1, where the theorem has o(1/√d).",
+        range=POSITIVE,
+    )
+    def off_feature_part(self, run: xr.Dataset) -> xr.DataArray:
+        r"""A neuron with a feature of its own has little of the others.
+
+        $|\alpha_{ij'}| \le o(1/\sqrt{d}) \lVert w_i\rVert$ for $j' \notin N_i$. Measured: the root mean square of
+        $\sqrt{d} |\alpha_{ij'}| / \lVert w_i\rVert$ over features but the own of singletons.
+        """
+        cosines, features = last(run, run.alignment), self.data.features
+        others = (cosines**2).sum("feature") - (cosines**2).max("feature")
+        return (of_singletons(run, others) / (features - 1) * features) ** 0.5
+
+    @most("Theorem E.1")
+    def no_dense_feature_in_the_end(self, run: xr.Dataset) -> xr.DataArray:
+        r"""No neuron holds a dense direction.
+
+        $|\langle w_i, M^{\perp}_j\rangle| \le o(1/\sqrt{d_1}) \lVert w_i\rVert$. Measured: share of neurons of which
+        this is true of all $j$, with constant 1.
+        """
+        return run.dense_peak <= 1 / sqrt(self.data.input_dim)
+
+    # --- When neurons fire (Fact E.3, Lemma B.6) ----------------------------------------------------------------------
+
+    @identity(
+        "Fact E.3",
+        on="augmented",
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: 10 %, a stated choice for signals of other features, which count as Gaussian here.",
+        range=POSITIVE,
+    )
+    def firing_rate_of_singletons(self, run: xr.Dataset) -> Found:
+        r"""A neuron with one feature fires about as often as that feature is there.
+
+        $\Pr(h_i \ne 0) = O(\log\log d / d)$; with constants, $p \Pr(|\alpha_i + n| > b_i) + (1 - p) \Pr(|n| >
+        b_i)$ with $n$ Gaussian of variance $s^2 \lVert w_i\rVert^2 + p \sum_{j'} \alpha_{ij'}^2$. Measured: firing over
+        that, mean over singletons.
+        """
+        p, s2 = self.stage1.p, self.stage1.s2
+        cosines, ratio = last(run, run.alignment), last(run, run.bias) / last(run, run.norm)
+        first = abs(cosines).max("feature")
+        spread = (s2 + p * ((cosines**2).sum("feature") - first**2)) ** 0.5
+        predicted = p * fires(first, spread, ratio) + (1 - p) * fires(0.0, spread, ratio)
+        rate = float(of_singletons(run, run.census_firing).mean()) / p
+        return Found(
+            of_singletons(run, run.census_firing / first.copy(data=predicted)),
+            f"Singletons fire {rate:.2f} p of the time.",
+        )
+
+    @bound(
+        "Fact E.3",
+        on="augmented",
+        not_on={"smaller": TREND},
+        at_most=0.5,
+        because="Bound: right more often than wrong, a stated choice.",
+    )
+    def firing_matches_feature(self, run: xr.Dataset, arm: str) -> Found:
+        """A neuron that holds a feature alone fires where it is present, and nowhere else.
+
+        Measured: probability that it does one without the other, where it does either; mean over singletons.
+        """
+        ideal = self.ideal(self.arm(arm).recipe.data, ratio_of(run)).wrong_firing
+        parts = (100 * float(of_singletons(run, run[name]).mean()) for name in ("missed_firing", "false_firing"))
+        why = "It misses {:.0f} % of its inputs, and {:.0f} % of what it fires on is not its feature".format(*parts)
+        return Found(of_singletons(run, run.wrong_firing), f"{why}; the ideal network is wrong in {100 * ideal:.0f} %.")
+
+    @bound(
+        "Lemmas B.5, B.6",
+        on="augmented",
+        relation="<=",
+        because="Bound: exp(-log^(1/4) d), the lemma for Stage II with constant 1.",
+        note="The lemma for Stage III has exp(-Ω(log² d)): thresholds a power of log d above the noise, which at this "
+        "size would be above features too.",
+        range=POSITIVE,
+    )
+    def silent_without_its_feature(self, run: xr.Dataset) -> Found:
+        r"""A neuron with one feature hardly ever fires on anything else.
+
+        $\Pr(|\langle w_i, x \rangle| \ge b_i \mid z_j = 0) \le e^{-\Omega(\log^{1/4} d)}$. Measured: that probability,
+        mean over singletons.
+        """
+        absent = (1 - self.stage1.p) ** run.members
+        power = log(self.data.features)
+        why = f"exp(-log² d) is {exp(-(power**2)):.0e}."
+        fired = run.false_firing.fillna(0.0) * run.census_firing / absent
+        return Found(of_singletons(run, fired), why, predicted=exp(-(power**0.25)))

@@ -1,0 +1,187 @@
+"""A study along one of its ladders: every claim at every size, and what they foretell of larger ones."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from featscope.claims import Claim
+from featscope.figures import Curve, Curves, Figure, Panel
+from featscope.options import ConfigError
+from featscope.studies.base import Arm, Runs, Story, Study
+from featscope.studies.ladder import Ladder
+from featscope.studies.summaries import INTERVALS
+from featscope.trends import FORETOLD, ClaimTrend, trend_of
+
+_FEWEST_REPLICAS = 8
+
+
+@dataclass(frozen=True)
+class ScalingStudy(Study):
+    """A study at every size of one of its ladders. An arm at a size is an arm of its own, ``augmented@d=64``.
+
+    Attributes:
+        study: what is run; its option that grows is set by the ladder.
+        axis: the ladder, by its option or symbol; the study's first if empty.
+        sizes: sizes in place of the ladder's own.
+    """
+
+    study: Study
+    axis: str = ""
+    sizes: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        sized = [self.at(size) for size in self.ladder.sizes]
+        known = {test.statement.id: set(test.arms(sized[0])) for test in self.study.tests}
+        names = [arm.name for arm in sized[0].arms()]
+        for key in self.ladder.claims:
+            claim, _, arm = key.partition("@")
+            if claim not in known or (arm and arm not in known[claim]):
+                raise ConfigError(f"Ladder.claims: {key!r} is no claim of {self.study.name}: see featscope show")
+        if missing := set(self.ladder.arms) - set(names):
+            raise ConfigError(f"Ladder.arms: {sorted(missing)[0]!r} is no arm: allowed is one of {', '.join(names)}")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the study."""
+        return self.study.name
+
+    @property
+    def default_replicas(self) -> int:  # type: ignore[override]
+        """As in the study, eight at least."""
+        return max(_FEWEST_REPLICAS, self.study.default_replicas)
+
+    @property
+    def command(self) -> str:
+        """The words after `featscope` that run it."""
+        sizes = f" --sizes {' '.join(f'{size:g}' for size in self.sizes)}" if self.sizes else ""
+        return f"trend {self.name} --axis {self.ladder.name}{sizes}"
+
+    def at_defaults(self) -> "ScalingStudy":
+        """The same ladder of the study at its defaults."""
+        return replace(self, study=self.study.at_defaults())
+
+    @cached_property
+    def ladder(self) -> Ladder:
+        """The ladder, with the sizes that are asked for."""
+        wanted = self.axis.replace("-", "_")
+        named = [one for one in self.study.ladders if not wanted or wanted in (one.axis, one.name)]
+        if not self.study.ladders:
+            raise ConfigError(f"{self.study.name} declares no ladder to climb: allowed are studies that have `ladders`")
+        if not named:
+            known = ", ".join(one.name for one in self.study.ladders)
+            raise ConfigError(f"--axis = {self.axis!r} is no ladder of {self.study.name}: allowed is one of {known}")
+        return replace(named[0], sizes=self.sizes) if self.sizes else named[0]
+
+    def at(self, size: float) -> Study:
+        """The study at a size."""
+        return self.ladder.climb(self.study, size)
+
+    def arms(self) -> Sequence[Arm]:
+        """The arms of every size that claims need."""
+        found = []
+        for size in self.ladder.sizes:
+            study = self.at(size)
+            for arm in study.arms():
+                if not self.ladder.arms or arm.name in self.ladder.arms:
+                    suffix = self._suffix(size)
+                    label = f"{arm.label or arm.name}, {suffix[1:]}"
+                    found.append(replace(arm, name=arm.name + suffix, label=label, watch=arm.watch or study.watch))
+        return found
+
+    def claims(self, runs: Runs) -> Sequence[Claim]:
+        """The ladder's claims at every size, as the study of that size judges them."""
+        return [replace(claim, arm=claim.arm + self._suffix(size)) for size, claim in self._judged(runs)]
+
+    def _judged(self, runs: Runs) -> Iterator[tuple[float, Claim]]:
+        for size in self.ladder.sizes:
+            study, suffix = self.at(size), self._suffix(size)
+            own = {name.removesuffix(suffix): run for name, run in runs.items() if name.endswith(suffix)}
+            for test in study.tests:
+                for arm in test.arms(study):
+                    if arm not in own or self.ladder.bears(test.statement.id, arm) is None:
+                        continue
+                    claim = test.judge(study, arm, own)
+                    if claim is not None:
+                        yield size, claim
+
+    def _suffix(self, size: float) -> str:
+        return f"@{self.ladder.name}={size:g}"
+
+    def trends(self, claims: Sequence[Claim]) -> dict[str, ClaimTrend]:
+        """ "id@arm" -> its trend, for every claim that was judged at all sizes."""
+        ladder = self.ladder
+        found: dict[str, dict[float, Claim]] = {}
+        for claim in claims:
+            for size in ladder.sizes:
+                if claim.arm.endswith(suffix := self._suffix(size)):
+                    found.setdefault(f"{claim.id}@{claim.arm.removesuffix(suffix)}", {})[size] = claim
+        trends = {}
+        for key, by_size in found.items():
+            name, _, arm = key.partition("@")
+            bears = ladder.bears(name, arm)
+            if bears is None or len(by_size) < len(ladder.sizes):
+                continue
+            trends[key] = trend_of([by_size[size] for size in ladder.sizes], ladder.sizes, bears)
+        return trends
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """Every claim over the size, with what is foretold."""
+        for key, trend in self.trends(self.claims(runs)).items():
+            yield self._figure(key, trend)
+
+    def _figure(self, key: str, found: ClaimTrend) -> Curves:
+        first, at = found.claims[0], np.array(found.sizes)
+        alone = found.samples.shape[1] < 2
+        low, high = np.where(np.isfinite(found.intervals), found.intervals, np.nan).T
+        below, above = (None, None) if alone else (low, high)
+        curves = [Curve("measured", at, found.samples.mean(axis=1), below, above, samples=found.samples.T)]
+        if found.trend is not None:
+            trend = found.trend
+            curves.append(Curve("foretold", trend.sizes, *trend.band(), dashed=True))
+            edges = [trend.predicted - trend.tolerance, trend.predicted + trend.tolerance]
+            for edge in edges if first.relation == "=" else [trend.predicted]:
+                curves.append(Curve("bound", np.array([at[0], trend.sizes[-1]]), np.full(2, edge), dashed=True))
+        name, _, arm = key.partition("@")
+        return Curves(
+            f"trend-{name}-{arm}",
+            f"{first.title or first.id} ({arm})",
+            f"{in_words(found, self.ladder.name)} {INTERVALS} The dashed band holds 95 % of what is foretold.",
+            [Panel(first.title or first.id, self.ladder.name, found.compared, curves, log_x=True)],
+            claims=(first.id,),
+        )
+
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """How many claims are foretold to hold."""
+        trends, name = self.trends(claims), self.ladder.name
+        last = [found.trend.at(FORETOLD[-1]).verdict for found in trends.values() if found.trend is not None]
+        largest = FORETOLD[-1] * self.ladder.sizes[-1]
+        sizes = ", ".join(f"{size:g}" for size in self.ladder.sizes)
+        return Story(
+            f"Of {len(trends)} claims over {len(self.ladder.sizes)} sizes, {last.count('holds')} are foretold to hold "
+            f"at {name} = {largest:g}.",
+            f"The study at {name} = {sizes}. {self.ladder.about} All laws that fit the sizes run are followed, by "
+            "weight; nothing is said beyond 16 times the largest.",
+        )
+
+
+def in_words(found: ClaimTrend, name: str) -> str:
+    """What a trend says, in a sentence or two; ``name`` is the size's."""
+    if found.trend is None or found.silent:
+        return f"Nothing is said of larger {name}: {found.silent}."
+    trend, direction, crossing = found.trend, found.trend.direction(), found.trend.crossing()
+    moves = {"toward": "It moves toward holding", "away": "It moves away from holding"}
+    words = [f"{moves.get(direction.word, 'Whether it moves toward holding cannot be told')}, up to {name} = "]
+    words.append(f"{direction.up_to:g}. ")
+    for factor in FORETOLD:
+        foretold = trend.at(factor)
+        low, high = foretold.interval
+        words.append(f"At {foretold.size:g}: {foretold.verdict} ({low:.3g} to {high:.3g}). ")
+    if crossing is not None and np.isfinite(crossing.interval[0]):
+        words.append(f"It crosses its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}.")
+    return "".join(words).strip()
+
+
+def _size(value: float) -> str:
+    return f"{value:.4g}" if np.isfinite(value) else "beyond what is foretold"

@@ -1,0 +1,131 @@
+"""A process of its own that runs a trial with one module's source replaced: ``python -P planted.py JOB.json``.
+
+Nothing of featscope may be imported before the replaced source is in place, so this file runs by its path.
+
+A job has "path" (`sys.path`), "target" and "replicas" (`featscope.testing.trial.find_trial`), "module" and "source"
+(what is replaced; null for nothing), "trace" (packages whose executed lines are noted; null for none) and "result",
+the file that it writes: "claims" (fields of `featscope.testing.faults.Judged`), "digests" (arm -> series -> hash),
+"lines" (module -> executed lines, null without "trace") and "seconds" of processor time, without imports. It is ended
+after "limit" seconds of processor time, if that is not null, so that other work on the machine stops nothing.
+"""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+_FUNCTION = 0x1  # CO_OPTIMIZED: bodies of modules and classes do not have it
+_TIMES = {"s", "ms"}  # no two runs take the same
+NUMBERS = ("measured", "interval", "relation", "predicted", "tolerance", "n")
+
+
+class _Replaced(SourceFileLoader):
+    """Loads a module from another text than its file's."""
+
+    def __init__(self, name: str, file: str, source: str) -> None:
+        super().__init__(name, file)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._source, self.path, "exec", dont_inherit=True)
+
+
+class Planted(MetaPathFinder):
+    """Serves ``source`` where ``module`` is imported."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self._module, self._source = module, source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.origin is not None:
+            spec.loader = _Replaced(fullname, spec.origin, self._source)
+        return spec
+
+
+class Trace:
+    """Notes which lines of some packages are executed, in modules of which a function is called."""
+
+    def __init__(self, packages: Sequence[str]) -> None:
+        self._packages = tuple(packages)
+        self._lines: dict[str, set[int]] = {}
+        self._called: set[str] = set()
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any] | None:
+        name = frame.f_globals.get("__name__", "")
+        if not any(name == one or name.startswith(f"{one}.") for one in self._packages):
+            return None
+        if frame.f_code.co_filename != frame.f_globals.get("__file__"):  # what dataclasses write
+            return None
+        if frame.f_code.co_flags & _FUNCTION:
+            self._called.add(name)
+        lines = self._lines.setdefault(name, set())
+
+        def local(frame: FrameType, event: str, arg: Any) -> Callable[..., Any]:
+            if event == "line":
+                lines.add(frame.f_lineno)
+            return local
+
+        return local
+
+    def found(self) -> dict[str, list[int]]:
+        """Module -> lines."""
+        return {name: sorted(lines) for name, lines in sorted(self._lines.items()) if name in self._called}
+
+
+def digests(run: Any) -> dict[str, str]:
+    """A hash of each series of a dataset, bit by bit; durations are left out."""
+
+    def digest(series: Any) -> str:
+        values = series.values
+        told = f"{series.dims}{values.shape}{values.dtype}".encode()
+        return blake2b(told + values.tobytes(), digest_size=8).hexdigest()
+
+    return {str(name): digest(one) for name, one in run.variables.items() if one.attrs.get("units") not in _TIMES}
+
+
+def look(target: str, replicas: int | None) -> dict[str, Any]:
+    """Run the trial, and say what it measured and claims."""
+    from featscope.testing.trial import find_trial  # here, after what is planted
+
+    began = time.process_time()
+    trial = find_trial(target, replicas)
+    measured = {arm: digests(run) for arm, run in trial.runs.items()}
+    fields = ("id", "arm", "expected", "verdict", *NUMBERS)
+    claims = [{field: getattr(claim, field) for field in fields} for claim in trial.healthy.values()]
+    return {"claims": claims, "digests": measured, "lines": None, "seconds": time.process_time() - began}
+
+
+def run(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what ``job`` says."""
+    if job["limit"] is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (job["limit"], job["limit"]))
+    sys.path[:] = job["path"]
+    if job["module"] is not None:
+        sys.meta_path.insert(0, Planted(job["module"], job["source"]))
+    import torch
+    import xarray  # noqa: F401 - large, and none of it is traced
+
+    torch.set_num_threads(1)
+    trace = Trace(job["trace"]) if job["trace"] else None
+    if trace:
+        sys.settrace(trace)
+    found = look(job["target"], job["replicas"])
+    sys.settrace(None)
+    return found | {"lines": trace.found() if trace else None}
+
+
+if __name__ == "__main__":
+    todo = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    Path(todo["result"]).write_text(json.dumps(run(todo)), encoding="utf-8")

@@ -1,0 +1,47 @@
+"""Many verdicts together."""
+
+import numpy as np
+import pytest
+
+from featscope.claims import LEVEL, Claim, false_expected, not_after_holm, worth
+
+
+def claim(mean: float, replicas: int = 8, law: str = "mean", **more) -> Claim:
+    """Around ``mean`` in standard errors, wanted above 0."""
+    samples = np.linspace(-1, 1, replicas)
+    samples = samples / (samples.std(ddof=1) if replicas > 1 else 1.0) * replicas**0.5 + mean
+    about = {"id": f"{mean}", "source": "", "statement": "", "kind": "bound", "arm": "a", **more}
+    return Claim.from_samples(samples, ">=", 0.0, law=law, **about)
+
+
+def test_one_in_two_hundred_may_be_wrong_of_those_with_chance():
+    claims = [claim(9.0)] * 40 + [claim(9.0, law="exact")] * 100
+    assert false_expected(claims) == pytest.approx(40 * (1 - LEVEL) / 2)
+    assert false_expected([]) == 0
+
+
+def test_holm_takes_back_what_is_barely_decided_among_many():
+    """Student's bound at 7 degrees of freedom: 3.5 standard errors for one claim, 4.03 for two (any table)."""
+    barely, surely = claim(3.6), [claim(9.0 + k) for k in range(9)]
+    assert barely.verdict == "holds"
+    assert not_after_holm([barely]) == []
+    assert not_after_holm([barely, *surely]) == []  # the last in line is held to the level of one
+    assert not_after_holm([barely, claim(3.7), *surely]) == [claim(3.7), barely]
+    assert not_after_holm([barely, claim(1.0)]) == [barely]  # what stayed undecided was judged, too
+
+
+def test_what_no_chance_enters_into_is_not_counted():
+    assert not_after_holm([claim(3.6), claim(-9.0, law="exact")]) == []
+
+
+def test_how_far_verdicts_can_be_trusted_is_said_in_a_sentence():
+    said = worth([claim(3.6), claim(1.0), *[claim(9.0 + k) for k in range(18)]])
+    assert said.startswith("Chance enters into 20 claims: at most about 0.1 false verdicts are to be expected.")
+    assert said.endswith("Of the 19 that are decided, 1 would not survive Holm's correction for so many.")
+    assert worth([claim(9.0, law="exact")]) == ""
+
+
+@pytest.mark.parametrize(("replicas", "says"), [(1, "One replica decides nothing"), (3, "3 replicas decide little")])
+def test_few_replicas_decide_little(replicas, says):
+    said = worth([claim(9.0, replicas), claim(0.0, law="exact")])
+    assert said == f"{says} where chance enters, in 1 of the 2 claims: take 4 at least."

@@ -1,0 +1,184 @@
+"""Studies along a ladder: what is run, judged and foretold."""
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from featscope.claims import Claim, bound, identity
+from featscope.cli import main
+from featscope.options import ConfigError
+from featscope.registry import entries, find
+from featscope.report.provenance import command
+from featscope.report.run_report import report_run
+from featscope.runs import Settings, run
+from featscope.studies.ladder import Ladder
+from featscope.studies.scaling import ScalingStudy, in_words
+from featscope.trends import trend_of
+from swept import ENTRY, Pull
+
+SIZES = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+CLAIMS = {"far@pulled": "value", "mean-is-at-target": "difference"}
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
+
+
+@dataclass(frozen=True)
+class Grown(Pull):
+    """More and more numbers."""
+
+    ladders: ClassVar = (
+        Ladder("width", SIZES, CLAIMS, at={"data.target": 2.0}, pace={"steps": lambda n: n}, arms=("pulled",)),
+        Ladder("", SIZES, CLAIMS, pace={"data.target": lambda n: 1 / n}, symbol="n"),
+    )
+
+    @bound("Lemma 1", on=("pulled", "other"), at_most=0.5)
+    def far(self, run: xr.Dataset) -> xr.DataArray:
+        """Numbers are near. Measured: the distance in the end."""
+        return run.distance.isel(step=-1)
+
+    @identity("Lemma 2", on="pulled", equals=0.0, within=0.5)
+    def mean_is_at_target(self, run: xr.Dataset, runs) -> xr.DataArray:
+        """The mean is at the target."""
+        return run.error
+
+    @bound("Lemma 3", on="pulled", at_most=0.0)
+    def not_on_the_ladder(self, run: xr.Dataset) -> xr.DataArray:
+        """Not on the ladder."""
+        return run.error
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    return run(ScalingStudy(Grown()), Settings(seed=4, replicas=3), tmp_path / "trend")
+
+
+def test_every_arm_at_every_size_is_an_arm_and_its_claims_are_those_of_a_run_of_that_size(outcome, tmp_path):
+    assert list(outcome.runs) == [f"pulled@width={size:g}" for size in SIZES]
+    study = ScalingStudy(Grown()).at(8)
+    assert (study.width, study.steps, study.data.target) == (8, 8, 2.0)
+    alone = run(study, Settings(seed=4, replicas=3), tmp_path / "alone")
+    (far,) = (claim for claim in alone.claims if (claim.id, claim.arm) == ("far", "pulled"))
+    (there,) = (claim for claim in outcome.claims if (claim.id, claim.arm) == ("far", "pulled@width=8"))
+    assert there.values == far.values
+    assert {claim.id for claim in outcome.claims} == {"far", "mean-is-at-target"}
+
+
+def test_each_size_is_watched_by_the_study_of_that_size(tmp_path):
+    @dataclass(frozen=True)
+    class Watching(Grown):
+        def watch(self, experiment):
+            found = super().watch(experiment)
+            return found | {"own": found["distance"]._replace(values=0 * found["distance"].values + self.width)}
+
+    runs = run(ScalingStudy(Watching()), Settings(seed=4, replicas=3), tmp_path / "trend").runs
+    assert [float(one.own.max()) for one in runs.values()] == list(SIZES)
+
+
+def test_trends_are_of_the_measurements_and_stand_on_the_page(outcome):
+    study = ScalingStudy(Grown())
+    trends = study.trends(outcome.claims)
+    assert set(trends) == {"far@pulled", "mean-is-at-target@pulled"}
+    far = trends["far@pulled"]
+    assert far.samples.shape == (6, 3)
+    assert far.trend.predicted == 0.5
+    assert json.loads(json.dumps(far.to_json(), allow_nan=False))["at"][0]["size"] == 2
+    assert "up to width = 1024" in in_words(far, "width") or "Nothing" in in_words(far, "width")
+    page = report_run(outcome.folder, study).read_text()
+    assert "Numbers are near" in page
+    assert (outcome.folder / "figures" / "trend-far-pulled.png").exists()
+
+
+@pytest.mark.filterwarnings("ignore:pull cannot read")
+def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, capfd):
+    for module in ("commands.run", "report.run_report"):
+        monkeypatch.setattr(f"featscope.{module}.find", lambda name: (ENTRY, Grown))
+    words = ["trend", "pull", "--axis", "width", "--replicas", "3", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    out = capfd.readouterr().out
+    assert ended.value.code == 0
+    assert "pull: verdicts over width" in out
+    assert out.count("Laws by weight") == 2
+    assert "Of 2 claims over 6 sizes" in out
+    stored = json.loads((tmp_path / "run" / "trends.json").read_text())
+    assert (stored["symbol"], stored["sizes"]) == ("width", list(SIZES))
+    first = stored["trends"][0]
+    assert (first["id"], first["arm"], len(first["at"])) == ("far", "pulled", 6)
+    assert [said["factor"] for said in first["foretold"]] == [4, 16]
+
+
+def test_another_ladder_is_chosen_by_its_symbol_and_named_in_the_command():
+    study = ScalingStudy(Grown(), "n", (*SIZES, 128.0))
+    assert study.at(4).data.target == 0.25
+    assert len(study.arms()) == 14
+    plan = {"seed": 1, "replicas": 3, "device": "cpu"}
+    assert command(study, plan).startswith("featscope trend pull --axis n --sizes 2 4 8 16 32 64 128 --seed 1")
+
+
+def test_what_is_no_ladder_is_refused():
+    with pytest.raises(ConfigError, match="no ladder of pull: allowed is one of width, n"):
+        ScalingStudy(Grown(), "height")
+    with pytest.raises(ConfigError, match="declares no ladder"):
+        ScalingStudy(Pull())
+    with pytest.raises(ConfigError, match="6 positive sizes"):
+        ScalingStudy(Grown(), "width", (1, 2, 3))
+    with pytest.raises(ConfigError, match="one claim"):
+        Ladder("width", SIZES, {})
+
+    @dataclass(frozen=True)
+    class Wrong(Grown):
+        ladders: ClassVar = (Ladder("width", SIZES, {"farr": "value"}),)
+
+    with pytest.raises(ConfigError, match="'farr' is no claim"):
+        ScalingStudy(Wrong())
+
+
+@pytest.mark.parametrize("name", entries())
+def test_declared_ladders_can_be_climbed(name):
+    study = find(name)[1]()
+    for ladder in study.ladders:
+        climbed = ScalingStudy(study, ladder.name)
+        recipes = {}
+        for arm in climbed.arms():
+            recipes.setdefault(arm.name.partition("@")[0], []).append(arm.recipe)
+        assert all(len(set(map(repr, each))) == len(each) for each in recipes.values())
+
+
+def claims(values, predicted, tolerance=0.0, relation="<=", **about) -> list[Claim]:
+    given = {"id": "one", "source": "", "statement": "", "kind": "bound", "arm": "a"} | about
+    pairs = zip(values, np.broadcast_to(predicted, 6), np.broadcast_to(tolerance, 6), strict=True)
+    return [Claim.from_samples(each, relation, at, within, **given) for each, at, within in pairs]
+
+
+def test_a_bound_that_depends_on_the_size_is_divided_out_or_subtracted():
+    size = np.array(SIZES)
+    y = (3 / size)[:, None] * (1 + 0.01 * np.random.default_rng(0).standard_normal((6, 8)))
+    ratio = trend_of(claims(y, 1 / size), SIZES, "ratio")
+    assert ratio.trend.predicted == 1
+    assert ratio.samples.mean() == pytest.approx(3, rel=0.02)
+    assert ratio.trend.at(16).verdict == "fails"
+    apart = trend_of(claims(y, 1 / size, tolerance=10 / size, relation="="), SIZES, "difference")
+    assert apart.samples.mean() == pytest.approx(0.2, rel=0.02)
+    assert apart.trend.tolerance == 1
+    assert apart.trend.at(16).verdict == "holds"
+    with pytest.raises(ValueError, match="must declare a ratio or a difference"):
+        trend_of(claims(y, 1 / size), SIZES, "value")
+    with pytest.raises(ValueError, match="not all positive"):
+        trend_of(claims(y, -1 / size), SIZES, "ratio")
+
+
+def test_replicas_without_a_measurement_are_left_out_and_too_few_say_nothing():
+    y = np.ones((6, 8)) + 0.1 * np.random.default_rng(0).standard_normal((6, 8))
+    y[2, :3] = np.nan
+    assert trend_of(claims(y, 2.0), SIZES, "value").trend is not None
+    y[2, 1:] = np.nan
+    found = trend_of(claims(y, 2.0), SIZES, "value")
+    assert found.trend is None
+    assert "least at 8" in found.silent

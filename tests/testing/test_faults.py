@@ -1,0 +1,162 @@
+"""Faults planted in a toy study: noticed, not noticed, equal or stopped, as they are known to be."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+from toy_decay import TRIAL
+
+from featscope.options import ConfigError
+from featscope.testing import faults
+from featscope.testing.__main__ import main
+from featscope.testing.faults import Bench, Found, Judged, noticed_by, package_of, read, stands, try_faults
+from featscope.testing.trial import find_trial
+
+CLAIM = Judged("c", "a", True, "holds", 1.0, (0.9, 1.1), "<=", 2.0, 0.0, 8)
+
+
+# --- judging ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("relation", "measured", "fine"),
+    [("=", 2.1, True), ("=", 2.3, False), ("<=", 2.0, True), ("<=", 2.1, False), (">=", 2.0, True), (">=", 1.9, False)],
+)
+def test_a_claim_stands_by_what_is_measured(relation, measured, fine):
+    assert stands(replace(CLAIM, relation=relation, measured=measured, predicted=2.0, tolerance=0.2)) is fine
+    assert not stands(replace(CLAIM, relation=relation, measured=nan))
+
+
+UNDECIDED = replace(CLAIM, verdict="undecided", measured=1.8, interval=(1.5, 2.1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seen"),
+    [
+        (CLAIM, CLAIM, False),
+        (CLAIM, replace(CLAIM, verdict="undecided"), True),
+        (CLAIM, replace(CLAIM, verdict="fails"), True),
+        (CLAIM, None, True),
+        (replace(CLAIM, expected=False), replace(CLAIM, verdict="fails"), False),
+        (replace(CLAIM, verdict="fails"), replace(CLAIM, verdict="undecided"), False),
+        (UNDECIDED, replace(UNDECIDED, measured=2.2), False),  # within the healthy half-width, .3
+        (UNDECIDED, replace(UNDECIDED, measured=2.4), True),
+        (UNDECIDED, replace(UNDECIDED, measured=nan), True),
+        (replace(UNDECIDED, measured=2.05), replace(UNDECIDED, measured=9.0), False),  # it did not stand before
+        (replace(UNDECIDED, interval=(-inf, inf)), replace(UNDECIDED, measured=9.0), False),
+    ],
+)
+def test_a_claim_notices_where_it_held_or_stood_clearly(before, after, seen):
+    assert noticed_by({before.name: before}, {after.name: after} if after else {}) == ["c@a"] * seen
+
+
+# --- planting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """Few parts, so that it takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faults, "PARTS", ("featscope.training.recursion",))
+        return Bench("toy_decay:TRIAL")
+
+
+@pytest.fixture(scope="module")
+def tried(bench):
+    """What became of faults that are known, by line."""
+    known = {
+        "self.value.copy_(self.level + self.rate * (self.value + self.level) + noise)",
+        "sum_of_all = gain / experiment.learner.sum",
+        "return (self.value + self.level).abs() < 1e-9",
+        "self.rate, self.level = (0.5), options.level",
+        "noise = 1e-3 * draws.normal( 3)",
+    }
+    mutants = {mutant.after: mutant for mutant in bench.mutants(0) if mutant.module == "toy_decay"}
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(bench.try_out, [mutants[line] for line in sorted(known)])
+        return {one.after: one for one in found}
+
+
+def test_places_are_those_of_executed_lines(bench):
+    assert bench.healthy.claims["ends-at-its-level@decay"].verdict == "holds"
+    lines = {bench.sources[site.module].splitlines()[site.line - 1].strip() for site in bench.sites}
+    assert "self.sum += self.value" in lines
+    assert "recipe = Iteration(Decay(self.pace), 12, 4)" in lines
+    assert not [line for line in lines if line.startswith(("require(", "rate: float", "raise", "return last("))]
+    assert {site.module for site in bench.sites} == {"toy_decay", "featscope.training.recursion"}
+
+
+def test_a_fault_is_noticed_by_the_claim_that_it_changes(tried):
+    one = tried["self.value.copy_(self.level + self.rate * (self.value + self.level) + noise)"]
+    assert (one.outcome, one.claims, one.arms) == ("noticed", ["ends-at-its-level@decay"], ["decay"])
+
+
+@pytest.mark.parametrize(
+    "line", ["sum_of_all = gain / experiment.learner.sum", "self.rate, self.level = (0.5), options.level"]
+)
+def test_a_fault_that_changes_what_no_claim_watches_is_not(tried, line):
+    assert (tried[line].outcome, tried[line].claims, tried[line].arms) == ("unnoticed", [], ["decay"])
+
+
+def test_a_fault_that_changes_no_number_is_equal(tried):
+    assert tried["return (self.value + self.level).abs() < 1e-9"].outcome == "equal"
+
+
+def test_a_fault_that_ends_the_run_has_stopped_it(tried):
+    one = tried["noise = 1e-3 * draws.normal( 3)"]
+    assert one.outcome == "stopped"
+    assert one.why.startswith("RuntimeError: The size of tensor")
+
+
+def test_faults_are_tried_until_there_are_enough_and_the_file_is_gone_on_with(bench, tmp_path, monkeypatch):
+    tried = []
+
+    def try_out(self, mutant):
+        tried.append(mutant.key)
+        about = {name: getattr(mutant, name) for name in ("key", "module", "line", "kind", "before", "after")}
+        return Found(**about, outcome="unnoticed" if mutant.kind == "number" else "equal")
+
+    monkeypatch.setattr(Bench, "try_out", try_out)
+    monkeypatch.setattr(faults, "cores", lambda: 1)
+    out, said = tmp_path / "faults.jsonl", []
+    report = try_faults(bench, 2, 0, out, said.append)
+    assert (report.count("unnoticed"), report.count("noticed")) == (2, 0)
+    assert report.faults == said
+    assert report.faults[-1].kind == "number"
+    assert len({one.key for one in said}) == len(said) >= 2
+    assert [json.loads(line)["key"] for line in out.read_text().splitlines()[1:]] == [one.key for one in said]
+
+    tried.clear()
+    again = try_faults(bench, 3, 0, out, said.append)
+    assert again.faults[: len(report.faults)] == report.faults
+    assert not {one.key for one in report.faults} & set(tried)
+
+    assert read(out) == again
+    head = json.loads(out.read_text().splitlines()[0])
+    out.write_text(json.dumps(head | {"healthy": "other"}) + "\n")
+    with pytest.raises(ConfigError, match="written for another trial or other code"):
+        try_faults(bench, 2, 0, out, said.append)
+
+
+# --- naming -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_trial_is_found_by_its_module_or_made_of_a_study():
+    assert find_trial("toy_decay:TRIAL").study == TRIAL.study
+    assert find_trial("tensor-power", 3).study.sequences == 2
+    with pytest.raises(ConfigError, match="'toy_decay:GAIN' is a float"):
+        find_trial("toy_decay:GAIN")
+    with pytest.raises(ConfigError, match="--replicas = 3 is for a study"):
+        find_trial("toy_decay:TRIAL", 3)
+
+
+def test_the_study_s_own_package_is_the_one_around_its_module():
+    assert package_of(TRIAL.study) == "toy_decay"
+    assert package_of(find_trial("tensor-power").study) == "featscope.studies.tensor_power"
+
+
+def test_a_wrong_name_is_said(capsys):
+    assert main(["tensor-powr"]) == 2
+    assert "is unknown" in capsys.readouterr().err

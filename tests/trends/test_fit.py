@@ -1,0 +1,139 @@
+"""Laws whose continuation is known."""
+
+import numpy as np
+import pytest
+
+from featscope.trends import fit_trend
+from featscope.trends.ladder import on_scale
+from featscope.trends.laws import LAWS, covariances
+
+SIZES = 2.0 ** np.arange(4, 10)
+LAST = SIZES[-1]
+
+
+def ladder(law, error=0.01, replicas=8, seed=0):
+    """Replicas of ``law`` with an error relative to its value."""
+    y = law(SIZES)[:, None]
+    return y * (1 + error * np.random.default_rng(seed).standard_normal((len(SIZES), replicas)))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [lambda n: 3 / n, lambda n: 2 + 5 / np.sqrt(n), np.log, lambda n: 0.2 * n**0.5, lambda n: 4 + 0 * n],
+    ids=["power", "limit", "logarithm", "growth", "constant"],
+)
+def test_the_interval_covers_the_law_and_a_verdict_far_from_it_is_right(law):
+    covered = 0
+    for seed in range(10):
+        y = ladder(law, seed=seed)
+        for factor in (4, 16):
+            truth = law(factor * LAST)
+            low, high = fit_trend(SIZES, y, "<=", 0.0).at(factor).interval
+            covered += low <= truth <= high
+            assert fit_trend(SIZES, y, "<=", 3 * truth).at(factor).verdict != "fails"
+            assert fit_trend(SIZES, y, ">=", 3 * truth).at(factor).verdict != "holds"
+    assert covered >= 17
+
+
+def test_an_exact_power_is_continued_to_the_digit():
+    trend = fit_trend(SIZES, 1 / SIZES[:, None], "<=", 1 / (4 * LAST))
+    assert trend.at(16).verdict == "holds"
+    assert trend.at(2).verdict == "fails"
+    assert trend.at(16).interval == pytest.approx((1 / (16 * LAST),) * 2, rel=0.02)
+    crossing = trend.crossing()
+    assert crossing is not None
+    assert crossing.median == pytest.approx(4 * LAST, rel=0.2)
+    assert crossing.interval[0] > 3 * LAST
+    assert trend.direction() == ("toward", 16 * LAST)
+
+
+def test_growth_goes_away_from_a_bound_above_and_toward_one_below():
+    y = ladder(lambda n: n**0.5)
+    assert fit_trend(SIZES, y, "<=", 100.0).direction().word == "away"
+    assert fit_trend(SIZES, y, ">=", 100.0).direction().word == "toward"
+    assert fit_trend(SIZES, y, "=", 100.0, tolerance=1.0).direction(4).word == "toward"
+
+
+def test_a_slow_term_that_turns_round_is_never_called_toward():
+    turning = 2 * LAST  # where the fast term, which falls, gives way to the logarithm, which rises
+    for seed in range(10):
+        y = ladder(lambda n: 1 + 0.5 * turning / n + 0.5 * np.log(n), error=0.005, seed=seed)
+        assert fit_trend(SIZES, y, "<=", 0.5).direction().word != "toward"
+
+
+def test_nothing_is_said_below_six_sizes():
+    trend = fit_trend(SIZES[:5], 1 / SIZES[:5, None], "<=", 1.0)
+    assert "5 sizes" in trend.silent
+    assert trend.at(4).verdict == "undecided"
+    assert trend.direction().word == "cannot be told"
+    assert trend.crossing() is None
+
+
+def test_nothing_is_said_when_the_largest_size_was_not_foretold():
+    y = ladder(lambda n: np.where(n < LAST, 1.0, 2.0))
+    trend = fit_trend(SIZES, y, "<=", 10.0)
+    assert trend.surprise > 3
+    assert "standard errors" in trend.silent
+    assert trend.at(4).verdict == "undecided"
+
+
+def test_nothing_is_said_at_a_ceiling_or_where_replicas_agree():
+    share = np.repeat([[0.5], [0.7], [0.9], [1.0], [1.0], [1.0]], 8, axis=1)
+    assert "ceiling" in fit_trend(SIZES, share, ">=", 0.9, trials=32).silent
+    assert "agree" in fit_trend(SIZES, share, ">=", 0.9).silent
+
+
+def test_curves_of_shares_stay_shares_and_cover():
+    def share(n):
+        return 1 / (1 + 40 / n)
+
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(20):
+        y = rng.binomial(SIZES[:, None].astype(int), share(SIZES)[:, None], (6, 8)) / SIZES[:, None]
+        trend = fit_trend(SIZES, y, ">=", 0.5, trials=SIZES)
+        assert trend.curves.min() >= 0
+        assert trend.curves.max() <= 1
+        low, high = trend.at(4).interval
+        covered += low <= share(4 * LAST) <= high
+    assert covered >= 18
+
+
+def test_one_replica_is_exact_and_families_share_one():
+    trend = fit_trend(SIZES, 2 + 5 / np.sqrt(SIZES[:, None]), "<=", 2.1)
+    assert sum(trend.families.values()) == pytest.approx(1)
+    low, high = trend.at(4).interval
+    assert high - low < 0.05
+    assert low < 2 + 5 / np.sqrt(4 * LAST) < high
+
+
+def test_the_same_ladder_says_the_same():
+    y = ladder(np.log)
+    assert fit_trend(SIZES, y, "<=", 9.0).at(4) == fit_trend(SIZES, y, "<=", 9.0).at(4)
+
+
+def test_what_cannot_be_a_ladder_is_refused():
+    with pytest.raises(ValueError, match="ascending"):
+        fit_trend(SIZES[::-1], np.ones((6, 8)), "<=", 1.0)
+    with pytest.raises(ValueError, match="finite"):
+        fit_trend(SIZES, np.full((6, 8), np.nan), "<=", 1.0)
+
+
+def test_replicas_that_share_draws_across_sizes_have_correlated_errors():
+    rng = np.random.default_rng(0)
+    shared = 1 + 0.1 * rng.standard_normal((1, 400)) + 0.1 * rng.standard_normal((6, 400))
+    error = on_scale("raw", np.log(SIZES), shared, None).error
+    assert error[0, 1] / error[0, 0] == pytest.approx(0.5, abs=0.1)
+    assert np.sqrt(error[0, 0]) == pytest.approx(0.1 * np.sqrt(2 / 400), rel=0.1)
+
+
+def test_shares_err_as_binomials_even_where_replicas_agree():
+    y = np.full((6, 8), 0.5)
+    error = on_scale("logit", np.log(SIZES), y, np.full(6, 100.0)).error
+    assert np.sqrt(error[0, 0]) == pytest.approx(2 / np.sqrt(800), rel=1e-6)
+
+
+def test_priors_sum_to_one_and_covariances_are_covariances():
+    assert sum(law.prior for law in LAWS) == pytest.approx(1)
+    each = covariances(tuple(np.log(SIZES)), (float(np.log(4 * LAST)),))
+    assert each.shape == (len(LAWS), 7, 7)
+    assert np.linalg.eigvalsh(each).min() > -1e-9 * np.abs(each).max()
