@@ -80,4 +80,4 @@ def arms() -> Iterator[Arm]:
             yield cheap
 
 
-TRIAL = Small(STUDY, arms={arm.name: arm for arm in arms()})
+TRIAL = Small(STUDY, more={"stage-one": 12, "linear-attention": 12}, arms={arm.name: arm for arm in arms()})

@@ -64,6 +64,7 @@ HOLD = [
     "logits-uniform-in-stage1",
     "batches-concentrate",
     "replicas-independent",
+    "samples-independent",
     "lucky-at-t1-as-proved",
     "others-at-t1",
     "few-features-at-t1",

@@ -87,6 +87,10 @@ def both_signs_alike(self, draws, count, dtype):
     return tuple(shown.abs() for shown in signals(self, draws, count, dtype))
 
 
+def those_of_the_first(self, draws, count, dtype):
+    return tuple(shown[:1].expand_as(shown) for shown in signals(self, draws, count, dtype))
+
+
 def frozen_thresholds(self, experiment, step):
     before = experiment.learner.bias.clone()
     follow(self, experiment, step)
@@ -173,6 +177,9 @@ FAULTS = {
     "pairs with signs of one kind": at_the_start(
         SparseTokensSource, "_signals", both_signs_alike, "signs-symmetric", "undecided"
     ),
+    "the same samples for all replicas": at_the_start(
+        SparseTokensSource, "_signals", those_of_the_first, "samples-independent", "undecided"
+    ),
     "one start for all replicas": at_the_start(TokenMLP, "build", one_frame_and_start, "replicas-independent"),
     "starts a tenth too large": at_the_start(
         TokenMLP,
@@ -239,13 +246,24 @@ FAULTS = {
 }
 
 
+SAMPLES = {
+    "features-per-neuron": "C",  # census and crowd
+    "lucky-census": "C",
+    "signs-symmetric": "ASSUMED",
+    "samples-independent": "ASSUMED",
+    "pairs-share-signals": "ASSUMED",
+    "batches-concentrate": "BATCHES",
+}
+"""What some claims are made of."""
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
     fault = FAULTS[name]
     assert TRIAL.healthy  # all tests share it: measured before this one changes how many samples are drawn
-    in_census = fault.claim in ("features-per-neuron", "lucky-census")
+    needed = SAMPLES.get(fault.claim, "PULL")
     for number in FEW if fault.steps == 1 else ():  # of what the claim is not made of, hardly any
-        if number.startswith("PULL") == in_census:
+        if not number.startswith(needed):
             monkeypatch.setitem(FEW, number, HARDLY_ANY[number])
     TRIAL.require_noticed(fault, monkeypatch)
 

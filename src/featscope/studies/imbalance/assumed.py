@@ -213,6 +213,29 @@ class Assumed(StageOne):
         size = (start**2).sum(("neuron", "feature")) * (following**2).sum(("neuron", "feature"))
         return (start * following).sum(("neuron", "feature")) / size**0.5
 
+    @identity(
+        "from the seeds of replicas",
+        on="stage-one",
+        equals=0.0,
+        within=0.5,
+        because="Tolerance: a half, a stated choice; draws in common would give 1.",
+        range=COSINE,
+        note="Not in the papers: intervals are those of independent replicas.",
+    )
+    def samples_independent(self, run: xr.Dataset) -> xr.DataArray:
+        """One network's samples say nothing of another's.
+
+        Measured: correlation over features of how far frequencies in a replica's samples are from expected, with those
+        of the next replica.
+        """
+        data = self.arm("stage-one").recipe.data
+        p = activities(data.features, data.minority, data.eps_min, data.activity)
+        values = run.frequency.transpose("replica", "feature").values
+        off = (values - p) / np.sqrt(p * (1 - p))
+        following = np.roll(off, 1, axis=0)
+        size = np.sqrt((off**2).sum(1) * (following**2).sum(1))
+        return run.signs.copy(data=(off * following).sum(1) / np.where(size > 0, size, np.nan))
+
     def _frequency(self, run: xr.Dataset, which: slice) -> xr.DataArray:
         data = self.arm("stage-one").recipe.data
         p = activities(data.features, data.minority, data.eps_min, data.activity)
