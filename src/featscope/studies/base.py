@@ -116,8 +116,11 @@ class Study:
         raise NotImplementedError
 
     def arm(self, name: str) -> Arm:
-        """The arm called ``name``."""
-        return next(arm for arm in self.arms() if arm.name == name)
+        """The arm called ``name``. Arms follow from the options, so they are made once."""
+        made = self.__dict__.setdefault("_arms", {})  # beside the fields, which are frozen
+        if not made:
+            made.update((arm.name, arm) for arm in self.arms())
+        return made[name]
 
     def labelled(self, runs: Runs) -> Runs:
         """``runs`` by the labels of their arms, as figures call them."""

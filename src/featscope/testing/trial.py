@@ -122,7 +122,24 @@ class Trial:
         return by_name(self.study.claims(self.runs))
 
     def again(self, *arms: str | Arm, steps: int | None = None) -> Claims:
-        """The claims after some arms were run again, for at most ``steps``.
+        """The claims after some arms were run again, for at most ``steps``; see `run_again`."""
+        return by_name(self.study.claims(self.run_again(*arms, steps=steps)))
+
+    def judge_again(self, claim: str, arm: str, *arms: str | Arm, steps: int | None = None) -> Claim:
+        """One claim after some arms were run again; others are not judged.
+
+        Raises:
+            LookupError: nothing is measured for it now.
+        """
+        runs = self.run_again(*arms, steps=steps)
+        test = next(test for test in self.study.tests if test.statement.id == claim)
+        found = test.judge(self.study, arm, runs)
+        if found is None:
+            raise LookupError(f"{claim} on {arm} measures nothing now")
+        return found
+
+    def run_again(self, *arms: str | Arm, steps: int | None = None) -> dict[str, xr.Dataset]:
+        """What all arms measure after some were run again, for at most ``steps``.
 
         What is measured before the first step stays as it was where more than one step is taken, and so does what a
         variation of an arm does not measure.
@@ -134,7 +151,7 @@ class Trial:
             old = self.run(arm.name)
             once = {name: one for name, one in old.data_vars.items() if name not in new and "step" not in one.dims}
             runs[arm.name] = new.assign(once)
-        return by_name(self.study.claims(runs))
+        return runs
 
     def require_noticed(self, fault: Fault, plants: Plants) -> None:
         """Plant ``fault``, and see its claim, which holds and is expected to, no longer hold.
@@ -150,7 +167,7 @@ class Trial:
         sound = before.verdict == "holds" or (before.verdict == "undecided" and before.stands)
         assert sound, f"{fault.claim} on {fault.arm} {before.verdict} without the fault"
         plants.setattr(fault.where, fault.name, fault.line)
-        after = self.again(*(fault.arms or (fault.arm,)), steps=fault.steps)[fault.claim, fault.arm]
+        after = self.judge_again(fault.claim, fault.arm, *(fault.arms or (fault.arm,)), steps=fault.steps)
         noticed = after.verdict != "holds" if before.verdict == "holds" else not after.stands
         if fault.verdict is not None:
             noticed = after.verdict == fault.verdict
