@@ -58,9 +58,8 @@ def _words(claim: Claim) -> str:
 def _counts(claims: Sequence[Claim]) -> list[str]:
     found = Counter(claim.verdict for claim in claims)
     why = Counter(claim.undecided_because for claim in claims if claim.verdict == "undecided")
-    said = [
-        f"Of {len(claims)} claims {found['holds']} hold, {found['fails']} fail, {found['undecided']} are undecided."
-    ]
+    counts = f"{found['holds']} hold, {found['fails']} fail, {found['undecided']} are undecided"
+    said = [f"Of {len(claims)} claims {counts}."]
     sources = dict.fromkeys(claim.source for claim in claims)
     if len(sources) > 1:
         held = Counter(claim.source for claim in claims if claim.verdict == "holds")
@@ -71,13 +70,15 @@ def _counts(claims: Sequence[Claim]) -> list[str]:
 
 def _table(path: str, rows: Sequence[Row], claims: Sequence[Claim], lost: Sequence[Claim]) -> Table:
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
-    table = Table(title=f"{escape(path)}: verdicts", box=box.SIMPLE, padding=(0, 1))
+    table = Table(
+        title=f"{escape(path)}: verdicts", box=box.SIMPLE, padding=(0, 1), collapse_padding=True, pad_edge=False
+    )
     table.add_column("statement", overflow="fold")
     table.add_column("arm", overflow="fold")
     for heading in ("measured", "99 % interval", "wanted"):
         table.add_column(heading, no_wrap=True, justify="right")
     table.add_column("verdict", overflow="fold")
-    table.add_column("runs to decide", justify="right")
+    table.add_column("runs\nneeded", justify="right")
     table.add_column("id", overflow="fold")
     for row, claim in zip(rows, claims, strict=True):
         low, high = claim.interval
