@@ -30,9 +30,14 @@ class Summary:
 
     def __post_init__(self) -> None:
         require(self, "mean", isfinite(self.mean), "a number")
-        require(self, "error", self.error >= 0, ">= 0")
-        known = self.n is None or self.n >= 2
-        require(self, "n", known, ">= 2, or None if it is not known", "One replica has no error.")
+        require(self, "error", bool(isfinite(self.error) and self.error >= 0), ">= 0")
+        require(
+            self,
+            "n",
+            self.n is None or bool(self.n >= 2),
+            ">= 2, or None if it is not known",
+            "One replica has no error.",
+        )
 
     @property
     def standard_error(self) -> float:
@@ -44,9 +49,7 @@ class Summary:
         if self.error_is == "mean":
             return self.error
         if self.n is None:
-            raise ConfigError(
-                f"Summary.n = None: allowed is >= 2 to make a standard error of a {self.error_is!r} error"
-            )
+            raise ConfigError(f"Summary.n = None: allowed is >= 2 where the error is {self.error_is!r}")
         return (
             self.error
             * {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile
 from math import isfinite
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 from featscope.claims.claim import Claim, Relation
 from featscope.claims.summary import ErrorKind, Summary
@@ -34,7 +34,7 @@ AGAINST = {
 """Columns that a table may have, for comparisons: all three or none."""
 
 _MOST = 3000  # runs that anybody would do
-_RELATIONS = ("<=", ">=", "<", ">")
+_RELATIONS: tuple[Relation, ...] = ("<=", ">=", "<", ">")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Row:
     @property
     def claim(self) -> Claim:
         """What the row says, judged."""
-        about = {"id": self.id, "source": self.source, "statement": self.statement, "arm": self.arm}
+        about: dict[str, Any] = {"id": self.id, "source": self.source, "statement": self.statement, "arm": self.arm}
         kind = "bound" if self.against is None else "ordering"
         return Claim.from_summary(self.summary, self.relation, self.bound, against=self.against, kind=kind, **about)
 
