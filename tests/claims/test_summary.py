@@ -112,6 +112,13 @@ def test_replicas_needed_of_a_difference_are_those_of_both_sides_and_decide_it()
     assert verdict(needed // 2 - 2) == "undecided"
 
 
+def test_replicas_needed_count_degrees_of_freedom_of_the_noisy_side_alone():
+    """The other side is as good as exact: twice as many as one mean needs, and a few."""
+    alone = judged(Summary(0.5, 0.2, 3)).replicas_needed
+    both = judged(Summary(10.5, 0.2, 3), against=Summary(10.0, 0.0002, 3)).replicas_needed
+    assert 2 * alone <= both <= 2 * alone + 3
+
+
 def test_without_n_nothing_is_decided_and_the_reason_is_said():
     sure = Summary(10.0, 0.1, 3, "mean")
     for summary, against in (
@@ -130,6 +137,7 @@ def test_an_error_of_zero_decides_nothing():
     for made in (judged(zero), judged(zero, against=Summary(1.0, 0.0, 3))):
         assert made.undecided_because.startswith("The error is 0 as it is given")
         assert made.p_value == 1
+    assert made.freedom == 4
     assert judged(zero, against=Summary(1.0, 0.1, 3)).freedom == 2
 
 
