@@ -40,7 +40,7 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
     assert code == 2
     assert all(
         f"featscope {command}" in out
-        for command in ("list", "show", "run", "sweep", "trend", "report", "verify", "check")
+        for command in ("list", "show", "run", "sweep", "trend", "report", "verify", "check", "judge")
     )
     assert call(capfd, "--help")[:2] == (0, out)
 
@@ -130,7 +130,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, trend, generate"),
+        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, trend, judge, gen"),
         (["show", "nothing"], "STUDY = 'nothing' is unknown: allowed is one of decoupling,"),
         (["show", "decoupling", "more"], "'more' is too much"),
         (["run"], "usage: featscope run STUDY [options], with STUDY: one of decoupling,"),
@@ -147,6 +147,10 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
         (["check"], "usage: featscope check STUDY"),
         (["check", "nothing"], "STUDY = 'nothing' is unknown"),
         (["check", "decoupling", "--steps"], "'--steps' is too much"),
+        (["judge"], "usage: featscope judge TABLE.csv [options], with TABLE.csv"),
+        (["judge", "no-such.csv"], "no-such.csv cannot be read (No such file or directory): allowed is a CSV file"),
+        (["judge", "no-such.csv", "--n", "1"], "--n = 1 is out of range: allowed is >= 2"),
+        (["judge", "no-such.csv", "--error-is", "std"], "sample"),
     ],
 )
 def test_wrong_words_are_refused(capfd, words, message):

@@ -16,6 +16,7 @@ FeatScope, a microscope for feature learning.
   featscope report DIR             rebuild the report from what is stored, without training
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
   featscope check STUDY            one step of every arm, every claim and figure: seconds, for authors of studies
+  featscope judge TABLE.csv [--json]   are published means, with their errors, apart? verdicts as on one's own runs
   featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
 
 Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(word: str) -> Command:
-    """What a word stands for. Commands are imported when they are asked for: most need torch, two do not."""
+    """What a word stands for. Commands are imported when they are asked for: most need torch, three do not."""
     light = {"list": "list_studies", "show": "show"}
     heavy = {"run": "run_study", "sweep": "sweep", "report": "report", "verify": "verify", "check": "check"}
     if word in light:
@@ -69,10 +70,14 @@ def _command(word: str) -> Command:
         from featscope.commands.trend import trend
 
         return trend
+    if word == "judge":
+        from featscope.commands.judge import judge
+
+        return judge
     if word == "generate":
         _prefer_sleeping_threads()
         return _generate
-    raise ConfigError(f"{word!r} is no command: allowed is {', '.join([*light, *heavy, 'trend', 'generate'])}")
+    raise ConfigError(f"{word!r} is no command: allowed is {', '.join([*light, *heavy, 'trend', 'judge', 'generate'])}")
 
 
 def _generate(words: list[str]) -> int:

@@ -146,7 +146,7 @@ def test_claims_that_were_stored_without_title_and_values_are_read():
     assert back.measured == 1.5
 
 
-NEW = {"title", "measures", "range", "values", "law", "trials", "error"}
+NEW = {"title", "measures", "range", "values", "law", "trials", "error", "freedom"}
 
 
 def test_what_every_replica_measured_alike_is_no_verdict_where_chance_enters():

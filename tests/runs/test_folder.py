@@ -137,7 +137,7 @@ def test_claims_file_has_the_contract_s_fields(tmp_path):
     assert list(stored) == ["study", "seed", "replicas", "config", "level", "claims"]
     assert stored["level"] == 0.99
     names = "id source statement kind arm predicted relation tolerance measured interval n expected note verdict "
-    names += "title measures range values law trials error"
+    names += "title measures range values law trials error freedom"
     (one,) = stored["claims"]
     assert set(one) == set(names.split())
     assert (one["range"], one["values"], one["measured"]) == ([0.0, None], [1.0, 2.0, None], None)

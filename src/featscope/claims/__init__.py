@@ -18,6 +18,8 @@ from featscope.claims.statement import (
     ordering,
     scaling,
 )
+from featscope.claims.summary import ErrorKind, Summary
+from featscope.claims.table import Row, read_table
 
 __all__ = [
     "COSINE",
@@ -28,9 +30,12 @@ __all__ = [
     "SHARE",
     "STATED",
     "Claim",
+    "ErrorKind",
     "Found",
     "Law",
+    "Row",
     "Statement",
+    "Summary",
     "bound",
     "false_expected",
     "fitted_exponent",
@@ -39,6 +44,7 @@ __all__ = [
     "interval_of_mean",
     "not_after_holm",
     "ordering",
+    "read_table",
     "scaling",
     "worth",
 ]

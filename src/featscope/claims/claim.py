@@ -1,7 +1,7 @@
 """Claims, and the arithmetic of a verdict."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil, inf, isfinite, nan, sqrt
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from featscope.claims.intervals import (
     pooled,
     quantile,
 )
+from featscope.claims.summary import Summary, welch
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
 Relation = Literal["=", "<=", ">=", "<", ">"]
@@ -44,7 +45,7 @@ class Claim:
         tolerance: half-width allowed around ``predicted`` for "="; its reason stands in ``note``.
         measured: mean over replicas; over all things for a share; the worst for an extreme and for what is exact.
         interval: confidence interval of ``measured`` by its law; both ends equal it where no chance enters.
-        n: number of replicas, 1 for a single number.
+        n: number of replicas, of both sides of a published difference; 1 for a single number, 0 if it is not known.
         expected: whether theory, read critically, expects the claim to hold at this size.
         note: reason of the tolerance, where paper and derivation differ, what else to know.
         title: the statement in plain words, in a line.
@@ -55,6 +56,7 @@ class Claim:
         trials: things that each replica counted: those of a share, independent draws of an extreme, those that a mean
             is over.
         error: standard error of ``measured``, where nothing but it is known of the samples.
+        freedom: degrees of freedom of ``error``, where they are not n - 1.
     """
 
     id: str
@@ -77,6 +79,7 @@ class Claim:
     law: Law = "mean"
     trials: tuple[float, ...] = ()
     error: float | None = None
+    freedom: float | None = None
 
     @classmethod
     def from_samples(
@@ -136,6 +139,45 @@ class Claim:
             **about,
         )
 
+    @classmethod
+    def from_summary(
+        cls,
+        summary: Summary,
+        relation: Relation,
+        predicted: float,
+        tolerance: float = 0.0,
+        *,
+        against: Summary | None = None,
+        **about: Any,
+    ) -> "Claim":
+        """The claim that a mean, of which only the error is known, stands to ``predicted`` as ``relation`` says.
+
+        Args:
+            summary: mean, error and number of replicas. If that number is not known, the claim is undecided.
+            relation: "=", "<=", ">=", "<" or ">".
+            predicted: the predicted value, or the bound.
+            tolerance: half-width allowed around it for "=".
+            against: the mean of other replicas, which is taken off; the difference has Welch's degrees of freedom.
+            **about: the other fields.
+        """
+        sides = [side for side in (summary, against) if side is not None]
+        known = all(side.n for side in sides)
+        error = freedom = None
+        if known:
+            error, freedom = welch(summary, against) if against else (summary.standard_error, None)
+        claim = cls(
+            predicted=float(predicted),
+            relation=relation,
+            tolerance=tolerance,
+            measured=summary.mean - (against.mean if against else 0.0),
+            interval=(-inf, inf),
+            n=sum(side.n or 0 for side in sides) if known else 0,
+            error=error,
+            freedom=freedom,
+            **about,
+        )
+        return replace(claim, interval=claim._interval_at(LEVEL)) if known else claim
+
     @property
     def chance(self) -> bool:
         """Whether chance enters, so that the verdict may be wrong."""
@@ -158,6 +200,10 @@ class Claim:
             return "Nothing finite was measured; more replicas will not help."
         if not isfinite(self.predicted):
             return "What is predicted is not finite."
+        if self.n == 0:
+            return "How many replicas it is the mean of is not known."
+        if self.error == 0:
+            return "The error is 0 as it is given: nothing is known of how much replicas differ."
         if self.law == "mean" and len(self.values) > 1 and self.interval[0] == self.interval[1]:
             return "Every replica measured the same: nothing is known of how much they differ."
         if self._verdict_of(self.interval) != "undecided":
@@ -185,11 +231,15 @@ class Claim:
 
     def _interval_at(self, level: float) -> tuple[float, float]:
         if self.error is not None:
-            half = quantile(self.n, level) * self.error
+            half = quantile(1 + self._freedom, level) * self.error
             return self.measured - half, self.measured + half
         values = np.array(self.values)
         upwards = _upwards(values, self.relation, self.predicted)
         return interval(values, self.law, trials=self.trials, within=self.range, upwards=upwards, level=level)
+
+    @property
+    def _freedom(self) -> float:
+        return self.n - 1 if self.freedom is None else self.freedom
 
     @property
     def p_value(self) -> float:
@@ -235,11 +285,13 @@ class Claim:
         low, high = self.interval
         if low == high:
             return None
-        spread = (high - low) / 2 * sqrt(self.n) / quantile(self.n)
-        spread *= sqrt((self.n - 1) / stats.chi2.ppf(_UNLIKELY, self.n - 1))
+        each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
+        spread = (high - low) / 2 * sqrt(self.n) / quantile(1 + self._freedom)
+        spread *= sqrt(self._freedom / stats.chi2.ppf(_UNLIKELY, self._freedom))
         edges = [self.predicted - self.tolerance, self.predicted + self.tolerance]
         gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
-        return next((n for n in range(self.n + 1, _MOST) if quantile(n) * spread / sqrt(n) <= gap), None)
+        enough = (quantile(1 + each * (n - 1)) * spread / sqrt(n) <= gap for n in range(self.n + 1, _MOST))
+        return next((n for n, does in enumerate(enough, self.n + 1) if does), None)
 
     def _with_replicas(self, n: int) -> tuple[float, float]:
         """The interval of a share, or of a yes or no, if ``n`` replicas were like those that there are."""

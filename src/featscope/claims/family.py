@@ -37,6 +37,8 @@ def worth(claims: Sequence[Claim]) -> str:
     if not by_chance:
         return ""
     replicas = max(claim.n for claim in by_chance)
+    if not replicas:
+        return f"How many replicas there were is not known of any of the {len(by_chance)} claims: none is decided."
     if replicas < FEWEST:
         few = "One replica decides nothing" if replicas == 1 else f"{replicas} replicas decide little"
         return f"{few} where chance enters, in {len(by_chance)} of the {len(claims)} claims: take {FEWEST} at least."

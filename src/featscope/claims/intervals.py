@@ -24,8 +24,11 @@ quantity into which no chance enters."""
 _ALIKE = 1e-12  # relative spread that is rounding
 
 
-def quantile(n: int, level: float = LEVEL) -> float:
-    """Half the width of Student's interval of the mean of ``n`` samples, in standard errors."""
+def quantile(n: float, level: float = LEVEL) -> float:
+    """Half the width of Student's interval of the mean of ``n`` samples, in standard errors.
+
+    Where the degrees of freedom are no whole number, ``n`` is one more than they are.
+    """
     return float(stats.t.ppf(0.5 + level / 2, n - 1))
 
 

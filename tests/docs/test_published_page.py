@@ -1,0 +1,115 @@
+"""The page on published numbers says what `featscope judge` says, of the numbers that are printed."""
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from featscope.claims import read_table
+from featscope.claims.table import AGAINST, COLUMNS
+from featscope.cli import main
+from featscope.studies.longtail_images.table2 import ACCURACY, GAP, TABLE_2
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "published.md").read_text()
+COUNTS = re.findall(r"^\| `featscope (judge [^`]+)` \| ([\d |]+) \|$", PAGE, re.M)
+NUCLEAR, PRUNING = (ROOT / "docs" / "tables" / f"{name}.csv" for name in ("nuclear-norm", "pruning"))
+
+
+def judged(capfd, monkeypatch, command: str) -> dict:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SystemExit) as ended:
+        main([*shlex.split(command), "--json"])
+    assert ended.value.code == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def test_both_tables_are_counted():
+    assert [command.split()[1] for command, _ in COUNTS] == ["docs/tables/pruning.csv"] * 9 + [
+        "docs/tables/nuclear-norm.csv"
+    ] * 4
+
+
+@pytest.mark.parametrize(("command", "said"), COUNTS)
+def test_the_counts_are_what_the_command_beside_them_says(capfd, monkeypatch, command, said):
+    claims = judged(capfd, monkeypatch, command)["claims"]
+    hold = [claim for claim in claims if claim["verdict"] == "holds"]
+    parts = ("accuracy", "gap") if "pruning" in command else ("Table 6.1",)
+    found = [sum(part in claim["id"] + claim["source"] for claim in hold) for part in parts]
+    assert [int(count) for count in said.split(" | ")] == [len(hold), *found, sum(one["after_holm"] for one in hold)]
+    assert not any(claim["verdict"] == "fails" for claim in claims)
+    assert all(claim["after_holm"] <= (claim["verdict"] == "holds") for claim in claims)
+
+
+def test_what_the_text_says_of_the_gaps(capfd, monkeypatch):
+    narrower = {"cifar10-": 0, "cifar100-10": 0, "cifar100-50": 0, "cifar100-100": 0}
+    for command, _ in COUNTS[1:9]:
+        for claim in judged(capfd, monkeypatch, command)["claims"]:
+            kind, _, row = claim["id"].partition("-")
+            if kind == "gap" and claim["verdict"] == "holds":
+                narrower[row if row in narrower else "cifar10-"] += 1
+    assert narrower == {"cifar10-": 0, "cifar100-10": 0, "cifar100-50": 2, "cifar100-100": 6}
+
+
+def test_what_the_text_says_of_nuclear_norms(capfd, monkeypatch):
+    claims = judged(capfd, monkeypatch, "judge docs/tables/nuclear-norm.csv")["claims"]
+    measured = np.array([claim["measured"] for claim in claims]).round(6)
+    assert [int((measured > 0).sum()), int((measured == 0).sum()), int((measured < 0).sum())] == [64, 1, 11]
+    hold = [claim for claim in claims if claim["verdict"] == "holds"]
+    assert all(claim["arm"].startswith("DomainNet") for claim in hold)
+    assert {claim["statement"] for claim in hold[1:]} == {"ERM-NU beats ERM", "Mixup-NU beats Mixup"}
+    first = hold[0]
+    assert (first["arm"], first["source"], round(first["measured"], 6)) == ("DomainNet", "Table 6.1", 2.5)
+    assert 0.01 / 76 < 0.00013393 <= first["p_value"] <= 0.00013393 * 1.01 < 0.01 / 10
+    needed = [claim["runs_needed"] for claim in claims[:10] if claim["verdict"] == "undecided"]
+    assert (min(needed), max(needed), len(needed)) == (10, 913, 9)
+
+
+def test_the_pruning_table_is_the_studys():
+    rows = {row.id: row for row in read_table(PRUNING)}
+    assert len(rows) == 12
+    for name, accuracy, gap in zip(TABLE_2, ACCURACY, GAP, strict=True):
+        if name.startswith("CIFAR"):
+            short = name.lower().replace("-lt, ρ ", "-")
+            for kind, (without, pruned) in {"accuracy": accuracy, "gap": gap}.items():
+                row = rows[f"{kind}-{short}"]
+                assert [row.summary.mean, row.summary.error] == list(pruned)
+                assert [row.against.mean, row.against.error] == list(without)
+                assert row.relation == {"accuracy": ">", "gap": "<"}[kind]
+
+
+def test_averages_over_domains_are_those_of_the_table_of_data_sets():
+    """Up to rounding: typing errors would show."""
+    rows = read_table(NUCLEAR)
+    assert len(rows) == 76
+    for total in rows[:10]:
+        domains = [row for row in rows[10:] if (row.statement, row.arm.split(",")[0]) == (total.statement, total.arm)]
+        assert len(domains) == (6 if total.arm == "DomainNet" else 4)
+        for side in ("summary", "against"):
+            mean = np.mean([getattr(row, side).mean for row in domains])
+            assert abs(mean - getattr(total, side).mean) <= 0.1 + 1e-9
+    assert {(row.summary.n, row.against.n, row.summary.error_is) for row in rows} == {(3, 3, "population-mean")}
+
+
+def test_every_column_is_explained():
+    explained = re.findall(
+        r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", PAGE.partition("## A table of your own")[2], re.M))
+    )
+    assert set(explained) >= {*COLUMNS, *AGAINST}
+    for path in (NUCLEAR, PRUNING):
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+        assert next(csv.reader(lines)) == [*COLUMNS, *AGAINST]
+
+
+def test_the_examples_run_and_print_what_is_shown(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    claim, rounding = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.M | re.S)
+    exec(compile(claim, "published.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("holds (1.8")
+    exec(compile(rounding, "published.md", "exec"), {})
+    assert capsys.readouterr().out == shown
