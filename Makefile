@@ -9,7 +9,7 @@ demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/ready
 	$(BIN)/ruff check .
