@@ -123,8 +123,8 @@ class Assumed(TensorPowerArms):
     def sums_are_of_the_path(self, run: xr.Dataset) -> xr.DataArray:
         r"""Sums and maxima are those of the path.
 
-        Measured: $\sum \eta C_t$, $\sum \eta C_t x_t^{q'}$, $\sum x_t (x_{t+1} - x_t)$, the number of steps, the largest
-        factor and steps, and the last $y$, over what a plain loop gives, off 1; the farthest.
+        Measured: $\sum \eta C_t$, $\sum \eta C_t x_t^{q'}$, $\sum x_t (x_{t+1} - x_t)$, the number of steps, the
+        largest factor and steps, and the last $y$, over what a plain loop gives, off 1; the farthest.
         """
         return largest(run.replayed_apart)
 
@@ -161,9 +161,9 @@ class Assumed(TensorPowerArms):
     def rival_growth_has_closed_form(self, run: xr.Dataset, arm: str) -> Found:
         r"""How much a rival that is a tenth behind grows has a closed form.
 
-        As $\eta$ goes to 0, $y/y_0$ goes to $(1 - s \lambda^{-(q-1)}(1 - (x_0/A)^{q-1}))^{-1/(q-1)}$, $\lambda$ the lead
-        and $s$ the mean of $S_t$ over its largest value. Measured: growth over that at the smallest $\eta$, mean over
-        sequences.
+        As $\eta$ goes to 0, $y/y_0$ goes to $(1 - s \lambda^{-(q-1)}(1 - (x_0/A)^{q-1}))^{-1/(q-1)}$, $\lambda$ the
+        lead and $s$ the mean of $S_t$ over its largest value. Measured: growth over that at the smallest $\eta$, mean
+        over sequences.
         """
         run = clearest(run.sel(lead=LITTLE_LEAD) if arm == "rivals" else run)
         sums, share = self.sums(run, arm), 0.5 if arm == "rivals" else 1.0
