@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 from featscope.axes import numeric_options
 from featscope.models import PowerMethod, PowerSequences, power_sequences
@@ -16,7 +17,7 @@ from featscope.runs.shard import Shard
 from featscope.streams import Draws, Streams
 from featscope.studies import Axis
 from featscope.studies.sweep import ARM, Sweep
-from featscope.studies.tensor_power import TensorPower, assumed, replay
+from featscope.studies.tensor_power import TensorPower, assumed, replay, sums
 from featscope.studies.tensor_power.probes import outcomes
 from featscope.studies.tensor_power.replay import replayed
 from featscope.testing import Fault, Trial, by_name, measure
@@ -66,6 +67,20 @@ def test_sequences_that_have_not_passed_decide_nothing():
     claims = TRIAL.again("step-sizes", steps=2)
     decided = {claim.id for (_, arm), claim in claims.items() if arm == "step-sizes" and claim.verdict != "undecided"}
     assert decided == {"paths-are-as-drawn"}  # of the first steps alone
+
+
+def test_a_last_look_that_is_not_the_last_step_is_noticed():
+    run = TRIAL.run("large-factors")
+    claims = by_name(STUDY.claims({"large-factors": run.assign(last_step=0 * run.last_step - 1)}))
+    assert claims["paths-end-where-sums-do", "large-factors"].verdict == "fails"
+
+
+def test_bounds_that_are_looked_at_for_no_small_delta_are_noticed(monkeypatch):
+    monkeypatch.setattr(assumed, "DELTAS", (1.01, *sums.DELTAS[1:]))
+    monkeypatch.setattr(sums, "_DELTA", xr.DataArray([1.01, *sums.DELTAS[1:]], dims="delta"))
+    claims = by_name(STUDY.claims({arm: TRIAL.run(arm) for arm in ("step-sizes", "steep")}))
+    assert claims["bounds-meet", "step-sizes"].verdict == "fails"
+    assert claims["weighted-bounds-meet", "steep"].verdict == "fails"
 
 
 def test_figures_and_story_have_the_numbers():

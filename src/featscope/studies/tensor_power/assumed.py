@@ -62,7 +62,8 @@ class Assumed(TensorPowerArms):
         repeated would take it much farther. Measured: share of sequences within that, smallest $\eta$; 68 % by a
         Gaussian law.
         """
-        return abs(self._off(run, arm)) < 1
+        off = abs(self._off(run, arm))
+        return (off < 1).where(off.notnull())
 
     @shares("from the options", on="step-sizes", equals=0.5, note=OF_DRAWS)
     def factors_have_their_tail(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -73,7 +74,8 @@ class Assumed(TensorPowerArms):
         """
         finest, method = clearest(run), self.arm(arm).recipe.learner
         median = method.spread * stats.norm.ppf(0.5 ** (1 / finest.taken)) - method.spread**2 / 2
-        return np.log(finest.factor / method.scale) < median
+        above = np.log(finest.factor / method.scale) - median
+        return (above < 0).where(above.notnull())
 
     @shares(WITHIN_STREAMS, on="step-sizes", equals=0.5, note="Intervals are those of independent replicas.")
     def replicas_independent(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -83,8 +85,9 @@ class Assumed(TensorPowerArms):
         replica; draws in common would give 1.
         """
         start = clearest(run).leader_start
-        sides = xr.concat([start > start.mean(), self._off(run, arm) > 0], "of").transpose("replica", ...)
-        return sides == sides.copy(data=np.roll(sides.values, 1, axis=0))
+        sides = xr.concat([start - start.mean(), self._off(run, arm)], "of").transpose("replica", ...)
+        alike = sides * np.roll(sides.values, 1, axis=0)
+        return (alike > 0).where(alike.notnull())
 
     def _factors(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         """Σ C_t."""
