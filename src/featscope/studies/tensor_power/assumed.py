@@ -19,7 +19,14 @@ from featscope.theory import tensor_power as theory
 
 SLOW, FAST = "wrong-power", "linear"  # controls that are judged by another power: sums are too large, too small
 exactly = partial(identity, equals=0.0, within=1e-9, because=ROUNDING, law="exact", range=POSITIVE)
-shares = partial(identity, within=0.3, because="Tolerance: 0.3, a stated choice.", law="share", range=SHARE)
+shares = partial(
+    identity,
+    within=0.3,
+    because="Tolerance: 0.3, a stated choice.",
+    law="share",
+    range=SHARE,
+    given=lambda study: study.spread > 0,
+)
 OF_DRAWS = "Not in the paper: it assumes no law of C_t."
 WITHIN_STREAMS = "from the seeds of replicas"
 
