@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 
 
 WANTED = (
-    Wanted("tensor-power", "tensor-power", 25, "8 replicas of 2 sequences"),
+    Wanted("tensor-power", "tensor-power", 25, "8 replicas of 6 sequences"),
     Wanted("imbalance", "small_imbalance:TRIAL", 15, "8 replicas, 12 features, 24 neurons, up to 200 steps"),
     Wanted("decoupling", "small_decoupling:TRIAL", 20, "4 to 8 replicas, 12 features, 96 neurons, up to 500 steps"),
     Wanted("pruning", "small_pruning:TRIAL", 15, "6 to 16 replicas, 8 features, up to 600 steps"),

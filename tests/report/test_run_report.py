@@ -43,7 +43,7 @@ def test_it_has_the_studys_words_and_the_command(folder: Path) -> None:
 def test_a_claim_of_an_older_version_keeps_its_verdict_and_gets_todays_words(folder: Path, tmp_path: Path) -> None:
     def forget(stored) -> None:
         for claim in stored["claims"]:
-            for name in ("title", "measures", "range", "values"):
+            for name in ("title", "measures", "range", "values", "law", "trials"):
                 del claim[name]
             claim["statement"] = "An old wording."
 

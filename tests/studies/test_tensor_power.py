@@ -8,16 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 from featscope.axes import numeric_options
-from featscope.models import PowerSequences, power_sequences
+from featscope.models import PowerMethod, PowerSequences, power_sequences
 from featscope.options import ConfigError
 from featscope.runs.shard import Shard
+from featscope.streams import Draws, Streams
 from featscope.studies import Axis
 from featscope.studies.sweep import ARM, Sweep
-from featscope.studies.tensor_power import TensorPower
+from featscope.studies.tensor_power import TensorPower, assumed, replay, sums
+from featscope.studies.tensor_power.probes import outcomes
+from featscope.studies.tensor_power.replay import replayed
 from featscope.testing import Fault, Trial, by_name, measure
 from featscope.theory import tensor_power as theory
+from featscope.training import Iteration, Recursion
 
 STUDY = TensorPower()
 STEEP = STUDY.arm("steep")
@@ -28,7 +33,7 @@ CHEAPER = {
     "steep": replace(STEEP, recipe=replace(STEEP.recipe, learner=replace(STEEP.recipe.learner, start=0.7))),
 }
 """Fewer and larger steps than by default."""
-TRIAL = Trial(STUDY, replicas=4, arms=CHEAPER)
+TRIAL = Trial(STUDY, replicas=4, more={"step-sizes": 8}, arms=CHEAPER)
 
 CONTROLS = {"overtaken", "wrong-power", "linear"}
 LARGE = {("upper-bound-any-factor", "large-factors"), ("sum-is-half-the-square", "large-factors")}
@@ -60,7 +65,22 @@ def test_every_statement_fails_somewhere_or_has_a_planted_fault():
 
 def test_sequences_that_have_not_passed_decide_nothing():
     claims = TRIAL.again("step-sizes", steps=2)
-    assert {claim.verdict for (_, arm), claim in claims.items() if arm == "step-sizes"} == {"undecided"}
+    decided = {claim.id for (_, arm), claim in claims.items() if arm == "step-sizes" and claim.verdict != "undecided"}
+    assert decided == {"paths-are-as-drawn"}  # of the first steps alone
+
+
+def test_a_last_look_that_is_not_the_last_step_is_noticed():
+    run = TRIAL.run("large-factors")
+    claims = by_name(STUDY.claims({"large-factors": run.assign(last_step=0 * run.last_step - 1)}))
+    assert claims["paths-end-where-sums-do", "large-factors"].verdict == "fails"
+
+
+def test_bounds_that_are_looked_at_for_no_small_delta_are_noticed(monkeypatch):
+    monkeypatch.setattr(assumed, "DELTAS", (1.01, *sums.DELTAS[1:]))
+    monkeypatch.setattr(sums, "_DELTA", xr.DataArray([1.01, *sums.DELTAS[1:]], dims="delta"))
+    claims = by_name(STUDY.claims({arm: TRIAL.run(arm) for arm in ("step-sizes", "steep")}))
+    assert claims["bounds-meet", "step-sizes"].verdict == "fails"
+    assert claims["weighted-bounds-meet", "steep"].verdict == "fails"
 
 
 def test_figures_and_story_have_the_numbers():
@@ -147,7 +167,8 @@ def test_points_of_a_sweep_run_as_one_program_as_they_do_alone(option):
 
 # --- planted faults -------------------------------------------------------------------------------------------------
 
-add, follow = PowerSequences._add, PowerSequences._follow
+add, follow, forward = PowerSequences._add, PowerSequences._follow, PowerSequences.forward
+advance, build, at = Recursion.advance, PowerMethod.build, Streams.at
 
 
 def without_the_last_step(self, x, push, factor, moving):
@@ -182,8 +203,64 @@ def an_area_without_x(self, x, push, factor, moving):
     self.area += torch.where(moving, push * x**self.power * (1 - x), 0.0).sum(1)
 
 
+def of_factors(change):
+    """`PowerSequences.forward` with other factors."""
+    return lambda self, draws: forward(self, Changed(draws, change))
+
+
+class Changed(Draws):
+    """Draws whose normals are changed."""
+
+    def __init__(self, draws, change):
+        self.draws, self.change = draws, change
+
+    def normal(self, *shape, dtype):
+        return self.change(self.draws.normal(*shape, dtype=dtype))
+
+    def uniform(self, *shape, dtype):
+        return self.draws.uniform(*shape, dtype=dtype)
+
+
+def one_block_for_ever(self, step):
+    advance(self, 0)
+
+
+@torch.no_grad()
+def factors_from_the_stream_of_starts(self, step):
+    self.learner(self.streams.at("start", step))
+    self.all_passed.masked_fill_(self.learner.passed.all(1) & (self.all_passed < 0), step + 1)
+
+
+def passed_a_step_late(self, step):
+    advance(self, step)
+    self.all_passed[self.all_passed == step + 1] += 1
+
+
+def starts_from_the_stream_of_factors(self, streams):
+    return Recursion(self.learner.build(streams.at("batch")), streams)
+
+
+def with_another_start(self, draws):
+    built = build(self, draws)
+    built.start *= 1 + 1e-6
+    return built
+
+
+def one_key_for_all(self, purpose, step=0):
+    return at(Streams(self.seed, [0] * len(self.replicas), self.device), purpose, step)
+
+
+def growth_not_over_its_start(experiment):
+    found = outcomes(experiment)
+    of_each = found["rival_before"].values
+    return found | {"largest_growth": found["largest_growth"]._replace(values=of_each.amax(1))}
+
+
+SUMMARISED = replace(STUDY.arm("rivals"), at_end=(growth_not_over_its_start, replayed))
+
 JUDGED_ANEW = ("large-factors",)  # a fault in what is predicted needs no sequences; these are few
 limit, printed = theory.sum_limit, theory.weighted_lower_bound
+lower, upper_of_weighted = theory.sum_lower_bound, theory.weighted_upper_bound
 
 FAULTS = {
     "the last step is not counted": Fault(
@@ -214,6 +291,56 @@ FAULTS = {
         "steep",
         JUDGED_ANEW,
     ),
+    "factors 5 % too large": Fault(
+        PowerSequences, "forward", of_factors(lambda z: z + 0.1), "factors-have-their-mean", "step-sizes"
+    ),
+    "the same factors at every step": Fault(
+        Recursion, "advance", one_block_for_ever, "factors-are-independent", "step-sizes", verdict="fails"
+    ),
+    "factors without a tail": Fault(
+        PowerSequences, "forward", of_factors(lambda z: z.clamp(-2, 2)), "factors-have-their-tail", "step-sizes"
+    ),
+    "replicas that draw the same": Fault(Streams, "at", one_key_for_all, "replicas-independent", "step-sizes"),
+    "starts from the stream of factors": Fault(
+        Iteration, "build", starts_from_the_stream_of_factors, "starts-are-as-drawn", "step-sizes"
+    ),
+    "factors from the stream of starts": Fault(
+        Recursion, "advance", factors_from_the_stream_of_starts, "paths-are-as-drawn", "rivals"
+    ),
+    "an area that is not weighted, few steps": Fault(
+        PowerSequences, "_add", an_area_without_x, "sums-are-of-the-path", "large-factors"
+    ),
+    "starts that are not where sequences begin": Fault(
+        PowerMethod, "build", with_another_start, "paths-end-where-sums-do", "large-factors"
+    ),
+    "passed a step late": Fault(
+        Recursion, "advance", passed_a_step_late, "runs-end-when-all-have-passed", "large-factors"
+    ),
+    "growth that is not over its start": Fault(
+        TRIAL, "arms", TRIAL.arms | {"rivals": SUMMARISED}, "summaries-are-of-sequences", "rivals"
+    ),
+    "the rival without S, how far it grows": Fault(
+        PowerSequences, "_follow", without_strength, "rival-growth-has-closed-form", "step-sizes"
+    ),
+    "another weight, what small steps add": Fault(
+        PowerSequences, "_add", of_another_weight, "weighted-first-order-term", "step-sizes"
+    ),
+    "levels twice as far apart": Fault(
+        theory,
+        "sum_lower_bound",
+        lambda start, level, power, delta, step: lower(start, level, power, 2 * delta, step),
+        "bounds-meet",
+        "step-sizes",
+        JUDGED_ANEW,
+    ),
+    "an upper bound that is 5 % too large": Fault(
+        theory,
+        "weighted_upper_bound",
+        lambda *numbers: 1.05 * upper_of_weighted(*numbers),
+        "weighted-bounds-meet",
+        "steep",
+        JUDGED_ANEW,
+    ),
 }
 
 
@@ -224,7 +351,8 @@ def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
 
 def test_blocks_are_no_part_of_the_result(monkeypatch):
     """The draws of a block have one address, so that blocks of another length draw other numbers of the same law."""
-    monkeypatch.setattr(power_sequences, "BLOCK", 37)
+    for module in (power_sequences, replay, assumed):
+        monkeypatch.setattr(module, "BLOCK", 37)
     of_blocks = {**TRIAL.runs, "step-sizes": TRIAL.measure(TRIAL.arms["step-sizes"])}
     for key, claim in by_name(STUDY.claims(of_blocks)).items():
         if key[1] == "step-sizes":

@@ -145,7 +145,7 @@ def test_faults_are_tried_until_there_are_enough_and_the_file_is_gone_on_with(be
 
 def test_a_trial_is_found_by_its_module_or_made_of_a_study():
     assert find_trial("toy_decay:TRIAL").study == TRIAL.study
-    assert find_trial("tensor-power", 3).study.sequences == 2
+    assert find_trial("tensor-power", 3).study.sequences == 6
     with pytest.raises(ConfigError, match="'toy_decay:GAIN' is a float"):
         find_trial("toy_decay:GAIN")
     with pytest.raises(ConfigError, match="--replicas = 3 is for a study"):

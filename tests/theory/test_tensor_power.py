@@ -118,3 +118,11 @@ def test_powers_that_give_no_power_law_are_refused():
 
 def test_claim_e8_allows_twice_the_square_and_a_logarithm():
     assert theory.e8_allowance(0.1) == pytest.approx(2 * 0.01 + np.log(100) / 100)
+
+
+@pytest.mark.parametrize(("power", "weight"), [(3, 0), (3, 1), (5, 3), (7, 2)])
+def test_what_small_steps_add_up_to_the_end_is_their_first_order(power, weight):
+    eta, start = 1e-3, 0.4
+    total, end, _, _ = sums(start, power, np.full(1_000_000, eta), weight)
+    added = total - theory.sum_limit(start, end, power, weight)
+    assert added / theory.weighted_excess(start, end, power, weight, eta, 1.0) == pytest.approx(1, abs=0.01)

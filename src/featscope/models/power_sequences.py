@@ -102,6 +102,7 @@ class PowerSequences(nn.Module):
         factor: the largest C_t.
         jump: the largest x_{t+1} - x_t.
         ratio: the largest x_{t+1}/x_t.
+        taken: how many these steps are.
     """
 
     before: Float[Tensor, "replica sequence"]
@@ -111,6 +112,7 @@ class PowerSequences(nn.Module):
     factor: Float[Tensor, "replica sequence"]
     jump: Float[Tensor, "replica sequence"]
     ratio: Float[Tensor, "replica sequence"]
+    taken: Float[Tensor, "replica sequence"]
     start: Float[Tensor, "replica 2 sequence"]
     step_size: Float[Tensor, " replica"]
     scale: Float[Tensor, " replica"]
@@ -128,7 +130,7 @@ class PowerSequences(nn.Module):
         self.state = nn.Parameter(torch.stack([leader, rival], 1), requires_grad=True)
         self.register_buffer("start", self.state.detach().clone())
         self.register_buffer("before", rival.clone())
-        for name in ("total", "weighted", "area", "factor", "jump"):
+        for name in ("total", "weighted", "area", "factor", "jump", "taken"):
             self.register_buffer(name, torch.zeros_like(leader))
         self.register_buffer("ratio", torch.ones_like(leader))
         for name in ("step_size", "scale", "spread", "strongest"):
@@ -169,6 +171,7 @@ class PowerSequences(nn.Module):
         """Sums and maxima over the steps with ``moving``, all ``[replica, time, sequence]``."""
         x, push, factor = (torch.where(moving, values, 0.0) for values in (x, push, factor))
         moved = push * x**self.power
+        self.taken += moving.sum(1)
         self.total += push.sum(1)
         self.weighted += (push * x**self.weight).sum(1)
         self.area += (x * moved).sum(1)

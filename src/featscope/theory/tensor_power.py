@@ -55,6 +55,23 @@ def sum_excess(start: Numbers, level: Numbers, power: int, step_size: Numbers, s
     return size_biased * np.asarray(step_size) * (power * np.log(np.asarray(level) / start) + 1) / 2
 
 
+def weighted_excess(
+    start: Numbers, end: Numbers, power: int, weight: int, step_size: Numbers, size_biased: float
+) -> Array:
+    """Σ η C_t x_t^q' less `sum_limit` up to ``end``, to first order in η: η c (q - q')/2 · ∫ x^(q'-1) dx (D).
+
+    Args:
+        start: x_0.
+        end: the first x_t beyond A.
+        power: q.
+        weight: q'.
+        step_size: η.
+        size_biased: c = E[C²]/E[C].
+    """
+    along = (_power(end, weight) - _power(start, weight)) / weight if weight else np.log(np.asarray(end) / start)
+    return size_biased * np.asarray(step_size) * (power - weight) / 2 * along
+
+
 def sum_lower_bound(start: Numbers, level: Numbers, power: int, delta: Numbers, step: Numbers) -> Array:
     """Lemma G.1, lower bound on Σ η C_t; ``step`` stands for its O(η A^q)."""
     k = _order(power)

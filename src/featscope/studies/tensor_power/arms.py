@@ -11,6 +11,7 @@ from featscope.studies import Arm, Axis, Study
 from featscope.studies.base import Role
 from featscope.studies.tensor_power import probes
 from featscope.studies.tensor_power.ladders import LADDERS
+from featscope.studies.tensor_power.replay import replayed
 from featscope.training import Iteration, Measurement, Recursion
 
 CUBIC = 3  # the least power that the lemmas allow
@@ -38,8 +39,8 @@ class TensorPowerArms(Powers, Study):
     probe_every: int = 4
 
     def smallest(self) -> "TensorPowerArms":
-        """Two sequences."""
-        return replace(self, sequences=2)
+        """Six sequences: in eight replicas there are the 44 draws that decide what is said of every sequence."""
+        return replace(self, sequences=6)
 
     def arms(self) -> Sequence[Arm[Iteration]]:
         """Powers, step sizes, starts and rivals; then where nothing of it applies."""
@@ -54,7 +55,9 @@ class TensorPowerArms(Powers, Study):
             name: str, sequences: PowerMethod, about: str, label: str, *over: Axis, role: Role = "arm"
         ) -> Arm[Iteration]:
             recipe = Iteration(sequences, self.steps, self.probe_every)
-            return Arm(name, recipe, about, label, role, stop_at="passed", at_end=(probes.outcomes,), over=over)
+            return Arm(
+                name, recipe, about, label, role, stop_at="passed", at_end=(probes.outcomes, replayed), over=over
+            )
 
         control = partial(arm, role="control")
         return [

@@ -35,6 +35,7 @@ def outcomes(experiment: Recursion) -> Mapping[str, Measurement]:
         "factor": (learner.factor, "the largest C_t"),
         "jump": (learner.jump, "the largest x_{t+1} - x_t"),
         "ratio": (learner.ratio, "the largest x_{t+1}/x_t"),
+        "taken": (learner.taken, "how many steps with x_t <= A"),
         "rival_start": (rival_start, "y_0"),
         "rival_before": (learner.before, "y at the last t with x_t <= A"),
         "rival_end": (rival_end, "y at the first t with x_t > A"),

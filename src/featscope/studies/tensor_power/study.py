@@ -20,12 +20,12 @@ from featscope.models.power_sequences import LEVEL
 from featscope.studies import Runs, Story
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.tensor_power import figures
-from featscope.studies.tensor_power.arms import CUBIC, DIMENSION, LITTLE_LEAD, TensorPowerArms
-from featscope.studies.tensor_power.sums import DELTAS, Sums, clearest, largest, mean, rival_growth, smallest
+from featscope.studies.tensor_power.arms import DIMENSION, LITTLE_LEAD
+from featscope.studies.tensor_power.assumed import FAST, SLOW, Assumed
+from featscope.studies.tensor_power.sums import DELTAS, clearest, largest, mean, rival_growth, smallest
 from featscope.theory import tensor_power as theory
 
 APPLY = ("step-sizes", "starts", "steep", "large-factors")
-SLOW, FAST = "wrong-power", "linear"  # controls that are judged by another power: sums are too large, too small
 WHICH = f"δ in {DELTAS}."
 in_small_steps = partial(identity, on="step-sizes", not_on=FAST, equals=1.0, range=POSITIVE)
 always = partial(bound, law="extreme", things=lambda study: study.sequences)  # of every sequence
@@ -34,19 +34,13 @@ CHANCE = "Tolerance: chance in the last step, and second order in η; a stated c
 
 
 @dataclass(frozen=True)
-class TensorPower(TensorPowerArms):
+class TensorPower(Assumed):
     """How fast x_{t+1} = x_t + η C_t x_t^q grows, and what it leaves to a rival (Wen & Li 2022, Appendix G).
 
     Options are `Powers`', arms `TensorPowerArms`'.
     """
 
     asks: ClassVar[str] = "Where growth feeds on size, how long does it take, and what is left to a rival?"
-
-    def sums(self, run: xr.Dataset, arm: str) -> Sums:
-        """The sums of an arm, and the powers by which they are judged."""
-        method = self.arm(arm).recipe.learner
-        power = CUBIC if arm in (SLOW, FAST) else method.power
-        return Sums(run, run.coords.get("step_size", method.step_size), power, method.weight)
 
     # --- The time to grow (P Lemma G.1) -------------------------------------------------------------------------------
 
