@@ -216,6 +216,11 @@ def test_replicas_needed_follow_the_law():
     assert (few.verdict, more.verdict) == ("undecided", "holds")
 
 
+def test_of_a_stored_share_without_its_values_nothing_more_is_known():
+    old = replace(judged(np.array([0.5, 1.0]), ">=", 0.9, law="share", trials=[3, 3]), values=(), trials=())
+    assert (old.verdict, old.replicas_needed, old.p_value) == ("undecided", None, 1.0)
+
+
 def test_how_many_hold_is_said_of_those_that_are_expected_to():
     holds, fails, undecided = (judged(number, ">=", 0.0) for number in (1.0, -1.0, nan))
     unexpected = judged(1.0, ">=", 0.0, expected=False)

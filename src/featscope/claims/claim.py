@@ -278,6 +278,8 @@ class Claim:
             return ceil(draws_for_extremes() / each)
         if self.n < 2 or not all(map(isfinite, (self.measured, *self.interval))) or self.law == "exact":
             return None
+        if self.law in ("share", "yes/no") and not self.values:
+            return None
         if self.law in ("share", "yes/no"):
             return next(
                 (n for n in _more_than(self.n) if self._verdict_of(self._with_replicas(n)) != "undecided"), None
