@@ -97,6 +97,26 @@ def phase_one_time(
     return np.asarray(noise / (12 * moments.same[0]) * (b**-4.0 - reached**-4.0))
 
 
+def head_at_phase_one(
+    slow: ArrayLike, fast: ArrayLike, reached: ArrayLike, fast_noise: ArrayLike, slow_noise: ArrayLike, rate: float
+) -> NDArray[np.float64]:
+    """E_21 when the fast neuron has learned feature 1, while α_1 |B| is small (D, order in Lemma B.13).
+
+    dE_21/dt = η_E C0 α_1⁶ B_21³ B_11³/(C2 15 s⁶ R_2³) over dB_11/dt = 3 η C0 α_1⁶ B_11⁵/(C2 15 s⁶ R_1³), at constant
+    B_21, R_1 and R_2.
+
+    Args:
+        slow: B_21.
+        fast: B_11 at the start.
+        reached: B_11 then.
+        fast_noise: R_1 at the start.
+        slow_noise: R_2 at the start.
+        rate: η_E/η.
+    """
+    b, b0, b1, r1, r2 = (np.asarray(x, dtype=float) for x in (slow, fast, reached, fast_noise, slow_noise))
+    return np.asarray(rate / 3 * (r1 / r2) ** 3 * b**3 * (1 / b0 - 1 / b1))
+
+
 def noise_decay(
     time: ArrayLike, noise_norm: ArrayLike, overlap: ArrayLike, feature: int, moments: PatchMoments, noise_std: float
 ) -> NDArray[np.float64]:
