@@ -14,7 +14,7 @@ from featscope.probes.order_parameters import head_decay, substitution, velocity
 from featscope.theory.prediction_head import ends_on_strong
 from featscope.training import Experiment, Flow, GradientTraining, Measurement, PredictOtherView
 from featscope.training.infinite_batches import population
-from featscope.training.phases import EVENTS, KEPT, QUANTITIES, quantities
+from featscope.training.phases import EVENTS, KEPT, LEARNED, QUANTITIES, quantities
 
 MOMENTS = ("start", "T1", "T2", "T3", "end")
 SHOWN = 8  # starts of a replica whose paths are kept
@@ -83,6 +83,7 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
     start, learned, borrowed, weak, peak = (OrderParameters.unpack(kept[moment].mT, 2) for moment in moments)
     helped = substitution(learned, borrowed, peak, of, fast)
     feature, pure = y.features
+    pure = pure & (y.b.abs().amax(1) >= LEARNED)  # a neuron that has learned nothing yet has some ratio, too
     by_rule = ends_on_strong(start.b.movedim(-1, 0).cpu().numpy(), of.same.mT[:, None].cpu().numpy())
     strong = torch.from_numpy(by_rule).to(fast.device).mT
     whole = pure.all(0)
@@ -162,7 +163,8 @@ def widths(experiment: Flow) -> Mapping[str, Measurement]:
     """
     learner: PopulationNetwork = experiment.learner
     feature, pure = learner.order_parameters.features
-    collapsed = ((feature == 0) & pure).view(len(learner.state), -1, WIDEST)
+    learned = learner.order_parameters.b.abs().amax(1) >= LEARNED
+    collapsed = ((feature == 0) & pure & learned).view(len(learner.state), -1, WIDEST)
     ever = collapsed.cumprod(-1).double().mean(1)
     sizes = [2**k - 1 for k in range(WIDEST.bit_length())]
     about = "share of starts all of whose first 1, 2, 4, ... neurons end on the strong feature"
