@@ -265,9 +265,9 @@ def hardly_choosy(self, packed, neurons):
     return torch.cat([moved[: 2 * neurons] / packed[: 2 * neurons].abs().clamp_min(1e-9), moved[2 * neurons :]])
 
 
-def four_times_the_rate(self, packed, neurons):
-    """The head is four times too fast."""
-    return velocity(replace(self, rate=4 * self.rate), packed, neurons)
+def ten_times_the_rate(self, packed, neurons):
+    """The head is ten times too fast."""
+    return velocity(replace(self, rate=10 * self.rate), packed, neurons)
 
 
 def in_the_system(where, name, line):
@@ -285,8 +285,8 @@ FAULTS = {
     "views overlap": in_the_system(objectives, "patch_split", overlapping),
     "targets are differentiated": in_the_system(non_contrastive, "stop_gradient", goes_on),
     "rate itself": Fault(IdentityHead, "__init__", rate_itself, "sgd-follows-ode", "batches"),
-    "flow of all noise patches": Fault(
-        Population, "velocity", all_noise_patches, "sgd-follows-ode", "batches", arms=("batches-flow",)
+    "flow without the 3": Fault(
+        Population, "velocity", without_the_three, "sgd-follows-ode", "batches", arms=("batches-flow",)
     ),
     "flow without stop-gradient": on_the_way(Population, "velocity", no_stop, "acceleration"),
     "frozen head": on_the_way(Population, "velocity", frozen_head, "acceleration"),
@@ -295,7 +295,7 @@ FAULTS = {
     "hardly choosy": on_the_way(Population, "velocity", hardly_choosy, "other-overlap-small"),
     "slow first, on the way": on_the_way(OrderParameters, "by_role", slow_first, "weak-grows-noise-falls"),
     "flow with a fast head": Fault(
-        Population, "velocity", four_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
+        Population, "velocity", ten_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
     ),
     "slow first": on_the_way(OrderParameters, "by_role", slow_first, "head-has-the-sign"),
     "no decay": Fault(hand_set_head, "DECAY", 0.0, "symmetric-head-baseline", "hand-set-gap"),
