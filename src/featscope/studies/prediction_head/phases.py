@@ -215,10 +215,10 @@ class PhasesClaims(InfiniteBatchesClaims):
         """
         d, log = self.data.input_dim, np.log(self.data.input_dim)
         others = [at(run, "start", name) for name in ("B_12", "B_22", "B_21")]
-        moved = [relative(ends(run, 0, name), b) for name, b in zip(("B_12", "B_22"), others[:2], strict=True)]
-        largest = np.maximum(np.maximum(*(ends(run, 0, name)[1] for name in ("B_12", "B_22"))), ends(run, 0, "B_21")[1])
+        still = [relative(ends(run, 0, name), b) <= STILL for name, b in zip(("B_12", "B_22"), others[:2], strict=True)]
+        largest = xr.concat([ends(run, 0, name)[1] for name in ("B_12", "B_22", "B_21")], "other").max("other")
         parts = {
-            "weak overlaps": np.maximum(*moved) <= STILL,
+            "weak overlaps": still[0] & still[1],
             "B_21": lies(ends(run, 0, "B_21"), others[2] / log, others[2] * log),
             "B_11": ends(run, 0, "B_11")[0] * log >= largest,
             "noise": lies(ends(run, 0, "R_1"), 0.1, 10) & lies(ends(run, 0, "R_2"), 0.1, 10),
@@ -329,7 +329,7 @@ def lies(
 
 def relative(found: tuple[xr.DataArray, xr.DataArray], before: xr.DataArray) -> xr.DataArray:
     """The largest relative change from ``before``."""
-    return np.maximum(abs(found[0] - before), abs(found[1] - before)) / abs(before)
+    return xr.concat([abs(end - before) for end in found], "end").max("end", skipna=False) / abs(before)
 
 
 def together(parts: Mapping[str, xr.DataArray], given: xr.DataArray) -> Found:
