@@ -19,10 +19,12 @@ from featscope.options import ConfigError
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
 from featscope.studies.prediction_head import PredictionHeadStudy
-from featscope.studies.prediction_head.probes import diverse
+from featscope.studies.prediction_head.probes import diverse, ends
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, Trial
+from featscope.theory.prediction_head import head_at_phase_one
 from featscope.training import PredictOtherView, objectives
+from featscope.training.phases import LEARNED
 
 STUDY = PredictionHeadStudy(starts=16, duration=1e5, steps=2500)
 
@@ -60,6 +62,12 @@ HOLD = [
     ("others-stand-still", "head"),
     ("acceleration", "head"),
     ("rise-and-fall", "head"),
+    ("head-makes-diverse", "head"),
+    ("other-overlap-small", "head"),
+    ("other-overlap-small", "no-head"),
+    ("weak-grows-noise-falls", "head"),
+    ("head-at-phase-one", "sizes"),
+    ("phase2-scaling", "sizes"),
     ("head-returns-to-identity", "head"),
     ("phase1-scaling", "sizes"),
     ("no-stop-gradient-collapses", "no-stop-gradient"),
@@ -71,6 +79,9 @@ HOLD = [
 DO_NOT = [
     ("norm-head-invariant", "no-normalization"),
     ("no-head-selection-rule", "head"),
+    ("diverse-without-conditions", "head"),
+    ("third-phase", "head"),
+    ("borrowing-is-quick", "head"),
     ("collapse-without-head", "equal-no-head"),
     ("neurons-correlate", "head"),
     ("any-width-collapses", "widths"),
@@ -137,6 +148,20 @@ def test_the_same_starts_with_and_without_head():
     with_head, without = TRIAL.run("head"), TRIAL.run("no-head")
     np.testing.assert_array_equal(with_head["predicted_collapse"], without["predicted_collapse"])
     np.testing.assert_array_equal(with_head["start_overlap"], without["start_overlap"])
+
+
+def test_the_head_while_the_strong_feature_is_learned():
+    """Against the equation itself where features are weak and the other overlap stays."""
+    found = head_at_phase_one(0.001, 0.1, 0.4, 0.9, 1.1, rate=0.3)
+    np.testing.assert_allclose(found, 0.1 * (0.9 / 1.1) ** 3 * 1e-9 * (1 / 0.1 - 1 / 0.4), rtol=1e-6)
+    assert head_at_phase_one(0.08, 0.1, 0.4, 0.9, 1.1, rate=0.3) > 0.08**3 / 0.001**3 * found
+
+
+def test_phases_part_what_is_watched():
+    run = TRIAL.run("head")
+    low, high = ends(run, 1, "B_11")
+    assert high.where(np.isfinite(high)).min() >= LEARNED
+    assert (low <= high).where(np.isfinite(low), True).all()
 
 
 def test_times_follow_each_other():
@@ -226,6 +251,25 @@ def slow_first(self, fast):
     return by_role(self, 1 - fast)
 
 
+def never_back(self, packed, neurons):
+    """What the head has it keeps: a fault late in training only."""
+    moved = velocity(self, packed, neurons)
+    head = moved[-neurons * (neurons - 1) :]
+    head[packed[-len(head) :].real * head.real < 0] = 0
+    return moved
+
+
+def hardly_choosy(self, packed, neurons):
+    """Overlaps grow with |B| where it should be B squared: what is behind catches up."""
+    moved = velocity(self, packed, neurons)
+    return torch.cat([moved[: 2 * neurons] / packed[: 2 * neurons].abs().clamp_min(1e-9), moved[2 * neurons :]])
+
+
+def ten_times_the_rate(self, packed, neurons):
+    """The head is ten times too fast."""
+    return velocity(replace(self, rate=10 * self.rate), packed, neurons)
+
+
 def in_the_system(where, name, line):
     return Fault(where, name, line, "ode-gradient-exact", "head", steps=1)
 
@@ -241,11 +285,18 @@ FAULTS = {
     "views overlap": in_the_system(objectives, "patch_split", overlapping),
     "targets are differentiated": in_the_system(non_contrastive, "stop_gradient", goes_on),
     "rate itself": Fault(IdentityHead, "__init__", rate_itself, "sgd-follows-ode", "batches"),
-    "flow of all noise patches": Fault(
-        Population, "velocity", all_noise_patches, "sgd-follows-ode", "batches", arms=("batches-flow",)
+    "flow without the 3": Fault(
+        Population, "velocity", without_the_three, "sgd-follows-ode", "batches", arms=("batches-flow",)
     ),
     "flow without stop-gradient": on_the_way(Population, "velocity", no_stop, "acceleration"),
     "frozen head": on_the_way(Population, "velocity", frozen_head, "acceleration"),
+    "the head never returns": on_the_way(Population, "velocity", never_back, "rise-and-fall"),
+    "frozen head, of all starts": on_the_way(Population, "velocity", frozen_head, "head-makes-diverse"),
+    "hardly choosy": on_the_way(Population, "velocity", hardly_choosy, "other-overlap-small"),
+    "slow first, on the way": on_the_way(OrderParameters, "by_role", slow_first, "weak-grows-noise-falls"),
+    "flow with a fast head": Fault(
+        Population, "velocity", ten_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
+    ),
     "slow first": on_the_way(OrderParameters, "by_role", slow_first, "head-has-the-sign"),
     "no decay": Fault(hand_set_head, "DECAY", 0.0, "symmetric-head-baseline", "hand-set-gap"),
 }

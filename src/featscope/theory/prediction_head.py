@@ -97,6 +97,32 @@ def phase_one_time(
     return np.asarray(noise / (12 * moments.same[0]) * (b**-4.0 - reached**-4.0))
 
 
+def head_at_phase_one(
+    slow: ArrayLike, fast: ArrayLike, reached: ArrayLike, fast_noise: ArrayLike, slow_noise: ArrayLike, rate: float
+) -> NDArray[np.float64]:
+    """E_21 when the fast neuron has learned feature 1, while α_1 |B| is small (D, order in Lemma B.13).
+
+    dE_21/dt = η_E C0 α_1⁶ B_21³ B_11³/(C2 15 s⁶ R_2³) over dB_11/dt = 3 η C0 α_1⁶ B_11⁵/(C2 15 s⁶ R_1³) is
+    integrated over B_11, at constant R_1 and R_2, while B_21⁻⁴ falls (R_1/R_2)³ times as fast as B_11⁻⁴.
+
+    Args:
+        slow: B_21 at the start.
+        fast: B_11 at the start.
+        reached: B_11 then.
+        fast_noise: R_1 at the start.
+        slow_noise: R_2 at the start.
+        rate: η_E/η.
+    """
+    given = (slow, fast, reached, fast_noise, slow_noise)
+    b21, start, end, r1, r2 = (np.asarray(x, dtype=float)[..., None] for x in given)
+    places, weights = np.polynomial.legendre.leggauss(64)
+    b11 = start * (end / start) ** ((1 + places) / 2)
+    with np.errstate(invalid="ignore"):  # a slow neuron that would be there first has none
+        b21_then = (b21**-4.0 - (r1 / r2) ** 3 * (start**-4.0 - b11**-4.0)) ** -0.25
+    each = rate / 3 * (r1 / r2) ** 3 * b21_then**3 / b11**2
+    return np.asarray((each * b11 * weights).sum(-1) * np.log(end / start)[..., 0] / 2)
+
+
 def noise_decay(
     time: ArrayLike, noise_norm: ArrayLike, overlap: ArrayLike, feature: int, moments: PatchMoments, noise_std: float
 ) -> NDArray[np.float64]:

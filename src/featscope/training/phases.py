@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import log
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featscope.models.population import OrderParameters, PopulationNetwork
@@ -14,7 +14,10 @@ LEARNED = 0.5  # |B| from which on a feature counts as learned; the paper's 0.01
 RETURNED = 0.1  # of the peak of |E_21|, below which the head counts as returned
 BORROWED = 10.0  # times its own signal that the slow neuron has of the fast one's, from which on it has substituted it
 EVENTS = ("strong_learned", "substituted", "noise_fallen", "signal_leads", "weak_learned", "returned")
-KEPT = ("strong_learned", "substituted")
+KEPT = ("strong_learned", "substituted", "weak_learned")
+QUANTITIES = ("B_11", "B_12", "B_21", "B_22", "R_1", "R_2", "R_12", "E_12", "E_21")
+"""What is watched: B with its sign at the start, R_12 as a cosine without sign, E_12 without sign and over R_1^1.5, and
+E_21 with the sign of B_11 B_21 at the start. What keeps its sign is positive."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,9 @@ class Phases:
 
     What happens at different steps in different trajectories of a replica is no event of the replica.
 
+    Of each of the phases that ``strong_learned``, ``substituted`` and ``weak_learned`` part, the least and the largest
+    of `QUANTITIES` are kept: ``low`` and ``high``.
+
     Attributes:
         input_dim: d.
     """
@@ -50,8 +56,22 @@ def invariants(y: OrderParameters, rate: Float[Tensor, " trajectory"]) -> Float[
     return (y.b**2).sum(1) + y.norms - 3 * torch.where(rate > 0, lent / rate, 0.0)
 
 
+def quantities(
+    y: OrderParameters, start: OrderParameters, fast: Int[Tensor, " trajectory"]
+) -> Float[Tensor, "quantity trajectory"]:
+    """`QUANTITIES` of two neurons."""
+    (b, r, e), (b0, _, _) = y.by_role(fast), start.by_role(fast)
+    cosine = y.r[0, 1].abs() * (r[0] * r[1]).rsqrt()
+    lent = e[1] * (b0[0, 0] * b0[1, 0]).sign()
+    return torch.stack([*(b * b0.sign()).flatten(0, 1), *r, cosine, e[0].abs() * r[0] ** -1.5, lent])
+
+
 class PhasesRule(nn.Module):
-    """The rule that `Phases` describes. Buffers are ``[replica, start]``; times are inf until the event happens."""
+    """The rule that `Phases` describes.
+
+    Buffers are ``[replica, start]``, ``low`` and ``high`` ``[replica, start, phase, quantity]``; times are inf until
+    the event happens.
+    """
 
     def __init__(self, learner: PopulationNetwork, log_dim: float) -> None:
         super().__init__()
@@ -63,6 +83,8 @@ class PhasesRule(nn.Module):
             self.register_buffer(event, torch.full_like(self.get_buffer("log_dim"), torch.inf))
         for moment in (*KEPT, "peak"):
             self.register_buffer(f"at_{moment}", state.clone())
+        for end, nothing in (("low", torch.inf), ("high", -torch.inf)):
+            self.register_buffer(end, state.new_full((*shape, len(KEPT) + 1, len(QUANTITIES)), nothing))
         self.register_buffer("peak", torch.zeros_like(self.get_buffer("log_dim")))
         self.register_buffer("drift", torch.zeros_like(self.get_buffer("log_dim")))
 
@@ -97,3 +119,13 @@ class PhasesRule(nn.Module):
             kept[event][first] = time[first]
             if event in KEPT:
                 kept[f"at_{event}"][first] = state[first]
+        self._watch(kept, y)
+
+    def _watch(self, kept: dict[str, Tensor], y: OrderParameters) -> None:
+        """The phase that each trajectory is in has its quantities' ends moved."""
+        one, two, three = (kept[event].isfinite() for event in KEPT)
+        phase = torch.where(three, 3, torch.where(one, 1 + two.long(), 0))
+        now = quantities(y, OrderParameters.unpack(kept["start"].mT, 2), kept["fast"]).mT[:, None]
+        place = phase[:, None, None].expand_as(now)
+        for end, least in (("low", torch.minimum), ("high", torch.maximum)):
+            kept[end].scatter_(1, place, least(kept[end].gather(1, place), now))

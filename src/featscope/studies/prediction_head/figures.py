@@ -21,10 +21,10 @@ def on_batches(runs: Runs) -> Curves:
     """Overlaps, head and noise along Algorithm 1."""
     panels = []
     for arm, title in (("batches", "With the head"), ("batches-no-head", "Without")):
-        size = abs(runs[arm].overlap.isel(path=0))
+        size = abs(runs[arm].overlap.isel(path=0)).astype(float)
         lines = [curve(size.isel(neuron=j, feature=f), label, within=POSITIVE) for (j, f), label in OVERLAPS]
         panels.append(Panel(title, "training step", "overlap with a feature (|B_jl|)", lines))
-    run = runs["batches"].isel(path=0)
+    run = runs["batches"].isel(path=0).astype(float)
     pairs = enumerate((("fast", "|E_12|"), ("slow", "|E_21|")))
     lines = []
     for j, (name, entry) in pairs:

@@ -14,8 +14,9 @@ from featscope.probes.order_parameters import head_decay, substitution, velocity
 from featscope.theory.prediction_head import ends_on_strong
 from featscope.training import Experiment, Flow, GradientTraining, Measurement, PredictOtherView
 from featscope.training.infinite_batches import population
-from featscope.training.phases import EVENTS
+from featscope.training.phases import EVENTS, KEPT, LEARNED, QUANTITIES, quantities
 
+MOMENTS = ("start", "T1", "T2", "T3", "end")
 SHOWN = 8  # starts of a replica whose paths are kept
 WIDEST = 64  # neurons
 DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.5)
@@ -78,10 +79,11 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
     shape = learner.state.shape[:2]
     phases: Any = experiment.rules["phases"]
     y, of, kept = learner.order_parameters, learner.population(), phases.trajectories()
-    moments, fast = ("start", "at_strong_learned", "at_substituted", "at_peak"), kept["fast"]
-    start, learned, borrowed, peak = (OrderParameters.unpack(kept[moment].mT, 2) for moment in moments)
+    moments, fast = ("start", "at_strong_learned", "at_substituted", "at_weak_learned", "at_peak"), kept["fast"]
+    start, learned, borrowed, weak, peak = (OrderParameters.unpack(kept[moment].mT, 2) for moment in moments)
     helped = substitution(learned, borrowed, peak, of, fast)
     feature, pure = y.features
+    pure = pure & (y.b.abs().amax(1) >= LEARNED)  # a neuron that has learned nothing yet has some ratio, too
     by_rule = ends_on_strong(start.b.movedim(-1, 0).cpu().numpy(), of.same.mT[:, None].cpu().numpy())
     strong = torch.from_numpy(by_rule).to(fast.device).mT
     whole = pure.all(0)
@@ -104,6 +106,12 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
         "end_overlap": (b[0, 0], "B_11 at the end"),
         "end_noise": (r[0], "R_1 at the end"),
         "slow_norm": ((b0[1] ** 2).sum(0) + r0[1], "||w_2||² at the start"),
+        "slow_noise": (r0[1], "R_2 at the start"),
+        "other_overlap": (y.b.abs().amin(1).amax(0), "the larger over neurons of a neuron's smaller |B| at the end"),
+        "residual": (
+            (y.b.abs().amin(1) ** 2 + y.norms).amax(0).sqrt(),
+            "the larger over neurons of the norm of what is off a neuron's feature at the end",
+        ),
         "other_weak": (b[1, 1], "B_22 at the end"),
         "head_peak": (kept["peak"], "the largest |E_21|"),
         "head_end": (e[1].abs(), "|E_21| at the end"),
@@ -115,13 +123,37 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
         "acceleration": (helped.acceleration, "H_21/H_22 at the peak of E_21"),
     }
     of_start |= {f"time_{event}": (kept[event], "time of the event; inf if it has not happened") for event in EVENTS}
+    always = torch.ones_like(fast, dtype=torch.bool)
+    come = [always, *(kept[event].isfinite() for event in KEPT), always]
+    states = (start, learned, borrowed, weak, y)  # at `MOMENTS`
+    seen = [torch.where(c, quantities(then, start, fast), torch.nan) for c, then in zip(come, states, strict=True)]
     given = of_start["predicted_collapse"][0].view(shape)
     rescue = (of_start["diverse"][0].view(shape) & given).sum(1) / given.sum(1)
     found = {"rescued": Measurement(rescue, "of starts that would collapse without head, share that is diverse")}
     for name, (values, about) in of_start.items():
         values = values.double().mean(0) if values.ndim == 2 else values.double()
         found[name] = Measurement(values.view(shape), about, ("start",), "1/η" if name.startswith("time") else "1")
+    watched = {"at": torch.stack(seen).movedim(-1, 0), "low": kept["low"], "high": kept["high"]}
+    about = "B, R, E by role at the start, T_1, T_2, T_3 and the end; NaN where it has not come"
+    for name, values in watched.items():
+        of_which = ("start", "moment" if name == "at" else "phase", "quantity")
+        found[name] = Measurement(
+            values.double().view(*shape, *values.shape[1:]),
+            about if name == "at" else f"{name} end of B, R, E by role in each phase",
+            of_which,
+        )
     return found
+
+
+def at(run: xr.Dataset, moment: str, quantity: str) -> xr.DataArray:
+    """One of `QUANTITIES` at "start", "T1", "T2", "T3" or "end"."""
+    return run["at"].isel(moment=MOMENTS.index(moment), quantity=QUANTITIES.index(quantity))
+
+
+def ends(run: xr.Dataset, phase: int, quantity: str) -> tuple[xr.DataArray, xr.DataArray]:
+    """The least and the largest of one of `QUANTITIES` in a phase, 0 to 3."""
+    place = {"phase": phase, "quantity": QUANTITIES.index(quantity)}
+    return run["low"].isel(place), run["high"].isel(place)
 
 
 def widths(experiment: Flow) -> Mapping[str, Measurement]:
@@ -131,7 +163,8 @@ def widths(experiment: Flow) -> Mapping[str, Measurement]:
     """
     learner: PopulationNetwork = experiment.learner
     feature, pure = learner.order_parameters.features
-    collapsed = ((feature == 0) & pure).view(len(learner.state), -1, WIDEST)
+    learned = learner.order_parameters.b.abs().amax(1) >= LEARNED
+    collapsed = ((feature == 0) & pure & learned).view(len(learner.state), -1, WIDEST)
     ever = collapsed.cumprod(-1).double().mean(1)
     sizes = [2**k - 1 for k in range(WIDEST.bit_length())]
     about = "share of starts all of whose first 1, 2, 4, ... neurons end on the strong feature"

@@ -15,7 +15,8 @@ from featscope.figures import Figure
 from featscope.models.population import PURE
 from featscope.studies import Runs, Story, last
 from featscope.studies.prediction_head import figures
-from featscope.studies.prediction_head.infinite import CHOICE, FEW, MOST, InfiniteBatchesClaims
+from featscope.studies.prediction_head.infinite import CHOICE, FEW, MOST
+from featscope.studies.prediction_head.phases import PhasesClaims
 from featscope.studies.prediction_head.probes import among, diverse, median, rescued, share
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.prediction_head import strong_probability
@@ -23,10 +24,10 @@ from featscope.training.infinite_batches import moments
 
 
 @dataclass(frozen=True)
-class PredictionHeadStudy(InfiniteBatchesClaims):
+class PredictionHeadStudy(PhasesClaims):
     """Why non-contrastive learning does not collapse: what the prediction head does (Wen & Li 2022).
 
-    Options and arms are `PredictionHeadArms`', claims of the flow `InfiniteBatchesClaims`'.
+    Options and arms are `PredictionHeadArms`', claims of the flow `InfiniteBatchesClaims`' and `PhasesClaims`'.
     """
 
     asks: ClassVar[str] = "What makes neurons learn different features when nothing in the loss asks them to?"
@@ -103,6 +104,30 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
         slow = abs(last(run, run.overlap)).isel(path=0, neuron=1)
         return slow.isel(feature=1) - slow.isel(feature=0)
 
+    @bound(
+        "Fact D.2; Theorem 4.1, N ≥ poly(d)",
+        on="batches",
+        at_most=0.1,
+        because="Bound: a tenth, a stated choice.",
+        range=POSITIVE,
+    )
+    def sgd_head_follows_ode(self, run: xr.Dataset, runs: Runs) -> np.ndarray:
+        """The head, too, does what the equation says, and so it does while it returns.
+
+        Measured: mean distance of Algorithm 1's $E_{12}$ and $E_{21}$ from the flow's over training, three quarters of
+        which are after the peak of $E_{21}$, over that peak.
+        """
+        return distance_from_flow(run, runs["batches-flow"], self.optimizer.lr, "head")
+
+    @bound("Proposition 5.4", on="batches", at_most=0.1, because=CHOICE, range=POSITIVE)
+    def sgd_head_returns(self, run: xr.Dataset) -> xr.DataArray:
+        """On batches, too, the head comes back.
+
+        Measured: $|E_{21}|$ in the end over its largest in training.
+        """
+        lent = abs(run["head"]).isel(path=0, neuron=1)
+        return last(run, lent) / lent.max("step")
+
     @ordering(
         "Theorem 4.1",
         not_on=("random-batches", "random-batches-no-head"),
@@ -174,15 +199,18 @@ class PredictionHeadStudy(InfiniteBatchesClaims):
         )
 
 
-def distance_from_flow(run: xr.Dataset, flow: xr.Dataset, lr: float) -> np.ndarray:
-    """Mean over training and the four overlaps of |B - B of the flow|, for each replica."""
+def distance_from_flow(run: xr.Dataset, flow: xr.Dataset, lr: float, what: str = "overlap") -> np.ndarray:
+    """Mean over training and the four overlaps of |B - B of the flow|, for each replica.
+
+    Of the head over both entries, in units of the largest of the flow.
+    """
     found = []
     for replica in run["replica"].values:
         ours, theirs = (one.sel(replica=replica).isel(path=0) for one in (run, flow))
         known = np.isfinite(theirs["time"].values)
-        b, of_flow = (
-            one.overlap.stack(of=("neuron", "feature")).transpose("of", "step").values for one in (ours, theirs)
-        )
+        numbers = [name for name in ("neuron", "feature") if name in run[what].dims]
+        b, of_flow = (one[what].stack(of=numbers).transpose("of", "step").values for one in (ours, theirs))
         at, time = ours["step"].values * lr, theirs["time"].values[known]
-        found.append(abs(b - [np.interp(at, time, each[known]) for each in of_flow]).mean())
+        unit = abs(of_flow[:, known]).max() if what == "head" else 1.0
+        found.append(abs(b - [np.interp(at, time, each[known]) for each in of_flow]).mean() / unit)
     return np.array(found)
