@@ -213,7 +213,7 @@ class Claim:
             return f"No exception in {draws} draws; {draws_for_extremes()} without one would decide."
         if self.n < 2 and self.law != "exact":
             return "One replica gives no interval; a few more would."
-        if self.law == "share" and min(self.trials) == 0:
+        if self.law == "share" and min(self.trials, default=1) == 0:
             return "Some replica had nothing to count."
         return "The interval has values on both sides of the bound."
 

@@ -59,6 +59,7 @@ def interval_of_mean(
         raise ValueError(f"samples have shape {samples.shape}; expected one value a replica")
     if samples.size < 2 or not np.isfinite(samples).all():
         return within
+    samples = samples.astype(np.float64)
     n, centre, t = samples.size, float(samples.mean()), quantile(samples.size, level)
     if all_alike(samples):
         return centre, centre
