@@ -122,12 +122,12 @@ def test_a_study_of_another_package_is_listed_run_and_reported(site, tmp_path):
     assert code == 0, err
     assert {"means", "decoupling"} <= {entry["name"] for entry in json.loads(out)}
     run = tmp_path / "run"
-    code, out, err = featscope("run", "means", "--out", run, "--data.mean", "2", "--replicas", "4", path=site)
+    code, out, err = featscope("run", "means", "--out", run, "--data.mean", "2", "--replicas", "8", path=site)
     assert code == 0, err
     stored = json.loads((run / "claims.json").read_text())
-    assert (stored["study"], stored["replicas"], stored["config"]["data"]["mean"]) == ("means", 4, 2.0)
+    assert (stored["study"], stored["replicas"], stored["config"]["data"]["mean"]) == ("means", 8, 2.0)
     (claim,) = stored["claims"]
-    assert (claim["id"], claim["source"], claim["verdict"], claim["n"]) == ("mean-found", "Article 177", "holds", 4)
+    assert (claim["id"], claim["source"], claim["verdict"], claim["n"]) == ("mean-found", "Article 177", "holds", 8)
     page = (run / "report.html").read_text()
     assert all(words in page for words in ("mean-found", "Gauss 1809", "The estimate ends near the mean", "<math"))
 

@@ -203,7 +203,7 @@ def test_the_arms_differ_in_what_they_say():
         "plain-128",
         "plain-256",
     ]
-    assert [name for name, arm in arms.items() if arm.role == "control"] == ["canonical", "one-label"]
+    assert [name for name, arm in arms.items() if arm.role == "control"] == ["canonical"]
     assert recipes["canonical"].data.dictionary == "canonical"
     assert recipes["literal-bias"].rules["bias"] == BiasSchedule(reset=1.0, growth=1.0)
     assert recipes["supervised"].objective == SignTasks(31, 512)

@@ -64,8 +64,8 @@ def test_claims_are_arithmetic_on_what_was_measured():
         ("crop-learns-colourful-filters", "crop", (chromatic["crop"] - chromatic["crop-colour"]).mean(1)),
     ):
         assert TRIAL.healthy[id, arm].measured == pytest.approx(expected.mean(), rel=1e-5)
-    assert TRIAL.healthy["colour-makes-contrastive-sparser", "crop-colour"].relation == ">="
-    assert TRIAL.healthy["no-augmentation-learns-no-signal", "none"].relation == "<="
+    assert TRIAL.healthy["colour-makes-contrastive-sparser", "crop-colour"].relation in (">", ">=")
+    assert TRIAL.healthy["no-augmentation-learns-no-signal", "none"].relation in ("<", "<=")
 
 
 def test_figures_show_all_arms():
@@ -89,7 +89,11 @@ def test_figures_show_all_arms():
 def test_the_story_turns_with_what_was_measured(gain, found):
     runs = TRIAL.runs
     best = np.maximum(runs["crop"].linear_probe, runs["untrained"].linear_probe)
-    turned = runs | {"crop-colour": runs["crop-colour"].assign(linear_probe=best + gain)}
+    turned = runs | {
+        "crop-colour": runs["crop-colour"].assign(
+            linear_probe=best + gain + 1e-4 * (best["replica"] - best["replica"].mean())
+        )
+    }
     story = TINY.story(turned, TINY.claims(turned))
     named = 100 * (best.isel(layer=-1).mean().item() + gain)
     assert story.found.startswith(f"{found} {named:.0f} % of images are named right")
@@ -101,7 +105,7 @@ def test_the_story_turns_with_what_was_measured(gain, found):
 
 def test_one_replica_still_makes_a_report():
     single = {arm: run.isel(replica=[0]) for arm, run in TRIAL.runs.items()}
-    assert {claim.verdict for claim in TINY.claims(single)} == {"undecided"}
+    assert {claim.verdict for claim in TINY.claims(single) if claim.chance} == {"undecided"}
     assert list(TINY.figures(single))
     assert TINY.story(single, TINY.claims(single)).found.startswith("Whether distorted colours help is unclear:")
 

@@ -48,7 +48,9 @@ def with_planted(**ratios: float) -> dict[str, xr.Dataset]:
     for arm, ratio in ratios.items():
         name = arm.replace("_", "-")
         old = measured[name]
-        apart = old["ratio"] * 0 + 1 + 1e-4 * (old["replica"] * sum(map(ord, name)) % 7)  # equal ones decide nothing
+        apart = (
+            old["ratio"] * 0 + 1 + 1e-4 * (old["replica"] * (1 + list(measured).index(name)) % 7)
+        )  # equal ones decide nothing
         measured[name] = old.assign(ratio=ratio * apart, log_ratio=np.log(ratio * apart))
     return measured
 

@@ -84,7 +84,7 @@ def test_claims_are_arithmetic_on_what_was_measured():
     ):
         claim = TRIAL.healthy[id, arm]
         assert claim.measured == pytest.approx(expected.mean())
-        assert claim.relation == ">="
+        assert claim.relation in (">", ">=")
     assert TRIAL.healthy["pruning-gains-as-printed", "pruned"].predicted == pytest.approx(0.6512 - 0.6321)
 
 
@@ -148,7 +148,9 @@ def test_figures_show_the_paper_s_table_beside_what_was_measured():
 @pytest.mark.parametrize(("gain", "found"), [(0.1, "helps"), (-0.1, "does harm")])
 def test_the_story_turns_with_what_was_measured(gain, found):
     plain = TRIAL.run("plain")
-    turned = TRIAL.runs | {"pruned": TRIAL.run("pruned").assign(class_accuracy=plain.class_accuracy + gain)}
+    apart = 1e-4 * (plain["replica"] - plain["replica"].mean())  # what every replica measures alike is no verdict
+    pruned = TRIAL.run("pruned").assign(class_accuracy=plain.class_accuracy + gain + apart)
+    turned = TRIAL.runs | {"pruned": pruned}
     story, named = TINY.story(turned, TINY.claims(turned)), 100 * accuracy(plain).mean().item()
     assert story.found == (
         f"Leaving out small weights {found}: {named + 100 * gain:.1f} % of images are named right with it, "
@@ -169,7 +171,7 @@ def test_many_classes_are_shown_in_groups():
 def test_one_replica_still_makes_a_report():
     single = {arm: run.isel(replica=[0]) for arm, run in TRIAL.runs.items()}
     claims = TINY.claims(single)
-    assert {claim.verdict for claim in claims} == {"undecided"}
+    assert {claim.verdict for claim in claims if claim.chance} == {"undecided"}
     assert list(TINY.figures(single))
     assert TINY.story(single, claims).found.startswith("Leaving out small weights makes no clear difference:")
 

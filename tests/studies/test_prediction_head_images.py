@@ -184,7 +184,7 @@ def test_the_story_turns_with_what_was_found():
     def alike(with_head: float, without: float):
         values = {"identity": with_head, "none": without}
         return TRIAL.runs | {
-            arm: TRIAL.run(arm).assign(projection_mean_correlation=TRIAL.run(arm).linear_probe * 0 + value)
+            arm: TRIAL.run(arm).assign(projection_mean_correlation=TRIAL.run(arm).linear_probe * 1e-3 + value)
             for arm, value in values.items()
         }
 
@@ -208,7 +208,7 @@ def test_the_story_turns_with_what_was_found():
 
 def test_one_replica_still_makes_a_report():
     single = {name: run.isel(replica=[0]) for name, run in TRIAL.runs.items()}
-    assert {claim.verdict for claim in TINY.claims(single)} == {"undecided"}
+    assert {claim.verdict for claim in TINY.claims(single) if claim.chance} == {"undecided"}
     assert list(TINY.figures(single))
     assert "may be" in TINY.story(single, TINY.claims(single)).found
 

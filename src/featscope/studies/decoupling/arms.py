@@ -155,7 +155,6 @@ class DecouplingArms(Study):
                 replace(training, objective=SignLabels(labelled)).shortened(200, 50),
                 "one task alone, whose gradient moves all neurons in one direction: features cannot be told apart",
                 "trained on one label",
-                role="control",
                 at_end=(probes.census,),
             ),
             Arm(
