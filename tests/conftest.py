@@ -9,8 +9,10 @@ from jaxtyping import install_import_hook
 install_import_hook("featscope", "types_at_run_time.check")  # before featscope is imported
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -25,6 +27,21 @@ settings.load_profile("featscope")
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
     torch.set_num_threads(1)
+
+
+WHOLE_RUNS = ("docs", "report", "runs", "studies", "testing")
+"""Folders whose tests train for thousands of steps, three times slower with each call checked.
+
+The parts that they train with are checked in the tests of the parts, and a step of every arm in `test_every_study`.
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _types_are_checked_where_parts_are_tested(request: pytest.FixtureRequest) -> Iterator[None]:
+    unchecked = request.path.parent.name in WHOLE_RUNS and request.path.stem != "test_every_study"
+    jaxtyping.config.update("jaxtyping_disable", unchecked)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.hookimpl(optionalhook=True)

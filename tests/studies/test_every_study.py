@@ -1,19 +1,11 @@
 """What every study owes its reader, checked on each in seconds: one step of every arm, then all it says and shows."""
 
-import jaxtyping
 import pytest
 
 from featscope.check import check
 from featscope.registry import entries, find
 
 NAMES = [name for name, entry in entries().items() if entry.target.startswith("featscope.")]
-
-
-@pytest.fixture(autouse=True)
-def _shapes_are_checked_elsewhere():
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("name", NAMES)

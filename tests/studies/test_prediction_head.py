@@ -5,7 +5,6 @@ Seed 0 is fixed. At another seed each interval of a claim that holds misses its 
 
 from dataclasses import replace
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -34,13 +33,13 @@ def cheaper(name: str, **change):
     return replace(arm, recipe=replace(arm.recipe, **change))
 
 
-SIZES = Axis("data.input_dim", (100, 316, 1000, 3162, 10000)), Axis("data.weak", (2.0,))
+SIZES = Axis("data.input_dim", (100, 464, 2154, 10000)), Axis("data.weak", (2.0,))
 CHEAPER = [
     *(cheaper(name, steps=40) for name in ("tied-head", "rare-weak", "both-features", "ratios")),
-    *(cheaper(name, duration=1e3) for name in ("no-stop-gradient", "equal-no-head")),
+    *(cheaper(name, duration=300.0) for name in ("no-stop-gradient", "equal-no-head")),
     replace(STUDY.arm("sizes"), over=SIZES),
-    cheaper("batches", steps=2000),
-    cheaper("batches-no-head", steps=1000),
+    cheaper("batches", steps=1400),
+    cheaper("batches-no-head", steps=500),
     cheaper("random-batches", steps=10),
     cheaper("random-batches-no-head", steps=10),
 ]
@@ -89,14 +88,6 @@ DO_NOT = [
     ("sgd-head-rescues", "batches-no-head"),
     ("symmetric-head-baseline", "hand-set-equal"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _unchecked():
-    """Types and shapes are not checked: there are thousands of steps, and other tests check each part of one."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("claim", HOLD, ids="-".join)
