@@ -16,7 +16,7 @@ from featscope.runs import Settings, run
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the tensor power method, with claims and identities."""
     _, kind = find("tensor-power")
-    return run(kind(sequences=2, steps=2000), Settings(replicas=2), tmp_path_factory.mktemp("run") / "tensor").folder
+    return run(kind(sequences=2, steps=200), Settings(replicas=2), tmp_path_factory.mktemp("run") / "tensor").folder
 
 
 def edited(folder: Path, tmp_path: Path, name: str, change) -> Path:

@@ -88,9 +88,8 @@ def test_ctrl_c_saves_and_prints_the_command_that_goes_on(untouched, tmp_path):
     assert "--overwrite" not in again
     assert "Traceback" not in err
     assert not (out / "claims.json").exists()
-    code, stdout, err = finish(start(*again, report=True))
+    code, stdout, err = finish(start(*again))
     assert code == 0, err
-    assert (out / "report.html").stat().st_size > 10_000
     assert str(out / "report.html") in stdout.replace("\n", "")
     assert_same_run(untouched, out)
 

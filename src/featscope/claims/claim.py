@@ -1,5 +1,6 @@
 """Claims, and the arithmetic of a verdict."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, inf, isfinite, nan, sqrt
@@ -292,8 +293,9 @@ class Claim:
         spread *= sqrt(self._freedom / stats.chi2.ppf(_UNLIKELY, self._freedom))
         edges = [self.predicted - self.tolerance, self.predicted + self.tolerance]
         gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
-        enough = (quantile(1 + each * (n - 1)) * spread / sqrt(n) <= gap for n in range(self.n + 1, _MOST))
-        return next((n for n, does in enumerate(enough, self.n + 1) if does), None)
+        more = range(self.n + 1, _MOST)
+        place = bisect_left(more, True, key=lambda n: quantile(1 + each * (n - 1)) * spread / sqrt(n) <= gap)
+        return more[place] if place < len(more) else None
 
     def _with_replicas(self, n: int) -> tuple[float, float]:
         """The interval of a share, or of a yes or no, if ``n`` replicas were like those that there are."""
