@@ -66,6 +66,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             name = file.rpartition("/studies/test_")[2].removesuffix(".py")
+            if name.startswith("every_"):
+                return "every study"
             return next((study for study in studies if f"{name}_".startswith(f"{study}_")), file)
 
     config.option.loadscopereorder = False

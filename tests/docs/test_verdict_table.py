@@ -16,7 +16,7 @@ def test_a_line_a_claim_and_bold_where_against_expectation(tmp_path):
 
     known, no = "loss-inversion", "sparse-energy"
     claims = [claim(known, "a", 0.0), claim(known, "b", 2.0), claim(no, "a", 2.0), claim(no, "b", 0.0)]
-    RunFolder(tmp_path).write_claims("decoupling", 7, 3, {}, claims)
+    RunFolder(tmp_path).write_claims("decoupling", 7, 3, {}, claims, {})
     head, blank, *table = runpy.run_path(str(SCRIPT))["table"](tmp_path).splitlines()
     assert "Seed 7, 3 replicas" in head
     assert not blank

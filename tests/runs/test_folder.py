@@ -132,9 +132,10 @@ def test_claims_file_has_the_contract_s_fields(tmp_path):
     about = {"id": "id", "source": "Lemma 1", "statement": "text", "kind": "bound", "arm": "a"}
     said = {"title": "In plain words", "measures": "what.", "note": "because", "range": (0.0, np.inf)}
     claim = Claim.from_samples(np.array([1.0, 2.0, np.nan]), ">=", 0.0, **about, **said)
-    folder.write_claims("study", 4, 3, {"type": "S"}, [claim])
+    folder.write_claims("study", 4, 3, {"type": "S"}, [claim], {"a": (1, 3)})
     stored = json.loads((tmp_path / "claims.json").read_text())
-    assert list(stored) == ["study", "seed", "replicas", "config", "level", "claims"]
+    assert list(stored) == ["study", "seed", "replicas", "config", "level", "diverged", "claims"]
+    assert stored["diverged"] == {"a": [1, 3]}
     assert stored["level"] == 0.99
     names = "id source statement kind arm predicted relation tolerance measured interval n expected note verdict "
     names += "title measures range values law trials error freedom"

@@ -8,23 +8,19 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from one_step import NAMES, one_step
 from playwright.sync_api import Browser, sync_playwright
 
-from featscope.registry import entries, find
 from featscope.report import Content, write_page
 from featscope.report.run_report import content
-from featscope.testing import measure
 
-NAMES = [name for name, entry in entries().items() if entry.target.startswith("featscope.")]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @cache
 def page_of(name: str) -> Content:
     """What the page says of a step of every arm, two replicas each."""
-    _, kind = find(name)
-    study = kind().smallest()
-    runs = {arm.name: measure(study, arm, 2, at_most=1) for arm in study.arms()}
+    study, runs = one_step(name)
     return content(study, runs, study.claims(runs))
 
 

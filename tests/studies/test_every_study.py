@@ -1,11 +1,13 @@
 """What every study owes its reader, checked on each in seconds: one step of every arm, then all it says and shows."""
 
+import numpy as np
 import pytest
+from one_step import NAMES, one_step
 
 from featscope.check import check
-from featscope.registry import entries, find
-
-NAMES = [name for name, entry in entries().items() if entry.target.startswith("featscope.")]
+from featscope.registry import find
+from featscope.report.run_report import content
+from featscope.runs.diverged import without_diverged
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -32,3 +34,20 @@ def test_claims_have_titles_of_their_own_and_arms_have_roles_and_labels(name):
     # A claim that holds everywhere may be unable to fail.
     assert "control" in role.values() or not all(expected for *_, expected in judged)
     assert not [(test.statement.id, arm) for test, arm, expected in judged if expected and role.get(arm) == "control"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_decided_by_a_replica_that_diverged(name):
+    """On arms over axes, where others go on: claims are still judged and pages drawn, and say no more than before."""
+    study, runs = one_step(name)
+    broken = dict(runs)
+    for arm in study.arms():
+        if arm.over:
+            lost = runs[arm.name]["diverged"].copy(data=np.full(runs[arm.name]["diverged"].shape, -1))
+            lost.values[(0,) * lost.ndim] = 1
+            broken[arm.name] = without_diverged(runs[arm.name].assign(diverged=lost))
+    before, after = ({(claim.id, claim.arm): claim.verdict for claim in study.claims(r)} for r in (runs, broken))
+    assert after.keys() == before.keys()
+    assert not {key: verdict for key, verdict in after.items() if verdict not in ("undecided", before[key])}
+    assert any(arm.over for arm in study.arms()) == bool(content(study, broken, study.claims(broken)).warnings)

@@ -197,6 +197,8 @@ class Claim:
     @property
     def undecided_because(self) -> str:
         """Why there is no verdict, in a sentence; empty where there is one."""
+        if 0 < (lost := sum(not isfinite(value) for value in self.values)) < self.n:
+            return f"{lost} of {self.n} replicas measured nothing finite, and the others are a selection."
         if not isfinite(self.measured):
             return "Nothing finite was measured; more replicas will not help."
         if not isfinite(self.predicted):

@@ -21,6 +21,7 @@ from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
+from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.execute import Outcome
 from featscope.runs.programs import programs
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
@@ -177,6 +178,8 @@ def execute(
         print(how_many_hold(outcome.claims), worth(outcome.claims))
     else:
         print(study.story(outcome.runs, []).found)
+    if diverged := in_words(how_many_diverged(outcome.runs)):
+        print(diverged)
     print(f"report: {page}")
     return 0, outcome.claims
 

@@ -50,6 +50,7 @@ class Content:
         question: what was asked, in a line.
         found: what was found, in a sentence.
         lede: what one needs to read the first figure.
+        warnings: what must be known before any of it is believed, a sentence each.
         headlines: "id" or "id@arm" of the claims that matter most -> what was seen there, or nothing.
         summary: what was done.
         claims: all claims, in order.
@@ -66,6 +67,7 @@ class Content:
     question: str = ""
     found: str = ""
     lede: str = ""
+    warnings: Sequence[str] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""
     claims: Sequence[Claim] = ()

@@ -13,6 +13,7 @@ from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
 from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
+from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import from_plain
 from featscope.studies import Runs, Study
@@ -87,6 +88,7 @@ def _as_stored(runs: Runs, claims: Sequence[Claim], why: str) -> Content:
         "broken. "
         "Here is what was stored: its claims with their verdicts, and its measurements over steps. To see more, run it "
         f"again. ({why})",
+        warnings=_warnings(runs),
         claims=claims,
         figures=[*over_steps(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],
@@ -103,12 +105,18 @@ def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
         found=story.found,
         lede=story.lede,
         headlines=story.headlines,
+        warnings=_warnings(runs),
         claims=claims,
         arms=arm_tables(list(study.arms())),
         figures=[*study.figures(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],
         changed=_in_words(changed_options(study)),
     )
+
+
+def _warnings(runs: Runs) -> list[str]:
+    diverged = in_words(how_many_diverged(runs))
+    return [diverged] if diverged else []
 
 
 def _in_words(options: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ import xarray as xr
 
 from featscope.claims import Claim
 from featscope.options import ConfigError, MissingExtraError, require
+from featscope.runs.diverged import how_many_diverged, without_diverged
 from featscope.runs.folder import RunFolder, environment
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
@@ -143,13 +144,16 @@ def _run(
                 {"arm": arm.name},
             )
     claims = list(study.claims(runs))
-    folder.write_claims(name, settings.seed, replicas, plan["config"], claims)
+    folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
     folder.write_json("environment.json", about_machine | {"seconds": spent + time.monotonic() - began})
     return Outcome(out, runs, claims)
 
 
 def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
-    """What the shards of ``arm`` measured: replicas side by side, points of its axes in a grid."""
+    """What the shards of ``arm`` measured: replicas side by side, points of its axes in a grid.
+
+    Nothing is left of replicas that diverged, see `without_diverged`.
+    """
     # Shards of an arm that may stop early can end at different steps; what is missing is NaN.
     joined = [
         xr.concat(shards, dim="replica", join="outer", combine_attrs="override")
@@ -170,7 +174,7 @@ def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
         data = data.sortby(names)
     else:
         (data,) = joined
-    return data.assign_attrs(about=arm.about, label=arm.label or arm.name, role=arm.role)
+    return without_diverged(data).assign_attrs(about=arm.about, label=arm.label or arm.name, role=arm.role)
 
 
 def _replicas_together(arm: Arm, shard_size: int) -> int:

@@ -142,9 +142,18 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise ConfigError(f"{self.path / 'trajectory.nc'} cannot be read ({error})") from None
 
-    def write_claims(self, study: str, seed: int, replicas: int, config: Any, claims: Sequence[Claim]) -> None:
-        """Write ``claims.json``."""
+    def write_claims(
+        self,
+        study: str,
+        seed: int,
+        replicas: int,
+        config: Any,
+        claims: Sequence[Claim],
+        diverged: Mapping[str, tuple[int, int]],
+    ) -> None:
+        """Write ``claims.json``; of each arm in which some ``diverged``, how many, and of how many."""
         content = {"study": study, "seed": seed, "replicas": replicas, "config": config, "level": LEVEL}
+        content |= {"diverged": {arm: list(lost) for arm, lost in diverged.items()}}
         self.write_json("claims.json", content | {"claims": [claim.to_json() for claim in claims]})
 
     def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor], about: Mapping[str, Any]) -> None:

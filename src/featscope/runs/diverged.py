@@ -1,0 +1,42 @@
+"""Replicas that diverged where others went on: what they measured is no data, and how many they are is said."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+_ABOUT_THE_RUN = ("diverged", "last_step")
+
+
+def without_diverged(run: xr.Dataset) -> xr.Dataset:
+    """``run`` with everything missing that a replica measured which diverged, of every type and at every step.
+
+    What it measured before may be sound, but nobody who takes a last value or a mean can tell. It stays in the
+    checkpoints. Whole numbers become floating-point ones, as NaN is none; so do truths.
+    """
+    if "diverged" not in run or not (lost := run["diverged"] >= 0).any():
+        return run
+    kept = {
+        name: measured.astype(float).where(~lost) if measured.dtype.kind in "biu" else measured.where(~lost)
+        for name, measured in run.data_vars.items()
+        if "replica" in measured.dims and name not in _ABOUT_THE_RUN
+    }
+    with xr.set_options(keep_attrs=True):
+        return run.assign({name: values.assign_attrs(run[name].attrs) for name, values in kept.items()})
+
+
+def how_many_diverged(runs: Mapping[str, xr.Dataset]) -> dict[str, tuple[int, int]]:
+    """Of each arm in which some diverged: how many, and of how many. A point of its axes counts by itself."""
+    found = {}
+    for name, run in runs.items():
+        if "diverged" in run and (lost := int((run["diverged"] >= 0).sum())):
+            found[name] = (lost, run["diverged"].size)
+    return found
+
+
+def in_words(diverged: Mapping[str, Any]) -> str:
+    """How many diverged, in a sentence; empty if none did."""
+    if not diverged:
+        return ""
+    each = ", ".join(f"{lost} of {of} in the arm {arm}" for arm, (lost, of) in diverged.items())
+    return f"Runs diverged: {each}. What they measured is left out of every claim and figure."

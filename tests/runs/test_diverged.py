@@ -1,0 +1,68 @@
+"""A replica that diverges while others go on is no data, and never goes without a word."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import swept
+from featscope.axes import Axis
+from featscope.claims import Claim
+from featscope.report.run_report import content
+from featscope.runs import Settings, run
+from featscope.runs.diverged import how_many_diverged, in_words, without_diverged
+from featscope.runs.folder import RunFolder
+from featscope.studies import last
+from featscope.studies.sweep import Sweep
+
+
+def test_what_a_diverged_replica_measured_is_missing_whatever_its_type():
+    """At every step and on every point; the others keep every bit."""
+    lost = xr.DataArray([[-1, 7, -1], [-1, -1, -1]], dims=("lr", "replica"))
+    run = xr.Dataset(
+        {
+            "diverged": lost,
+            "last_step": xr.full_like(lost, 9),
+            "count": (("lr", "replica", "neuron"), np.ones((2, 3, 4), dtype=int), {"long_name": "how many"}),
+            "so": (("lr", "replica"), np.ones((2, 3), dtype=bool)),
+            "loss": (("lr", "replica", "step"), np.ones((2, 3, 10), dtype=np.float32)),
+            "theory": ("lr", [1.0, 2.0]),
+        },
+        coords={"step": range(10)},
+    )
+    left = without_diverged(run)
+    for name in ("count", "so", "loss"):
+        assert left[name].isel(lr=0, replica=1).isnull().all()
+        assert int(left[name].isnull().any([d for d in left[name].dims if d not in lost.dims]).sum()) == 1
+        assert left[name].dims == run[name].dims
+    assert left["loss"].dtype == np.float32
+    assert left["count"].attrs == {"long_name": "how many"}
+    assert np.isnan(last(left, left["loss"]).values[0, 1])
+    xr.testing.assert_identical(left[["theory", "diverged", "last_step"]], run[["theory", "diverged", "last_step"]])
+    assert how_many_diverged({"a": left, "b": run.drop_vars("diverged")}) == {"a": (1, 6)}
+
+
+def test_runs_in_which_none_diverged_are_left_as_they_are():
+    run = xr.Dataset({"diverged": ("replica", [-1, -1]), "count": ("replica", [1, 2])})
+    assert without_diverged(run) is run
+    assert in_words(how_many_diverged({"a": run})) == ""
+
+
+def test_the_terminal_the_page_and_the_file_say_how_many(tmp_path):
+    sweep = Sweep(swept.Pull(), (Axis("optimizer.lr", (0.1, 1e30)),))
+    outcome = run(sweep, Settings(replicas=3), tmp_path / "sweep")
+    words = in_words(how_many_diverged(outcome.runs))
+    assert words.startswith("Runs diverged: 3 of 6 in the arm ")
+    assert list(content(sweep, outcome.runs, []).warnings) == [words]
+    assert RunFolder(tmp_path / "sweep").read_json("claims.json")["diverged"] == {"sweep": [3, 6]}
+
+
+@pytest.mark.parametrize("values", [[1.0, np.nan, 1.0], [0.0, 1.0, np.nan]])
+@pytest.mark.parametrize("law", ["mean", "share", "yes/no", "extreme", "exact"])
+@pytest.mark.parametrize("bound", [-1.0, 0.0, 2.0])
+def test_what_is_missing_decides_no_claim(law, values, bound):
+    about = {"id": "i", "source": "s", "statement": "t", "kind": "bound", "arm": "a"}
+    trials = [5.0, 5.0, 5.0] if law == "share" else ()
+    for relation in ("<=", ">=", "<", ">", "="):
+        claim = Claim.from_samples(values, relation, bound, 0.1, law=law, trials=trials, **about)
+        assert claim.verdict == "undecided"
+        assert "1 of 3 replicas measured nothing finite" in claim.undecided_because
