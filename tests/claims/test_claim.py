@@ -163,7 +163,8 @@ def test_why_there_is_no_verdict_is_said():
 
     assert why(np.array([0.8, 1.0])) == "The interval has values on both sides of the bound."
     assert why(np.array([1.0])).startswith("One replica gives no interval")
-    assert why(np.array([nan, 1.0])).startswith("Nothing finite")
+    assert why(np.array([nan, 1.0])).startswith("1 of 2 replicas measured nothing finite")
+    assert why(np.array([nan, nan])).startswith("Nothing finite")
     assert why(np.array([2.0, 1.0]), law="extreme") == "No exception in 2 draws; 44 without one would decide."
     assert why(np.array([1.0, 1.0]), law="share", trials=[3, 0]) == "Some replica had nothing to count."
     assert why(np.array([1.0, 1.01, 1.02, 1.03])) == ""
