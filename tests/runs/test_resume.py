@@ -62,14 +62,14 @@ def wait_for_checkpoints(out: Path, count: int, process) -> None:
 def test_killed_again_and_again_it_ends_the_same(untouched, tmp_path, monkeypatch):
     out, moments = tmp_path / "run", random.Random(20211)
     killed, words = 0, ["run", "decoupling", "--out", out, *SMALL]
-    for _ in range(3):
+    for _ in range(2):
         process = start(*words)
         wait_for_checkpoints(out, moments.randint(1, 25), process)
         time.sleep(moments.uniform(0, 0.05))
         process.kill()
         killed += finish(process)[0] == -signal.SIGKILL
         words = ["run", "decoupling", "--out", out, *SMALL, "--resume"]
-    assert killed >= 2  # a busy machine may let a process finish before its moment comes
+    assert killed >= 1  # a busy machine may let a process finish before its moment comes
     in_this_process(monkeypatch, *words)
     assert_same_run(untouched, out)
     assert not list(out.rglob(".*"))  # nothing half written is left behind

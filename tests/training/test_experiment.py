@@ -292,7 +292,7 @@ def test_a_state_is_all_that_changes_and_goes_through_files_as_tensors_and_json(
     again.restore({name: tensor for name, tensor in tensors.items() if not name.startswith("optimizer.")}, {})
     for step in range(BREAKS_AT + 2, 20):
         again.advance(step)
-    remembers = bool(first.optimizer.state)
+    remembers = bool(first.optimizer.state_dict()["state"])
     assert torch.equal(first.learner.value, again.learner.value) != remembers  # the optimizer's memory matters
 
 

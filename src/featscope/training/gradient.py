@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training.experiment import Experiment
+from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
 
 Objective = Callable[[nn.Module, Any, Draws], Float[Tensor, "replica"]]
@@ -45,7 +46,7 @@ class ObjectiveConfig(Protocol):
 class OptimizerConfig(Protocol):
     """Options of an optimizer."""
 
-    def build(self, parameters: Iterable[nn.Parameter], /) -> torch.optim.Optimizer:
+    def build(self, parameters: Iterable[nn.Parameter], /) -> Optimizer:
         """The optimizer of ``parameters``."""
 
 
@@ -128,7 +129,7 @@ class GradientTraining(Experiment):
         learner: the network; its first axis is the replica.
         objective: the loss of a fresh batch, one value a replica. If it is a module (a head, say) its parameters are
             trained too.
-        optimizer: builds a `torch.optim.Optimizer` from parameters.
+        optimizer: builds an `Optimizer`, such as those of `torch.optim`, from parameters.
         rules: what happens between steps, in order.
         streams: the replicas' random streams.
     """

@@ -2,12 +2,33 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from featscope.numbers import Number, per_replica
 from featscope.options import require
+
+
+@runtime_checkable
+class Optimizer(Protocol):
+    """What training asks of an optimizer; those of `torch.optim` have it."""
+
+    param_groups: list[dict[str, Any]]
+    """Options, and under "params" the parameters that have them."""
+
+    def step(self) -> Any:
+        """One update of every parameter that has a gradient."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget gradients."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers: "state", parameter by parameter, and "param_groups"."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go back to a `state_dict`."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +47,15 @@ class SGD:
         require(self, "lr", self.lr > 0, "> 0")
         require(self, "weight_decay", self.weight_decay >= 0, ">= 0")
 
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: Iterable[nn.Parameter]) -> "GradientDescent":
         """The optimizer of ``parameters``."""
         return GradientDescent(parameters, self.lr, self.weight_decay)
 
 
-class GradientDescent(torch.optim.Optimizer):
-    """w <- (1 - η λ) w - η ∇L. Unlike `torch.optim.SGD`, η and λ may differ between replicas.
+class GradientDescent:
+    """w <- (1 - η λ) w - η ∇L, which remembers nothing. Unlike `torch.optim.SGD`, η and λ may differ between replicas.
+
+    It is no `torch.optim.Optimizer`: the first of these imports torch's compiler, two seconds in every worker.
 
     Args:
         parameters: what to optimise.
@@ -48,10 +71,10 @@ class GradientDescent(torch.optim.Optimizer):
         lr: Number,
         weight_decay: Number,
     ) -> None:
-        super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})
+        self.param_groups: list[dict[str, Any]] = [{"params": list(parameters), "lr": lr, "weight_decay": weight_decay}]
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """One update of every parameter that has a gradient."""
         for group in self.param_groups:
             lr, decay = group["lr"], group["weight_decay"]
@@ -63,6 +86,19 @@ class GradientDescent(torch.optim.Optimizer):
                     parameter.addcmul_(per_replica(lr, parameter), parameter.grad, value=-1)
                 else:
                     parameter.add_(parameter.grad, alpha=-lr)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None if set_to_none else torch.zeros_like(parameter)
+
+    def state_dict(self) -> dict[str, Any]:
+        """No state."""
+        return {"state": {}, "param_groups": self.param_groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing to go back to."""
 
 
 @dataclass(frozen=True)
