@@ -1,9 +1,11 @@
 """The command line."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
 from featscope.options import ConfigError, MissingExtraError
+from featscope.system import refused_by_system
 
 USAGE = """\
 FeatScope, a microscope for feature learning.
@@ -22,7 +24,8 @@ FeatScope, a microscope for feature learning.
 Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
 last, before its own options: featscope run decoupling --seed 1 optimizer:torch-optimizer --optimizer.lr 0.01
 
-Exit codes: 0 done, 2 wrong usage, 3 training diverged, 130 interrupted (resumable);
+Exit codes: 0 done, 2 wrong usage, 3 training diverged, 4 refused by the system (disk full, no memory; resumable),
+130 interrupted (resumable);
 1 with 'verify --strict' when an expected claim does not hold.
 """
 
@@ -32,16 +35,13 @@ Command = Callable[[list[str]], int]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command `featscope`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("-h", "--help"):
-        print(USAGE, end="")
-        sys.exit(0 if words else 2)
-    if words[0] == "--version":
-        from featscope import __version__
-
-        print(__version__)
-        sys.exit(0)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows no η shows "?"
     try:
-        sys.exit(_command(words[0])(words[1:]))
+        code = _answer(words)
+        sys.stdout.flush()  # what cannot be written is said here, not when Python ends
+        sys.exit(code)
     except (ConfigError, MissingExtraError) as error:
         print(f"featscope: {error}", file=sys.stderr)
         sys.exit(2)
@@ -50,6 +50,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except Exception as error:
+        if not (why := refused_by_system(error)):
+            raise
+        try:
+            sys.stdout.flush()
+        except OSError:  # else it is tried again, and said again, when Python ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"featscope: {why}", file=sys.stderr)
+        sys.exit(4)
+
+
+def _answer(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0 if words else 2
+    if words[0] == "--version":
+        from featscope import __version__
+
+        print(__version__)
+        return 0
+    return _command(words[0])(words[1:])
 
 
 def _command(word: str) -> Command:

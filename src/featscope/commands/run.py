@@ -28,6 +28,7 @@ from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, trai
 from featscope.streams import EqualReplicasError
 from featscope.studies import Axis, Study
 from featscope.studies.sweep import Sweep
+from featscope.system import refused_by_system
 from featscope.training import DivergedError
 
 
@@ -171,6 +172,12 @@ def execute(
         why = f" ({stopped})" if str(stopped) else ""
         print(f"interrupted{why}; what was done is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
+    except Exception as error:
+        if not (why := refused_by_system(error)):
+            raise
+        command = shlex.join(["featscope", *again, "--resume"])
+        print(f"featscope: {why} What was saved before is kept. Go on with:\n  {command}", file=sys.stderr)
+        return 4, []
     if tell is not None:
         tell(outcome)
     elif outcome.claims:

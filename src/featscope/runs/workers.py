@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from featscope.threads import cores
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 _PR_SET_PDEATHSIG = 1
+_STOP = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 T = TypeVar("T")
 
@@ -105,8 +106,6 @@ def _in_workers(
     monitor: Monitor,
     names: Sequence[str],
 ) -> list[T]:
-    import torch._dynamo  # noqa: F401  optimizers do so when they are first used: once here, not once a worker
-
     global _work
     fork = multiprocessing.get_context("fork")
     stop, reports = fork.Event(), fork.SimpleQueue()
@@ -145,8 +144,9 @@ def _results(futures: Sequence["Future[T]"]) -> list[T]:
 
 
 def _begin(parent: int) -> None:
-    """In each worker, first: leave Ctrl-C to the parent, end with it, and compute with one core."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In each worker, first: leave signals of the terminal to the parent, end with it, and compute with one core."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it was gone before the call
@@ -181,18 +181,25 @@ def _compute(index: int) -> Any:
 def stop_on_signals(
     stop: Any, monitor: Monitor, saying: str = "stopping after this step, saving ..."
 ) -> Iterator[None]:
-    """Let Ctrl-C and termination end training between two steps; a second Ctrl-C ends it at once."""
+    """Let Ctrl-C, termination and the end of the terminal stop training between two steps.
+
+    The second such signal ends it at once, and workers with it; what was saved before is kept.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: object) -> None:
         if stop.is_set():
-            sys.exit(130)
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise KeyboardInterrupt
         stop.set()
-        monitor.say(saying)
+        with suppress(OSError):  # the terminal may be gone
+            monitor.say(saying)
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    heeded = [number for number in _STOP if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores one
+    previous = {number: signal.signal(number, handle) for number in heeded}
     try:
         yield
     finally:
