@@ -158,6 +158,29 @@ def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
     assert not (out / "claims.json").exists()
 
 
+def test_a_cluster_that_was_begun_here_asks_for_a_token_and_dies_with_a_killed_parent(tmp_path):
+    pytest.importorskip("ray", reason="for want of the extra 'cluster'")
+    signals = tmp_path / "signals"
+    signals.mkdir()
+    (signals / "go").touch()  # nothing waits while memory is measured
+    environment = {k: v for k, v in installed(tmp_path / "package").items() if not k.startswith("RAY_AUTH")}
+    words = [*WORDS, "--engine", "ray", "--signals", signals, "--out", tmp_path / "sweep"]
+    process = start(*words, env=environment)
+    while not (tmp_path / "sweep" / "environment.json").exists() and process.poll() is None:
+        time.sleep(0.02)
+    for file in signals.iterdir():
+        file.unlink()
+    while not list(signals.iterdir()) and process.poll() is None:
+        time.sleep(0.05)
+    started = psutil.Process(process.pid).children(recursive=True)
+    (raylet,) = (child for child in started if child.name() == "raylet")
+    assert raylet.environ()["RAY_AUTH_MODE"] == "token"
+    assert len(raylet.environ()["RAY_AUTH_TOKEN"]) == 64
+    process.kill()
+    finish(process)
+    assert psutil.wait_procs(started, timeout=30)[1] == []
+
+
 def refused(capfd, *words: str | Path) -> str:
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])

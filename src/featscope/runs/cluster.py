@@ -1,13 +1,19 @@
 """Shards on the machines of a Ray cluster."""
 
 import logging
+import os
+import secrets
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from featscope.allocator import keep_freed_memory
@@ -29,12 +35,17 @@ def on_cluster(address: str | None) -> Trainer:
     """A trainer that sends each shard to a Ray worker with one core, and keeps what comes back in the run folder.
 
     Args:
-        address: the cluster's address; None begins one on this machine with all its cores.
+        address: the cluster's address; None begins one on this machine with all its cores, which talks to nobody who
+            does not have its token.
 
     Raises:
         MissingExtraError: Ray is not installed.
         ConfigError: nothing answers at ``address``.
     """
+    if address is None and "ray" not in sys.modules:
+        # Servers of Ray listen on all addresses of a machine. The mode is read when it is imported.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray
     except ImportError:
@@ -54,12 +65,43 @@ def on_cluster(address: str | None) -> Trainer:
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise _no_cluster(address, error) from None
-        try:
-            return _train(ray, folder, shards, device)
-        finally:
-            ray.shutdown()
+        with nullcontext() if address else _ended_with_this_process():
+            try:
+                return _train(ray, folder, shards, device)
+            finally:
+                ray.shutdown()
 
     return train
+
+
+_WATCH = """
+import sys
+import psutil
+found = []
+for line in sys.stdin:  # ends when the process does that holds the other end, however it ends
+    pid, since = line.split()
+    try:
+        if repr((process := psutil.Process(int(pid))).create_time()) == since:
+            found.append(process)
+    except psutil.NoSuchProcess:
+        pass
+for process in psutil.wait_procs(found, timeout=5)[1]:
+    process.kill()
+"""
+
+
+@contextmanager
+def _ended_with_this_process() -> Iterator[None]:
+    """Kill what a cluster that was begun here has left, also where this process is killed: two of Ray's agents stay."""
+    watch = [sys.executable, "-c", _WATCH]
+    started = psutil.Process().children(recursive=True)
+    with subprocess.Popen(watch, stdin=subprocess.PIPE, text=True, start_new_session=True) as watching:
+        assert watching.stdin is not None
+        for process in started:
+            with suppress(psutil.NoSuchProcess):  # a helper that has ended
+                watching.stdin.write(f"{process.pid} {process.create_time()!r}\n")
+        watching.stdin.flush()
+        yield
 
 
 def _no_cluster(address: str | None, error: Exception) -> ConfigError:
