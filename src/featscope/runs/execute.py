@@ -15,7 +15,8 @@ import xarray as xr
 from featscope.claims import Claim
 from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.diverged import how_many_diverged, without_diverged
-from featscope.runs.folder import RunFolder, environment
+from featscope.runs.environment import environment
+from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.twins import require_different

@@ -1,27 +1,22 @@
 """A run folder: what it holds, and how it is written and read."""
 
 import json
-import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import packages_distributions, version
-from importlib.util import find_spec
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import torch
 import xarray as xr
-from safetensors import safe_open
-from safetensors.torch import save
 
 from featscope.claims import LEVEL, Claim
 from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
-from featscope.threads import cores
+from featscope.runs.tensors import DamagedError, packed, unpacked
 
 _FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "trends.json", "report.html")
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
@@ -157,62 +152,33 @@ class RunFolder:
         self.write_json("claims.json", content | {"claims": [claim.to_json() for claim in claims]})
 
     def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor], about: Mapping[str, Any]) -> None:
-        """Write tensors and a JSON-able description to a safetensors file."""
-        contiguous = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-        atomic_write(self.path / name, save(contiguous, metadata={"about": json.dumps(about)}))
+        """Write tensors and a JSON-able description to a safetensors file, with a checksum."""
+        atomic_write(self.path / name, packed(tensors, about))
 
     def read_tensors(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-        """What `write_tensors` wrote; None if there is no such file."""
-        if not (self.path / name).exists():
+        """What `write_tensors` wrote; None if there is no such file, or a damaged one, which is set aside.
+
+        Raises:
+            ConfigError: the system does not let it be read.
+        """
+        file = self.path / name
+        try:
+            return unpacked(file)
+        except FileNotFoundError:
             return None
-        with safe_open(self.path / name, framework="pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(file.metadata()["about"])  # noqa: SIM118
+        except DamagedError as error:
+            self.set_aside(name, str(error))
+            return None
+        except OSError as error:
+            raise ConfigError(
+                f"{file} cannot be read ({error.strerror or error}): allow it, or move the file"
+            ) from None
 
-
-def environment(device: str, module: str = "featscope") -> dict[str, Any]:
-    """Versions, machine and revision, for ``environment.json``; ``module`` is the one that the study is of."""
-    packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
-    packages += [name for name in ("transformers", "tokenizers", "datasets") if find_spec(name) is not None]
-    return {
-        "python": sys.version.split()[0],
-        "packages": {name: version(name) for name in packages},
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "cores": cores(),
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
-        "git_revision": _revision(Path(__file__)),
-    } | _package_of(module)
-
-
-def _package_of(module: str) -> dict[str, Any]:
-    """Package, version and revision of a study that is not one of FeatScope's own."""
-    package = module.partition(".")[0]
-    if package in ("featscope", "__main__"):
-        return {}
-    of = packages_distributions().get(package, [])
-    file = getattr(sys.modules.get(module), "__file__", None)
-    revision = _revision(Path(file)) if file else None
-    return {"study": {"package": package, "version": version(of[0]) if of else "", "revision": revision}}
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _revision(file: Path) -> str | None:
-    """Revision of the checkout that ``file`` is of; None for an installed package."""
-
-    def git(*command: str) -> str:
-        run = ["git", "-C", str(file.parent), *command]
-        return subprocess.run(run, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", file.name)  # not some other project's checkout
-        return git("describe", "--always", "--dirty")
-    except (OSError, subprocess.SubprocessError):
-        return None
+    def set_aside(self, name: str, why: str) -> None:
+        """Rename a file that cannot be used, and say so. Nothing is lost: what was set aside before stays, too."""
+        file = self.path / name
+        endings = chain([".damaged"], (f".damaged.{number}" for number in count(2)))
+        aside = next(path for ending in endings if not (path := file.with_name(file.name + ending)).exists())
+        file.rename(aside)
+        said = f"{file} {why}: it is now {aside.name}, and what it held of this run is computed again"
+        print(f"featscope: {said}", file=sys.stderr, flush=True)
