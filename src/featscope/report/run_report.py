@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 from warnings import warn
 
 from featscope.claims import Claim, Statement, how_many_hold
@@ -14,6 +15,7 @@ from featscope.report.folder import write_report
 from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
 from featscope.runs.diverged import how_many_diverged, in_words
+from featscope.runs.environment import mixed
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import from_plain
 from featscope.studies import Runs, Study
@@ -48,8 +50,8 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         said = replace(content(study, runs, claims), title=name, summary=summary)
         registered = name in entries() and find(name)[1] is type(study)
         again = command(study, plan) if registered else ""
-        said = replace(said, question=said.question or summary, command=again, facts=facts(study, environment))
-        return write_report(directory, said)
+        said = replace(said, question=said.question or summary, command=again)
+        return write_report(directory, _computed_by(said, study, environment))
     entry, kind = find(name)  # loads the study, and so the classes of its config
     about = {statement.id: statement for statement in kind.statements()}
     claims = [_in_words_at_least(claim, about.get(claim.id)) for claim in claims]
@@ -62,8 +64,14 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         warn(f"{name} cannot read {directory}, so its report shows only what is stored ({why})", stacklevel=2)
         study, again, said = kind(), "", _as_stored(runs, claims, why)
     said = replace(said, title=name, source=entry.source, summary=entry.summary, command=again)
-    said = replace(said, question=study.asks or entry.summary, facts=facts(study, environment))
-    return write_report(directory, said)
+    said = replace(said, question=study.asks or entry.summary)
+    return write_report(directory, _computed_by(said, study, environment))
+
+
+def _computed_by(said: Content, study: Study, environment: Mapping[str, Any]) -> Content:
+    changed = mixed(environment)
+    warnings = [*said.warnings, changed] if changed else said.warnings
+    return replace(said, warnings=warnings, facts=facts(study, environment))
 
 
 def _in_words_at_least(claim: Claim, statement: Statement | None) -> Claim:
