@@ -19,6 +19,7 @@ from featscope.runs.environment import environment, mixed, with_history
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
+from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
 from featscope.studies.base import Arm, Assay, Study
@@ -114,12 +115,12 @@ def _run(
     plan |= {"device": settings.device, "config": to_plain(study)}
     before = None
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
-        stored = folder.read_json("config.json")
+        stored = read_plan(out)
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored, plan):
             raise ConfigError(f"--resume needs the options that the run began with; changed: {'; '.join(changed)}")
         if (out / "environment.json").exists():
-            before = folder.read_json("environment.json")
+            before = read_environment(out)
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
         folder.write_json("config.json", plan | {"shard_size": shard_size})

@@ -16,6 +16,7 @@ import xarray as xr
 from featscope.claims import LEVEL, Claim
 from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
+from featscope.runs.stored import read_json, read_trajectory
 from featscope.runs.tensors import DamagedError, packed, unpacked
 
 _FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "trends.json", "report.html")
@@ -99,21 +100,12 @@ class RunFolder:
         atomic_write(self.path / name, text.encode() + b"\n")
 
     def read_json(self, name: str) -> Any:
-        """Read a JSON file of the run.
+        """Read a JSON file of the run, unchecked; `stored` has a reader for each.
 
         Raises:
             ConfigError: it is missing or not JSON.
         """
-        try:
-            return json.loads((self.path / name).read_text())
-        except FileNotFoundError:
-            raise ConfigError(
-                f"{self.path / name} is missing: is {str(self.path)!r} the folder of a finished run?"
-            ) from None
-        except json.JSONDecodeError as error:
-            raise ConfigError(
-                f"{self.path / name} is not JSON ({error}): restore it, or run again with --overwrite"
-            ) from None
+        return read_json(self.path / name)
 
     def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
         """Write ``trajectory.nc``, one group an arm."""
@@ -124,18 +116,8 @@ class RunFolder:
             file.replace(self.path / "trajectory.nc")
 
     def read_trajectory(self) -> dict[str, xr.Dataset]:
-        """Read ``trajectory.nc``.
-
-        Raises:
-            ConfigError: it is missing or unreadable.
-        """
-        try:
-            with xr.open_datatree(self.path / "trajectory.nc", engine="h5netcdf") as tree:
-                return {name: node.to_dataset().load() for name, node in tree.children.items()}
-        except FileNotFoundError:
-            raise ConfigError(f"{self.path / 'trajectory.nc'} is missing: finish the run first (--resume)") from None
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self.path / 'trajectory.nc'} cannot be read ({error})") from None
+        """Read ``trajectory.nc``, see `stored.read_trajectory`."""
+        return read_trajectory(self.path)
 
     def write_claims(
         self,
