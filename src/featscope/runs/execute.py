@@ -96,13 +96,13 @@ def run(
         InterruptedRunError: Ctrl-C or a termination signal.
     """
     arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
-    folder = RunFolder.create(Path(out), resume=resume, overwrite=overwrite)
-    try:
-        return _run(study, arms, settings, folder, resume, train)
-    except (ConfigError, MissingExtraError):
-        if not resume:
-            folder.remove_unless_begun()
-        raise
+    with RunFolder.held(Path(out), resume=resume, overwrite=overwrite) as folder:
+        try:
+            return _run(study, arms, settings, folder, resume, train)
+        except (ConfigError, MissingExtraError):
+            if not resume:
+                folder.remove_unless_begun()
+            raise
 
 
 def _run(

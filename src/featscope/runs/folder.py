@@ -4,8 +4,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ import xarray as xr
 from featscope.claims import LEVEL, Claim
 from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
+from featscope.runs.lock import NAME as LOCK
+from featscope.runs.lock import Lock, require_free
 from featscope.runs.stored import read_json, read_trajectory
 from featscope.runs.tensors import DamagedError, packed, unpacked
 
@@ -31,8 +33,33 @@ def _half_written(path: Path) -> set[Path]:
 
 def _untouched(path: Path) -> bool:
     """Whether a folder holds nothing, or no more than a run that was killed before it wrote a file."""
-    ours = _half_written(path) | {path / part for part in _PARTS}
+    ours = _half_written(path) | {path / part for part in (*_PARTS, LOCK)}
     return all(found in ours for found in path.rglob("*"))
+
+
+def _require_usable(path: Path, resume: bool, overwrite: bool) -> None:
+    if resume and overwrite:
+        raise ConfigError("--resume and --overwrite exclude each other: give one of them")
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
+    untouched = not path.exists() or _untouched(path)
+    if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
+        raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
+    if not (untouched or resume or overwrite):
+        raise ConfigError(
+            f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
+            "resume=True, overwrite=True), or another folder"
+        )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
+        ) from None
 
 
 class RunFolder:
@@ -41,43 +68,58 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._made: list[Path] = []
+        self._lock: Lock | None = None
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> "RunFolder":
-        """Make or take over the folder, before any work.
+        """Make or take over the folder, before any work; `held` keeps others out of it.
 
         Raises:
             ConfigError: the folder cannot be written, or holds files and neither flag was given, or there is
                 nothing to resume.
         """
-        if resume and overwrite:
-            raise ConfigError("--resume and --overwrite exclude each other: give one of them")
+        with _writing(path):
+            _require_usable(path, resume, overwrite)
+            folder = cls._with_parts(path)
+            folder._sweep(overwrite)
+        return folder
+
+    @classmethod
+    @contextmanager
+    def held(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator["RunFolder"]:
+        """`create` it, with nobody else in it until the end.
+
+        Raises:
+            ConfigError: as `create`, or another run holds it.
+        """
+        with _writing(path):
+            require_free(path)
+            _require_usable(path, resume, overwrite)
+            folder = cls._with_parts(path)
+            folder._lock = Lock(path)
         try:
-            if path.exists() and not path.is_dir():
-                raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
-            untouched = not path.exists() or _untouched(path)
-            if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
-                raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
-            if not (untouched or resume or overwrite):
-                raise ConfigError(
-                    f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
-                    "resume=True, overwrite=True), or another folder"
-                )
-            folder = cls(path)
-            folder._made = [new for part in _PARTS for new in (path / part, path, *path.parents) if not new.exists()]
-            for part in _PARTS:
-                (path / part).mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path):
-                pass
-        except OSError as error:
-            raise ConfigError(
-                f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
-            ) from None
-        for left in _half_written(path):
+            with _writing(path):
+                _require_usable(path, resume, overwrite)  # another run may have been faster, and be done
+                folder._sweep(overwrite)
+            yield folder
+        finally:
+            folder._lock.release()
+
+    @classmethod
+    def _with_parts(cls, path: Path) -> "RunFolder":
+        folder = cls(path)
+        folder._made = [new for part in _PARTS for new in (path / part, path, *path.parents) if not new.exists()]
+        for part in _PARTS:
+            (path / part).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+        return folder
+
+    def _sweep(self, overwrite: bool) -> None:
+        for left in _half_written(self.path):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         if overwrite:
-            folder._clear()
-        return folder
+            self._clear()
 
     def remove_unless_begun(self) -> None:
         """Leave nothing behind of a run that was refused before any of it was done: no file, and no folder of ours."""
@@ -85,6 +127,8 @@ class RunFolder:
             return
         for name in ("config.json", "environment.json"):
             (self.path / name).unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.release()
         for made in sorted(set(self._made), key=lambda path: len(path.parts), reverse=True):
             with suppress(OSError):  # something else is in it by now
                 made.rmdir()
