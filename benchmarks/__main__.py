@@ -23,7 +23,7 @@ from benchmarks import cluster, sweep  # noqa: E402
 from benchmarks.compare import compare  # noqa: E402
 from featscope.data import SparseCoding  # noqa: E402
 from featscope.models import SymmetricReLU  # noqa: E402
-from featscope.runs.folder import environment  # noqa: E402
+from featscope.runs.environment import environment  # noqa: E402
 from featscope.studies.decoupling import Decoupling  # noqa: E402
 from featscope.threads import cores  # noqa: E402
 from featscope.training import Contrastive  # noqa: E402

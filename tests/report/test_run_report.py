@@ -86,5 +86,7 @@ def test_a_run_without_a_measurement_that_is_drawn_now_is_shown_as_far_as_it_is_
 
 def test_a_plan_without_its_study_is_refused_with_the_cure(folder: Path, tmp_path: Path) -> None:
     copy = edited(folder, tmp_path, "config.json", lambda stored: stored.pop("study"))
-    with pytest.raises(ConfigError, match=r"config.json is incomplete .*: run again with --overwrite"):
+    with pytest.raises(
+        ConfigError, match=r"config.json is incomplete, study is missing: .* begin anew with --overwrite"
+    ):
         report_run(copy)

@@ -187,6 +187,8 @@ def execute(
         print(study.story(outcome.runs, []).found)
     if diverged := in_words(how_many_diverged(outcome.runs)):
         print(diverged)
+    if outcome.mixed:
+        print(outcome.mixed)
     print(f"report: {page}")
     return 0, outcome.claims
 

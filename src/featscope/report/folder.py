@@ -2,16 +2,25 @@
 
 from pathlib import Path
 
+from featscope.options import ConfigError
 from featscope.report.draw import draw
 from featscope.report.page import Content, write_page
 
 
 def write_report(directory: Path, content: Content) -> Path:
-    """Write ``figures/ID.png`` for each figure and ``report.html`` into ``directory``; the page's path."""
-    pictures = directory / "figures"
+    """Write ``figures/ID.png`` for each figure and ``report.html`` into ``directory``; the page's path.
+
+    Raises:
+        ConfigError: something else stands in a file's place, or in that of ``figures``.
+    """
+    pictures, page = directory / "figures", directory / "report.html"
+    if pictures.exists() and not pictures.is_dir():
+        raise ConfigError(f"{pictures} is a file: allowed is a folder; move the file away")
+    for file in (page, *(pictures / f"{figure.id}.png" for figure in content.figures)):
+        if file.is_dir():
+            raise ConfigError(f"{file} is a folder: allowed is a file; move the folder away")
     pictures.mkdir(parents=True, exist_ok=True)
     for figure in content.figures:
         draw(figure, pictures / f"{figure.id}.png")
-    page = directory / "report.html"
     write_page(page, content, pictures)
     return page

@@ -73,7 +73,7 @@ def facts(study: Study, environment: Mapping[str, Any]) -> dict[str, str]:
         found["Study"] = f"{type(study).__qualname__} of {own['package']} {own['version']}{_revision(own['revision'])}"
     found |= {
         "With": ", ".join([*(f"{name} {of}" for name, of in versions.items()), f"Python {environment['python']}"]),
-        "Machine": f"{environment['processor']}, {environment['cores']} cores, {environment['platform']}",
+        "Machine": f"{environment['processor']}, {_cores(environment)}{environment['platform']}",
         "Device": environment["device"],
     }
     if environment.get("seconds") is not None:
@@ -83,3 +83,8 @@ def facts(study: Study, environment: Mapping[str, Any]) -> dict[str, str]:
 
 def _revision(revision: str | None) -> str:
     return f", revision {revision}" if revision else ""
+
+
+def _cores(environment: Mapping[str, Any]) -> str:
+    cores = environment.get("cores")  # not said by the first version
+    return f"{cores} cores, " if cores else ""

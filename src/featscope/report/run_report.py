@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 from warnings import warn
 
 from featscope.claims import Claim, Statement, how_many_hold
@@ -14,11 +15,13 @@ from featscope.report.folder import write_report
 from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
 from featscope.runs.diverged import how_many_diverged, in_words
-from featscope.runs.folder import RunFolder
+from featscope.runs.environment import mixed
 from featscope.runs.plain import from_plain
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 from featscope.studies import Runs, Study
 from featscope.studies.summaries import identities, over_steps
 
+_UNREADABLE = (ConfigError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _TOLD = 4  # changed options that the page names
 
 
@@ -35,35 +38,36 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
     Raises:
         ConfigError: ``directory`` is not the folder of a finished run.
     """
-    folder = RunFolder(directory)
-    plan, environment = folder.read_json("config.json"), folder.read_json("environment.json")
-    runs = folder.read_trajectory()
-    claims = [Claim.from_json(claim) for claim in folder.read_json("claims.json")["claims"]]
-    try:
-        name, config = plan["study"], plan["config"]
-    except KeyError as error:
-        raise ConfigError(f"{directory / 'config.json'} is incomplete ({error}): run again with --overwrite") from None
+    plan, environment = read_plan(directory), read_environment(directory)
+    runs, claims = read_trajectory(directory), read_claims(directory)
+    name = plan["study"]
     if study is not None:
         summary = cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
         said = replace(content(study, runs, claims), title=name, summary=summary)
         registered = name in entries() and find(name)[1] is type(study)
         again = command(study, plan) if registered else ""
-        said = replace(said, question=said.question or summary, command=again, facts=facts(study, environment))
-        return write_report(directory, said)
+        said = replace(said, question=said.question or summary, command=again)
+        return write_report(directory, _computed_by(said, study, environment))
     entry, kind = find(name)  # loads the study, and so the classes of its config
     about = {statement.id: statement for statement in kind.statements()}
     claims = [_in_words_at_least(claim, about.get(claim.id)) for claim in claims]
     try:
-        study = from_plain(config)
+        study = from_plain(plan["config"])
         again = command(study, plan)
         said = content(study, runs, claims)
-    except (ConfigError, KeyError, AttributeError, TypeError) as error:
+    except _UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"
         warn(f"{name} cannot read {directory}, so its report shows only what is stored ({why})", stacklevel=2)
         study, again, said = kind(), "", _as_stored(runs, claims, why)
     said = replace(said, title=name, source=entry.source, summary=entry.summary, command=again)
-    said = replace(said, question=study.asks or entry.summary, facts=facts(study, environment))
-    return write_report(directory, said)
+    said = replace(said, question=study.asks or entry.summary)
+    return write_report(directory, _computed_by(said, study, environment))
+
+
+def _computed_by(said: Content, study: Study, environment: Mapping[str, Any]) -> Content:
+    changed = mixed(environment)
+    warnings = [*said.warnings, changed] if changed else said.warnings
+    return replace(said, warnings=warnings, facts=facts(study, environment))
 
 
 def _in_words_at_least(claim: Claim, statement: Statement | None) -> Claim:

@@ -15,9 +15,11 @@ import xarray as xr
 from featscope.claims import Claim
 from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.diverged import how_many_diverged, without_diverged
-from featscope.runs.folder import RunFolder, environment
+from featscope.runs.environment import environment, mixed, with_history
+from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
+from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
 from featscope.studies.base import Arm, Assay, Study
@@ -58,11 +60,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run: its folder, what was measured, and the verdicts."""
+    """A finished run: its folder, what was measured, the verdicts, and in a sentence whether it is of several
+    environments."""
 
     folder: Path
     runs: dict[str, xr.Dataset]
     claims: list[Claim]
+    mixed: str = ""
 
 
 def run(
@@ -92,13 +96,13 @@ def run(
         InterruptedRunError: Ctrl-C or a termination signal.
     """
     arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
-    folder = RunFolder.create(Path(out), resume=resume, overwrite=overwrite)
-    try:
-        return _run(study, arms, settings, folder, resume, train)
-    except (ConfigError, MissingExtraError):
-        if not resume:
-            folder.remove_unless_begun()
-        raise
+    with RunFolder.held(Path(out), resume=resume, overwrite=overwrite) as folder:
+        try:
+            return _run(study, arms, settings, folder, resume, train)
+        except (ConfigError, MissingExtraError):
+            if not resume:
+                folder.remove_unless_begun()
+            raise
 
 
 def _run(
@@ -109,18 +113,18 @@ def _run(
     name = study.name or type(study).__name__
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study)}
-    about_machine = environment(settings.device, type(study).__module__)
-    spent = 0.0
+    before = None
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
-        stored = folder.read_json("config.json")
+        stored = read_plan(out)
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored, plan):
             raise ConfigError(f"--resume needs the options that the run began with; changed: {'; '.join(changed)}")
         if (out / "environment.json").exists():
-            spent = folder.read_json("environment.json").get("seconds", 0.0)
+            before = read_environment(out)
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
         folder.write_json("config.json", plan | {"shard_size": shard_size})
+    about_machine = with_history(environment(settings.device, type(study).__module__), before)
     folder.write_json("environment.json", about_machine)
 
     shards = [
@@ -145,8 +149,9 @@ def _run(
             )
     claims = list(study.claims(runs))
     folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
-    folder.write_json("environment.json", about_machine | {"seconds": spent + time.monotonic() - began})
-    return Outcome(out, runs, claims)
+    seconds = about_machine.get("seconds", 0.0) + time.monotonic() - began
+    folder.write_json("environment.json", about_machine | {"seconds": seconds})
+    return Outcome(out, runs, claims, mixed(about_machine))
 
 
 def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:

@@ -1,27 +1,25 @@
 """A run folder: what it holds, and how it is written and read."""
 
 import json
-import platform
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import packages_distributions, version
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import torch
 import xarray as xr
-from safetensors import safe_open
-from safetensors.torch import save
 
 from featscope.claims import LEVEL, Claim
 from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
-from featscope.threads import cores
+from featscope.runs.lock import NAME as LOCK
+from featscope.runs.lock import Lock, require_free
+from featscope.runs.stored import read_json, read_trajectory
+from featscope.runs.tensors import DamagedError, packed, unpacked
 
 _FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "trends.json", "report.html")
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
@@ -35,8 +33,33 @@ def _half_written(path: Path) -> set[Path]:
 
 def _untouched(path: Path) -> bool:
     """Whether a folder holds nothing, or no more than a run that was killed before it wrote a file."""
-    ours = _half_written(path) | {path / part for part in _PARTS}
+    ours = _half_written(path) | {path / part for part in (*_PARTS, LOCK)}
     return all(found in ours for found in path.rglob("*"))
+
+
+def _require_usable(path: Path, resume: bool, overwrite: bool) -> None:
+    if resume and overwrite:
+        raise ConfigError("--resume and --overwrite exclude each other: give one of them")
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
+    untouched = not path.exists() or _untouched(path)
+    if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
+        raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
+    if not (untouched or resume or overwrite):
+        raise ConfigError(
+            f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
+            "resume=True, overwrite=True), or another folder"
+        )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
+        ) from None
 
 
 class RunFolder:
@@ -45,43 +68,58 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._made: list[Path] = []
+        self._lock: Lock | None = None
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> "RunFolder":
-        """Make or take over the folder, before any work.
+        """Make or take over the folder, before any work; `held` keeps others out of it.
 
         Raises:
             ConfigError: the folder cannot be written, or holds files and neither flag was given, or there is
                 nothing to resume.
         """
-        if resume and overwrite:
-            raise ConfigError("--resume and --overwrite exclude each other: give one of them")
+        with _writing(path):
+            _require_usable(path, resume, overwrite)
+            folder = cls._with_parts(path)
+            folder._sweep(overwrite)
+        return folder
+
+    @classmethod
+    @contextmanager
+    def held(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator["RunFolder"]:
+        """`create` it, with nobody else in it until the end.
+
+        Raises:
+            ConfigError: as `create`, or another run holds it.
+        """
+        with _writing(path):
+            require_free(path)
+            _require_usable(path, resume, overwrite)
+            folder = cls._with_parts(path)
+            folder._lock = Lock(path)
         try:
-            if path.exists() and not path.is_dir():
-                raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
-            untouched = not path.exists() or _untouched(path)
-            if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
-                raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
-            if not (untouched or resume or overwrite):
-                raise ConfigError(
-                    f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
-                    "resume=True, overwrite=True), or another folder"
-                )
-            folder = cls(path)
-            folder._made = [new for part in _PARTS for new in (path / part, path, *path.parents) if not new.exists()]
-            for part in _PARTS:
-                (path / part).mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path):
-                pass
-        except OSError as error:
-            raise ConfigError(
-                f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
-            ) from None
-        for left in _half_written(path):
+            with _writing(path):
+                _require_usable(path, resume, overwrite)  # another run may have been faster, and be done
+                folder._sweep(overwrite)
+            yield folder
+        finally:
+            folder._lock.release()
+
+    @classmethod
+    def _with_parts(cls, path: Path) -> "RunFolder":
+        folder = cls(path)
+        folder._made = [new for part in _PARTS for new in (path / part, path, *path.parents) if not new.exists()]
+        for part in _PARTS:
+            (path / part).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+        return folder
+
+    def _sweep(self, overwrite: bool) -> None:
+        for left in _half_written(self.path):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         if overwrite:
-            folder._clear()
-        return folder
+            self._clear()
 
     def remove_unless_begun(self) -> None:
         """Leave nothing behind of a run that was refused before any of it was done: no file, and no folder of ours."""
@@ -89,6 +127,8 @@ class RunFolder:
             return
         for name in ("config.json", "environment.json"):
             (self.path / name).unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.release()
         for made in sorted(set(self._made), key=lambda path: len(path.parts), reverse=True):
             with suppress(OSError):  # something else is in it by now
                 made.rmdir()
@@ -104,21 +144,12 @@ class RunFolder:
         atomic_write(self.path / name, text.encode() + b"\n")
 
     def read_json(self, name: str) -> Any:
-        """Read a JSON file of the run.
+        """Read a JSON file of the run, unchecked; `stored` has a reader for each.
 
         Raises:
             ConfigError: it is missing or not JSON.
         """
-        try:
-            return json.loads((self.path / name).read_text())
-        except FileNotFoundError:
-            raise ConfigError(
-                f"{self.path / name} is missing: is {str(self.path)!r} the folder of a finished run?"
-            ) from None
-        except json.JSONDecodeError as error:
-            raise ConfigError(
-                f"{self.path / name} is not JSON ({error}): restore it, or run again with --overwrite"
-            ) from None
+        return read_json(self.path / name)
 
     def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
         """Write ``trajectory.nc``, one group an arm."""
@@ -129,18 +160,8 @@ class RunFolder:
             file.replace(self.path / "trajectory.nc")
 
     def read_trajectory(self) -> dict[str, xr.Dataset]:
-        """Read ``trajectory.nc``.
-
-        Raises:
-            ConfigError: it is missing or unreadable.
-        """
-        try:
-            with xr.open_datatree(self.path / "trajectory.nc", engine="h5netcdf") as tree:
-                return {name: node.to_dataset().load() for name, node in tree.children.items()}
-        except FileNotFoundError:
-            raise ConfigError(f"{self.path / 'trajectory.nc'} is missing: finish the run first (--resume)") from None
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self.path / 'trajectory.nc'} cannot be read ({error})") from None
+        """Read ``trajectory.nc``, see `stored.read_trajectory`."""
+        return read_trajectory(self.path)
 
     def write_claims(
         self,
@@ -157,62 +178,33 @@ class RunFolder:
         self.write_json("claims.json", content | {"claims": [claim.to_json() for claim in claims]})
 
     def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor], about: Mapping[str, Any]) -> None:
-        """Write tensors and a JSON-able description to a safetensors file."""
-        contiguous = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-        atomic_write(self.path / name, save(contiguous, metadata={"about": json.dumps(about)}))
+        """Write tensors and a JSON-able description to a safetensors file, with a checksum."""
+        atomic_write(self.path / name, packed(tensors, about))
 
     def read_tensors(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-        """What `write_tensors` wrote; None if there is no such file."""
-        if not (self.path / name).exists():
+        """What `write_tensors` wrote; None if there is no such file, or a damaged one, which is set aside.
+
+        Raises:
+            ConfigError: the system does not let it be read.
+        """
+        file = self.path / name
+        try:
+            return unpacked(file)
+        except FileNotFoundError:
             return None
-        with safe_open(self.path / name, framework="pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}, json.loads(file.metadata()["about"])  # noqa: SIM118
+        except DamagedError as error:
+            self.set_aside(name, str(error))
+            return None
+        except OSError as error:
+            raise ConfigError(
+                f"{file} cannot be read ({error.strerror or error}): allow it, or move the file"
+            ) from None
 
-
-def environment(device: str, module: str = "featscope") -> dict[str, Any]:
-    """Versions, machine and revision, for ``environment.json``; ``module`` is the one that the study is of."""
-    packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
-    packages += [name for name in ("transformers", "tokenizers", "datasets") if find_spec(name) is not None]
-    return {
-        "python": sys.version.split()[0],
-        "packages": {name: version(name) for name in packages},
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "cores": cores(),
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
-        "git_revision": _revision(Path(__file__)),
-    } | _package_of(module)
-
-
-def _package_of(module: str) -> dict[str, Any]:
-    """Package, version and revision of a study that is not one of FeatScope's own."""
-    package = module.partition(".")[0]
-    if package in ("featscope", "__main__"):
-        return {}
-    of = packages_distributions().get(package, [])
-    file = getattr(sys.modules.get(module), "__file__", None)
-    revision = _revision(Path(file)) if file else None
-    return {"study": {"package": package, "version": version(of[0]) if of else "", "revision": revision}}
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _revision(file: Path) -> str | None:
-    """Revision of the checkout that ``file`` is of; None for an installed package."""
-
-    def git(*command: str) -> str:
-        run = ["git", "-C", str(file.parent), *command]
-        return subprocess.run(run, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", file.name)  # not some other project's checkout
-        return git("describe", "--always", "--dirty")
-    except (OSError, subprocess.SubprocessError):
-        return None
+    def set_aside(self, name: str, why: str) -> None:
+        """Rename a file that cannot be used, and say so. Nothing is lost: what was set aside before stays, too."""
+        file = self.path / name
+        endings = chain([".damaged"], (f".damaged.{number}" for number in count(2)))
+        aside = next(path for ending in endings if not (path := file.with_name(file.name + ending)).exists())
+        file.rename(aside)
+        said = f"{file} {why}: it is now {aside.name}, and what it held of this run is computed again"
+        print(f"featscope: {said}", file=sys.stderr, flush=True)

@@ -18,10 +18,27 @@ from featscope.training.experiment import Recipe
 from featscope.training.stack import stack, together
 
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
+_DESCRIBED = {"step": int, "done": bool, "record": dict, "programs": int, "numbers": dict}  # by every checkpoint
 
 
 class StoppedError(Exception):
     """The run was asked to stop; the state is saved."""
+
+
+class _ForeignError(Exception):
+    """A checkpoint holds the state of something else."""
+
+
+def _saved(folder: RunFolder, name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+    """What a checkpoint holds; None if there is none of use. One that lacks what is needed is set aside."""
+    saved = folder.read_tensors(name)
+    if saved is not None:
+        about = saved[1]
+        wrong = [key for key, kind in _DESCRIBED.items() if type(about.get(key)) is not kind]
+        if wrong:
+            folder.set_aside(name, f"has a description without a sound {wrong[0]!r}")
+            return None
+    return saved
 
 
 @dataclass(frozen=True)
@@ -58,9 +75,9 @@ class Shard:
 
     def finished(self, folder: RunFolder) -> bool:
         """Whether ``folder`` holds the end of it."""
-        first = folder.read_tensors(self._checkpoint(0))
+        first = _saved(folder, self._checkpoint(0))
         programs = first[1]["programs"] if first else 1
-        states = (folder.read_tensors(self._checkpoint(program)) for program in range(programs))
+        states = (_saved(folder, self._checkpoint(program)) for program in range(programs))
         return all(state is not None and state[1]["done"] for state in states)
 
     def _experiment(self, recipe: Recipe) -> Experiment:
@@ -94,8 +111,14 @@ class Shard:
         def of_the_whole(steps: float, status: str) -> None:
             progress(share * steps, status)
 
-        for program in programs:
-            record = program.run(self.arm, self.arm.watch or self.study.watch, folder, stopped, of_the_whole)
+        watch = self.arm.watch or self.study.watch
+        for place, program in enumerate(programs):
+            try:
+                record = program.run(self.arm, watch, folder, stopped, of_the_whole)
+            except _ForeignError as error:
+                folder.set_aside(program.checkpoint, str(error))
+                program = self.build()[place]  # the other one may be half of each
+                record = program.run(self.arm, watch, folder, stopped, of_the_whole)
             data += program.split(record, self.replicas)
             if not self.arm.over:
                 weights = {key: value.cpu().numpy() for key, value in program.whole.kept().items()}
@@ -221,8 +244,12 @@ class Program:
         return [part.assign_coords(labels) for part, labels in zip(parts, self.labels, strict=True)]
 
     def _restore(self, folder: RunFolder) -> tuple[int, Record, bool]:
-        """Steps done, what was recorded on the way, and whether that is all."""
-        saved = folder.read_tensors(self.checkpoint)
+        """Steps done, what was recorded on the way, and whether that is all.
+
+        Raises:
+            _ForeignError: what was saved does not fit, and may have been taken over in part.
+        """
+        saved = _saved(folder, self.checkpoint)
         if saved is None:
             return 0, Record(), False
         tensors, about = saved
@@ -230,6 +257,16 @@ class Program:
         def part(prefix: str) -> dict[str, Any]:
             return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
-        if state := part("experiment."):  # a finished arm with axes keeps none
-            self.whole.restore(state, about["numbers"])
-        return about["step"], Record.restore(part("record."), about["record"]), about["done"]
+        try:
+            if not 0 <= about["step"] <= self.steps:
+                raise ValueError(f"step {about['step']} of {self.steps}")
+            if state := part("experiment."):  # a finished arm with axes keeps none
+                self.whole.restore(state, about["numbers"])
+            elif not about["done"]:
+                raise ValueError("no state")
+            record = Record.restore(part("record."), about["record"])
+            self.split(record, range(len(self.whole.streams.replicas) // len(self.parts)))
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise _ForeignError(f"holds the state of something else ({what})") from None
+        return about["step"], record, about["done"]

@@ -1,0 +1,117 @@
+"""What computes a run: versions, machine and revision, and that it was not always the same."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from featscope.threads import cores
+
+_CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device")  # what may change numbers
+_NAMES = {"python": "Python", "git_revision": "revision"}
+
+
+def environment(device: str, module: str = "featscope") -> dict[str, Any]:
+    """Versions, machine and revision, for ``environment.json``; ``module`` is the one that the study is of."""
+    packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
+    packages += [name for name in ("transformers", "tokenizers", "datasets") if find_spec(name) is not None]
+    return {
+        "python": sys.version.split()[0],
+        "packages": {name: version(name) for name in packages},
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": cores(),
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        "git_revision": _revision(Path(__file__)),
+    } | _package_of(module)
+
+
+def with_history(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``now`` as it is written where ``before`` stands: what was there goes into its history if anything changed.
+
+    Args:
+        now: what `environment` found.
+        before: what ``environment.json`` holds of the run that is resumed; None for a new run.
+    """
+    began = {"since": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "history": []}
+    if before is None:
+        return {**now, **began}
+    kept = {name: before[name] for name in ("since", "seconds", "history") if name in before}
+    kept = {"since": None, "history": []} | kept  # an older version wrote neither
+    if not _changes(before, now):
+        return {**now, **kept}
+    earlier = {name: value for name, value in before.items() if name not in ("history", "seconds")}
+    return {**now, **kept, **began, "history": [*kept["history"], {"since": None} | earlier]}
+
+
+def mixed(environment: Mapping[str, Any]) -> str:
+    """That several environments computed a run, and what changed between them, in a sentence; empty for one."""
+    stages = [*environment.get("history", ()), environment]
+    found: dict[str, list[str]] = {}
+    for before, after in pairwise(stages):
+        for name, (old, new) in _changes(before, after).items():
+            found.setdefault(name, [old]).append(new)
+    if not found:
+        return ""
+    each = ", ".join(f"{name} ({', then '.join(values)})" for name, values in found.items())
+    return f"This run is mixed, and its numbers may depend on it: from part to part these changed: {each}."
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """What differs, by name: what was and what is. Of packages that both have; others are not what the run needs."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in _CHANGES:
+        old, new = before.get(name), after.get(name)
+        if name == "packages" and old and new:
+            found |= {of: (old[of], new[of]) for of in old if of in new and old[of] != new[of]}
+        elif old != new:
+            found[_NAMES.get(name, name)] = (_told(old), _told(new))
+    return found
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):  # package, version and revision of a study
+        value = " ".join(str(part) for part in value.values() if part)
+    return str(value or "unknown")
+
+
+def _package_of(module: str) -> dict[str, Any]:
+    """Package, version and revision of a study that is not one of FeatScope's own."""
+    package = module.partition(".")[0]
+    if package in ("featscope", "__main__"):
+        return {}
+    of = packages_distributions().get(package, [])
+    file = getattr(sys.modules.get(module), "__file__", None)
+    revision = _revision(Path(file)) if file else None
+    return {"study": {"package": package, "version": version(of[0]) if of else "", "revision": revision}}
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _revision(file: Path) -> str | None:
+    """Revision of the checkout that ``file`` is of; None for an installed package."""
+
+    def git(*command: str) -> str:
+        run = ["git", "-C", str(file.parent), *command]
+        return subprocess.run(run, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", file.name)  # not some other project's checkout
+        return git("describe", "--always", "--dirty")
+    except (OSError, subprocess.SubprocessError):
+        return None

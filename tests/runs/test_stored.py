@@ -1,0 +1,273 @@
+"""Files of a run folder that are not what a run writes: an error of use that names file, field, value and cure."""
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from featscope.claims import STATED, bound
+from featscope.options import ConfigError
+from featscope.report.run_report import report_run
+from featscope.runs import Settings, run
+from featscope.runs.folder import RunFolder
+from featscope.studies import last
+from swept import Pull
+
+
+class Claiming(Pull):
+    """Two claims, of which one has numbers that are not finite."""
+
+    @bound("", on=("pulled", "other"), at_most=1.0, because=STATED)
+    def near(self, run):
+        """Numbers end near the target. Measured: how far they are."""
+        return last(run, run["distance"]) / (run.attrs["role"] == "arm")
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """A run that is done."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr("featscope.runs.workers.cores", lambda: 1)
+        run(Claiming(), Settings(), out)
+    return out
+
+
+@pytest.fixture
+def out(whole, tmp_path) -> Path:
+    """A copy of it, to be spoilt."""
+    return shutil.copytree(whole, tmp_path / "run")
+
+
+def spoil(file: Path, change) -> None:
+    """Write a JSON file with what ``change`` changes in it."""
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def of_first(**changed):
+    """Change fields of the first claim."""
+    return lambda content: content["claims"][0].update(changed)
+
+
+HUGE = 10**4000
+BROKEN = {
+    "not JSON": (b"{", "is not JSON"),
+    "empty": (b"", "is not JSON"),
+    "not UTF-8": (b'{"study": "\xff"}', r"is not UTF-8 \(invalid start byte at byte 11\)"),
+    "UTF-16": ('{"study": 1}'.encode("utf-16"), "is not UTF-8"),
+    "NUL": (bytes(9), "is not JSON"),
+    "deep": (b"[" * 10**5, "is nested more than 50 levels deep"),
+    "as deep as the parser goes": (b"[" * 300 + b"]" * 300, "is nested more than 50 levels deep"),
+    "longer numbers than Python reads": (b'{"seed": ' + b"1" * 5000 + b"}", "is not JSON"),
+    "NaN": (b'{"seed": NaN}', "is not JSON .*NaN is no number there"),
+    "twice the same": (b'{"seed": 1, "seed": 2}', "is not JSON .*'seed' is there twice"),
+    "a list": (b"[]", r"what it holds = \[\] .* allowed is an object"),
+    "null": (b"null", "what it holds = None .* allowed is an object"),
+}
+
+
+@pytest.mark.parametrize("name", ["config.json", "environment.json", "claims.json"])
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_file_that_is_no_json_object_is_refused(out, name, broken):
+    content, message = BROKEN[broken]
+    (out / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"{name}:? {message}.*(restore it|run again with --resume)"):
+        report_run(out, Claiming())
+
+
+@pytest.mark.parametrize("name", ["config.json", "environment.json", "claims.json", "trajectory.nc"])
+def test_a_file_that_is_missing_or_a_folder_is_refused(out, name):
+    (out / name).unlink()
+    with pytest.raises(ConfigError, match=f"{name} is missing"):
+        report_run(out, Claiming())
+    (out / name).mkdir()
+    with pytest.raises(ConfigError, match=f"{name} cannot be read"):
+        report_run(out, Claiming())
+
+
+PLANS = [
+    (lambda plan: plan.pop("shard_size"), "config.json is incomplete, shard_size is missing"),
+    (lambda plan: plan.pop("seed"), "config.json is incomplete, seed is missing"),
+    (lambda plan: plan.update(shard_size=0), "config.json: shard_size = 0 is out of range: allowed is >= 1"),
+    (lambda plan: plan.update(shard_size=-3), "shard_size = -3 .* allowed is >= 1"),
+    (lambda plan: plan.update(shard_size="2"), "shard_size = '2' .* allowed is a whole number"),
+    (lambda plan: plan.update(shard_size=1.5), r"shard_size = 1\.5 .* allowed is a whole number"),
+    (lambda plan: plan.update(shard_size=True), "shard_size = True .* allowed is a whole number"),
+    (lambda plan: plan.update(shard_size=None), "shard_size = None .* allowed is a whole number"),
+    (lambda plan: plan.update(shard_size=HUGE), r"shard_size = 1000.*\.\.\..*000 .* allowed is a whole number"),
+    (lambda plan: plan.update(replicas=0), "replicas = 0 .* allowed is >= 1"),
+    (lambda plan: plan.update(study=["a"]), r"study = \['a'\] .* allowed is a string"),
+    (lambda plan: plan.update(config=[]), r"config = \[\] .* allowed is an object"),
+    (lambda plan: plan.update(shards=2), "'shards' = 2 is unknown: allowed are study, seed"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), PLANS)
+def test_a_plan_that_no_run_wrote_is_refused_by_resume_and_report_and_stays(out, change, message):
+    spoil(out / "config.json", change)
+    before = {file: file.read_bytes() for file in out.rglob("*.*")}
+    for read in (lambda: run(Claiming(), Settings(), out, resume=True), lambda: report_run(out, Claiming())):
+        with pytest.raises(ConfigError, match=f"(?s){message}.*begin anew with --overwrite"):
+            read()
+    assert {file: file.read_bytes() for file in out.rglob("*.*")} == before
+
+
+ENVIRONMENTS = [
+    (lambda found: found.pop("packages"), "environment.json is incomplete, packages is missing"),
+    (lambda found: found.update(packages=["torch"]), "packages = .* allowed is an object"),
+    (lambda found: found["packages"].update(torch=2), r"packages\.'torch' = 2 .* allowed is a string"),
+    (lambda found: found.update(seconds=-1.0), "seconds = -1.0 .* allowed is >= 0"),
+    (lambda found: found.update(seconds="long"), "seconds = 'long' .* allowed is a finite number"),
+    (lambda found: found.update(cores=[2]), r"cores = \[2\] .* allowed is a whole number"),
+    (lambda found: found.update(study={"package": "a"}), "incomplete, study.version is missing"),
+    (lambda found: found.update(history={}), "history = {} .* allowed is a list"),
+    (lambda found: found.update(history=[1]), r"history\[0\] = 1 .* allowed is an object"),
+    (lambda found: found.update(history=[{"python": None}]), r"incomplete, history\[0\]\.packages is missing"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), ENVIRONMENTS)
+def test_an_environment_that_no_run_wrote_is_refused_by_resume_and_report(out, change, message):
+    spoil(out / "environment.json", change)
+    for read in (lambda: run(Claiming(), Settings(), out, resume=True), lambda: report_run(out, Claiming())):
+        with pytest.raises(ConfigError, match=f"{message}.*move it away and run again with --resume"):
+            read()
+    (out / "environment.json").rename(out / "environment.json.old")  # as the message says
+    run(Claiming(), Settings(), out, resume=True)
+
+
+CLAIMS = [
+    (lambda content: content.pop("claims"), "claims.json is incomplete, claims is missing"),
+    (lambda content: content.update(claims={}), "claims = {} .* allowed is a list"),
+    (lambda content: content.update(claims=[None]), r"claims\[0\] = None .* allowed is an object"),
+    (lambda content: content.update(claims=[[]]), r"claims\[0\] = \[\] .* allowed is an object"),
+    (lambda content: content["claims"][1].pop("interval"), r"incomplete, claims\[1\]\.interval is missing"),
+    (lambda content: content["claims"].append(content["claims"][0]), r"claims\[2\] = 'near of the arm pulled' .* one"),
+    (lambda content: content.update(diverged={"a": 3}), r"diverged\.'a' = 3 .* allowed is a list"),
+    (of_first(colour="red"), r"claims\[0\]\.'colour' = 'red' is unknown: allowed are id, source"),
+    (of_first(id=None), r"claims\[0\]\.id = None .* allowed is a string"),
+    (of_first(interval=[1, 2, 3]), r"claims\[0\]\.interval = \[1, 2, 3\] .* allowed is a list of 2"),
+    (of_first(interval=[2, 1]), r"claims\[0\]\.interval = \[2, 1\] .* allowed is the low end before the high end"),
+    (of_first(range=[0.5, 0]), r"claims\[0\]\.range = \[0\.5, 0\] .* allowed is the low end before"),
+    (of_first(interval=None), r"claims\[0\]\.interval = None .* allowed is a list"),
+    (of_first(n=-3), r"claims\[0\]\.n = -3 .* allowed is >= 0"),
+    (of_first(n=2.5), r"claims\[0\]\.n = 2\.5 .* allowed is a whole number"),
+    (of_first(n=HUGE), r"claims\[0\]\.n = 1000.* allowed is a whole number"),
+    (of_first(measured=HUGE), r"claims\[0\]\.measured = 1000.* allowed is a finite number"),
+    (of_first(values=[0, HUGE, 1]), r"claims\[0\]\.values\[1\] = 1000.* allowed is a finite number"),
+    (of_first(values=[1.0]), r"claims\[0\]\.values = \[1\.0\] .* allowed is none, or n = 3 of them"),
+    (of_first(values=["a", 1, 2]), r"claims\[0\]\.values\[0\] = 'a' .* allowed is a finite number"),
+    (of_first(trials=[1]), r"claims\[0\]\.trials = \[1\] .* none, or n = 3"),
+    (of_first(tolerance=-1), r"claims\[0\]\.tolerance = -1 .* allowed is >= 0"),
+    (of_first(error=-0.1), r"claims\[0\]\.error = -0\.1 .* allowed is >= 0"),
+    (of_first(verdict="perhaps"), r"claims\[0\]\.verdict = 'perhaps' .* allowed is 'holds' or 'fails' or 'undecided'"),
+    (of_first(verdict=["holds"]), r"claims\[0\]\.verdict = \['holds'\] .* allowed is 'holds'"),
+    (of_first(relation="<>"), r"claims\[0\]\.relation = '<>' .* allowed is '='"),
+    (of_first(kind="guess"), r"claims\[0\]\.kind = 'guess' .* allowed is 'identity'"),
+    (of_first(law="none"), r"claims\[0\]\.law = 'none' .* allowed is 'mean'"),
+    (of_first(expected="yes"), r"claims\[0\]\.expected = 'yes' .* allowed is true or false"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CLAIMS)
+def test_claims_that_no_run_wrote_are_refused(out, change, message):
+    spoil(out / "claims.json", change)
+    with pytest.raises(ConfigError, match=f"(?s){message}.*run again with --resume"):
+        report_run(out, Claiming())
+
+
+def test_numbers_that_are_not_finite_are_read_back_and_resume_mends_the_claims(out, whole):
+    before = json.loads((out / "claims.json").read_text())
+    assert None in before["claims"][1]["values"]
+    (out / "claims.json").write_text("{")
+    with np.errstate(all="ignore"):
+        run(Claiming(), Settings(), out, resume=True)
+    assert (out / "claims.json").read_bytes() == (whole / "claims.json").read_bytes()
+    assert "Numbers end near the target" in report_run(out, Claiming()).read_text()
+
+
+def nothing(runs):
+    return {}
+
+
+def without_steps(runs):
+    return {name: one.isel(step=[]) for name, one in runs.items()}
+
+
+def without_replicas(runs):
+    return runs | {"other": runs["other"].isel(replica=[])}
+
+
+def with_one_number(runs):
+    return {"pulled": xr.Dataset({"a": 1.0})}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (nothing, r"arms = \[\] .* one or more"),
+        (without_steps, r"pulled\.steps = 0 .* >= 1"),
+        (without_replicas, r"other\.replicas = 0 .* >= 1"),
+        (with_one_number, r"pulled\.replicas = 0 .* >= 1"),
+    ],
+)
+def test_a_trajectory_without_arms_or_steps_or_replicas_is_refused(out, change, message):
+    folder = RunFolder(out)
+    folder.write_trajectory(change(folder.read_trajectory()))
+    with pytest.raises(ConfigError, match=rf"trajectory\.nc: {message}.*run again with --resume"):
+        report_run(out, Claiming())
+
+
+def test_a_trajectory_that_is_damaged_anywhere_is_an_error_of_use_or_is_read(out):
+    file = out / "trajectory.nc"
+    sound = file.read_bytes()
+    (out / "trajectory.nc").write_bytes(b"not netCDF" * 99)
+    with pytest.raises(ConfigError, match=r"trajectory\.nc cannot be read .*: run again with --resume"):
+        RunFolder(out).read_trajectory()
+    for size in range(0, len(sound), len(sound) // 40):
+        file.write_bytes(sound[:size])
+        with pytest.raises(ConfigError, match=r"trajectory\.nc cannot be read"):
+            RunFolder(out).read_trajectory()
+    draws = np.random.default_rng(0)
+    for _ in range(40):
+        damaged = bytearray(sound)
+        damaged[draws.integers(len(sound))] ^= 1 << int(draws.integers(8))
+        file.write_bytes(damaged)
+        with suppress(ConfigError):  # a bit of a number is not noticed: it has no checksum
+            RunFolder(out).read_trajectory()
+
+
+def test_a_run_of_which_nothing_is_a_number_is_shown(out):
+    folder = RunFolder(out)
+    runs = folder.read_trajectory()
+    gone = {
+        name: one.map(lambda values: values.astype(float) * np.nan).assign_attrs(one.attrs)
+        for name, one in runs.items()
+    }
+    folder.write_trajectory(gone)
+    assert "Numbers end near the target" in report_run(out, Claiming()).read_text()
+
+
+def test_what_stands_where_the_report_is_written_is_refused_and_stays(out):
+    shutil.rmtree(out / "figures")
+    (out / "figures").write_text("mine")
+    with pytest.raises(ConfigError, match="figures is a file: allowed is a folder; move the file away"):
+        report_run(out, Claiming())
+    with pytest.raises(ConfigError, match="cannot be written"):
+        run(Claiming(), Settings(), out, resume=True)
+    assert (out / "figures").read_text() == "mine"
+    (out / "figures").unlink()
+    (out / "report.html").mkdir()
+    with pytest.raises(ConfigError, match=r"report\.html is a folder: allowed is a file; move the folder away"):
+        report_run(out, Claiming())
