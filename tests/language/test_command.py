@@ -99,7 +99,7 @@ def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):
 
 def test_a_folder_without_a_model_is_refused(tmp_path, prompt_file, capsys):
     assert generate("--model", str(tmp_path), "--prompt", prompt_file, "--layer", "2") == 2
-    assert "cannot be loaded" in capsys.readouterr().err
+    assert "its config.json cannot be read" in capsys.readouterr().err
 
 
 def test_shares_count_sets():

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
-from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model
+from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
 from featscope.language.methods import Reading
 from featscope.language.selection import kept_share
@@ -59,6 +59,7 @@ class Generate:
             useless = self.method != "gemfilter" and getattr(self, name) != unset
             require(self, name, not useless, f"no value with --method {self.method}", "It is GemFilter's.")
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
+        require_folder(self.model)
         cure = "choose_layer finds one for your model."
         needed = self.method == "gemfilter" and self.model != RETRIEVER
         require(self, "layer", self.layer is not None or not needed, "a layer's number, from 0", cure)
