@@ -184,13 +184,13 @@ def test_glue_comes_from_the_hub_by_name(monkeypatch):
 
     def load_dataset(*names, split):
         asked.append((*names, split))
-        return [{"sentence1": f"{split} a", "sentence2": "b", "label": int(split != "train"), "idx": 0}]
+        return [{"sentence1": f"{split} a", "sentence2": "b", "label": int(split == "train"), "idx": 0}]
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     examples = load_examples("mrpc", "hub", STREAMS)
     assert asked == [("nyu-mll/glue", "mrpc", "train"), ("nyu-mll/glue", "mrpc", "validation")]
     assert examples.pool == (Example(("train a", "b"), 1),)
-    assert examples.items == (Example(("validation a", "b"), 1),)
+    assert examples.items == (Example(("validation a", "b"), 0),)
 
 
 def test_a_hub_out_of_reach_is_said_with_the_cure(monkeypatch):

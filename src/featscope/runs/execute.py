@@ -20,7 +20,7 @@ from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
-from featscope.studies.base import Arm, Assay, Study
+from featscope.studies.base import Arm, Assay, Study, require_different_names
 from featscope.training.memory import peak_bytes
 
 _RUNS_IN_A_SHARD = 64  # on an arm with axes: enough for full speed, few enough to fit in memory and to lose little
@@ -92,6 +92,7 @@ def run(
         InterruptedRunError: Ctrl-C or a termination signal.
     """
     arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
+    require_different_names(arms)
     folder = RunFolder.create(Path(out), resume=resume, overwrite=overwrite)
     try:
         return _run(study, arms, settings, folder, resume, train)
