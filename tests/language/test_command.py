@@ -67,7 +67,7 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--layer", "2", "--prompt", "nothing.txt"], "--prompt = PosixPath('nothing.txt') is out of range"),
         (["--method", "snapkv", "--layer", "2"], "--layer = 2 is out of range: allowed is no value with"),
         (["--method", "h2o", "--keep-last", "2"], "--keep-last = 2 is out of range: allowed is no value with"),
-        (["--method", "snapkv", "--keep", "1"], "--keep = 1 is out of range: allowed is >= 2"),
+        (["--method", "snapkv", "--keep", "1"], "--keep = 1 is out of range: allowed is 2 to 1048576"),
     ],
 )
 def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, prompt_file, capsys):

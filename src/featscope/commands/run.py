@@ -27,7 +27,7 @@ from featscope.runs.programs import programs
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
 from featscope.streams import EqualReplicasError
 from featscope.studies import Axis, Study
-from featscope.studies.sweep import Sweep
+from featscope.studies.sweep import MOST_POINTS, Sweep
 from featscope.training import DivergedError
 
 
@@ -107,6 +107,8 @@ def axis_values(axis: str, spec: str) -> tuple[float, ...]:
         ends, n = (float(first), float(last)), int(count)
         if n < 2:
             raise ValueError(spec)
+        if n > MOST_POINTS:
+            raise ConfigError(f"--axis {axis!r} has {n} values: allowed is 2 to {MOST_POINTS}. Take fewer.")
         return tuple(float(f"{ends[0] + (ends[1] - ends[0]) * i / (n - 1):.12g}") for i in range(n))
     except ValueError:
         raise ConfigError(

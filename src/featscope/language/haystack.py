@@ -20,6 +20,8 @@ from featscope.options import ConfigError
 from featscope.streams import Draws
 
 _LONGEST = 64
+MOST_TOKENS = 2**20
+"""The longest prompt, in tokens, that studies ask for: a text is made of each before the model sees it."""
 BUILT_IN = "built-in"
 """The name of the haystack that ships with FeatScope."""
 OTHERS = 3
