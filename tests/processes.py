@@ -62,7 +62,7 @@ def featscope(*words: str | Path, path: Path | None = None, cwd: Path | None = N
     """Run the plain command to its end; ``path`` is prepended to what Python searches."""
     environment = dict(os.environ)
     if path is not None:
-        environment["PYTHONPATH"] = str(path)
+        environment["PYTHONPATH"] = os.pathsep.join([str(path), *filter(None, [environment.get("PYTHONPATH")])])
     command = [sys.executable, "-c", "from featscope.cli import main; main()", *map(str, words)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=cwd)
     return run.returncode, run.stdout, run.stderr

@@ -1,6 +1,7 @@
 """Studies are found by entry points, those of other packages too."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -158,7 +159,7 @@ class Point:
         self.what = what
 
     def load(self):
-        if isinstance(self.what, Exception):
+        if isinstance(self.what, Exception):  # as importing it may
             raise self.what
         return self.what
 
@@ -175,13 +176,48 @@ def register(monkeypatch, what) -> None:
     [
         (ImportError("no module named x"), r"entry point x = 'x:Y' cannot be loaded \(no module named x\)"),
         (AttributeError("Y"), r"entry point x = 'x:Y' cannot be loaded \(Y\)"),
+        (ZeroDivisionError("1\n2"), r"cannot be loaded \(ZeroDivisionError: 1 2\)"),
         (int, "entry point x = 'x:Y' is a type: allowed is Entry"),
     ],
 )
 def test_entry_points_that_lead_nowhere_are_named(monkeypatch, what, message):
     register(monkeypatch, what)
+    assert registry.entries() == {}
+    (said,) = registry.broken().values()
+    assert re.search(message, said)
+    assert "\n" not in said
     with pytest.raises(ConfigError, match=message):
-        registry.entries()
+        registry.find("x")
+
+
+@pytest.mark.parametrize("name", ["../../evil", "nul\0", "", 300 * "x", "-x"])
+def test_an_entry_whose_name_is_no_name_is_refused(name):
+    with pytest.raises(ConfigError, match=r"Entry\.name = .* is out of range: allowed is 1 to 100 letters, digits"):
+        Entry(name, "", "", 0.0, "")
+
+
+@pytest.mark.parametrize("raises", ["1 / 0", "raise SystemExit(5)", "import nothing_there", "def ("])
+def test_a_package_that_raises_on_import_is_listed_as_broken(site, raises):
+    (site / "theirs.py").write_text(raises)
+    code, out, err = featscope("list", path=site)
+    assert (code, err) == (0, "")
+    assert "decoupling" in out
+    assert "means: broken, entry point means = 'theirs:ENTRY' cannot be loaded (" in out
+    code, out, err = featscope("list", "--json", path=site)
+    assert [entry["name"] for entry in json.loads(out) if "broken" in entry] == ["means"]
+    for words in (["show", "means"], *([["run", "means"], ["check", "means"]] if raises == "1 / 0" else [])):
+        code, out, err = featscope(*words, path=site)
+        assert (code, err.count("\n"), "Traceback" in err) == (2, 1, False)
+
+
+def test_a_study_whose_module_raises_is_refused(site):
+    (site / "theirs.py").write_text(THEIRS.replace("theirs:Means", "broken_one:Means"))
+    (site / "broken_one.py").write_text("raise RuntimeError('not\\ntoday')")
+    code, out, err = featscope("list", path=site)
+    assert (code, "means" in out) == (0, True)
+    code, out, err = featscope("run", "means", path=site)
+    assert code == 2
+    assert "study 'means', registered as 'broken_one:Means', cannot be loaded (RuntimeError: not today)" in err
 
 
 def test_a_study_of_its_own_entry_point_is_found_beside_broken_ones(monkeypatch):
@@ -192,8 +228,7 @@ def test_a_study_of_its_own_entry_point_is_found_beside_broken_ones(monkeypatch)
 
     monkeypatch.setattr(registry, "entry_points", found)
     assert registry.find("pruning")[0].name == registry.entry("pruning").name == "pruning"
-    with pytest.raises(ConfigError, match="cannot be loaded"):
-        registry.entries()
+    assert list(registry.broken()) == ["x"]
 
 
 @pytest.mark.parametrize("target", ["featscope.studies.decoupling:Nothing", "featscope.studies.decoupling:Decoupling"])

@@ -5,6 +5,8 @@ A package adds a study by an entry point in the group ``featscope.studies`` that
 
 from dataclasses import dataclass
 
+from featscope.options import require, require_name
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -23,6 +25,12 @@ class Entry:
     summary: str
     minutes: float
     target: str
+
+    def __post_init__(self) -> None:
+        require_name(self, "name")
+        for text in ("source", "summary", "target"):
+            require(self, text, isinstance(getattr(self, text), str), "a text")
+        require(self, "minutes", isinstance(self.minutes, int | float) and self.minutes >= 0, "minutes, >= 0")
 
 
 DECOUPLING = Entry(

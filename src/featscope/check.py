@@ -80,6 +80,8 @@ def check(study: Study) -> Checked:
             headlines = [*small.story(runs, claims).headlines]
         except Exception as error:
             problems.append(f"figures or story: {_said(error, runs)}")
+    ids = [figure.id for figure in figures]
+    problems += [f"two figures have the id {name!r}" for name in dict.fromkeys(n for n in ids if ids.count(n) > 1)]
     known = [test.statement.id for test in small.tests]
     named = [(f"the figure {figure.id!r} shows", name) for figure in figures for name in figure.claims]
     named += [("the story's headlines have", name.partition("@")[0]) for name in headlines]

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from featscope.options import require_name
+
 
 def _require_shape(what: str, values: np.ndarray | None, expected: tuple[int, ...], why: str) -> None:
     """Refuse ``values`` unless they have the ``expected`` shape; None is nothing, and -1 any length."""
@@ -23,7 +25,7 @@ class Figure:
     """What every figure has.
 
     Attributes:
-        id: file name of the PNG and anchor on the page.
+        id: file name of the PNG and anchor on the page: letters, digits, "-", "." and "_".
         title: what is seen, in a few words.
         caption: how to read it, in a sentence or three.
         claims: ids of the claims that it shows.
@@ -33,6 +35,9 @@ class Figure:
     title: str
     caption: str
     claims: Sequence[str] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        require_name(self, "id")
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ class MatrixMovie(Figure):
     high: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         shape = (len(next(iter(self.frames.values()))), len(self.steps), -1, -1)
         for label, frames in self.frames.items():
             _require_shape(f"the panel {label!r} of {self.id!r}", frames, shape, "a matrix a replica and step")
@@ -156,6 +162,7 @@ class Bars(Figure):
     samples: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for label, each in self.series.items():
             for name, values in zip(("the height", "the lower end", "the upper end"), each, strict=True):
                 what = f"{name} of the bars {label!r} of {self.id!r}"
@@ -175,6 +182,7 @@ class ImageGrids(Figure):
     panels: dict[str, np.ndarray]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for label, images in self.panels.items():
             what = f"the panel {label!r} of {self.id!r}"
             _require_shape(what, images, (-1, -1, -1, 3), "images of height, width and three colours")
@@ -200,6 +208,7 @@ class Heatmaps(Figure):
     ends: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         shape = (len(self.rows) or -1, len(self.columns) or -1)
         for label, cells in self.panels.items():
             _require_shape(f"the panel {label!r} of {self.id!r}", cells, shape, "a value for each row and column")
@@ -220,6 +229,7 @@ class Scatters(Figure):
     class_names: Sequence[str]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for label, at in self.panels.items():
             what = f"the panel {label!r} of {self.id!r}"
             _require_shape(what, at, (-1, 2), "two coordinates a point")

@@ -1,9 +1,12 @@
 """Checks of options, and the error that a wrong one raises."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any
+
+_LONGEST = 200  # letters of a value in a message
 
 
 class ConfigError(Exception):
@@ -66,9 +69,25 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
     if not condition:
         hint = f" {cure}" if cure else ""
         owner = type(config).__name__
-        error = ConfigError(f"{owner}.{field} = {value!r} is out of range: allowed is {allowed}.{hint}")
+        shown = repr(value)
+        shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+        error = ConfigError(f"{owner}.{field} = {shown} is out of range: allowed is {allowed}.{hint}")
         error.owner, error.field = owner, field
         raise error
+
+
+NAME = "1 to 100 letters, digits, '-', '.' and '_', the first a letter or a digit"
+"""What `is_name` allows, in words."""
+
+
+def is_name(value: Any) -> bool:
+    """Whether ``value`` can be the name of a file and of a group in one, on any machine."""
+    return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value) is not None
+
+
+def require_name(config: Any, field: str) -> None:
+    """Raise `ConfigError` unless ``config.field`` is a name, see `is_name`."""
+    require(config, field, is_name(getattr(config, field)), NAME)
 
 
 def require_ascending(config: Any, field: str) -> None:

@@ -1,36 +1,57 @@
 """Finding studies, our own and those of other packages."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
 from featscope.catalogue import Entry
-from featscope.options import ConfigError
+from featscope.options import ConfigError, MissingExtraError
 
 _GROUP = "featscope.studies"
 
 
 def entries() -> dict[str, Entry]:
-    """All studies on this machine by name; nothing heavy is imported.
+    """All studies on this machine by name, but those of broken packages; nothing heavy is imported."""
+    return {entry.name: entry for _, entry in _all() if isinstance(entry, Entry)}
 
-    Raises:
-        ConfigError: an installed package registers something that is not an `Entry`, or cannot be loaded.
-    """
-    found = (_load(point) for point in sorted(entry_points(group=_GROUP), key=lambda p: p.name))
-    return {entry.name: entry for entry in found}
+
+def broken() -> dict[str, str]:
+    """What is wrong with entry points of installed packages that lead to no `Entry`, a line each, by their names."""
+    return {name: str(error) for name, error in _all() if isinstance(error, ConfigError)}
+
+
+def _all() -> Iterator[tuple[str, Entry | ConfigError]]:
+    for point in sorted(entry_points(group=_GROUP), key=lambda p: p.name):
+        try:
+            yield point.name, _load(point)
+        except ConfigError as error:
+            yield point.name, error
 
 
 def _load(point: Any) -> Entry:
-    try:
+    where = f"entry point {point.name} = {point.value!r}"
+    with _sound(where):
         entry = point.load()
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"entry point {point.name} = {point.value!r} cannot be loaded ({error}): "
-            "repair or remove the package that registers it"
-        ) from None
     if not isinstance(entry, Entry):
-        raise ConfigError(f"entry point {point.name} = {point.value!r} is a {type(entry).__name__}: allowed is Entry")
+        raise ConfigError(f"{where} is a {type(entry).__name__}: allowed is Entry")
     return entry
+
+
+@contextmanager
+def _sound(where: str) -> Iterator[None]:
+    """Say in a line what another package raises while it is imported; it may be anything."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())[:200]
+        reason = said if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {said}"
+        raise ConfigError(
+            f"{where} cannot be loaded ({reason}): repair or remove the package that registers it"
+        ) from error
 
 
 def entry(name: str) -> Entry:
@@ -55,7 +76,8 @@ def find(name: str) -> tuple[Entry, Any]:
     """
     found = entry(name)
     module, _, attribute = found.target.partition(":")
-    kind: Any = getattr(import_module(module), attribute, None)
+    with _sound(f"study {name!r}, registered as {found.target!r},"):
+        kind: Any = getattr(import_module(module), attribute, None)
     if getattr(kind, "name", None) != name:
         raise ConfigError(
             f"study {name!r} is registered as {found.target!r}: allowed is a Study whose `name` is {name!r}"

@@ -1,12 +1,14 @@
 """Loading labelled images."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from featscope import registry
 from featscope.data import Images
 from featscope.data.images import as_float
 from featscope.options import ConfigError
@@ -104,9 +106,10 @@ def test_images_are_in_no_checkpoint():
     assert not Images("shapes", 5, 5).build(draws()).state_dict()
 
 
-def test_a_missing_folder_is_named_with_the_cures(tmp_path):
-    with pytest.raises(ConfigError, match=r"nowhere.*existing folder.*shapes"):
-        Images(str(tmp_path / "nowhere"), 1, 1).build(draws())
+@pytest.mark.parametrize("name", ["./nowhere", "~nobody/here", "\0", 300 * "x"])
+def test_a_missing_folder_is_named_with_the_cures(name):
+    with pytest.raises(ConfigError, match=r"existing folder.*shapes.*There is no such folder"):
+        Images(name, 1, 1).build(draws())
 
 
 def test_a_folder_of_another_layout_is_named_with_what_it_holds(tmp_path):
@@ -172,6 +175,81 @@ def test_sizes_that_depend_on_the_device():
 def test_wrong_options_are_named(wrong):
     with pytest.raises(ConfigError, match=r"Images\."):
         Images(**wrong)
+
+
+def rewrite(folder: Path, labels: list, images: list | None = None, split: str = "*") -> None:
+    """Replace labels, and images."""
+    for file in folder.glob(f"{split}-*.parquet"):
+        columns = pq.read_table(file).to_pydict()
+        chosen = columns["img"][: len(labels)] if images is None else images
+        pq.write_table(pa.table({"img": pa.array(chosen, KIND), "label": pa.array(labels, pa.int64())}), file)
+
+
+KIND = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1, None], "1 are null"),
+        ([0, 1, -1], "One is -1. Images without a label cannot be used"),
+        ([0, 1, 10**12], "labels from 0 to 99999. One is 1000000000000"),
+        ([0, 1, 2**62], "labels from 0 to 99999"),
+        ([0, 0, 0], "images of two classes or more. All are of one"),
+        ([], "one image or more. It has none"),
+    ],
+)
+def test_labels_that_are_none_are_refused(labels, message, tmp_path):
+    write_copy(tmp_path)
+    rewrite(tmp_path, labels)
+    with pytest.raises(ConfigError, match=message):
+        Images(str(tmp_path), 0, 0).build(draws())
+
+
+def test_classes_that_are_never_trained_on_are_refused(tmp_path):
+    write_copy(tmp_path)
+    rewrite(tmp_path, [0, 1, 7], split="test")
+    with pytest.raises(ConfigError, match=r"test images of the 3 classes that are trained on. One has the label 7"):
+        Images(str(tmp_path), 0, 0).build(draws())
+
+
+def test_images_that_are_none_are_refused(tmp_path):
+    write_copy(tmp_path)
+    bomb = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + 2 * (10**6).to_bytes(4, "big") + b"\x08\x02\0\0\0" + bytes(8)
+    for odd in (None, b"", png(np.zeros((8, 8, 3), np.uint8))[:40], bomb):
+        rewrite(tmp_path, [0, 1], [{"bytes": odd, "path": None}] * 2)
+        with pytest.raises(ConfigError, match=r"images that can be decoded\. Image [01] cannot"):
+            Images(str(tmp_path), 0, 0).build(draws())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"\xff\xfe\0", "It cannot be read"),
+        (b"", "It is empty"),
+        (b"a.png 0\nb.png " + b"9" * 5000, "One is 'b.png 999"),
+        (b"a.png 0\nb.png -1", "One is 'b.png -1'"),
+        (b"a.png 0\nb.png 999999999", "labels from 0 to 99999"),
+        (b"a.png 0\n\0.png 1", "images that can be decoded"),
+    ],
+)
+def test_lists_that_are_none_are_refused(text, message, tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.txt").write_bytes(text)
+    with pytest.raises(ConfigError, match=message):
+        Images(str(tmp_path), 0, 0).build(draws())
+
+
+@pytest.mark.parametrize("study", ["decoupling-images", "longtail-images", "prediction-head-images"])
+def test_images_of_a_pixel_are_refused_by_every_study(study, tmp_path):
+    write_copy(tmp_path, size=1)
+    small = registry.find(study)[1]().smallest()
+    sizes = {name: 0 for name in ("train", "test", "largest", "probe") if hasattr(small, name)}
+    tiny = replace(small, data=str(tmp_path), batch=2, **sizes, **({"side": 0} if hasattr(small, "side") else {}))
+    if hasattr(tiny, "imbalance"):
+        tiny = replace(tiny, imbalance=2)
+    with pytest.raises(ConfigError, match="images of 1 x 1 pixels are out of range: allowed is 8 x 8 or more"):
+        next(iter(tiny.arms())).recipe.build(Streams(0, [0]))
 
 
 @pytest.mark.skipif(not CIFAR10.exists(), reason="the copy of CIFAR-10 is not here")

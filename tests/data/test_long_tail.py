@@ -94,6 +94,26 @@ def test_the_balanced_control_has_as_many_images_and_shares_what_it_can(tmp_path
     assert torch.equal(tail.probe_set.pixels, even.probe_set.pixels)
 
 
+@pytest.mark.parametrize(("split", "counts"), [("test", [6, 6]), ("test", [6, 0, 6]), ("test", [6, 6, 6, 6])])
+def test_splits_of_other_classes_are_refused(split, counts, tmp_path):
+    write_images(tmp_path, {"train": [20, 20, 20], "test": [6, 6, 6]} | {split: counts})
+    with pytest.raises(ConfigError, match="splits that have images of the same 3 classes"):
+        LongTailedImages(str(tmp_path), ratio=4, largest=8).build(draws())
+
+
+def test_a_single_class_has_no_tail(tmp_path):
+    write_images(tmp_path, {"train": [20], "test": [6]})
+    with pytest.raises(ConfigError, match="two classes or more"):
+        LongTailedImages(str(tmp_path), ratio=4, largest=8).build(draws())
+
+
+def test_shapes_are_brought_to_a_side():
+    whole, half = (LongTailedImages("shapes", 2, 4, False, 2, 2, side).build(draws()) for side in (0, 16))
+    for name in ("train_set", "probe_set", "test_set"):
+        assert getattr(half, name).pixels.shape[1:] == (3, 16, 16)
+        assert torch.equal(getattr(half, name).labels, getattr(whole, name).labels)
+
+
 def test_replicas_choose_their_own_images(tmp_path):
     write_images(tmp_path, {"train": [20, 20, 20], "test": [6, 6, 6]})
     config = LongTailedImages(str(tmp_path), ratio=4, largest=8)
@@ -147,8 +167,8 @@ def test_a_broken_list_is_named(tmp_path, text, named):
 
 def test_a_listed_image_that_is_not_there_is_named(tmp_path):
     for split in ("train", "val", "test"):
-        (tmp_path / f"{split}.txt").write_text("nowhere.jpeg 0\n")
-    with pytest.raises(ConfigError, match=r"Image 0 cannot.*nowhere\.jpeg"):
+        (tmp_path / f"{split}.txt").write_text("nowhere.jpeg 0\nnowhere.jpeg 1\n")
+    with pytest.raises(ConfigError, match=r"Image [01] cannot.*nowhere\.jpeg"):
         LongTailedImages(str(tmp_path), ratio=None).build(draws())
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from featscope.language.haystack import read_texts
 from featscope.language.in_context import (
     TASKS,
     Example,
@@ -138,6 +139,32 @@ def test_other_tables_are_refused(tmp_path, task, rows, message):
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "are empty"),
+        (b"\xff\xfe\x00", "line 1 cannot be read .*: allowed is a table in UTF-8"),
+        (b"sentence\tlabel\na\t1\n" + b"b" * 200_000 + b"\t0\n", "line 3 cannot be read .*field larger than"),
+        (b"sentence\tlabel\na\t1\nb\t1\n", "have one label only, 1: allowed are tables with both, 0"),
+        (b"sentence\tlabel\na\t1\nb\t\n", "has the label ''"),
+    ],
+)
+def test_files_that_are_no_tables_are_refused(tmp_path, content, message):
+    (tmp_path / "some.tsv").write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        load_examples("sst2", str(tmp_path / "some.tsv"), STREAMS)
+
+
+@pytest.mark.parametrize("source", ["\0", 300 * "x", "\0.tsv", 300 * "x" + ".tsv"])
+def test_names_that_are_no_paths_are_refused(source):
+    with pytest.raises(ConfigError, match=r"is no folder|is not there"):
+        load_examples("sst2", source, STREAMS)
+    with pytest.raises(ConfigError, match=r"irrelevant = .* cannot be read"):
+        load_irrelevant(source, STREAMS.at("irrelevant"), 1)
+    with pytest.raises(ConfigError, match=r"haystack = .* has no text"):
+        read_texts(source)
+
+
+@pytest.mark.parametrize(
     ("task", "source", "message"),
     [
         ("cola", "made-up", "has no task 'cola': allowed is task sst2"),
@@ -157,13 +184,13 @@ def test_glue_comes_from_the_hub_by_name(monkeypatch):
 
     def load_dataset(*names, split):
         asked.append((*names, split))
-        return [{"sentence1": f"{split} a", "sentence2": "b", "label": 1, "idx": 0}]
+        return [{"sentence1": f"{split} a", "sentence2": "b", "label": int(split == "train"), "idx": 0}]
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     examples = load_examples("mrpc", "hub", STREAMS)
     assert asked == [("nyu-mll/glue", "mrpc", "train"), ("nyu-mll/glue", "mrpc", "validation")]
     assert examples.pool == (Example(("train a", "b"), 1),)
-    assert examples.items == (Example(("validation a", "b"), 1),)
+    assert examples.items == (Example(("validation a", "b"), 0),)
 
 
 def test_a_hub_out_of_reach_is_said_with_the_cure(monkeypatch):

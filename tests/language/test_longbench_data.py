@@ -70,6 +70,12 @@ def test_a_file_that_cannot_be_read_is_named_with_the_cure(tmp_path):
     (tmp_path / "qasper.jsonl").write_text("{\n")
     with pytest.raises(ConfigError, match=r"qasper\.jsonl, line 1 is no JSON"):
         read_task(str(tmp_path), "qasper")
+    (tmp_path / "qasper.jsonl").write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match=r"qasper\.jsonl, line 1 is no JSON"):
+        read_task(str(tmp_path), "qasper")
+    (tmp_path / "qasper.jsonl").write_text('{"input": "a", "context": "\\ud800", "answers": ["b"]}\n')
+    with pytest.raises(ConfigError, match=r"context = '\\ud800': allowed is a text"):
+        read_task(str(tmp_path), "qasper")
     (tmp_path / "qasper.jsonl").write_text("[]\n")
     with pytest.raises(ConfigError, match=r"line 1 is '\[\]': allowed is a JSON object"):
         read_task(str(tmp_path), "qasper")
@@ -87,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_cure(tmp_path):
         read_task(str(tmp_path), "musique")
 
 
-@pytest.mark.parametrize("source", ["/no/such/folder", "./nowhere", "nowhere", "a/b/c"])
+@pytest.mark.parametrize("source", ["/no/such/folder", "./nowhere", "\0", 300 * "x", "nowhere", "a/b/c"])
 def test_what_is_neither_folder_nor_name_is_refused(source):
     with pytest.raises(ConfigError, match=r"is no folder: allowed is a folder .* such as 'THUDM/LongBench'"):
         read_task(source, "qasper")

@@ -240,7 +240,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"replicas": 0}, "Settings.replicas = 0 .* >= 1"),
+        ({"replicas": 0}, "Settings.replicas = 0 .* 1 to 1,000,000"),
         ({"seed": 2**63}, "Settings.seed"),
         ({"seed": -(2**63)}, "Settings.seed"),
         ({"memory_limit": float("inf")}, "Settings.memory_limit = inf .* finite"),

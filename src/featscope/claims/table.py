@@ -101,8 +101,8 @@ def read_table(path: Path) -> list[Row]:
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as error:
-        why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"cannot be read ({error.strerror})"
+    except (OSError, ValueError) as error:
+        why = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{path} {why}: allowed is a CSV file in UTF-8") from None
     content = list(dropwhile(lambda line: not line.strip() or line.startswith("#"), lines))
     rows: list[Row] = []

@@ -18,7 +18,7 @@ from featscope.check import check as check_study
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
 from featscope.options import ConfigError
-from featscope.registry import entries, find
+from featscope.registry import broken, entries, find
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import how_many_diverged, in_words
@@ -27,7 +27,7 @@ from featscope.runs.programs import programs
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
 from featscope.streams import EqualReplicasError
 from featscope.studies import Axis, Study
-from featscope.studies.sweep import Sweep
+from featscope.studies.sweep import MOST_POINTS, Sweep
 from featscope.system import refused_by_system
 from featscope.training import DivergedError
 
@@ -108,6 +108,8 @@ def axis_values(axis: str, spec: str) -> tuple[float, ...]:
         ends, n = (float(first), float(last)), int(count)
         if n < 2:
             raise ValueError(spec)
+        if n > MOST_POINTS:
+            raise ConfigError(f"--axis {axis!r} has {n} values: allowed is 2 to {MOST_POINTS}. Take fewer.")
         return tuple(float(f"{ends[0] + (ends[1] - ends[0]) * i / (n - 1):.12g}") for i in range(n))
     except ValueError:
         raise ConfigError(
@@ -240,6 +242,9 @@ def verify(words: list[str]) -> int:
     """Run studies at their default size, print the verdicts, and say which were expected otherwise."""
     chosen: _VerifyArgs = parse(_VerifyArgs, words, "verify")
     names = chosen.studies or tuple(entries())
+    if not chosen.studies:
+        for name, why in broken().items():
+            print(f"featscope: {name} is left out, {why}", file=sys.stderr)
     kinds = {name: find(name)[1] for name in names}  # all names are checked before anything runs
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
     missed = []

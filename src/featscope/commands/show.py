@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from featscope.catalogue import Entry
 from featscope.commands.parsing import name_and_options, parse, require_no_more
-from featscope.registry import entries, entry, find
+from featscope.registry import broken, entries, entry, find
 
 Card = Mapping[str, Any]
 """``statements`` and ``options`` of a study, as `show` prints them."""
@@ -31,7 +31,8 @@ def list_studies(words: list[str]) -> int:
     """Print a table of the studies."""
     wanted = parse(_ListArgs, words, "list")
     if wanted.json:
-        print(json.dumps([asdict(study) for study in entries().values()], indent=2))
+        listed = [asdict(study) for study in entries().values()]
+        print(json.dumps([*listed, *({"name": name, "broken": why} for name, why in broken().items())], indent=2))
         return 0
     from rich.console import Console
     from rich.table import Table
@@ -40,6 +41,8 @@ def list_studies(words: list[str]) -> int:
     for study in entries().values():
         table.add_row(study.name, study.source, study.summary, f"{study.minutes:g}")
     Console().print(table)
+    for name, why in broken().items():
+        print(f"{name}: broken, {why}")
     return 0
 
 

@@ -1,6 +1,8 @@
 """Data sets of encoded images (PNG, JPEG): in the Hub's parquet layout, from the Hub or a folder; or in a list."""
 
 import io
+import os
+import re
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _HUB_NAMES = {"cifar10": "uoft-cs/cifar10", "cifar100": "uoft-cs/cifar100", "stl10": "tanganke/stl10"}
 _IMAGE_COLUMNS = ("img", "image")
 _LABEL_COLUMNS = ("label", "fine_label")
+_MOST_CLASSES = 100_000  # several times as many as any data set of photographs has
 _opening = threading.Lock()
 
 
@@ -33,6 +36,9 @@ class EncodedImages:
         encoded: the bytes of an image (PNG, JPEG) by its index.
         side: images are scaled to this height or width, whichever is smaller, and the centre is kept; 0 for images
             as they are, which must then be of one size.
+
+    Raises:
+        ConfigError: there is no image, a label is of no class, or all are of one.
     """
 
     def __init__(
@@ -43,6 +49,13 @@ class EncodedImages:
         encoded: Callable[[int], bytes],
         side: int = 0,
     ) -> None:
+        if len(labels) == 0:
+            raise _error(source, "one image or more", "It has none.")
+        if wrong := [label for label in (int(labels.min()), int(labels.max())) if not 0 <= label < len(class_names)]:
+            cure = "Images without a label cannot be used." if wrong[0] == -1 else "Correct the labels."
+            raise _error(source, f"labels from 0 to {len(class_names) - 1}", f"One is {wrong[0]}. {cure}")
+        if len(class_names) < 2:
+            raise _error(source, "images of two classes or more", "All are of one.")
         self.labels, self.class_names = labels, class_names
         self._source, self._encoded, self._side = source, encoded, side
         self._decoded: Tensor | None = None
@@ -74,9 +87,11 @@ class EncodedImages:
         column = table.column(name)
         if not pa.types.is_integer(column.type):
             raise _error(source, "a label column of whole numbers", f"Its type is {column.type}.")
+        if column.null_count:
+            raise _error(source, "a label for each image", f"{column.null_count} are null. Leave these images out.")
         labels = torch.from_numpy(column.to_numpy().astype(np.int64))
         encoded = images.combine_chunks().field("bytes")
-        class_names = _class_names(table, name, int(labels.max()) + 1)
+        class_names = _class_names(source, table, name, labels)
         return cls(source, labels, class_names, lambda i: encoded[i].as_py(), side)
 
     @classmethod
@@ -86,13 +101,17 @@ class EncodedImages:
         Raises:
             ConfigError: a line of another form.
         """
-        lines = [line.rsplit(maxsplit=1) for line in file.read_text().splitlines() if line.strip()]
-        if wrong := [line for line in lines if len(line) != 2 or not line[1].isdecimal()]:
-            raise _error(source, f"lines 'path label' in {file.name}", f"One is {' '.join(wrong[0])!r}.")
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _error(source, f"lines 'path label' in {file.name}", f"It cannot be read: {error}.") from None
+        lines = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip()]
+        if wrong := [line for line in lines if len(line) != 2 or not re.fullmatch("[0-9]{1,9}", line[1])]:
+            raise _error(source, f"lines 'path label' in {file.name}", f"One is {' '.join(wrong[0])[:100]!r}.")
         if not lines:
             raise _error(source, f"lines 'path label' in {file.name}", "It is empty.")
         labels = torch.tensor([int(label) for _, label in lines])
-        class_names = _numbered(int(labels.max()) + 1)
+        class_names = _numbered(source, labels)
         return cls(source, labels, class_names, lambda i: (file.parent / lines[i][0]).read_bytes(), side)
 
     def pixels(self, index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen channel height width"]:
@@ -123,9 +142,10 @@ class EncodedImages:
 
         try:
             opened = Image.open(io.BytesIO(self._encoded(i))).convert("RGB")
-        except (OSError, TypeError) as error:
+        except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
+            reason = " ".join(str(error).split())[:200]
             raise _error(
-                self._source, "images that can be decoded", f"Image {i} cannot ({error}). Download it again."
+                self._source, "images that can be decoded", f"Image {i} cannot ({reason}). Download it again."
             ) from None
         if self._side and opened.size != (self._side, self._side):
             opened = ImageOps.fit(opened, (self._side, self._side), Image.Resampling.BICUBIC)
@@ -156,12 +176,12 @@ def _open(source: str, split: str, side: int) -> EncodedImages:
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingExtraError(f"The image data {source!r}", "images") from None
-    folder = Path(source).expanduser()
-    if lists := sorted(folder.glob(f"*{split}.txt")):
+    folder = Path(os.path.expanduser(source))
+    if os.path.isdir(folder) and (lists := sorted(folder.glob(f"*{split}.txt"))):
         return EncodedImages.from_list(source, lists[0], side)
-    if folder.exists():
+    if os.path.exists(folder):
         return EncodedImages.from_table(source, _local_table(folder, split), side)
-    if source.startswith((".", "/", "~")) or source.count("/") > 1:
+    if source.startswith((".", "/", "~")) or source.count("/") > 1 or not source.isprintable() or len(source) > 200:
         allowed = "an existing folder, a data set of the Hub such as 'cifar10', or 'shapes'"
         raise _error(source, allowed, "There is no such folder.")
     return EncodedImages.from_table(source, _hub_table(source, split), side)
@@ -182,7 +202,7 @@ def _local_table(folder: Path, split: str) -> "pa.Table":
         )
     try:
         return pa.concat_tables([pq.read_table(file) for file in files])
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise _error(str(folder), "readable parquet files", f"{error}. Download them again.") from None
 
 
@@ -210,16 +230,20 @@ def _column(source: str, table: "pa.Table", names: tuple[str, ...]) -> str:
     raise _error(source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column.")
 
 
-def _class_names(table: "pa.Table", column: str, classes: int) -> tuple[str, ...]:
+def _class_names(source: str, table: "pa.Table", column: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
     from datasets import ClassLabel, Features
 
     feature = Features.from_arrow_schema(table.schema)[column]
-    return tuple(feature.names) if isinstance(feature, ClassLabel) else _numbered(classes)
+    return tuple(feature.names) if isinstance(feature, ClassLabel) else _numbered(source, labels)
 
 
-def _numbered(classes: int) -> tuple[str, ...]:
+def _numbered(source: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
+    """A name for every class up to the last that has an image."""
+    classes = int(labels.max()) + 1 if len(labels) else 0
+    if classes > _MOST_CLASSES:
+        raise _error(source, f"labels from 0 to {_MOST_CLASSES - 1}", f"One is {classes - 1}. Count classes from 0.")
     return tuple(f"class {index}" for index in range(classes))
 
 
 def _error(source: str, allowed: str, cure: str) -> ConfigError:
-    return ConfigError(f"Images.source = {source!r} is out of range: allowed is {allowed}. {cure}")
+    return ConfigError(f"Images.source = {source[:300]!r} is out of range: allowed is {allowed}. {cure}")

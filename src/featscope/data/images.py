@@ -114,17 +114,25 @@ class Images(Sizes):
             raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
         train, test, side = self.sizes(draws.device, "train", "test", "side")
         if self.source == "shapes":
-            return ImageSource(_drawn(train, side, draws), _drawn(test, side, draws), SHAPES, COLOURS)
+            return ImageSource(drawn(train, side, draws), drawn(test, side, draws), SHAPES, COLOURS)
         chosen: list[ImageSet] = []
+        class_names: tuple[str, ...] = ()
         for split, wanted in (("train", train), ("test", test)):
             images = open_split(self.source, split, side)
+            if split == "test" and images.labels.max() >= len(class_names):
+                wrong, most = int(images.labels.max()), len(class_names)
+                raise ConfigError(
+                    f"Images.source = {self.source!r} is out of range: allowed are test images of the {most} classes "
+                    f"that are trained on. One has the label {wrong}. Leave such images out."
+                )
+            class_names = images.class_names if split == "train" else class_names
             available = len(images.labels)
             allowed = f"at most {available}, what {self.source!r} has"
             require(self, split, wanted <= available, allowed, f"{wanted} are wanted.")
             index = draws.choice(available, wanted or available)[0].cpu()
             parts = images.pixels(index), images.labels[index]
             chosen.append(ImageSet(*(part.to(draws.device) for part in parts)))
-        return ImageSource(chosen[0], chosen[1], images.class_names)
+        return ImageSource(chosen[0], chosen[1], class_names)
 
 
 class ImageSource(nn.Module):
@@ -182,8 +190,9 @@ class ImageSource(nn.Module):
         return ImageSample(as_float(pixels[index])[None], labels[index][None])
 
 
-def _drawn(count: int, side: int, draws: Draws) -> ImageSet:
-    images = ImageSet(*draw_shapes(count, draws))
+def drawn(count: int, side: int, draws: Draws, labels: Int[Tensor, " image"] | None = None) -> ImageSet:
+    """``count`` procedural shapes, see `draw_shapes`, brought to ``side`` pixels if it is not 0."""
+    images = ImageSet(*draw_shapes(count, draws, labels))
     if not side:
         return images
     scaled = interpolate(images.pixels.float(), (side, side), mode="bilinear", antialias=True)

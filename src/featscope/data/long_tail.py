@@ -8,8 +8,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from featscope.data.encoded_images import EncodedImages, open_split
-from featscope.data.images import ImageSet, ImageSource, Sizes
-from featscope.data.shapes import SHAPES, draw_shapes
+from featscope.data.images import ImageSet, ImageSource, Sizes, drawn
+from featscope.data.shapes import SHAPES
 from featscope.options import ConfigError, require
 from featscope.streams import Draws
 
@@ -107,11 +107,19 @@ class LongTailedImages(Sizes):
             raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
         largest, probe, test, side = self.sizes(draws.device, "largest", "probe", "test", "side")
         if self.source == "shapes":
-            return self._shapes(largest, probe, test, draws)
+            return self._shapes(largest, probe, test, side, draws)
         train = open_split(self.source, "train", side)
         fitted = train if self.ratio is not None else open_split(self.source, "val", side)
         measured = open_split(self.source, "test", side)
         classes = len(train.class_names)
+        for images in (train, fitted, measured):
+            have = torch.bincount(images.labels, minlength=classes)
+            if len(have) != classes or not have.all():
+                of = "some are of other classes" if len(have) != classes else f"none is of class {int(have.argmin())}"
+                raise ConfigError(
+                    f"LongTailedImages.source = {self.source!r} is out of range: allowed are splits that have images "
+                    f"of the same {classes} classes. In one of them {of}. Correct the labels."
+                )
         available = torch.bincount(train.labels, minlength=classes).tolist()
         tail = available if self.ratio is None else class_sizes(classes, largest or min(available), self.ratio)
         return LongTailedSource(
@@ -136,12 +144,12 @@ class LongTailedImages(Sizes):
         index = torch.cat(chosen)
         return ImageSet(images.pixels(index).to(draws.device), images.labels[index].to(draws.device))
 
-    def _shapes(self, largest: int, probe: int, test: int, draws: Draws) -> LongTailedSource:
+    def _shapes(self, largest: int, probe: int, test: int, side: int, draws: Draws) -> LongTailedSource:
         assert self.ratio is not None
         tail = class_sizes(len(SHAPES), largest, self.ratio)
         sizes = spread(sum(tail), len(SHAPES)) if self.balanced else tail
         train, fitted, measured = (
-            ImageSet(*draw_shapes(sum(each), draws, _labels(each).to(draws.device)))
+            drawn(sum(each), side, draws, _labels(each).to(draws.device))
             for each in (sizes, [probe] * len(SHAPES), [test] * len(SHAPES))
         )
         return LongTailedSource(train, fitted, measured, SHAPES, head_to_tail(tail))

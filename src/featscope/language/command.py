@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
-from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model
+from featscope.language.haystack import MOST_TOKENS
+from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
 from featscope.language.methods import Reading
 from featscope.language.selection import kept_share
@@ -53,12 +54,13 @@ class Generate:
 
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
-        require(self, "keep", self.keep >= 2, ">= 2")
+        require(self, "keep", 2 <= self.keep <= MOST_TOKENS, f"2 to {MOST_TOKENS}")
         require(self, "keep_last", 0 <= self.keep_last <= self.keep, f"0 to keep = {self.keep}")
         for name, unset in (("layer", None), ("keep_last", 0)):
             useless = self.method != "gemfilter" and getattr(self, name) != unset
             require(self, name, not useless, f"no value with --method {self.method}", "It is GemFilter's.")
-        require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
+        require(self, "max_new_tokens", 1 <= self.max_new_tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS}")
+        require_folder(self.model)
         cure = "choose_layer finds one for your model."
         needed = self.method == "gemfilter" and self.model != RETRIEVER
         require(self, "layer", self.layer is not None or not needed, "a layer's number, from 0", cure)

@@ -1,5 +1,6 @@
 """Needles in a haystack (dissertation, Sections 9.4.1 and G.4.3)."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from featscope.options import ConfigError
 from featscope.streams import Draws
 
 _LONGEST = 64
+MOST_TOKENS = 2**20
+"""The longest prompt, in tokens, that studies ask for: a text is made of each before the model sees it."""
 BUILT_IN = "built-in"
 """The name of the haystack that ships with FeatScope."""
 OTHERS = 3
@@ -81,10 +84,12 @@ def read_texts(folder: str) -> list[str]:
     """
     if folder == BUILT_IN:
         return [(files("featscope.language") / "haystack.txt").read_text(encoding="utf-8").replace("\n", " ")]
-    paths = sorted(Path(folder).glob("*.txt"))
+    paths = sorted(path for path in Path(folder).glob("*.txt") if path.is_file()) if os.path.isdir(folder) else []
     texts = [" ".join(path.read_text(encoding="utf-8", errors="replace").split()) for path in paths]
     if not any(texts):
-        raise ConfigError(f"haystack = {folder!r} has no text: allowed is a folder with .txt files, or {BUILT_IN!r}")
+        raise ConfigError(
+            f"haystack = {folder[:300]!r} has no text: allowed is a folder with .txt files, or {BUILT_IN!r}"
+        )
     return [text for text in texts if text]
 
 

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from featscope.language.eviction import H2O, GemFilterOneRun, SnapKV
 from featscope.language.gemfilter import GemFilter
-from featscope.language.load import RETRIEVER, RETRIEVER_LAYER
+from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, require_folder
 from featscope.language.method import FullCache, Method
 from featscope.options import ConfigError, require
 
@@ -55,6 +55,8 @@ def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
         ConfigError: one of them is out of range.
     """
     given = options.layer is not None or options.model == RETRIEVER or not needs_layer
+    if not given:
+        require_folder(options.model)  # a layer of what is not there cannot be chosen
     require(options, "layer", given and (options.layer or 0) >= 0, ">= 0", "choose_layer finds one for your model.")
     require(options, "window", options.window >= 1, ">= 1")
     require(options, "keep", options.keep > options.window, f"> window = {options.window}")

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,18 @@ from featscope.runs.environment import environment, mixed, with_history
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
+from featscope.runs.size import require_countable, require_steps, within
 from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
-from featscope.studies.base import Arm, Assay, Study
+from featscope.studies.base import Arm, Assay, Study, require_different_names
 from featscope.training.memory import peak_bytes
 
 _RUNS_IN_A_SHARD = 64  # on an arm with axes: enough for full speed, few enough to fit in memory and to lose little
 _ASSAYS_MAY_TAKE = 32  # times the memory of a step; far more samples than a batch
+
+MOST_REPLICAS = 1_000_000
+"""Replicas that a run may have: each has files, measurements and weights of its own."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         require(self, "seed", abs(self.seed) < 2**63, "a whole number between -2^63 and 2^63")
-        require(self, "replicas", self.replicas is None or self.replicas >= 1, ">= 1")
+        require(
+            self, "replicas", self.replicas is None or 1 <= self.replicas <= MOST_REPLICAS, f"1 to {MOST_REPLICAS:,}"
+        )
         require(self, "memory_limit", self.memory_limit is None or self.memory_limit > 0, "> 0 GiB")
         try:
             device = torch.device(self.device)
@@ -95,7 +101,10 @@ def run(
         EqualReplicasError: replicas are equal where chance should make them differ.
         InterruptedRunError: Ctrl-C or a termination signal.
     """
+    require_countable(study)
     arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
+    require_different_names(arms)
+    require_steps(arms)
     with RunFolder.held(Path(out), resume=resume, overwrite=overwrite) as folder:
         try:
             return _run(study, arms, settings, folder, resume, train)
@@ -211,7 +220,9 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         assays = {arm.name: (*arm.at_start, *arm.at_end) if with_assays else () for arm in arms}
         return max(peak_bytes(lambda arm=arm: first_step(arm, assays[arm.name])) for arm in arms)  # type: ignore[misc]
 
-    find = in_worker if settings.device == "cpu" else lambda compute: compute()
+    def find(compute: Callable[[], int]) -> int:
+        return in_worker(lambda: within(limit, compute)) if settings.device == "cpu" else compute()
+
     need = find(lambda: most(with_assays=False))
     if size > 1 and workers * size * need * _ASSAYS_MAY_TAKE > limit:  # slow to find out, so only where it may matter
         need = find(lambda: most(with_assays=True))

@@ -10,6 +10,7 @@ from featscope.axes import Axis
 from featscope.claims import Claim, Statement, how_many_hold
 from featscope.claims.statement import Test, tests_of
 from featscope.figures import Figure
+from featscope.options import ConfigError, require_name
 from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import over_steps
 from featscope.training import Measurement
@@ -29,7 +30,7 @@ class Arm(Generic[R]):
     """One of the ways that a study compares: a name, a recipe and a role.
 
     Attributes:
-        name: short name, as it stands in results.
+        name: short name, as it stands in results and in names of files: letters, digits, "-", "." and "_".
         recipe: what is built and how long it goes on.
         about: what is different here, in one sentence.
         label: two or three words for figures and tables; the name if empty.
@@ -53,6 +54,16 @@ class Arm(Generic[R]):
     at_end: Sequence[Assay] = ()
     over: Sequence[Axis] = ()
     watch: Assay | None = None
+
+    def __post_init__(self) -> None:
+        require_name(self, "name")
+
+
+def require_different_names(arms: Iterable[Arm]) -> None:
+    """Raise `ConfigError` where two of ``arms`` have one name: they would share files and measurements."""
+    names = [arm.name for arm in arms]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"Arm.name = {twice[0]!r} is that of two arms: allowed are names that differ. Rename one.")
 
 
 @dataclass(frozen=True)

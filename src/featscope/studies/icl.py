@@ -11,7 +11,7 @@ from typing import ClassVar
 import xarray as xr
 
 from featscope.claims import Found
-from featscope.options import require
+from featscope.options import NAME, is_name, require
 from featscope.studies.base import Runs, Study
 from featscope.training import Questionnaire
 
@@ -43,8 +43,8 @@ class OfModels(Study):
     def __post_init__(self) -> None:
         short, taken = self.short_names, tuple(self.hand_set)
         distinct = len({*short, *taken}) == len(self.models) + len(taken)
-        allowed = f"names with different last parts, none of {taken}"
-        require(self, "models", bool(short) and all(short) and distinct, allowed)
+        allowed = f"names with different last parts of {NAME}, none of {taken}"
+        require(self, "models", bool(short) and all(map(is_name, short)) and distinct, allowed)
 
     @property
     def short_names(self) -> list[str]:

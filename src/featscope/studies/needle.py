@@ -9,7 +9,7 @@ import numpy as np
 
 from featscope.claims import COSINE, SHARE, Claim, Found, identity, ordering
 from featscope.figures import Figure, Panel
-from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, Needle, passwords, read_texts
+from featscope.language.haystack import BUILT_IN, MOST_TOKENS, OTHERS, Haystack, Needle, passwords, read_texts
 from featscope.language.load import RETRIEVER, load_once
 from featscope.language.methods import METHODS, MethodName, Reading, reading_of
 from featscope.options import require, require_ascending
@@ -17,7 +17,7 @@ from featscope.streams import Streams
 from featscope.studies import Arm, Runs, Story, Study
 from featscope.studies.summaries import chart, curve, heatmaps, percent, verdict
 from featscope.training import Answer, Questionnaire
-from featscope.training.evaluation import Ask
+from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
 Compared = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o"]
 COMPARED: tuple[Compared, ...] = get_args(Compared)
@@ -117,8 +117,9 @@ class NeedleInAHaystack(Study):
 
     def __post_init__(self) -> None:
         require_ascending(self, "lengths")
-        for name in ("depths", "prompts", "new_tokens"):
-            require(self, name, getattr(self, name) >= 1, ">= 1")
+        require(self, "lengths", self.lengths[-1] <= MOST_TOKENS, f"at most {MOST_TOKENS} tokens")
+        for name, most in (("depths", MOST_QUESTIONS), ("prompts", MOST_QUESTIONS), ("new_tokens", MOST_TOKENS)):
+            require(self, name, 1 <= getattr(self, name) <= most, f"1 to {most}")
         named = {*self.methods}.intersection(COMPARED)
         require(self, "methods", 0 < len(named) == len(self.methods), f"some of {', '.join(COMPARED)}")
         own = (self.needle, self.question, self.answer)

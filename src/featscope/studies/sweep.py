@@ -18,6 +18,8 @@ from featscope.studies.summaries import curve
 from featscope.training import Experiment, Measurement
 
 ARM = "sweep"
+MOST_POINTS = 10_000
+"""Points that a sweep may have: a recipe is made of each before any work."""
 _LOGARITHMIC_FROM = 30  # ratio of the ends of the axis along x
 
 
@@ -74,6 +76,8 @@ class Sweep(Study):
         names = [axis.name for axis in self.axes]
         if len(set(names)) < len(names):
             raise ConfigError(f"Sweep.axes = {', '.join(names)}: allowed are different names; leave one of them out")
+        if (count := prod(len(axis.values) for axis in self.axes)) > MOST_POINTS:
+            raise ConfigError(f"Sweep.axes have {count} points: allowed is at most {MOST_POINTS}. Take fewer values.")
         # Making all recipes now refuses what is out of range before any work.
         arms = {tuple(at.values()): next(iter(study.arms())) for at, study in points(self.study, self.axes)}
         start, *_ = arms

@@ -11,10 +11,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.training.experiment import Experiment
 from featscope.training.record import Measurement
 
+MOST_QUESTIONS = 1_000_000
+"""Questions that an evaluation may ask."""
 Ask = Callable[..., Mapping[str, float | Sequence[float]]]
 """Answers the question at one point of a grid, given by name."""
 
@@ -63,6 +66,11 @@ class Evaluation(Experiment):
     ) -> None:
         super().__init__(streams)
         self.ask, self.grid, self.answers, self._summary = ask, grid, answers, summary
+        if (count := prod(len(axis) for axis in grid.values())) > MOST_QUESTIONS:
+            raise ConfigError(
+                f"an arm asks {count:.3g} questions: allowed is at most {MOST_QUESTIONS:,}, as they are kept side "
+                "by side. Take fewer prompts, items or lengths."
+            )
         self.points = [dict(zip(grid, at, strict=True)) for at in product(*grid.values())]
         numbers = sum(answer.size for answer in answers.values())
         found = torch.full((1, len(self.points), numbers), torch.nan, dtype=torch.float64, device=streams.device)

@@ -14,11 +14,14 @@ from featscope.data.images import as_float
 from featscope.losses import NonContrastive, NTXent
 from featscope.models import PredictionHead, ProjectionHead
 from featscope.models.encoders import initialise
-from featscope.options import require
+from featscope.options import ConfigError, require
 from featscope.streams import Draws, Streams
 from featscope.training.ema import EMA, MovingAverage
 from featscope.training.gradient import GradientTraining, Training
 from featscope.views import View
+
+LEAST_SIDE = 8
+"""The smallest height and width, in pixels, of images that can be trained on."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,23 @@ class ImageTraining(Training):
 
     replica_axis: ClassVar[bool] = False
     drawn_at: ClassVar[tuple[str, str]] = ("data", "learner")
+
+    def build(self, streams: Streams) -> GradientTraining:
+        """As of any training.
+
+        Raises:
+            ConfigError: images are smaller than what networks with two poolings and a stride can take.
+        """
+        made = super().build(streams)
+        source: Any = made.source
+        for images in (source.train_set, source.test_set):
+            height, width = images.pixels.shape[-2:]
+            if min(height, width) < LEAST_SIDE:
+                raise ConfigError(
+                    f"images of {height} x {width} pixels are out of range: allowed is {LEAST_SIDE} x {LEAST_SIDE} or "
+                    "more. Take larger ones, or another --side where the study has it."
+                )
+        return made
 
     def initial(self, experiment: GradientTraining) -> Any:
         """The learner of ``experiment``, which this built, as it was before its first step; a new one at every call."""

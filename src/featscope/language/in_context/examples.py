@@ -1,6 +1,7 @@
 """Labelled texts of binary tasks: from a local table, from GLUE on the Hub, or made up."""
 
 import csv
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,7 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
         return _split(chosen, drawn, 1000)
     if source == HUB:
         splits = [_from_hub(chosen, split) for split in ("train", "validation")]
-    elif Path(source).is_dir():
+    elif os.path.isdir(source):
         splits = [_from_table(chosen, Path(source) / name) for name in ("train.tsv", "dev.tsv")]
     elif Path(source).suffix == ".tsv":
         read = _unique(_from_table(chosen, Path(source)))
@@ -140,9 +141,10 @@ def load_irrelevant(source: str, draws: Draws, count: int) -> list[str]:
         return made_up_irrelevant(draws, count)
     try:
         lines = Path(source).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # no such file, no UTF-8, or no path
+        reason = error.strerror if isinstance(error, OSError) else str(error)[:100]
         raise ConfigError(
-            f"irrelevant = {source!r} cannot be read ({error.strerror}): allowed is {MADE_UP!r} or a text file with "
+            f"irrelevant = {source[:300]!r} cannot be read ({reason}): allowed is {MADE_UP!r} or a text file with "
             "one sentence a line"
         ) from None
     sentences = list(dict.fromkeys(" ".join(line.split()) for line in lines if line.strip()))
@@ -161,6 +163,11 @@ def _split(task: Task, examples: Sequence[Example], first: int) -> Examples:
 def _checked(task: Task, pool: Sequence[Example], items: Sequence[Example]) -> Examples:
     if not pool or not items:
         raise ConfigError(f"the data of task {task.name!r} are empty: allowed are tables with exemplars and queries")
+    if len({example.label for example in (*pool, *items)}) < 2:
+        raise ConfigError(
+            f"the data of task {task.name!r} have one label only, {items[0].label}: allowed are tables with both, "
+            f"0 ({task.words[0]}) and 1 ({task.words[1]})"
+        )
     return Examples(task, tuple(pool), tuple(items))
 
 
@@ -181,11 +188,18 @@ def _example(task: Task, row: Mapping[str, Any], source: str) -> Example:
 
 
 def _from_table(task: Task, file: Path) -> Iterator[Example]:
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise ConfigError(f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv, or a .tsv file")
     with file.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-            yield _example(task, row, file.name)
+        reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        try:
+            for row in reader:
+                yield _example(task, row, file.name)
+        except (csv.Error, OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"data: {file}, line {reader.line_num + 1} cannot be read ({error}): allowed is a table in UTF-8, with "
+                "tabs between columns. Correct the file."
+            ) from None
 
 
 def _from_hub(task: Task, split: str) -> Iterator[Example]:

@@ -1,7 +1,9 @@
 """LongBench's examples: from a folder, from its zip file, or from the Hub."""
 
 import json
+import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -52,8 +54,8 @@ def read_task(source: str, task: str) -> tuple[LongBenchExample, ...]:
 
 
 def _lines(source: str, task: str) -> tuple[str, Iterator[tuple[int, str]]]:
-    folder = Path(source).expanduser()
-    if folder.is_dir():
+    folder = Path(os.path.expanduser(source))
+    if os.path.isdir(folder):
         for file in (folder / f"{task}.jsonl", folder / "data" / f"{task}.jsonl"):
             if file.is_file():
                 return file.name, enumerate(_decoded(file.read_bytes(), source, file.name).split("\n"), 1)
@@ -72,9 +74,9 @@ def _lines(source: str, task: str) -> tuple[str, Iterator[tuple[int, str]]]:
                     f"data = {source!r}: {_ZIP} has no {task}.jsonl: allowed is LongBench's own. Download it again."
                 )
             text = _decoded(archive.read(names[0]), source, names[0])
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, OSError, EOFError, zlib.error, RuntimeError):  # cut off, encrypted, packed otherwise
         raise ConfigError(
-            f"data = {source!r}: {_ZIP} is no zip file: allowed is LongBench's own. Get it again."
+            f"data = {source!r}: {_ZIP} is no zip file that can be read: allowed is LongBench's own. Get it again."
         ) from None
     return f"{_ZIP}, {names[0]}", enumerate(text.split("\n"), 1)
 
@@ -107,21 +109,31 @@ def _downloaded(source: str) -> Path:
 def _example(where: str, line: str, task: str) -> LongBenchExample:
     try:
         found: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{where} is no JSON ({error}): allowed is an object a line. Correct the file.") from None
+    except (ValueError, RecursionError) as error:  # no JSON, or one that is nested thousands of times
+        raise ConfigError(
+            f"{where} is no JSON ({str(error)[:100]}): allowed is an object a line. Correct the file."
+        ) from None
     if not isinstance(found, dict):
         raise ConfigError(f"{where} is {line[:60]!r}: allowed is a JSON object. Correct the file.")
     classes = found.get("all_classes")
-    _require(where, "input", found, isinstance(found.get("input"), str), "a text")
-    _require(where, "context", found, isinstance(found.get("context"), str), "a text")
+    _require(where, "input", found, _text(found.get("input")), "a text")
+    _require(where, "context", found, _text(found.get("context")), "a text")
     _require(where, "answers", found, _texts(found.get("answers")), "a list of one text or more")
     _require(where, "all_classes", found, classes is None or _texts(classes), "null, or a list of texts")
     _require(where, "all_classes", found, task != "trec" or classes is not None, "a list of texts for trec")
     return LongBenchExample(found["input"], found["context"], tuple(found["answers"]), tuple(classes or ()))
 
 
+def _text(value: Any) -> bool:
+    """Whether it is one that a tokenizer can read: JSON may have halves of characters."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
 def _texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and bool(value) and all(map(_text, value))
 
 
 def _require(where: str, field: str, found: dict[str, Any], condition: bool, allowed: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from featscope.language import Method
-from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
+from featscope.language.haystack import BUILT_IN, MOST_TOKENS, OTHERS, Haystack, passwords, read_texts
 from featscope.language.layers import choices_of_all_layers, needle_distance
 from featscope.language.load import RETRIEVER, RETRIEVER_LENGTH, layers_of, load_once
 from featscope.language.methods import METHODS, Reading, reading_of
@@ -18,7 +18,7 @@ from featscope.studies import Arm, Study
 from featscope.studies.gemfilter.cost import KEEP, Cost
 from featscope.studies.gemfilter.mechanics import Mechanics
 from featscope.training import Answer, Evaluation, Measurement, Questionnaire
-from featscope.training.evaluation import Ask
+from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
 NEW = 6  # tokens to generate
 SCORE = "normalised needle score: share of the answer's words that were given"
@@ -132,12 +132,13 @@ class GemFilterArms(Study):
     def __post_init__(self) -> None:
         for name in ("lengths", "keeps", "cost_lengths"):
             require_ascending(self, name)
+            require(self, name, getattr(self, name)[-1] <= MOST_TOKENS, f"at most {MOST_TOKENS} tokens")
         shortest = self.lengths[0]
         require(self, "lengths", shortest >= 64, ">= 64", "Needles and question take as many.")
         require(self, "trained", self.trained >= shortest, f">= {shortest}, the shortest of lengths")
         keep = self.reading.keep
         require(self, "lengths", shortest > keep, f"> keep = {keep}", "Shorter ones are kept whole.")
-        require(self, "prompts", self.prompts >= 1, ">= 1")
+        require(self, "prompts", 1 <= self.prompts <= MOST_QUESTIONS, f"1 to {MOST_QUESTIONS}")
         require(self, "cost_lengths", self.cost_lengths[0] > KEEP, f"> {KEEP}", "Shorter prompts are kept whole.")
         read_texts(self.haystack)  # says what is wrong with the folder
 

@@ -1,0 +1,67 @@
+"""Names of arms and figures become names of files: nothing else gets through."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from featscope.check import check
+from featscope.figures import Curves, Heatmaps, Scatters
+from featscope.options import ConfigError
+from featscope.runs import Settings, run
+from featscope.studies import Arm
+from featscope.studies.icl_flipped_labels import IclFlippedLabels
+from swept import Pull
+
+HOSTILE = ["../../evil", "a/b", "..", ".hidden", "nul\0", "", "two words", "line\n", 300 * "x", "-option"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_is_no_file_name_is_refused(name):
+    allowed = "is out of range: allowed is 1 to 100 letters, digits, '-', '.' and '_'"
+    with pytest.raises(ConfigError) as refused:
+        Arm(name, Pull().arm("pulled").recipe, "")
+    assert str(refused.value).startswith("Arm.name = ")
+    assert allowed in str(refused.value)
+    assert len(str(refused.value)) < 400
+    for kind, rest in ((Curves, ([],)), (Heatmaps, ({}, "", "", "")), (Scatters, ({}, {}, ()))):
+        with pytest.raises(ConfigError, match=rf"{kind.__name__}\.id = .* is out of range"):
+            kind(name, "", "", *rest)
+
+
+@pytest.mark.parametrize("name", ["plain", "Llama-3.1-8B", "bloom_560m", "at-the-last-step", "7b", 100 * "x"])
+def test_names_in_use_are_allowed(name):
+    assert Arm(name, Pull().arm("pulled").recipe, "").name == Curves(name, "", "", []).id == name
+
+
+@dataclass(frozen=True)
+class Twins(Pull):
+    """Two arms of one name, and figures likewise."""
+
+    def arms(self):
+        first, *_ = super().arms()
+        return [first, first]
+
+    def figures(self, runs):
+        return [Curves("one", "", "", []), Curves("one", "", "", [])]
+
+
+@dataclass(frozen=True)
+class TwinFigures(Pull):
+    """Two figures of one id."""
+
+    def figures(self, runs):
+        return [Curves("one", "", "", []), Curves("one", "", "", [])]
+
+
+def test_two_of_one_name_are_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match="Arm.name = 'pulled' is that of two arms"):  # noqa: RUF043
+        run(Twins(), Settings(replicas=2), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert "two arms are called 'pulled'" in check(Twins()).problems
+    assert "two figures have the id 'one'" in check(TwinFigures()).problems
+
+
+@pytest.mark.parametrize("model", ["..", "/models/two words", "/models/\0"])
+def test_models_whose_names_cannot_be_arms_are_refused(model):
+    with pytest.raises(ConfigError, match="models = .* is out of range: allowed is names with different last parts"):  # noqa: RUF043
+        IclFlippedLabels(models=(model,))
