@@ -149,13 +149,13 @@ class PredictionHeadStudy(PhasesClaims):
         return Found(different.astype(float), f"{int(different.sum())} networks do.")
 
     @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, range=SHARE)
-    def symmetric_head_baseline(self, run: xr.Dataset) -> xr.DataArray:
+    def symmetric_head_baseline(self, run: xr.Dataset) -> Found:
         """A symmetric head that is set by hand comes to see one direction only.
 
         In a linear network a symmetric head set by hand becomes of rank one if input variances are very unequal.
         Measured: share of the larger eigenvalue in its trace.
         """
-        return run.top_share.mean("start")
+        return Found(run.top_share.mean("start"), trials=run.sizes["start"])
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
