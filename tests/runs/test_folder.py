@@ -127,6 +127,15 @@ def test_tensors_come_back_with_their_description(tmp_path):
     assert folder.read_tensors("weights/y.safetensors") is None
 
 
+def test_a_number_with_any_stride_is_written(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    number = torch.arange(16.0).view(2, 8)[:1, 3]
+    assert number.stride() == (8,)
+    folder.write_tensors("weights/x.safetensors", {"a": number}, {})
+    back, _ = folder.read_tensors("weights/x.safetensors")
+    assert torch.equal(back["a"], number)
+
+
 def test_claims_file_has_the_contract_s_fields(tmp_path):
     folder = RunFolder.create(tmp_path)
     about = {"id": "id", "source": "Lemma 1", "statement": "text", "kind": "bound", "arm": "a"}

@@ -65,5 +65,6 @@ def _checksum(tensors: Mapping[str, torch.Tensor], text: str) -> str:
     state = blake2b(text.encode(), digest_size=32)
     for name, tensor in sorted(tensors.items()):
         state.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
-        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        row = tensor.reshape(-1).clone(memory_format=torch.contiguous_format)  # one number may have any stride
+        state.update(row.view(torch.uint8).numpy().data)
     return state.hexdigest()
