@@ -131,7 +131,7 @@ def assert_same_files(one: Path, other: Path) -> None:
     """But for what is of the machine, and what was set aside."""
     for file in (file for file in one.rglob("*") if file.is_file() and file.name != "environment.json"):
         its = other / file.relative_to(one)
-        if file.suffix != ".nc":  # HDF5 has the time in it
+        if file.suffix != ".nc":  # compared below, by what it holds
             assert its.read_bytes() == file.read_bytes(), file.name
     runs, others = RunFolder(one).read_trajectory(), RunFolder(other).read_trajectory()
     for arm in runs:
