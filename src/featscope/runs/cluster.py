@@ -1,6 +1,7 @@
 """Shards on the machines of a Ray cluster."""
 
 import logging
+import re
 import socket
 import tempfile
 import threading
@@ -35,6 +36,11 @@ def on_cluster(address: str | None) -> Trainer:
         MissingExtraError: Ray is not installed.
         ConfigError: nothing answers at ``address``.
     """
+    if address is not None and not re.fullmatch(r"auto|(ray://)?[\w.\-\[\]:]+:[0-9]{1,5}", address):
+        raise ConfigError(
+            f"--address = {address!r} is no address of a Ray cluster: allowed is HOST:PORT, ray://HOST:PORT or auto. "
+            "Leave it out to begin one on this machine."
+        )
     try:
         import ray
     except ImportError:
@@ -52,7 +58,7 @@ def on_cluster(address: str | None) -> Trainer:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except Exception as error:  # of many kinds, from the network to the versions of Ray and Python
             raise _no_cluster(address, error) from None
         try:
             return _train(ray, folder, shards, device)
