@@ -180,7 +180,7 @@ def test_wrong_words_are_refused(capfd, words, message):
         (["--steps", "0"], "--steps = 0 is out of range: allowed is >= 1"),
         (["--steps", "many"], "--steps.* INT"),
         (["--probe-every", "0"], "--probe-every = 0 is out of range: allowed is >= 1"),
-        (["--replicas", "0"], "--replicas = 0 is out of range: allowed is >= 1"),
+        (["--replicas", "0"], "--replicas = 0 is out of range: allowed is 1 to"),
         (["--seed", str(2**63)], "--seed = 9223372036854775808 is out of range"),
         (["--device", "tpu"], "--device = 'tpu' .* allowed is cpu, cuda or cuda:N"),
         (["--device", "cuda:99"], "--device = 'cuda:99' .* allowed is a device that torch sees"),
@@ -227,6 +227,21 @@ def test_an_option_that_could_be_one_of_two_is_named_as_either():
         SGD(lr=-1.0)
     with pytest.raises(ConfigError, match=r"^InfoNCE\.temperature = 0\.0 is out of range"), as_typed(Two):
         InfoNCE(temperature=0.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "typed"),
+    [
+        ("slow = './x' is no folder", "--slow = './x' is no folder"),
+        ("other = 3 is out of range", "other = 3 is out of range"),
+        ("run; changed: config.config.study.slow.lr: 1 -> 2", "run; changed: --slow.lr: 1 -> 2"),
+        ("run; changed: config.config.slow.type: 'A' -> 'B'", "run; changed: config.config.slow.type: 'A' -> 'B'"),
+    ],
+)
+def test_options_without_an_owner_are_named_as_they_are_typed(said, typed):
+    with pytest.raises(ConfigError) as refused, as_typed(Two):
+        raise ConfigError(said)
+    assert str(refused.value) == typed
 
 
 def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path):
@@ -280,7 +295,7 @@ def test_an_axis_that_cannot_be_read_is_refused_with_how_to_write_it(capfd, tmp_
     [
         (["nose=1,2"], "axis 'nose' is no numeric option of Decoupling: allowed is one of data.features,"),
         (["data.features=8,2"], "--data.features = 2 is out of range: allowed is >= 3"),
-        (["features=8,9.5"], "SparseCoding.features = 9.5 is out of range: allowed is a whole number"),
+        (["features=8,9.5"], "--data.features = 9.5 is out of range: allowed is a whole number"),
         (["noise=0.5,0"], r"noise=0.0\) .* allowed is data with noise > 0"),
         (["noise=1,1"], r"Axis.values of data.noise = \(1.0, 1.0\): allowed are one or more, all different"),
         (["noise=1,2", "data.noise=3"], "Sweep.axes = noise, noise: allowed are different names"),

@@ -82,7 +82,10 @@ def with_option(config: C, path: str, value: float) -> C:
         changed = with_option(inner, rest, value)
     elif isinstance(inner, int) and not _takes_fractions(config, head):
         if not float(value).is_integer():
-            raise ConfigError(f"{type(config).__name__}.{head} = {value!r} is out of range: allowed is a whole number")
+            owner = type(config).__name__
+            error = ConfigError(f"{owner}.{head} = {value!r} is out of range: allowed is a whole number")
+            error.owner, error.field = owner, head
+            raise error
         changed = int(value)
     else:
         changed = value

@@ -102,10 +102,12 @@ def _command(word: str) -> Command:
 
 
 def _generate(words: list[str]) -> int:
-    from featscope.commands.parsing import parse
+    from featscope.commands.parsing import as_typed, parse
     from featscope.language.command import Generate, generate
 
-    generate(parse(Generate, words, "generate"))
+    chosen = parse(Generate, words, "generate")
+    with as_typed(Generate):
+        generate(chosen)
     return 0
 
 

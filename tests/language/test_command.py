@@ -60,10 +60,10 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--layer", "9"], "GemFilter.layer = 9 is out of range: allowed is 0 to 3"),
+        (["--layer", "9"], "--layer = 9 is out of range: allowed is 0 to 3"),
         ([], "--layer = None is out of range: allowed is a layer's number, from 0. choose_layer"),
         (["--layer", "2", "--keep", "0"], "--keep = 0 is out of range"),
-        (["--layer", "2", "--model", "./nowhere"], "model = './nowhere' is no folder"),
+        (["--layer", "2", "--model", "./nowhere"], "--model = './nowhere' is no folder"),
         (["--layer", "2", "--prompt", "nothing.txt"], "--prompt = PosixPath('nothing.txt') is out of range"),
         (["--method", "snapkv", "--layer", "2"], "--layer = 2 is out of range: allowed is no value with"),
         (["--method", "h2o", "--keep-last", "2"], "--keep-last = 2 is out of range: allowed is no value with"),

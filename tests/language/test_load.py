@@ -152,5 +152,5 @@ def test_a_model_that_is_not_there_comes_before_its_layer(study, tmp_path, capfd
     with pytest.raises(SystemExit) as ended:
         main(["run", study, "--model", "./nowhere", "--out", str(tmp_path / "run")])
     assert ended.value.code == 2
-    assert "model = './nowhere' is no folder" in capfd.readouterr().err
+    assert "--model = './nowhere' is no folder" in capfd.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -124,6 +124,13 @@ def test_errors_of_a_worker_are_those_of_this_machine(tmp_path, address):
     assert raised.value.step == 1
 
 
+@pytest.mark.parametrize("wrong", ["http://localhost:1", "localhost", "", "ray://", "localhost:port", "nul\0:1"])
+def test_what_is_no_address_is_refused_and_leaves_nothing(wrong, tmp_path):
+    with pytest.raises(ConfigError, match=r"--address = .* is no address of a Ray cluster: allowed is HOST:PORT"):
+        run(Pull(), SETTINGS, tmp_path / "run", train=on_cluster(wrong))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_study_that_workers_do_not_have_is_refused(tmp_path, address, monkeypatch):
     monkeypatch.setitem(sys.modules, "here_only", module := ModuleType("here_only"))
     exec("from swept import Pull\nclass Here(Pull): pass", vars(module))

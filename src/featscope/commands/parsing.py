@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from typing import Any, get_args, get_type_hints
@@ -68,7 +68,22 @@ def as_typed(kind: type) -> Iterator[None]:
         if not options and error.owner:  # a recipe's own field, which a study's option of that name has set
             options = dict.fromkeys(option for (_, field), option in names if field == error.field)
         if not options:
-            raise
+            said = _with_dashes(str(error), {option for _, option in names})
+            if error.owner or said == str(error):
+                raise
+            raise ConfigError(said) from None
         typed = " or ".join(options)
         message = str(error).replace(f"{error.owner}.{error.field} =", f"{typed} =", 1)
         raise ConfigError(message) from None
+
+
+def _with_dashes(message: str, options: Container[str]) -> str:
+    """``message`` with options as they are typed where it names them as they are stored: as its first word, for want of
+    their owner, and in a list of what has changed since a run began."""
+
+    def typed(found: re.Match[str]) -> str:
+        option = f"--{found[1].replace('_', '-')}"
+        return option + found[2] if option in options else found[0]
+
+    message = re.sub(r"^([a-z_.]+)( = )", typed, message)
+    return re.sub(r"(?<= )config\.(?:config\.)?(?:study\.)?([a-z_0-9.]+)(: )", typed, message)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import secrets
 import socket
 import subprocess
@@ -46,6 +47,11 @@ def on_cluster(address: str | None) -> Trainer:
         # Servers of Ray listen on all addresses of a machine. The mode is read when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    if address is not None and not re.fullmatch(r"auto|(ray://)?[\w.\-\[\]:]+:[0-9]{1,5}", address):
+        raise ConfigError(
+            f"--address = {address!r} is no address of a Ray cluster: allowed is HOST:PORT, ray://HOST:PORT or auto. "
+            "Leave it out to begin one on this machine."
+        )
     try:
         import ray
     except ImportError:
@@ -63,7 +69,7 @@ def on_cluster(address: str | None) -> Trainer:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except Exception as error:  # of many kinds, from the network to the versions of Ray and Python
             raise _no_cluster(address, error) from None
         with nullcontext() if address else _ended_with_this_process():
             try:
