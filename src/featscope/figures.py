@@ -25,7 +25,7 @@ class Figure:
     """What every figure has.
 
     Attributes:
-        id: file name of the PNG and anchor on the page: letters, digits, "-", "." and "_".
+        id: file name of the PNG and anchor on the page: letters, digits, and of the rest - . _ @ = +.
         title: what is seen, in a few words.
         caption: how to read it, in a sentence or three.
         claims: ids of the claims that it shows.

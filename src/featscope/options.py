@@ -76,13 +76,13 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
         raise error
 
 
-NAME = "1 to 100 letters, digits, '-', '.' and '_', the first a letter or a digit"
+NAME = "1 to 100 letters, digits, '-', '.', '_', '@', '=' and '+', the first a letter or a digit"
 """What `is_name` allows, in words."""
 
 
 def is_name(value: Any) -> bool:
     """Whether ``value`` can be the name of a file and of a group in one, on any machine."""
-    return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value) is not None
+    return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@=+-]{0,99}", value) is not None
 
 
 def require_name(config: Any, field: str) -> None:

@@ -126,7 +126,7 @@ def test_errors_of_a_worker_are_those_of_this_machine(tmp_path, address):
 
 @pytest.mark.parametrize("wrong", ["http://localhost:1", "localhost", "", "ray://", "localhost:port", "nul\0:1"])
 def test_what_is_no_address_is_refused_and_leaves_nothing(wrong, tmp_path):
-    with pytest.raises(ConfigError, match=r"--address = .* is no address of a Ray cluster: allowed is HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"--address = .* is no address of a Ray cluster"):
         run(Pull(), SETTINGS, tmp_path / "run", train=on_cluster(wrong))
     assert not (tmp_path / "run").exists()
 
@@ -224,5 +224,7 @@ def test_an_address_where_nothing_answers_is_refused_at_once(address):
 
 
 def test_an_address_that_is_none_is_refused(tmp_path, address):
-    with pytest.raises(ConfigError, match=r"--address = 'nonsense': no Ray cluster answers"):
+    with pytest.raises(
+        ConfigError, match=r"--address = 'nonsense' is no address of a Ray cluster: allowed is HOST:PORT"
+    ):
         run(Sweep(Pull(), AXES), SETTINGS, tmp_path / "run", train=on_cluster("nonsense"))

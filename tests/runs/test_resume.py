@@ -109,8 +109,8 @@ def test_resuming_with_other_options_is_refused_and_names_them(untouched, capfd)
         main(["run", "decoupling", "--out", str(untouched), *SMALL, "--resume", "--optimizer.lr", "0.5", "--seed", "3"])
     assert ended.value.code == 2
     err = capfd.readouterr().err
-    assert "config.seed: 0 -> 3" in err
-    assert "config.config.optimizer.lr: 0.25 -> 0.5" in err
+    assert "--seed: 0 -> 3" in err
+    assert "--optimizer.lr: 0.25 -> 0.5" in err
     assert (untouched / "environment.json").read_text() == environment
 
 

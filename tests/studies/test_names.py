@@ -17,7 +17,7 @@ HOSTILE = ["../../evil", "a/b", "..", ".hidden", "nul\0", "", "two words", "line
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_that_is_no_file_name_is_refused(name):
-    allowed = "is out of range: allowed is 1 to 100 letters, digits, '-', '.' and '_'"
+    allowed = "is out of range: allowed is 1 to 100 letters, digits, '-', '.', '_', '@', '=' and '+'"
     with pytest.raises(ConfigError) as refused:
         Arm(name, Pull().arm("pulled").recipe, "")
     assert str(refused.value).startswith("Arm.name = ")

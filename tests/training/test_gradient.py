@@ -1,6 +1,7 @@
 """The recipe of training, and what it builds: parts from their own draws, rules by name and in order."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -57,6 +58,7 @@ class Random(Noisy):
     def build(self, draws):
         made = Source(self, draws.replicas)
         made.target.copy_(draws.normal())
+        made.train_set = made.test_set = SimpleNamespace(pixels=torch.zeros(1, 3, 32, 32))
         return made
 
 

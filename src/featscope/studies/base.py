@@ -30,7 +30,7 @@ class Arm(Generic[R]):
     """One of the ways that a study compares: a name, a recipe and a role.
 
     Attributes:
-        name: short name, as it stands in results and in names of files: letters, digits, "-", "." and "_".
+        name: short name, as it stands in results and in names of files: letters, digits, and of the rest - . _ @ = +.
         recipe: what is built and how long it goes on.
         about: what is different here, in one sentence.
         label: two or three words for figures and tables; the name if empty.
