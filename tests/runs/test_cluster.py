@@ -3,6 +3,7 @@
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ import swept
 from featscope.axes import Axis
 from featscope.cli import main
 from featscope.options import ConfigError, MissingExtraError
-from featscope.runs import Settings, run
+from featscope.runs import Settings, cluster, run
 from featscope.runs.cluster import on_cluster
 from featscope.runs.folder import RunFolder
 from featscope.runs.workers import train_all
@@ -138,21 +139,27 @@ def test_a_study_that_workers_do_not_have_is_refused(tmp_path, address, monkeypa
         run(module.Here(), SETTINGS, tmp_path / "run", train=on_cluster(address))
 
 
-def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
-    """With a cluster that it begins itself, whose processes are gone afterwards."""
+def begun(folder: Path) -> tuple[subprocess.Popen, list[psutil.Process]]:
+    """A sweep with a cluster of its own in the middle of training, and all processes that it began."""
     pytest.importorskip("ray", reason="for want of the extra 'cluster'")
-    out, signals = tmp_path / "a sweep", tmp_path / "signals"
+    out, signals = folder / "a sweep", folder / "signals"
     signals.mkdir()
     (signals / "go").touch()  # nothing waits while memory is measured
     words = [*WORDS, "--engine", "ray", "--signals", signals, "--out", out, "--overwrite"]
-    process = start(*words, env=installed(tmp_path / "package"))
+    environment = {k: v for k, v in installed(folder / "package").items() if not k.startswith("RAY_AUTH")}
+    process = start(*words, env=environment)
     while not (out / "environment.json").exists() and process.poll() is None:
         time.sleep(0.02)
     for file in signals.iterdir():
         file.unlink()
     while not list(signals.iterdir()) and process.poll() is None:
         time.sleep(0.05)
-    started = psutil.Process(process.pid).children(recursive=True)
+    return process, psutil.Process(process.pid).children(recursive=True)
+
+
+def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
+    """With a cluster that it begins itself, whose processes are gone afterwards."""
+    process, started = begun(tmp_path)
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == 130, err
@@ -162,30 +169,29 @@ def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
     assert "blocks of replicas that are not done begin anew" in err
     assert "Traceback" not in err
     assert psutil.wait_procs(started, timeout=30)[1] == []
-    assert not (out / "claims.json").exists()
+    assert not (tmp_path / "a sweep" / "claims.json").exists()
 
 
 def test_a_cluster_that_was_begun_here_asks_for_a_token_and_dies_with_a_killed_parent(tmp_path):
-    pytest.importorskip("ray", reason="for want of the extra 'cluster'")
-    signals = tmp_path / "signals"
-    signals.mkdir()
-    (signals / "go").touch()  # nothing waits while memory is measured
-    environment = {k: v for k, v in installed(tmp_path / "package").items() if not k.startswith("RAY_AUTH")}
-    words = [*WORDS, "--engine", "ray", "--signals", signals, "--out", tmp_path / "sweep"]
-    process = start(*words, env=environment)
-    while not (tmp_path / "sweep" / "environment.json").exists() and process.poll() is None:
-        time.sleep(0.02)
-    for file in signals.iterdir():
-        file.unlink()
-    while not list(signals.iterdir()) and process.poll() is None:
-        time.sleep(0.05)
-    started = psutil.Process(process.pid).children(recursive=True)
+    process, started = begun(tmp_path)
     (raylet,) = (child for child in started if child.name() == "raylet")
     assert raylet.environ()["RAY_AUTH_MODE"] == "token"
     assert len(raylet.environ()["RAY_AUTH_TOKEN"]) == 64
     process.kill()
     finish(process)
     assert psutil.wait_procs(started, timeout=30)[1] == []
+
+
+def test_what_the_caller_had_begun_before_outlives_the_cluster():
+    """Watched is what came after; the command `sleep` stands for both."""
+    with subprocess.Popen(["sleep", "60"]) as before:
+        others = frozenset(psutil.Process().children(recursive=True))
+        with subprocess.Popen(["sleep", "60"]) as after:
+            with cluster._ended_with_this_process(but=others):
+                pass
+            assert after.wait(timeout=10) == -signal.SIGKILL
+        assert before.poll() is None
+        before.kill()
 
 
 def refused(capfd, *words: str | Path) -> str:

@@ -60,6 +60,7 @@ def on_cluster(address: str | None) -> Trainer:
         _require_answer(address)
 
     def train(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
+        others = frozenset(psutil.Process().children(recursive=True))
         try:
             # Logs stay with the workers: what matters comes back as results and errors.
             ray.init(
@@ -71,7 +72,7 @@ def on_cluster(address: str | None) -> Trainer:
             )
         except Exception as error:  # of many kinds, from the network to the versions of Ray and Python
             raise _no_cluster(address, error) from None
-        with nullcontext() if address else _ended_with_this_process():
+        with nullcontext() if address else _ended_with_this_process(but=others):
             try:
                 return _train(ray, folder, shards, device)
             finally:
@@ -97,10 +98,14 @@ for process in psutil.wait_procs(found, timeout=5)[1]:
 
 
 @contextmanager
-def _ended_with_this_process() -> Iterator[None]:
-    """Kill what a cluster that was begun here has left, also where this process is killed: two of Ray's agents stay."""
+def _ended_with_this_process(but: frozenset[psutil.Process]) -> Iterator[None]:
+    """Kill what a cluster that was begun here has left, also where this process is killed: two of Ray's agents stay.
+
+    Args:
+        but: children that this process had before, which are none of the cluster's.
+    """
     watch = [sys.executable, "-c", _WATCH]
-    started = psutil.Process().children(recursive=True)
+    started = set(psutil.Process().children(recursive=True)) - but
     with subprocess.Popen(watch, stdin=subprocess.PIPE, text=True, start_new_session=True) as watching:
         assert watching.stdin is not None
         for process in started:

@@ -1,7 +1,6 @@
 """Replicas that diverged where others went on: what they measured is no data, and how many they are is said."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import xarray as xr
 
@@ -9,7 +8,7 @@ _ABOUT_THE_RUN = ("diverged", "last_step")
 
 
 def without_diverged(run: xr.Dataset) -> xr.Dataset:
-    """``run`` with everything missing that a replica measured which diverged, of every type and at every step.
+    """``run`` ``[replica, ...]`` with all missing that a diverged replica measured, of every type, at every step.
 
     What it measured before may be sound, but nobody who takes a last value or a mean can tell. It stays in the
     checkpoints. Whole numbers become floating-point ones, as NaN is none; so do truths.
@@ -21,8 +20,7 @@ def without_diverged(run: xr.Dataset) -> xr.Dataset:
         for name, measured in run.data_vars.items()
         if "replica" in measured.dims and name not in _ABOUT_THE_RUN
     }
-    with xr.set_options(keep_attrs=True):
-        return run.assign({name: values.assign_attrs(run[name].attrs) for name, values in kept.items()})
+    return run.assign({name: values.assign_attrs(run[name].attrs) for name, values in kept.items()})
 
 
 def how_many_diverged(runs: Mapping[str, xr.Dataset]) -> dict[str, tuple[int, int]]:
@@ -34,7 +32,7 @@ def how_many_diverged(runs: Mapping[str, xr.Dataset]) -> dict[str, tuple[int, in
     return found
 
 
-def in_words(diverged: Mapping[str, Any]) -> str:
+def in_words(diverged: Mapping[str, tuple[int, int]]) -> str:
     """How many diverged, in a sentence; empty if none did."""
     if not diverged:
         return ""
