@@ -135,7 +135,7 @@ class ImbalanceArms(Study):
             Arm(
                 "imbalanced",
                 curves,
-                "one setting of the curves, for `featscope sweep` to vary",
+                "one setting of the curves, the one that a sweep varies",
                 "one rare feature",
                 at_end=(probes.represented,),
             ),
