@@ -53,7 +53,7 @@ IMBALANCE = Entry(
     name="imbalance",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, and its earlier workshop version",
     summary="Rare features are learned late, weakly, or not at all: rates, thresholds and curves over their frequency.",
-    minutes=3.0,
+    minutes=12.0,
     target="featscope.studies.imbalance:Imbalance",
 )
 
@@ -61,7 +61,7 @@ PRUNING = Entry(
     name="pruning",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, Algorithm 1 and Theorem 3.2",
     summary="Hiding the smallest neurons from the loss: when it gives rare features their share, and when it does not.",
-    minutes=5.0,
+    minutes=6.0,
     target="featscope.studies.pruning:Pruning",
 )
 
@@ -85,7 +85,7 @@ PREDICTION_HEAD = Entry(
     name="prediction-head",
     source="Wen & Li 2022, arXiv 2205.06226",
     summary="Why non-contrastive learning does not collapse: what the prediction head does, phase by phase.",
-    minutes=5.0,
+    minutes=12.0,
     target="featscope.studies.prediction_head:PredictionHeadStudy",
 )
 
