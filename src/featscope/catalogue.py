@@ -37,7 +37,7 @@ DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",
     summary="Contrastive learning with RandomMask decouples sparse features from dense noise; without, it does not.",
-    minutes=2.0,
+    minutes=4.0,
     target="featscope.studies.decoupling:Decoupling",
 )
 
