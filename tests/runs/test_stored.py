@@ -250,7 +250,7 @@ def test_a_flipped_bit_is_told_wherever_it_is(whole, tmp_path, name):
     sound = (whole / name).read_bytes()
     kept, read, told = READERS[name](whole), 0, []
     draws = np.random.default_rng(0)
-    places = range(8 * len(sound)) if len(sound) < 1000 else draws.integers(8 * len(sound), size=400)
+    places = draws.integers(8 * len(sound), size=200)
     for place in places:
         damaged = bytearray(sound)
         damaged[place // 8] ^= 1 << int(place % 8)

@@ -16,6 +16,7 @@ from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
 from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.environment import mixed
+from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
@@ -41,6 +42,7 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
     """
     plan = read_plan(directory)  # says so where there is no such folder
     with locked(directory, "DIR"):
+        RunFolder(directory).sweep()
         return _report(directory, plan, study)
 
 

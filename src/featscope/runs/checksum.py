@@ -6,7 +6,6 @@ calls damaged. Checkpoints and weights have theirs in `tensors`.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -41,33 +40,24 @@ def _text(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
 
 
-def seal(file: Path) -> None:
-    """Append the checksum of a file as a line, and see that all of it is on the disk. HDF5 ignores what follows it."""
-    line = _LINE + _of_bytes(file, file.stat().st_size).encode() + b"\n"
-    with file.open("ab") as opened:
-        opened.write(line)
-        opened.flush()
-        os.fsync(opened.fileno())
+def with_line(data: bytes) -> bytes:
+    """``data`` and a line with its checksum. HDF5 ignores what follows its end."""
+    return b"".join((data, _LINE, blake2b(data, digest_size=_BYTES).hexdigest().encode(), b"\n"))
 
 
 def is_whole(file: Path) -> bool | None:
-    """Whether a file is what `seal` found; None if it does not end with a checksum."""
+    """Whether a file is what `with_line` gave; None if it does not end with such a line."""
     size = file.stat().st_size - _TRAILER
     if size < 0:
         return None
     with file.open("rb") as opened:
         opened.seek(size)
         line = opened.read()
-    if not (line.startswith(_LINE) and line.endswith(b"\n")):
-        return None
-    return line[len(_LINE) : -1] == _of_bytes(file, size).encode()
-
-
-def _of_bytes(file: Path, size: int) -> str:
-    """Of the first ``size`` bytes."""
-    state = blake2b(digest_size=_BYTES)
-    with file.open("rb") as opened:
+        if not (line.startswith(_LINE) and line.endswith(b"\n")):
+            return None
+        opened.seek(0)
+        state = blake2b(digest_size=_BYTES)
         while size > 0 and (some := opened.read(min(size, _AT_A_TIME))):
             state.update(some)
             size -= len(some)
-    return state.hexdigest()
+    return line[len(_LINE) : -1] == state.hexdigest().encode()

@@ -81,7 +81,7 @@ class RunFolder:
         with _writing(path):
             _require_usable(path, resume, overwrite)
             folder = cls._with_parts(path)
-            folder._sweep(overwrite)
+            folder._take_over(overwrite)
         return folder
 
     @classmethod
@@ -100,7 +100,7 @@ class RunFolder:
         try:
             with _writing(path):
                 _require_usable(path, resume, overwrite)  # another run may have been faster, and be done
-                folder._sweep(overwrite)
+                folder._take_over(overwrite)
             yield folder
         finally:
             folder._lock.release()
@@ -115,9 +115,13 @@ class RunFolder:
             pass
         return folder
 
-    def _sweep(self, overwrite: bool) -> None:
+    def sweep(self) -> None:
+        """Remove what killed processes left of the files that they were writing."""
         for left in _half_written(self.path):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def _take_over(self, overwrite: bool) -> None:
+        self.sweep()
         if overwrite:
             self._clear()
 
@@ -146,11 +150,8 @@ class RunFolder:
         """Write ``trajectory.nc``, one group an arm, with a checksum."""
         tree = xr.DataTree.from_dict(dict(runs))
         tree.attrs[checksum.NAME] = checksum.IN_NETCDF
-        with tempfile.TemporaryDirectory(dir=self.path, prefix=".trajectory.") as scratch:
-            file = Path(scratch) / "trajectory.nc"
-            tree.to_netcdf(file, engine="h5netcdf")  # trained weights do not compress
-            checksum.seal(file)
-            file.replace(self.path / "trajectory.nc")
+        data = tree.to_netcdf(engine="h5netcdf")  # in memory: HDF5 may crash where a disk is full
+        atomic_write(self.path / "trajectory.nc", checksum.with_line(bytes(data)))
 
     def read_trajectory(self) -> dict[str, xr.Dataset]:
         """Read ``trajectory.nc``, see `stored.read_trajectory`."""
