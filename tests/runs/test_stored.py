@@ -299,6 +299,7 @@ def test_a_report_waits_for_whoever_holds_the_folder(out):
     with RunFolder.held(out, resume=True), pytest.raises(ConfigError, match=r"DIR = .*run' is held by another run"):
         report_run(out, Claiming())
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+    (out / "figures" / ".a.png.x").touch()  # of a report that was killed
     report_run(out, Claiming())
     assert not list(out.rglob(".*"))
 
