@@ -20,6 +20,7 @@ from featscope.commands.show import card_of, stored_card
 from featscope.losses import InfoNCE
 from featscope.options import ConfigError
 from featscope.registry import entries
+from featscope.runs.folder import RunFolder
 from featscope.studies.decoupling import Decoupling
 from featscope.tex import in_unicode
 from featscope.training import SGD, Training
@@ -371,9 +372,13 @@ def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_
     ]
     claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, law="exact", **about)]
     seen = []
-    monkeypatch.setattr(
-        commands, "execute", lambda study, settings, out, again: seen.append((study, out)) or (0, claims)
-    )
+
+    def execute(study, settings, out, again):
+        seen.append((study, out))
+        RunFolder.create(out).write_claims("decoupling", 0, 1, {}, claims, {})
+        return 0, []  # what is told is what was kept
+
+    monkeypatch.setattr(commands, "execute", execute)
     words = ["verify", "decoupling", "--out", tmp_path, *(["--strict"] if strict else [])]
     code, out, _ = call(capfd, *words)
     assert code == int(strict)

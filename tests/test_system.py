@@ -37,7 +37,7 @@ def test_a_terminal_that_knows_no_greek_is_served():
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize("writes", [0, 1, 2, 3])
+@pytest.mark.parametrize("writes", [0, 1, 2, 3, 4, 5])
 def test_a_full_disk_leaves_a_run_that_goes_on(tmp_path, monkeypatch, capfd, writes):
     """From the first file on; with room it ends as one that always had it."""
     study, out, again = swept.Pull(), tmp_path / "a run", ["run", "pull"]

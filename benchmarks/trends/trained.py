@@ -3,7 +3,6 @@
 python -m benchmarks.trends.trained DIR...    the folders of finished `featscope trend` runs
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,10 +12,9 @@ import numpy as np
 
 from benchmarks.trends.page import fill
 from benchmarks.trends.tally import FACTORS
-from featscope.claims import Claim
 from featscope.registry import find
-from featscope.runs.folder import RunFolder
 from featscope.runs.plain import from_plain
+from featscope.runs.stored import read_claims, read_plan, read_trends
 from featscope.studies.scaling import ScalingStudy
 from featscope.trends import ClaimTrend, trend_of
 from featscope.trends.trend import FEWEST_SIZES, LEVEL
@@ -53,12 +51,10 @@ class Count:
 
 def windows(folder: Path) -> Iterator[tuple[str, ClaimTrend, ClaimTrend]]:
     """Key, the claim on six sizes, and the same claim on all of them."""
-    run = RunFolder(folder)
-    plan = run.read_json("config.json")
+    plan = read_plan(folder)
     find(plan["study"])  # loads the classes of its config
     study: ScalingStudy = from_plain(plan["config"])
-    claims = [Claim.from_json(claim) for claim in run.read_json("claims.json")["claims"]]
-    for key, whole in study.trends(claims).items():
+    for key, whole in study.trends(read_claims(folder)).items():
         name, _, arm = key.partition("@")
         bears = study.ladder.bears(name, arm)
         assert bears is not None
@@ -109,7 +105,7 @@ def main() -> None:
     """Make the table, print it and what was missed, and put it into the page."""
     lines = [HEAD]
     for folder in map(Path, sys.argv[1:]):
-        about = json.loads((folder / "trends.json").read_text())
+        about = read_trends(folder)
         label = f"`{about['study']}` over {about['symbol']}, {about['sizes'][0]:g} to {about['sizes'][-1]:g}"
         for factor, count in tallies(folder).items():
             lines.append(count.row(label, factor))

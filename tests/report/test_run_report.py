@@ -27,6 +27,7 @@ def edited(folder: Path, tmp_path: Path, name: str, change) -> Path:
         if file.is_file():
             (copy / file.name).write_bytes(file.read_bytes())
     stored = json.loads((copy / name).read_text())
+    del stored["checksum"]  # as in files of an older version
     change(stored)
     (copy / name).write_text(json.dumps(stored))
     return copy

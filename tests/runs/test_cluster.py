@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import psutil
 import pytest
@@ -117,6 +117,53 @@ def test_what_is_done_is_not_sent_again_whoever_did_it(tmp_path, here, address):
     run(Sweep(Pull(), AXES), SETTINGS, out, resume=True, train=on_cluster(address))
     assert {name: (out / "checkpoint" / name).stat().st_mtime_ns for name in done} == done
     assert_same(out, here)
+
+
+class RayHere:
+    """What a driver asks of Ray, in this process, without any machine."""
+
+    exceptions = SimpleNamespace(RayTaskError=type("RayTaskError", (Exception,), {}), RayError=OSError)
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def remote(self, **resources):
+        def wrapped(compute):
+            def send(shard):
+                self.sent.append(f"{shard.arm.name}.{shard.replicas.start}")
+                return (lambda: compute(shard),)
+
+            return SimpleNamespace(remote=send)
+
+        return wrapped
+
+    def wait(self, waiting, timeout):
+        return waiting[:1], waiting[1:]
+
+    def get(self, reference):
+        return reference[0]()
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda file: file.write_bytes(file.read_bytes()[:-7]), lambda file: file.write_text("not what it was")]
+)
+def test_a_damaged_checkpoint_is_set_aside_by_the_driver_and_its_shard_is_sent_again(tmp_path, capfd, damage):
+    out, ray = tmp_path / "run", RayHere()
+    whole = run(Pull(), SETTINGS, out)
+    file = out / "checkpoint" / "pulled.2.0.safetensors"
+    sound = file.read_bytes()
+    damage(file)
+    damaged = file.read_bytes()
+
+    def train(folder, shards, device):
+        return cluster._train(ray, folder, shards, device)
+
+    again = run(Pull(), SETTINGS, out, resume=True, train=train)
+    assert ray.sent == ["pulled.2"]
+    assert file.read_bytes() == sound
+    assert file.with_name(f"{file.name}.damaged").read_bytes() == damaged
+    assert "pulled.2.0.safetensors.damaged, and what it held of this run is computed again" in capfd.readouterr().err
+    assert all(one.identical(whole.runs[name]) for name, one in again.runs.items())
 
 
 def test_errors_of_a_worker_are_those_of_this_machine(tmp_path, address):

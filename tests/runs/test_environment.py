@@ -9,6 +9,7 @@ from featscope.commands.run import execute as in_terminal
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, execute, run
 from featscope.runs.environment import environment, mixed, with_history
+from featscope.runs.stored import read_environment
 from swept import Pull
 
 HERE = {
@@ -32,7 +33,7 @@ def elsewhere(**changed):
 
 
 def written(out: Path) -> dict:
-    return json.loads((out / "environment.json").read_text())
+    return read_environment(out)
 
 
 @pytest.mark.parametrize(

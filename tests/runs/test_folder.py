@@ -11,6 +11,7 @@ from featscope.claims import Claim
 from featscope.options import ConfigError
 from featscope.runs.files import atomic_write
 from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_plan
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path):
@@ -143,7 +144,7 @@ def test_claims_file_has_the_contract_s_fields(tmp_path):
     claim = Claim.from_samples(np.array([1.0, 2.0, np.nan]), ">=", 0.0, **about, **said)
     folder.write_claims("study", 4, 3, {"type": "S"}, [claim], {"a": (1, 3)})
     stored = json.loads((tmp_path / "claims.json").read_text())
-    assert list(stored) == ["study", "seed", "replicas", "config", "level", "diverged", "claims"]
+    assert list(stored) == ["study", "seed", "replicas", "config", "level", "diverged", "claims", "checksum"]
     assert stored["diverged"] == {"a": [1, 3]}
     assert stored["level"] == 0.99
     names = "id source statement kind arm predicted relation tolerance measured interval n expected note verdict "
@@ -162,7 +163,7 @@ def test_unreadable_json_is_an_error_of_use(tmp_path, content, message):
     if content is not None:
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(ConfigError, match=message):
-        RunFolder(tmp_path).read_json("config.json")
+        read_plan(tmp_path)
 
 
 def test_unreadable_trajectories_are_errors_of_use(tmp_path):

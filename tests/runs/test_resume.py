@@ -1,7 +1,6 @@
-"""A run killed at any moment and resumed ends as one that was never touched."""
+"""A run that was interrupted and resumed ends as one that was never touched. Kills are in `test_torture`."""
 
 import json
-import random
 import shlex
 import signal
 import time
@@ -57,22 +56,6 @@ def wait_for_checkpoints(out: Path, count: int, process) -> None:
     while len(seen - before) < count and process.poll() is None:
         time.sleep(0.002)
         seen |= checkpoints(out)
-
-
-def test_killed_again_and_again_it_ends_the_same(untouched, tmp_path, monkeypatch):
-    out, moments = tmp_path / "run", random.Random(20211)
-    killed, words = 0, ["run", "decoupling", "--out", out, *SMALL]
-    for _ in range(2):
-        process = start(*words)
-        wait_for_checkpoints(out, moments.randint(1, 25), process)
-        time.sleep(moments.uniform(0, 0.05))
-        process.kill()
-        killed += finish(process)[0] == -signal.SIGKILL
-        words = ["run", "decoupling", "--out", out, *SMALL, "--resume"]
-    assert killed >= 1  # a busy machine may let a process finish before its moment comes
-    in_this_process(monkeypatch, *words)
-    assert_same_run(untouched, out)
-    assert not list(out.rglob(".*"))  # nothing half written is left behind
 
 
 def test_ctrl_c_saves_and_prints_the_command_that_goes_on(untouched, tmp_path):

@@ -2,9 +2,9 @@
 
 import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -14,6 +14,7 @@ from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 from featscope.studies import last
 from swept import Pull
 
@@ -110,6 +111,7 @@ PLANS = [
     (lambda plan: plan.update(study=["a"]), r"study = \['a'\] .* allowed is a string"),
     (lambda plan: plan.update(config=[]), r"config = \[\] .* allowed is an object"),
     (lambda plan: plan.update(shards=2), "'shards' = 2 is unknown: allowed are study, seed"),
+    (lambda plan: plan.update(seed=7), "config.json does not agree with its checksum: it is damaged, or was edited"),
 ]
 
 
@@ -134,6 +136,7 @@ ENVIRONMENTS = [
     (lambda found: found.update(history={}), "history = {} .* allowed is a list"),
     (lambda found: found.update(history=[1]), r"history\[0\] = 1 .* allowed is an object"),
     (lambda found: found.update(history=[{"python": None}]), r"incomplete, history\[0\]\.packages is missing"),
+    (lambda found: found.update(seconds=1.0), "environment.json does not agree with its checksum"),
 ]
 
 
@@ -177,6 +180,10 @@ CLAIMS = [
     (of_first(kind="guess"), r"claims\[0\]\.kind = 'guess' .* allowed is 'identity'"),
     (of_first(law="none"), r"claims\[0\]\.law = 'none' .* allowed is 'mean'"),
     (of_first(expected="yes"), r"claims\[0\]\.expected = 'yes' .* allowed is true or false"),
+    (of_first(verdict="holds"), r"claims\[0\]\.verdict = 'holds' .* 'undecided', which its numbers give"),
+    (of_first(interval=[0.1, 0.5]), r"claims\[0\]\.verdict = 'undecided' .* 'holds', which its numbers give"),
+    (of_first(measured=0.125), r"claims\.json does not agree with its checksum"),
+    (lambda content: content.update(checksum=3), r"claims\.json: checksum = 3 .* allowed is a string"),
 ]
 
 
@@ -229,23 +236,72 @@ def test_a_trajectory_without_arms_or_steps_or_replicas_is_refused(out, change, 
         report_run(out, Claiming())
 
 
-def test_a_trajectory_that_is_damaged_anywhere_is_an_error_of_use_or_is_read(out):
+READERS = {
+    "config.json": read_plan,
+    "environment.json": read_environment,
+    "claims.json": read_claims,
+    "trajectory.nc": read_trajectory,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_flipped_bit_is_told_wherever_it_is(whole, tmp_path, name):
+    """What is read in spite of it is what was written: one blank became another, or a digit beyond what is kept."""
+    sound = (whole / name).read_bytes()
+    kept, read, told = READERS[name](whole), 0, []
+    draws = np.random.default_rng(0)
+    places = draws.integers(8 * len(sound), size=200)
+    for place in places:
+        damaged = bytearray(sound)
+        damaged[place // 8] ^= 1 << int(place % 8)
+        (tmp_path / name).write_bytes(damaged)
+        try:
+            found = READERS[name](tmp_path)
+        except ConfigError as error:
+            told.append(str(error))
+        else:
+            read += 1
+            assert repr(found) == repr(kept)
+    assert all(name in message and "--" in message for message in told)  # the file, and the cure
+    assert read <= (0 if name == "trajectory.nc" else len(places) / 10)
+
+
+def test_a_trajectory_that_is_cut_short_or_no_trajectory_is_refused(out):
     file = out / "trajectory.nc"
     sound = file.read_bytes()
-    (out / "trajectory.nc").write_bytes(b"not netCDF" * 99)
+    file.write_bytes(b"not netCDF" * 99)
     with pytest.raises(ConfigError, match=r"trajectory\.nc cannot be read .*: run again with --resume"):
-        RunFolder(out).read_trajectory()
-    for size in range(0, len(sound), len(sound) // 40):
+        read_trajectory(out)
+    for size in (*range(0, len(sound), len(sound) // 40), len(sound) - 1, sound.rindex(b"\nchecksum")):
         file.write_bytes(sound[:size])
-        with pytest.raises(ConfigError, match=r"trajectory\.nc cannot be read"):
-            RunFolder(out).read_trajectory()
-    draws = np.random.default_rng(0)
-    for _ in range(40):
-        damaged = bytearray(sound)
-        damaged[draws.integers(len(sound))] ^= 1 << int(draws.integers(8))
-        file.write_bytes(damaged)
-        with suppress(ConfigError):  # a bit of a number is not noticed: it has no checksum
-            RunFolder(out).read_trajectory()
+        with pytest.raises(ConfigError, match=r"trajectory\.nc (cannot be read|does not agree).*--resume"):
+            read_trajectory(out)
+
+
+def test_files_of_an_older_version_have_no_checksum_and_are_read(out, whole):
+    for name in ("config.json", "environment.json", "claims.json"):
+        spoil(out / name, lambda content: content.pop("checksum"))
+        assert repr(READERS[name](out)) == repr(READERS[name](whole))
+    runs = read_trajectory(out)
+    xr.DataTree.from_dict(runs).to_netcdf(out / "trajectory.nc", engine="h5netcdf")
+    assert all(one.identical(runs[name]) for name, one in read_trajectory(out).items())
+
+
+def test_others_read_the_trajectory_with_its_checksum(out):
+    """It stands behind what HDF5 reads."""
+    with h5py.File(out / "trajectory.nc") as file:
+        assert set(file) == {"pulled", "other"}
+    assert (out / "trajectory.nc").read_bytes().splitlines()[-1].startswith(b"checksum ")
+
+
+def test_a_report_waits_for_whoever_holds_the_folder(out):
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    with RunFolder.held(out, resume=True), pytest.raises(ConfigError, match=r"DIR = .*run' is held by another run"):
+        report_run(out, Claiming())
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+    (out / "figures" / ".a.png.x").touch()  # of a report that was killed
+    report_run(out, Claiming())
+    assert not list(out.rglob(".*"))
 
 
 def test_a_run_of_which_nothing_is_a_number_is_shown(out):

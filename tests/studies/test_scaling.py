@@ -10,11 +10,14 @@ import xarray as xr
 
 from featscope.claims import Claim, bound, identity
 from featscope.cli import main
+from featscope.commands.trend import _tell
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.provenance import command
 from featscope.report.run_report import report_run
-from featscope.runs import Settings, run
+from featscope.runs import Outcome, Settings, run
+from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_trends
 from featscope.studies.ladder import Ladder
 from featscope.studies.scaling import ScalingStudy, in_words
 from featscope.trends import trend_of
@@ -95,6 +98,17 @@ def test_trends_are_of_the_measurements_and_stand_on_the_page(outcome):
     assert (outcome.folder / "figures" / "trend-far-pulled.png").exists()
 
 
+BROKEN_TRENDS = [
+    (lambda trend: trend.pop("compared"), r"trends\.json is incomplete, trends\[0\]\.compared is missing"),
+    (lambda trend: trend["at"].pop(), r"trends\[0\]\.at = .* allowed is the sizes \[2\.0, 4\.0"),
+    (lambda trend: trend["at"][1].update(verdict="so"), r"trends\[0\]\.at\[1\]\.verdict = 'so' .* allowed is 'holds'"),
+    (lambda trend: trend["at"][0].update(interval=[2, 1]), r"at\[0\]\.interval = \[2, 1\] .* the low end before"),
+    (lambda trend: trend["foretold"][1].update(probability=2), r"foretold\[1\]\.probability = .* allowed is 0 to 1"),
+    (lambda trend: trend["direction"].update(word="up"), r"direction\.word = 'up' .* allowed is 'toward'"),
+    (lambda trend: trend.update(surprise=0.125), r"trends\.json does not agree with its checksum"),
+]
+
+
 @pytest.mark.filterwarnings("ignore:pull cannot read")
 def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, capfd):
     for module in ("commands.run", "report.run_report"):
@@ -107,11 +121,20 @@ def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, c
     assert "pull: verdicts over width" in out
     assert out.count("Laws by weight") == 2
     assert "Of 2 claims over 6 sizes" in out
-    stored = json.loads((tmp_path / "run" / "trends.json").read_text())
+    stored = read_trends(tmp_path / "run")
     assert (stored["symbol"], stored["sizes"]) == ("width", list(SIZES))
     first = stored["trends"][0]
     assert (first["id"], first["arm"], len(first["at"])) == ("far", "pulled", 6)
     assert [said["factor"] for said in first["foretold"]] == [4, 16]
+    file = tmp_path / "run" / "trends.json"
+    for change, message in BROKEN_TRENDS:
+        spoilt = json.loads(file.read_text())
+        change(spoilt["trends"][0])
+        (tmp_path / "trends.json").write_text(json.dumps(spoilt))
+        with pytest.raises(ConfigError, match=f"{message}.*--resume, which foretells anew"):
+            read_trends(tmp_path)
+    with RunFolder.held(tmp_path / "run", resume=True), pytest.raises(ConfigError, match="is held by another run"):
+        _tell(ScalingStudy(Grown(), "width"), Outcome(tmp_path / "run", {}, []))
 
 
 def test_another_ladder_is_chosen_by_its_symbol_and_named_in_the_command():

@@ -46,6 +46,15 @@ def test_a_restored_record_goes_on_as_if_nothing_had_been():
     assert restored.to_dataset(range(2))["start"].dtype == np.bool_
 
 
+def test_a_restored_record_keeps_its_order_whatever_that_of_the_file():
+    record = Record()
+    record.put({"z": Measurement(torch.ones(2)), "b": Measurement(torch.ones(2))})
+    record.append(0, {name: Measurement(torch.ones(2)) for name in ("y", "a", "x")})
+    restored = Record.restore(dict(sorted(record.tensors().items())), record.labels())
+    assert list(restored.to_dataset(range(2)).data_vars) == ["y", "a", "x", "z", "b"]
+    assert list(record.to_dataset(range(2)).data_vars) == ["y", "a", "x", "z", "b"]
+
+
 @pytest.mark.parametrize(("shape", "dims"), [((2, 3), ()), ((2,), ("neuron",)), ((), ())])
 def test_a_measurement_with_more_or_fewer_axes_than_names_is_refused(shape, dims):
     with pytest.raises(

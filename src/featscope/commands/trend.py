@@ -14,6 +14,7 @@ from featscope.commands.parsing import as_typed, name_and_options
 from featscope.commands.run import execute, study_options, trainer
 from featscope.runs.execute import Outcome
 from featscope.runs.folder import RunFolder
+from featscope.runs.lock import locked
 from featscope.studies.scaling import ScalingStudy, in_words
 from featscope.trends import ClaimTrend
 
@@ -50,7 +51,8 @@ def _tell(study: ScalingStudy, outcome: Outcome) -> None:
     ladder = study.ladder
     about = {"study": study.name, "axis": ladder.axis, "symbol": ladder.name, "sizes": list(ladder.sizes)}
     content = about | {"trends": [{"arm": key.partition("@")[2]} | found.to_json() for key, found in trends.items()]}
-    RunFolder(outcome.folder).write_json("trends.json", content)
+    with locked(outcome.folder):
+        RunFolder(outcome.folder).write_json("trends.json", content)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(_verdicts(study, trends))
     for key, found in trends.items():

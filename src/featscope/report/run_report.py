@@ -16,6 +16,8 @@ from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
 from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.environment import mixed
+from featscope.runs.folder import RunFolder
+from featscope.runs.lock import locked
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 from featscope.studies import Runs, Study
@@ -36,9 +38,16 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         the page's path.
 
     Raises:
-        ConfigError: ``directory`` is not the folder of a finished run.
+        ConfigError: ``directory`` is not the folder of a finished run, or a run holds it.
     """
-    plan, environment = read_plan(directory), read_environment(directory)
+    plan = read_plan(directory)  # says so where there is no such folder
+    with locked(directory, "DIR"):
+        RunFolder(directory).sweep()
+        return _report(directory, plan, study)
+
+
+def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Path:
+    environment = read_environment(directory)
     runs, claims = read_trajectory(directory), read_claims(directory)
     name = plan["study"]
     if study is not None:

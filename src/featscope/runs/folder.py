@@ -1,6 +1,5 @@
 """A run folder: what it holds, and how it is written and read."""
 
-import json
 import shutil
 import sys
 import tempfile
@@ -15,10 +14,11 @@ import xarray as xr
 
 from featscope.claims import LEVEL, Claim
 from featscope.options import ConfigError
+from featscope.runs import checksum
 from featscope.runs.files import atomic_write
 from featscope.runs.lock import NAME as LOCK
 from featscope.runs.lock import Lock, require_free
-from featscope.runs.stored import read_json, read_trajectory
+from featscope.runs.stored import read_trajectory
 from featscope.runs.tensors import DamagedError, packed, unpacked
 
 _FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "trends.json", "report.html")
@@ -81,7 +81,7 @@ class RunFolder:
         with _writing(path):
             _require_usable(path, resume, overwrite)
             folder = cls._with_parts(path)
-            folder._sweep(overwrite)
+            folder._take_over(overwrite)
         return folder
 
     @classmethod
@@ -100,7 +100,7 @@ class RunFolder:
         try:
             with _writing(path):
                 _require_usable(path, resume, overwrite)  # another run may have been faster, and be done
-                folder._sweep(overwrite)
+                folder._take_over(overwrite)
             yield folder
         finally:
             folder._lock.release()
@@ -115,9 +115,13 @@ class RunFolder:
             pass
         return folder
 
-    def _sweep(self, overwrite: bool) -> None:
+    def sweep(self) -> None:
+        """Remove what killed processes left of the files that they were writing."""
         for left in _half_written(self.path):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def _take_over(self, overwrite: bool) -> None:
+        self.sweep()
         if overwrite:
             self._clear()
 
@@ -138,26 +142,16 @@ class RunFolder:
         for file in (*(self.path / name for name in _FILES), *inside):
             file.unlink(missing_ok=True)
 
-    def write_json(self, name: str, content: Any) -> None:
-        """Write ``content`` as readable JSON."""
-        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-        atomic_write(self.path / name, text.encode() + b"\n")
-
-    def read_json(self, name: str) -> Any:
-        """Read a JSON file of the run, unchecked; `stored` has a reader for each.
-
-        Raises:
-            ConfigError: it is missing or not JSON.
-        """
-        return read_json(self.path / name)
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write ``content`` as readable JSON, with a checksum."""
+        atomic_write(self.path / name, checksum.sealed(content))
 
     def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
-        """Write ``trajectory.nc``, one group an arm."""
+        """Write ``trajectory.nc``, one group an arm, with a checksum."""
         tree = xr.DataTree.from_dict(dict(runs))
-        with tempfile.TemporaryDirectory(dir=self.path, prefix=".trajectory.") as scratch:
-            file = Path(scratch) / "trajectory.nc"
-            tree.to_netcdf(file, engine="h5netcdf")  # trained weights do not compress
-            file.replace(self.path / "trajectory.nc")
+        tree.attrs[checksum.NAME] = checksum.IN_NETCDF
+        data = tree.to_netcdf(engine="h5netcdf")  # in memory: HDF5 may crash where a disk is full
+        atomic_write(self.path / "trajectory.nc", checksum.with_line(bytes(data)))
 
     def read_trajectory(self) -> dict[str, xr.Dataset]:
         """Read ``trajectory.nc``, see `stored.read_trajectory`."""

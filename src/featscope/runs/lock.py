@@ -8,7 +8,8 @@ import errno
 import json
 import os
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -41,13 +42,14 @@ class Lock:
 
     Args:
         folder: which; it exists.
+        option: what it is called where it is typed.
 
     Raises:
         ConfigError: another run holds it. The message says who, and since when.
         OSError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, option: str = "--out") -> None:
         self._file = folder / NAME
         self._handle: int | None = None
         while fcntl is not None:
@@ -61,9 +63,8 @@ class Lock:
                     self._handle = handle
                     return
             except BlockingIOError:
-                raise ConfigError(
-                    f"--out = {str(folder)!r} is held by {_who(handle)}: wait for it, end it, or choose another folder"
-                ) from None
+                said = f"{option} = {str(folder)!r} is held by {_who(handle)}"
+                raise ConfigError(f"{said}: wait for it, end it, or choose another folder") from None
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
@@ -87,6 +88,21 @@ class Lock:
             return os.path.samestat(os.fstat(handle), self._file.stat())
         except FileNotFoundError:
             return False
+
+
+@contextmanager
+def locked(folder: Path, option: str = "--out") -> Iterator[None]:
+    """Nobody else is in ``folder``, which exists.
+
+    Raises:
+        ConfigError: another run holds it.
+        OSError: the folder cannot be written.
+    """
+    lock = Lock(folder, option)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def require_free(folder: Path) -> None:

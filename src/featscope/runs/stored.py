@@ -21,11 +21,13 @@ import xarray as xr
 from featscope.claims import Claim
 from featscope.claims.claim import Verdict
 from featscope.options import ConfigError
+from featscope.runs import checksum
 
 _CURES = {
     "config.json": "restore it, or begin anew with --overwrite",
     "environment.json": "restore it, or move it away and run again with --resume, which writes a new one",
     "claims.json": "run again with --resume, which judges anew without training",
+    "trends.json": "run again with --resume, which foretells anew without training",
     "trajectory.nc": "run again with --resume, which writes it anew without training",
 }
 _DEEPEST = 50  # levels of a config; what reads it goes down by recursion
@@ -50,6 +52,7 @@ class Plan:
     device: str
     config: dict[str, Any]
     shard_size: int
+    checksum: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Environment(Stage):
 
     seconds: float | None = None
     history: tuple[Stage, ...] = ()
+    checksum: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,75 @@ class Verdicts:
     claims: tuple[Claim, ...]
     level: float = 0.99
     diverged: dict[str, tuple[int, int]] = field(default_factory=dict)
+    checksum: str | None = None
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A claim at one size of a ladder."""
+
+    size: float
+    verdict: Verdict
+    measured: float | None
+    interval: tuple[float | None, float | None]
+    predicted: float | None
+    tolerance: float | None
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What is foretold at a larger size, `trends.trend.Foretold`."""
+
+    factor: float
+    size: float
+    verdict: Verdict
+    probability: float
+    interval: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where a verdict is foretold to change; null is beyond what is foretold."""
+
+    median: float | None
+    interval: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Where a measurement moves."""
+
+    word: Literal["toward", "away", "cannot be told"]
+    up_to: float
+
+
+@dataclass(frozen=True)
+class OfClaim:
+    """The trend of one claim; where nothing is foretold, ``silent`` says why."""
+
+    arm: str
+    id: str
+    relation: Literal["=", "<=", ">=", "<", ">"]
+    compared: str
+    at: tuple[Rung, ...]
+    silent: str
+    foretold: tuple[Foretold, ...] = ()
+    direction: Moves | None = None
+    crossing: Crossing | None = None
+    families: dict[str, float] = field(default_factory=dict)
+    surprise: float | None = None
+
+
+@dataclass(frozen=True)
+class Trends:
+    """``trends.json``. A number that is not finite is null there."""
+
+    study: str
+    axis: str
+    symbol: str
+    sizes: tuple[float, ...]
+    trends: tuple[OfClaim, ...]
+    checksum: str | None = None
 
 
 def read_plan(folder: Path) -> dict[str, Any]:
@@ -108,7 +181,7 @@ def read_plan(folder: Path) -> dict[str, Any]:
     at.check(plan, Plan)
     for name in ("replicas", "shard_size"):
         at.of(name).require(plan[name], plan[name] >= 1, ">= 1")
-    return plan
+    return at.whole(plan)
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
@@ -122,7 +195,7 @@ def read_environment(folder: Path) -> dict[str, Any]:
     at.check(found, Environment)
     seconds = found.get("seconds")
     at.of("seconds").require(seconds, seconds is None or seconds >= 0, ">= 0")
-    return found
+    return at.whole(found)
 
 
 def read_claims(folder: Path) -> list[Claim]:
@@ -148,19 +221,56 @@ def read_claims(folder: Path) -> list[Claim]:
         key = claim["id"], claim["arm"]
         here.require(" of the arm ".join(key), key not in seen, "one claim of an id and an arm")
         seen.add(key)
-    return [Claim.from_json(claim) for claim in stored["claims"]]
+    claims = [Claim.from_json(claim) for claim in stored["claims"]]
+    for number, (claim, plain) in enumerate(zip(claims, stored["claims"], strict=True)):
+        said = plain.get("verdict", claim.verdict)
+        place = at.of(f"claims[{number}]").of("verdict")
+        place.require(said, said == claim.verdict, f"{claim.verdict!r}, which its numbers give")
+    at.whole(stored)
+    return claims
+
+
+def read_trends(folder: Path) -> dict[str, Any]:
+    """What ``trends.json`` holds, `Trends`.
+
+    Raises:
+        ConfigError: it is missing, or not what `featscope trend` writes.
+    """
+    at = _Place(folder / "trends.json")
+    stored = read_json(at.file)
+    at.check(stored, Trends)
+    sizes = stored["sizes"]
+    at.of("sizes").require(sizes, [0, *sizes] == sorted({0, *sizes}), "ascending sizes above 0")
+    for number, trend in enumerate(stored["trends"]):
+        here = at.of(f"trends[{number}]")
+        rungs = [rung["size"] for rung in trend["at"]]
+        here.of("at").require(rungs, rungs == sizes, f"the sizes {sizes}")
+        for name in ("at", "foretold"):
+            for place, one in enumerate(trend.get(name, [])):
+                low, high = one["interval"]
+                allowed = "the low end before the high end"
+                where = here.of(f"{name}[{place}]")
+                where.of("interval").require([low, high], None in (low, high) or low <= high, allowed)
+                where.of("probability").require(one, 0 <= one.get("probability", 0) <= 1, "0 to 1")
+    return at.whole(stored)
 
 
 def read_trajectory(folder: Path) -> dict[str, xr.Dataset]:
     """What ``trajectory.nc`` holds: each arm's measurements.
 
     Raises:
-        ConfigError: it is missing, not NetCDF or cut short, or holds no arm, or one without replicas or steps.
+        ConfigError: it is missing, damaged, not NetCDF or cut short, or holds no arm, or one without replicas or
+            steps.
     """
     at = _Place(folder / "trajectory.nc")
     try:
+        whole = checksum.is_whole(at.file)
+        if whole is False:
+            raise ConfigError(at.damaged)
         with h5py.File(at.file) as file:  # first, as what is damaged leaves h5netcdf with half an object
             file.visititems(lambda name, item: list(item.attrs.values()).clear())
+            if whole is None and checksum.NAME in file.attrs:
+                raise ConfigError(at.damaged)
         with xr.open_datatree(at.file, engine="h5netcdf") as tree:
             runs = {name: node.to_dataset().load() for name, node in tree.children.items()}
     except FileNotFoundError:
@@ -229,6 +339,21 @@ class _Place(NamedTuple):
     @property
     def cure(self) -> str:
         return _CURES.get(self.file.name, "restore it")
+
+    @property
+    def damaged(self) -> str:
+        return f"{self.file} does not agree with its checksum: it is damaged, or was edited. To mend it: {self.cure}."
+
+    def whole(self, content: dict[str, Any]) -> dict[str, Any]:
+        """``content`` without its checksum, which it agrees with. A file of an older version has none.
+
+        Raises:
+            ConfigError: it does not agree.
+        """
+        said = content.pop(checksum.NAME, None)
+        if said is not None and not checksum.agrees(content, said):
+            raise ConfigError(self.damaged)
+        return content
 
     def of(self, name: str) -> "_Place":
         return _Place(self.file, f"{self.field}{'.' if self.field else ''}{name}")

@@ -96,8 +96,9 @@ class Record:
         record = cls()
         record.steps = list(labels["steps"])  # type: ignore[call-overload]
         record._labels = {n: (tuple(d), u, a) for n, (d, u, a) in labels["labels"].items()}  # type: ignore[attr-defined]
-        for key, values in tensors.items():
-            kind, name = key.split(".", 1)
+        named = {(name, kind): values for key, values in tensors.items() for kind, name in [key.split(".", 1)]}
+        order = {name: place for place, name in enumerate(record._labels)}  # a file of tensors has one of its own
+        for (name, kind), values in sorted(named.items(), key=lambda one: order[one[0][0]]):
             if kind == "series":
                 record._series[name] = list(values.numpy())
             else:
