@@ -29,7 +29,7 @@ def _one_thread():
     torch.set_num_threads(1)
 
 
-WHOLE_RUNS = ("docs", "report", "runs", "studies", "testing")
+WHOLE_RUNS = ("docs", "malformed", "report", "runs", "studies", "testing")
 """Folders whose tests train for thousands of steps, three times slower with each call checked.
 
 The parts that they train with are checked in the tests of the parts, and a step of every arm in `test_every_study`.
