@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards coverage bench bench-language faults trends docs clean
+.PHONY: demo test lint cards coverage bench bench-language faults fuzz trends docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -44,6 +44,9 @@ bench-language: .venv-kvpress/ready
 faults: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),faults]'
 	PYTHONPATH=tests:tests/studies $(BIN)/python tools/faults.py
+
+fuzz: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/malformed --hypothesis-profile fuzz
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from featscope.cli import main
 from featscope.hub import asking_hub
+from featscope.runs.lock import NAME as LOCK
 
 PATIENCE = 20.0
 """Seconds of computing after which a call hangs. Most take a twentieth of one."""
@@ -24,7 +25,7 @@ LONGEST = 6000
 
 Goes = Literal["no step", "one step", "to the end"]
 """How far a call goes where nothing is wrong: until the first step would be taken, to see how much memory it needs;
-until training would begin; or all the way. A report ends before its page is drawn, but in the last."""
+until training would begin; or all the way. A report ends when all is read, but in the last."""
 
 
 class BegunError(BaseException):
@@ -59,8 +60,10 @@ class Ended:
 def _listing(folder: Path) -> set[tuple[str, int, int]]:
     found = set()
     for path in folder.rglob("*"):
-        about = path.lstat()
-        found.add((str(path.relative_to(folder)), about.st_size if path.is_file() else 0, about.st_mtime_ns))
+        about, is_file = path.lstat(), path.is_file()
+        if path.name != LOCK:  # which stays, empty or not
+            state = (about.st_size, about.st_mtime_ns) if is_file else (0, 0)
+            found.add((str(path.relative_to(folder)), *state))
     return found
 
 
@@ -69,8 +72,8 @@ def _begin(*_: object, **__: object) -> None:
 
 
 _ENDS = {
-    "no step": ("featscope.runs.execute._shard_size", "featscope.report.run_report.write_report"),
-    "one step": ("featscope.commands.run.train_all", "featscope.report.run_report.write_report"),
+    "no step": ("featscope.runs.execute._shard_size", "featscope.report.run_report.content"),
+    "one step": ("featscope.commands.run.train_all", "featscope.report.run_report.content"),
     "to the end": (),
 }
 _getsource = lru_cache(maxsize=None)(inspect.getsource)  # tyro reads each class again at each call

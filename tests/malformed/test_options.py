@@ -7,19 +7,17 @@ from itertools import count
 from typing import Any
 
 import pytest
+from any_study import BEYOND, STUDIES, words_of
 from calling import call, refused, require_refused_or_begun
 from hypothesis import settings
-from wrong_values import DOUBTFUL, WRONG, Option, options, typed
+from wrong_values import DOUBTFUL, WRONG, Option, options
 
-from featscope.registry import entries, find
 from featscope.runs import Settings
 
 pytestmark = pytest.mark.timeout(120)
 
-STUDIES = {name: find(name)[1] for name in entries()}
 ALL = settings.default.max_examples > 1000  # the profile of `make fuzz`
 ALWAYS = {float: ("nan", "inf")}  # what an option's own check must see; words do not come so far
-BEYOND = ("--memory-limit", "--steps")  # may be named instead, where an option asks for too much
 
 
 def _few(values: tuple[str, ...], turn: int, most: int) -> list[str]:
@@ -38,13 +36,6 @@ def _cases() -> list[Any]:
                 id = f"{name} {option.typed} {value[:12]!r}"
                 found.append(pytest.param(name, option, value, must, id=id))
     return found
-
-
-def words_of(name: str, *but: str) -> list[str]:
-    """Words that run a study at its smallest size, but for options that are given otherwise."""
-    usual = STUDIES[name]()
-    chosen = typed(usual.smallest(), usual)
-    return ["run", name, "--out", "out", *(w for key, its in chosen.items() if key not in but for w in (key, *its))]
 
 
 @pytest.mark.parametrize(("name", "option", "value", "must"), _cases())
