@@ -24,7 +24,7 @@ def _answers() -> bool:
 def asking_hub() -> Iterator[None]:
     """Load from the Hub within it. Where the Hub is out of reach, its clients take what they have in their caches.
 
-    Left to themselves they ask for a file six times, and half a minute goes by before they say that it is not to be had.
+    Left to themselves they ask for a file six times, and half a minute goes by before they say no.
     """
     offline = [] if _answers() else list(_switches())
     before = [(module, module.HF_HUB_OFFLINE) for module in offline]

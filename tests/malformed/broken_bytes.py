@@ -5,7 +5,7 @@ from collections.abc import Callable
 BYTES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda sound: b"",
     "half": lambda sound: sound[: len(sound) // 2],
-    "without its end": lambda sound: sound[:-1],
+    "without its end": lambda sound: sound[:-3],
     "without its beginning": lambda sound: sound[1:],
     "zeros": lambda sound: bytes(len(sound)),
     "a blank": lambda sound: b" ",
