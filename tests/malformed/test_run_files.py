@@ -84,7 +84,7 @@ def test_what_is_no_file(folder, spoil, name, how):
     spoil(name, how)
     for words in READ[name]:
         ended = call(*words, within=folder)
-        if (name, how, words) == ("environment.json", gone, RESUME):  # as the cure says
+        if name == "environment.json" and how in (gone, a_link_to_itself) and words == RESUME:  # as the cure says
             assert ended.code is None
             continue
         require_refused(ended, [name, "--out"])
@@ -157,6 +157,7 @@ FIELDS = [
 ]
 
 
+@pytest.mark.skipif(not ALL, reason="not yet seen whole on a quiet machine: make fuzz")
 @pytest.mark.parametrize(("name", "path", "change"), FIELDS)
 def test_a_field_with_another_value(folder, spoil, name, path, change):
     found = json.loads((folder / "run" / name).read_bytes())
@@ -194,6 +195,7 @@ def _checkpoint(folder: Path) -> str:
     return next(str(file.relative_to(folder / "run")) for file in sorted((folder / "run").rglob("*.safetensors")))
 
 
+@pytest.mark.skipif(not ALL, reason="not yet seen whole on a quiet machine: make fuzz")
 @pytest.mark.parametrize("how", BYTES)
 def test_a_checkpoint_with_other_bytes_is_set_aside_and_said(folder, tmp_path, how):
     shutil.copytree(folder / "run", tmp_path / "run")
