@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards coverage bench bench-language faults trends torture docs clean
+.PHONY: demo test lint cards coverage bench bench-language faults fuzz trends torture docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -47,6 +47,9 @@ faults: .venv/ready
 
 torture: .venv/ready
 	nice $(BIN)/python tools/torture.py --write
+
+fuzz: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/malformed --hypothesis-profile fuzz
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'

@@ -21,6 +21,7 @@ from featscope.registry import entries
 from featscope.threads import cores
 
 settings.register_profile("featscope", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fuzz", max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("featscope")
 
 
@@ -29,7 +30,7 @@ def _one_thread():
     torch.set_num_threads(1)
 
 
-WHOLE_RUNS = ("docs", "report", "runs", "studies", "testing")
+WHOLE_RUNS = ("docs", "malformed", "report", "runs", "studies", "testing")
 """Folders whose tests train for thousands of steps, three times slower with each call checked.
 
 The parts that they train with are checked in the tests of the parts, and a step of every arm in `test_every_study`.

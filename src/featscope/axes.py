@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
-from featscope.options import ConfigError
+from featscope.options import MOST_COUNTED, ConfigError
 
 C = TypeVar("C")
 
@@ -81,9 +81,11 @@ def with_option(config: C, path: str, value: float) -> C:
     if rest:
         changed = with_option(inner, rest, value)
     elif isinstance(inner, int) and not _takes_fractions(config, head):
-        if not float(value).is_integer():
-            owner = type(config).__name__
-            error = ConfigError(f"{owner}.{head} = {value!r} is out of range: allowed is a whole number")
+        if not float(value).is_integer() or abs(value) > MOST_COUNTED:
+            owner, most = type(config).__name__, f"{MOST_COUNTED:.0e}"
+            error = ConfigError(
+                f"{owner}.{head} = {value!r} is out of range: allowed is a whole number, at most {most}"
+            )
             error.owner, error.field = owner, head
             raise error
         changed = int(value)

@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
+MOST_COUNTED = 10**12
+"""Of anything that is counted: as bytes it is more than a machine has."""
+
 _LONGEST = 200  # letters of a value in a message
 
 
@@ -54,7 +57,7 @@ def require_extra(part: str, extra: str) -> Iterator[None]:
 
 
 def require(config: Any, field: str, condition: bool, allowed: str, cure: str = "") -> None:
-    """Raise `ConfigError` unless ``condition`` holds for ``config.field``; a float must be finite besides.
+    """Raise `ConfigError` unless ``condition`` holds for ``config.field``; floats in it must be finite besides.
 
     Args:
         config: the config dataclass being checked.
@@ -64,7 +67,7 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
         cure: what to do about it, where the range alone does not say.
     """
     value = getattr(config, field)
-    if isinstance(value, float) and not isfinite(value):
+    if any(isinstance(one, float) and not isfinite(one) for one in (value if isinstance(value, tuple) else (value,))):
         condition, allowed = False, f"{allowed}, and finite"
     if not condition:
         hint = f" {cure}" if cure else ""

@@ -166,6 +166,7 @@ def test_a_choice_that_does_not_look_is_seen(monkeypatch):
         ({"keep": 128}, "> keep = 128"),
         ({"model": "elsewhere"}, "choose_layer finds one"),
         ({"cost_lengths": (200,)}, "> 256"),
+        ({"cost_lengths": (512, 2**20)}, "at most 32768 tokens. All methods read each many times"),
         ({"haystack": "nowhere"}, "has no text"),
         ({"prompts": 0}, "1 to 1000000"),
     ],

@@ -66,7 +66,9 @@ def as_typed(kind: type) -> Iterator[None]:
         names = list(option_names(kind))
         options = dict.fromkeys(option for place, option in names if place == (error.owner, error.field))
         if not options and error.owner:  # a recipe's own field, which a study's option of that name has set
-            options = dict.fromkeys(option for (_, field), option in names if field == error.field)
+            options = dict.fromkeys(
+                option for (_, field), option in names if field == error.field and "." not in option
+            )
         if not options:
             said = _with_dashes(str(error), {option for _, option in names})
             if error.owner or said == str(error):

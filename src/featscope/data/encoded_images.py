@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from featscope.hub import asking_hub
 from featscope.options import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -210,7 +211,8 @@ def _hub_table(source: str, split: str) -> "pa.Table":
     import datasets
 
     try:
-        return datasets.load_dataset(_HUB_NAMES.get(source, source), split=split).data.table
+        with asking_hub():
+            return datasets.load_dataset(_HUB_NAMES.get(source, source), split=split).data.table
     except Exception as error:  # whatever the network, the Hub and its client can raise: the cure is the same
         reason = (str(error).splitlines() or [""])[0][:200]
         raise _error(
@@ -246,4 +248,4 @@ def _numbered(source: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
 
 
 def _error(source: str, allowed: str, cure: str) -> ConfigError:
-    return ConfigError(f"Images.source = {source[:300]!r} is out of range: allowed is {allowed}. {cure}")
+    return ConfigError(f"data = {source[:300]!r} is out of range: allowed is {allowed}. {cure}")

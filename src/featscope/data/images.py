@@ -122,7 +122,7 @@ class Images(Sizes):
             if split == "test" and images.labels.max() >= len(class_names):
                 wrong, most = int(images.labels.max()), len(class_names)
                 raise ConfigError(
-                    f"Images.source = {self.source!r} is out of range: allowed are test images of the {most} classes "
+                    f"data = {self.source!r} is out of range: allowed are test images of the {most} classes "
                     f"that are trained on. One has the label {wrong}. Leave such images out."
                 )
             class_names = images.class_names if split == "train" else class_names

@@ -117,7 +117,7 @@ class LongTailedImages(Sizes):
             if len(have) != classes or not have.all():
                 of = "some are of other classes" if len(have) != classes else f"none is of class {int(have.argmin())}"
                 raise ConfigError(
-                    f"LongTailedImages.source = {self.source!r} is out of range: allowed are splits that have images "
+                    f"data = {self.source!r} is out of range: allowed are splits that have images "
                     f"of the same {classes} classes. In one of them {of}. Correct the labels."
                 )
         available = torch.bincount(train.labels, minlength=classes).tolist()

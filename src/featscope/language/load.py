@@ -14,6 +14,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from featscope.hub import asking_hub
 from featscope.options import ConfigError
 
 RETRIEVER = "retriever"
@@ -111,8 +112,11 @@ def _place(name: str) -> Iterator[str]:
     if name == RETRIEVER:
         with as_file(files("featscope.language") / "retriever" / "weights") as folder:
             yield str(folder)
-    else:
+    elif os.path.isdir(name):
         yield name
+    else:
+        with asking_hub():
+            yield name
 
 
 def _require_device(device: str) -> None:

@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 import psutil
 
-from featscope.options import ConfigError, require
+from featscope.options import MOST_COUNTED, ConfigError, require
 from featscope.studies.base import Arm
 
-_MOST = 10**12  # of anything that is counted: as bytes it is more than a machine has
 _MOST_STEPS = 10**9  # weeks, at a thousand a second
 _MOST_LOOKS = 10**6  # as many rows of every measurement
 _SLACK = 2**30  # bytes of address space beside tensors: stacks of threads, and what libraries set aside
@@ -28,7 +27,7 @@ def require_countable(config: Any) -> None:
             require_countable(value)
         else:
             largest = max((abs(one) for one in _whole(value)), default=0)
-            require(config, field.name, largest <= _MOST, f"at most {_MOST:.0e} where things are counted")
+            require(config, field.name, largest <= MOST_COUNTED, f"at most {MOST_COUNTED:.0e} where things are counted")
 
 
 def _whole(value: Any) -> Iterator[int]:

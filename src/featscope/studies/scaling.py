@@ -75,8 +75,19 @@ class ScalingStudy(Study):
         return replace(named[0], sizes=self.sizes) if self.sizes else named[0]
 
     def at(self, size: float) -> Study:
-        """The study at a size."""
-        return self.ladder.climb(self.study, size)
+        """The study at a size.
+
+        Raises:
+            ConfigError: an option is out of its range there.
+        """
+        try:
+            return self.ladder.climb(self.study, size)
+        except ConfigError as error:
+            wrong = ConfigError(
+                f"{'--sizes' if self.sizes else 'the ladder'} at {self.ladder.name} = {size:g}: {error}"
+            )
+            wrong.owner, wrong.field = error.owner, error.field
+            raise wrong from None
 
     def arms(self) -> Sequence[Arm]:
         """The arms of every size that claims need."""

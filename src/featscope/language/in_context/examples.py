@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featscope.hub import asking_hub
 from featscope.language.in_context.made_up import made_up_irrelevant, made_up_sentiment
 from featscope.options import ConfigError, MissingExtraError
 from featscope.streams import Draws, Streams
@@ -210,7 +211,8 @@ def _from_hub(task: Task, split: str) -> Iterator[Example]:
     if task.name == "subj":
         raise ConfigError("data = 'hub' has no task 'subj', which is not in GLUE: give it as a .tsv file")
     try:
-        rows = load_dataset(_GLUE, task.name, split=split)
+        with asking_hub():
+            rows = load_dataset(_GLUE, task.name, split=split)
     except Exception as error:  # of many kinds, from the network to the disk
         reason = " ".join(str(error).split())[:300]
         raise ConfigError(

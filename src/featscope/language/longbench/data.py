@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featscope.hub import asking_hub
 from featscope.language.longbench.tasks import TASKS
 from featscope.options import ConfigError
 
@@ -97,7 +98,8 @@ def _downloaded(source: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        return Path(hf_hub_download(source, _ZIP, repo_type="dataset"))
+        with asking_hub():
+            return Path(hf_hub_download(source, _ZIP, repo_type="dataset"))
     except (HfHubHTTPError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ConfigError(

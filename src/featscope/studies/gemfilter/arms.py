@@ -21,6 +21,7 @@ from featscope.training import Answer, Evaluation, Measurement, Questionnaire
 from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
 NEW = 6  # tokens to generate
+MOST_COST_TOKENS = 2**15  # which take minutes on two cores
 SCORE = "normalised needle score: share of the answer's words that were given"
 
 
@@ -140,6 +141,11 @@ class GemFilterArms(Study):
         require(self, "lengths", shortest > keep, f"> keep = {keep}", "Shorter ones are kept whole.")
         require(self, "prompts", 1 <= self.prompts <= MOST_QUESTIONS, f"1 to {MOST_QUESTIONS}")
         require(self, "cost_lengths", self.cost_lengths[0] > KEEP, f"> {KEEP}", "Shorter prompts are kept whole.")
+        longest, cure = (
+            self.cost_lengths[-1],
+            "All methods read each many times, and full attention takes n² operations.",
+        )
+        require(self, "cost_lengths", longest <= MOST_COST_TOKENS, f"at most {MOST_COST_TOKENS} tokens", cure)
         read_texts(self.haystack)  # says what is wrong with the folder
 
     @property

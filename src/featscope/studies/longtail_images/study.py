@@ -86,6 +86,7 @@ class LongTailImages(ImageStudy):
     def __post_init__(self) -> None:
         through = self.pruning.gradient == "straight-through"
         require(self, "pruning", through, "one with gradient 'straight-through'", "Heads take no pairs of outputs.")
+        require(self, "imbalance", self.imbalance is None or self.imbalance >= 1, ">= 1, or None")
         super().__post_init__()
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:

@@ -1,0 +1,66 @@
+"""Options of every study in the catalogue, with values that are wrong or doubtful for their type.
+
+A new study is covered as soon as it is in the catalogue. Each option gets a few values, in turn; ``make fuzz`` has all.
+"""
+
+from itertools import count
+from typing import Any
+
+import pytest
+from any_study import BEYOND, STUDIES, words_of
+from calling import call, refused, require_refused_or_begun
+from hypothesis import settings
+from wrong_values import DOUBTFUL, WRONG, Option, options
+
+from featscope.runs import Settings
+
+pytestmark = pytest.mark.timeout(120)
+
+ALL = settings.default.max_examples > 1000  # the profile of `make fuzz`
+ALWAYS = {float: ("nan", "inf")}  # what an option's own check must see; words do not come so far
+
+
+def _few(values: tuple[str, ...], turn: int, most: int) -> list[str]:
+    return list(values) if ALL else [values[(turn * most + i) % len(values)] for i in range(min(most, len(values)))]
+
+
+def _cases() -> list[Any]:
+    turn, found = count(), []
+    for name, kind in STUDIES.items():
+        for option in options(kind()):
+            now = next(turn)
+            always = ALWAYS.get(option.kind, ())
+            wrong = dict.fromkeys([*always, *_few(WRONG.get(option.kind, ()), now, 2 - len(always) // 2)])
+            doubtful = _few(DOUBTFUL[option.kind], now, 1)
+            for value, must in [*((one, True) for one in wrong), *((one, False) for one in doubtful)]:
+                id = f"{name} {option.typed} {value[:12]!r}"
+                found.append(pytest.param(name, option, value, must, id=id))
+    return found
+
+
+@pytest.mark.parametrize(("name", "option", "value", "must"), _cases())
+def test_an_option_of_a_study(tmp_path, name, option: Option, value, must):
+    words = [*words_of(name, option.typed), option.typed, value]
+    names = (*option.names, *BEYOND, *(["Unrecognized options"] if option.kind is bool else []))
+    if must:
+        refused(*words, within=tmp_path, names=names)
+    else:
+        require_refused_or_begun(call(*words, within=tmp_path), names)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_at_its_smallest_begins(tmp_path, name):
+    """Else what is refused above is refused for another reason."""
+    assert call(*words_of(name), within=tmp_path).code is None
+
+
+@pytest.mark.parametrize("option", list(options(Settings())), ids=lambda option: option.typed)
+def test_an_option_of_all_studies(tmp_path, option):
+    for value in WRONG.get(option.kind, ()):
+        refused("run", "tensor-power", "--out", "out", option.typed, value, within=tmp_path, names=option.names)
+    for value in DOUBTFUL[option.kind]:
+        if value not in ("1000000000000",):  # a seed as good as others
+            words = ("run", "tensor-power", "--out", "out", option.typed, value)
+            require_refused_or_begun(call(*words, within=tmp_path), option.names)
+            for left in sorted(tmp_path.rglob("*"), reverse=True):
+                left.rmdir() if left.is_dir() else left.unlink()
