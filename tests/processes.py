@@ -27,7 +27,9 @@ SMALL = [
 ]
 
 _PRELUDE = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background it is ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from featscope.runs import shard
 shard._SECONDS_BETWEEN_CHECKPOINTS = 0.02
 """
@@ -37,7 +39,7 @@ sys.modules["featscope.report"] = ModuleType("featscope.report")  # what draws t
 sys.modules["featscope.report.run_report"] = report = ModuleType("featscope.report.run_report")
 report.report_run = lambda out: out / "report.html"
 """
-_MAIN = "from featscope.cli import main; main(sys.argv[1:])"
+_MAIN = "from featscope.cli import main; main()"
 
 
 def start(*words: str | Path, report: bool = False, **options) -> subprocess.Popen:
@@ -54,7 +56,10 @@ def start(*words: str | Path, report: bool = False, **options) -> subprocess.Pop
 
 def finish(process: subprocess.Popen) -> tuple[int, str, str]:
     """Exit code, standard output and standard error."""
-    out, err = process.communicate(timeout=300)
+    try:
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()  # what does not end must not outlive its test
     return process.returncode, out, err
 
 

@@ -1,6 +1,7 @@
 """The command line."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -40,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows no η shows "?"
     try:
         code = _answer(words)
+        if code == 130 and arguments is None:  # the process ends: a further Ctrl-C has nothing left to stop
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.stdout.flush()  # what cannot be written is said here, not when Python ends
         sys.exit(code)
     except (ConfigError, MissingExtraError) as error:
