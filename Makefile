@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster
 
-.PHONY: demo test lint cards coverage bench bench-language faults fuzz trends torture docs clean
+.PHONY: demo test test-long lint cards coverage bench bench-language faults fuzz trends torture docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-long: .venv/ready
+	$(BIN)/python -m pytest -n auto --dist loadfile --long
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -49,7 +52,7 @@ torture: .venv/ready
 	nice $(BIN)/python tools/torture.py --write
 
 fuzz: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/malformed --hypothesis-profile fuzz
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/malformed --hypothesis-profile fuzz --long
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'

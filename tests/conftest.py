@@ -51,9 +51,30 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Studies first: they take longest, and no core should wait for one at the end."""
+EVERY = 3
+"""Of the faults that are planted by a test, one in so many is planted each time; `make test-long` plants all."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--long``: nothing is left for another time."""
+    parser.addoption("--long", action="store_true", help="all planted faults and pages, which take twice as long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Studies first: they take longest, and no core should wait for one at the end. Some tests need ``--long``."""
     items.sort(key=lambda item: item.path.parent.name != "studies")
+    if config.option.long or any("::" in argument for argument in config.args):
+        return
+    turns: dict[str, int] = defaultdict(int)
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        planted = "::test_a_fault_takes_holds_from" in test
+        turns[test] += planted
+        if planted and turns[test] % EVERY != 1:
+            item.add_marker("long")
+    left = [item for item in items if item.get_closest_marker("long")]
+    items[:] = [item for item in items if item not in set(left)]
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -85,3 +106,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         what = [f"{tests} test{'s' if tests > 1 else ''}"] if tests else []
         what += [f"all of {name}" for name in sorted(skipped) if "::" not in name]
         terminalreporter.write_line(f"skipped: {', '.join(what)}, {reason}")
+    if left := len(terminalreporter.stats.get("deselected", ())):
+        terminalreporter.write_line(f"left out: {left} tests, which --long runs (make test-long)")

@@ -17,6 +17,10 @@ from featscope.report.run_report import content
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+OFTEN = ("decoupling-images", "icl-attention", "imbalance", "tensor-power")
+"""Pages that are looked at each time: of images, of bars, with the most, of curves. They are all made alike."""
+
+
 @cache
 def page_of(name: str) -> Content:
     """What the page says of a step of every arm, two replicas each."""
@@ -56,7 +60,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.mark.browser
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
+)
 def test_the_page_is_quiet_fits_and_can_be_read_unseen(name: str, browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     write_page(file, page_of(name))

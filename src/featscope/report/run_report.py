@@ -48,7 +48,7 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
 
 def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Path:
     environment = read_environment(directory)
-    runs, claims = read_trajectory(directory), read_claims(directory)
+    claims, runs = read_claims(directory), read_trajectory(directory)  # what takes long comes last
     name = plan["study"]
     if study is not None:
         summary = cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
