@@ -97,6 +97,14 @@ TENSOR_POWER = Entry(
     target="featscope.studies.tensor_power:TensorPower",
 )
 
+LOOPED_TRANSFORMER = Entry(
+    name="looped-transformer",
+    source="Shi 2024 (dissertation), Chapter 8, Figure 8.1",
+    summary="One layer of linear attention, gone through again and again, does gradient descent on its prompt.",
+    minutes=0.5,
+    target="featscope.studies.looped_transformer:LoopedTransformer",
+)
+
 ICL_FLIPPED_LABELS = Entry(
     name="icl-flipped-labels",
     source="Shi 2024 (dissertation), Section 5.6, Figures 5.1 and 5.2",

@@ -1,6 +1,7 @@
 """Distributions whose true features are known, and real data sets behind the same face."""
 
 from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
+from featscope.data.linear_prompts import LinearPromptBatch, LinearPrompts, LinearPromptSource
 from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
 from featscope.data.patches import PatchFeatures, PatchSource, ProjectedPatches
 from featscope.data.projected_noise import ProjectedInputs
@@ -14,6 +15,9 @@ __all__ = [
     "ImageSet",
     "ImageSource",
     "Images",
+    "LinearPromptBatch",
+    "LinearPromptSource",
+    "LinearPrompts",
     "LinearTask",
     "LongTailedImages",
     "LongTailedSource",

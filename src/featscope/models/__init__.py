@@ -5,6 +5,7 @@ from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, On
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
 from featscope.models.hand_set_head import HandSetHead, HandSetNetwork
 from featscope.models.heads import PredictionHead, ProjectionHead
+from featscope.models.looped_attention import LoopedLinearAttention, answer, attention_mask, gradient_descent_weights
 from featscope.models.planted import PlantedStart
 from featscope.models.power_sequences import PowerMethod, Powers, PowerSequences
 from featscope.models.prediction_head import IdentityHead, IdentityInit
@@ -20,6 +21,7 @@ __all__ = [
     "HandSetNetwork",
     "IdentityHead",
     "IdentityInit",
+    "LoopedLinearAttention",
     "Online",
     "OnlineNetwork",
     "OrthogonalRows",
@@ -36,5 +38,8 @@ __all__ = [
     "TokenMLPNetwork",
     "WideResNet",
     "activations",
+    "answer",
+    "attention_mask",
+    "gradient_descent_weights",
     "soft_threshold",
 ]
