@@ -12,28 +12,20 @@ from featscope.theory import looped_transformer as theory
 
 ROUNDED = -theory.FLOOR + 10
 """Log squared errors below it are at the floor of float64, or near."""
+_END = -theory.FLOOR - 5
 _LOG = "log squared error (natural)"
 
 
 def figure_8_1(runs: Runs, lengths: Sequence[str]) -> Curves:
     """Mean log error over loops for each length, with the printed bound, and slopes over lengths."""
-    falls: list[Curve] = []
-    for name in lengths:
-        run = runs[name]
-        falls.append(curve(run.log_error.mean("prompt"), f"{name}, measured"))
-        bound = float(theory.printed_slope(run.kappa.values).mean()) * run["step"].values
-        falls.append(Curve(f"{name}, bound", run["step"].values, bound, dashed=True))
+    falls = [curve(runs[name].log_error.clip(min=_END).mean("prompt"), f"{name}, measured") for name in lengths]
+    for name in (lengths[0], lengths[-1]):
+        loops = runs[name]["step"].values
+        bound = float(theory.printed_slope(runs[name].kappa.values).mean()) * loops
+        falls.append(Curve(f"{name}, bound", loops, bound, dashed=True))
     kappa = np.concatenate([runs[name].kappa.values.ravel() for name in lengths])
-    grid = np.geomspace(kappa.min(), kappa.max(), 60)
-    points = []
-    for name in lengths:
-        run = runs[name]
-        fall = run.log_error.where(run.log_error > ROUNDED)
-        slope = (fall / run["step"].where(run["step"] > 0)).isel(step=slice(1, None))
-        last = fall.notnull().sum("step").clip(min=2) - 2
-        steepest = slope.isel(step=last).values.ravel()
-        order = np.argsort(run.kappa.values.ravel())
-        points.append(Curve(name, run.kappa.values.ravel()[order], -steepest[order]))
+    speed = np.concatenate([_speed(runs[name]) for name in lengths])
+    order, grid = np.argsort(kappa), np.geomspace(kappa.min(), kappa.max(), 60)
     theory_lines = [
         Curve("exact: -2 log(1 - 1/κ)", grid, -theory.slope(grid), dashed=True),
         Curve("printed: 1/κ", grid, -theory.printed_slope(grid), dashed=True),
@@ -46,7 +38,10 @@ def figure_8_1(runs: Runs, lengths: Sequence[str]) -> Curves:
         "condition number, with the printed and the exact slope.",
         Panel("Error over loops", "loop", _LOG, falls),
         Panel(
-            "Speed of each prompt", "condition number κ", "fall of log squared error a loop", [*points, *theory_lines]
+            "Speed of each prompt",
+            "condition number κ",
+            "fall of log squared error a loop",
+            [Curve("every prompt", kappa[order], speed[order]), *theory_lines],
         ),
         claims=(
             "below-the-line",
@@ -59,6 +54,13 @@ def figure_8_1(runs: Runs, lengths: Sequence[str]) -> Curves:
             "equals-gradient-descent",
         ),
     )
+
+
+def _speed(run: xr.Dataset) -> np.ndarray:
+    """Fall of each prompt's log squared error a loop, over all loops before rounding ends it ``[replica * prompt]``."""
+    falling = run.log_error > ROUNDED
+    last = run["step"].where(falling).max("step")
+    return (-run.log_error.where(falling).min("step") / last).values.ravel()
 
 
 def elsewhere(real: xr.Dataset, sizes: xr.Dataset, beyond: float) -> Curves:

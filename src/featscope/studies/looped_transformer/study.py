@@ -35,7 +35,7 @@ from featscope.studies.looped_transformer.free import JUDGED
 from featscope.studies.summaries import in_words, verdict
 from featscope.theory import looped_transformer as theory
 
-EXACT = 1e-12
+EXACT, CLEAR = 1e-12, 1e-9
 WRONG = (ITSELF, CAUSAL)
 of_every_prompt = partial(bound, law="extreme", things=lambda study: study.prompts)
 OTHER = "Random matrices end in other minima, most of them worse than the construction."
@@ -135,23 +135,29 @@ class LoopedTransformer(FigureEightOne):
         r"""The error is within the printed bound, prompt by prompt.
 
         After $T$ loops $|\langle\mathrm{TF},\theta^*\rangle - \alpha| \le |\alpha|e^{-T/(2\kappa)}$. Measured: error
-        over bound, the largest over loops and prompts, until rounding ends the fall.
+        over bound, the largest over loops and prompts, while errors are above a billionth.
         """
         return self._over(run, theory.error_bound)
 
-    @of_every_prompt("derived, for Theorem 8.16", on=at_unit_steps, at_most=1.0)
+    @of_every_prompt(
+        "derived, for Theorem 8.16",
+        on=at_unit_steps,
+        at_most=1 + 1e-6,
+        because="Bound: 1, and rounding.",
+        note="The slowest direction attains it.",
+    )
     def sharper_bound(self, run: xr.Dataset) -> xr.DataArray:
         r"""The error is within the sharper bound, prompt by prompt.
 
         Descent contracts the error itself: $|\langle\mathrm{TF},\theta^*\rangle - \alpha| \le |\alpha|(1-1/\kappa)^T$.
-        Measured: error over bound, the largest over loops and prompts, until rounding ends the fall.
+        Measured: error over bound, the largest over loops and prompts, while errors are above a billionth.
         """
         return self._over(run, theory.sharper_bound)
 
     def _over(self, run: xr.Dataset, bound: Callable[..., Any]) -> xr.DataArray:
-        """Error over ``bound`` once a loop is done; the largest over prompts and loops before the floor of rounding."""
+        """Error over ``bound`` once a loop is done; the largest over prompts and loops while it is above rounding."""
         limit = apply_ufunc(bound, run.kappa.clip(max=1e12), run["step"])
-        falling = (run["step"] > 0) & (run.log_error > figures.ROUNDED)
+        falling = (run["step"] > 0) & (run.error > CLEAR)
         return (run.error / limit).where(falling).max(["step", "prompt"])
 
     @identity(
@@ -221,6 +227,21 @@ class LoopedTransformer(FigureEightOne):
         return (run.kappa / apply_ufunc(theory.finite_condition_number, run.samples, dimension)).mean(
             ["samples", "prompt"]
         )
+
+    @identity(
+        "from the data",
+        on=REAL,
+        equals=470.0,
+        within=47.0,
+        because=f"Tolerance: 10 % for 300 of 442 patients; {STATED}",
+        range=POSITIVE,
+    )
+    def patients_are_ill_conditioned(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Prompts of patients are as ill-conditioned as the whole data set.
+
+        Its ten measures, standardised, have $\kappa = 470$. Measured: mean $\kappa$ of the prompts.
+        """
+        return run.kappa.mean("prompt")
 
     @bound(
         "Theorem 8.17 (Gatmiry et al. 2024)",

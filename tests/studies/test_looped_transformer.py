@@ -1,0 +1,132 @@
+"""The study of the looped transformer, small: what holds, what must not, what it refuses, and planted faults."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from featscope.data import LinearPromptSource
+from featscope.models import LoopedLinearAttention, gradient_descent_weights
+from featscope.models.looped_attention import attention_mask
+from featscope.options import ConfigError
+from featscope.studies.looped_transformer import LoopedTransformer, free, loops
+from featscope.studies.looped_transformer.arms import FEW, REAL, TUNED
+from featscope.testing import Fault, Trial
+from featscope.theory import looped_transformer as theory
+
+STUDY = replace(LoopedTransformer().smallest(), training_steps=60)
+TRIAL = Trial(STUDY)
+UNTOLD = {("training-ends-near-the-construction", "trained"), ("training-extrapolates-in-loops", "trained")}
+"""Which of its minima a layer from random weights ends in is not told by 60 steps."""
+WIDE = {
+    "patients-are-ill-conditioned",
+    "figure-8-1-kappa",
+    "kappa-is-marchenko-pastur",
+    "rounding-floor-crossing",
+    "training-extrapolates-in-loops",
+}
+"""Claims that six prompts and 60 steps leave undecided on some arm."""
+
+
+def test_what_is_expected_holds_and_what_is_not_fails():
+    for key, claim in TRIAL.healthy.items():
+        wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * (key in UNTOLD or key[0] in WIDE)
+        assert claim.verdict in wanted, key
+
+
+def test_every_statement_is_put_to_the_test():
+    assert {claim for claim, _ in TRIAL.healthy} | {"rounding-floor-crossing"} == {s.id for s in STUDY.statements()}
+
+
+def test_wrong_masks_are_controls_on_which_nothing_is_expected():
+    controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
+    assert controls == {"query-and-itself", "causal"}
+    assert not [key for key, claim in TRIAL.healthy.items() if key[1] in controls and claim.expected]
+
+
+def test_figures_and_story_have_the_numbers():
+    drawn = list(STUDY.figures(TRIAL.runs))
+    assert [figure.id for figure in drawn] == ["figure-8-1", "elsewhere", "trained"]
+    falls, speeds = drawn[0].panels
+    assert len(falls.curves) == 6
+    every, exact, printed = speeds.curves
+    assert (np.interp(every.x, exact.x, exact.y) < every.y * 1.2).all()
+    assert (printed.y < exact.y).all()
+    story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
+    assert story.found.startswith("Each loop is a step of gradient descent, to ")
+    broken = dict(TRIAL.runs)
+    broken["n=16"] = broken["n=16"].assign(gap=broken["n=16"].gap + 1.0)
+    assert "is not always a step" in STUDY.story(broken, STUDY.claims(broken)).found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dimension": 1}, "dimension = 1 .* >= 2"),
+        ({"samples": (16,)}, "samples = .* two or more"),
+        ({"samples": (4, 16)}, r"samples = .* > dimension = 4"),
+        ({"samples": (32, 16)}, "samples = .* smallest first"),
+        ({"loops": 1}, "loops = 1 .* >= 2"),
+    ],
+)
+def test_options_out_of_range_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        LoopedTransformer(**options)
+
+
+def _added(self, prompts, mask, step):
+    return HEALTHY(self, prompts, mask, -step)
+
+
+def _twice(self, prompts, mask, step):
+    return HEALTHY(self, prompts, mask, 2 * step)
+
+
+def _whole(dimension):
+    query_key, _ = gradient_descent_weights(dimension)
+    return query_key, query_key
+
+
+def _other_target(batch, answers):
+    return ((answers * batch.tasks).sum(-1) + batch.prompts[..., -1, -1]).square()
+
+
+def _longer_tasks(self, draws, count):
+    batch = SAMPLED(self, draws, count)
+    return batch._replace(tasks=1.01 * batch.tasks)
+
+
+def _smallest(step, values):
+    return np.abs(1 - step[..., None] * values / values.max(-1, keepdims=True))[..., 0]
+
+
+HEALTHY = LoopedLinearAttention.forward
+SAMPLED = LinearPromptSource.sample
+
+FAULTS = {
+    "attention added": Fault(LoopedLinearAttention, "forward", _added, "equals-gradient-descent", "n=16"),
+    "twice the step": Fault(LoopedLinearAttention, "forward", _twice, "equals-gradient-descent", REAL),
+    "y passes, too": Fault(loops, "gradient_descent_weights", _whole, "equals-gradient-descent", "any-start"),
+    "the query sees itself": Fault(
+        loops,
+        "attention_mask",
+        lambda kind, tokens: attention_mask("query-and-itself", tokens),
+        "closed-form-error",
+        "n=16",
+    ),
+    "tasks of another norm": Fault(LinearPromptSource, "sample", _longer_tasks, "fewer-samples-than-dimensions", FEW),
+    "the smallest eigenvalue is the slowest": Fault(theory, "contraction", _smallest, "step-size-range", "step-sizes"),
+    "squared contracted once": Fault(theory, "slope", lambda kappa: np.log1p(-1 / kappa), "slope-is-2log", "n=16"),
+    "bound without the half": Fault(
+        theory, "error_bound", lambda kappa, loops: np.exp(-2 * loops / kappa), "error-bound", REAL
+    ),
+    "sharper than sharp": Fault(
+        theory, "sharper_bound", lambda kappa, loops: (1 - 1.1 / kappa) ** loops, "sharper-bound", "n=16"
+    ),
+    "trained for the opposite": Fault(free, "squared_error", _other_target, "training-beats-the-best-step", TUNED),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
+    TRIAL.require_noticed(fault, monkeypatch)
