@@ -101,7 +101,7 @@ LOOPED_TRANSFORMER = Entry(
     name="looped-transformer",
     source="Shi 2024 (dissertation), Chapter 8, Figure 8.1",
     summary="One layer of linear attention, gone through again and again, does gradient descent on its prompt.",
-    minutes=0.5,
+    minutes=1.5,
     target="featscope.studies.looped_transformer:LoopedTransformer",
 )
 

@@ -23,6 +23,9 @@ def test_a_loop_is_the_printed_formula(kind):
     query_key, value, prompts, step = normal(2, 4, 4), normal(2, 4, 4), normal(2, 3, 6, 4), normal(2, 3).abs()
     layer = LoopedLinearAttention(query_key, value)
     found = layer(prompts, attention_mask(kind, 6), step)
+    in_place = prompts.clone()
+    layer.loop_(in_place, attention_mask(kind, 6), step)
+    torch.testing.assert_close(in_place, found, rtol=1e-13, atol=0)
     whole = np.zeros((6, 6))
     whole[-1] = 1
     if kind == "query":

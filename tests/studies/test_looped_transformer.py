@@ -74,12 +74,12 @@ def test_options_out_of_range_are_named(options, message):
         LoopedTransformer(**options)
 
 
-def _added(self, prompts, mask, step):
-    return HEALTHY(self, prompts, mask, -step)
+def _added(self, prompts, mask):
+    return -HEALTHY(self, prompts, mask)
 
 
-def _twice(self, prompts, mask, step):
-    return HEALTHY(self, prompts, mask, 2 * step)
+def _twice(self, prompts, mask):
+    return 2 * HEALTHY(self, prompts, mask)
 
 
 def _whole(dimension):
@@ -100,12 +100,12 @@ def _smallest(step, values):
     return np.abs(1 - step[..., None] * values / values.max(-1, keepdims=True))[..., 0]
 
 
-HEALTHY = LoopedLinearAttention.forward
+HEALTHY = LoopedLinearAttention.attended
 SAMPLED = LinearPromptSource.sample
 
 FAULTS = {
-    "attention added": Fault(LoopedLinearAttention, "forward", _added, "equals-gradient-descent", "n=16"),
-    "twice the step": Fault(LoopedLinearAttention, "forward", _twice, "equals-gradient-descent", REAL),
+    "attention added": Fault(LoopedLinearAttention, "attended", _added, "equals-gradient-descent", "n=16"),
+    "twice the step": Fault(LoopedLinearAttention, "attended", _twice, "equals-gradient-descent", REAL),
     "y passes, too": Fault(loops, "gradient_descent_weights", _whole, "equals-gradient-descent", "any-start"),
     "the query sees itself": Fault(
         loops,

@@ -46,18 +46,35 @@ class LoopedLinearAttention(nn.Module):
         super().__init__()
         self.query_key, self.value = nn.Parameter(query_key), nn.Parameter(value)
 
+    def attended(
+        self, prompts: Float[Tensor, "replica prompt token channel"], mask: Float[Tensor, "row token"]
+    ) -> Float[Tensor, "replica prompt row channel"]:
+        """Attn(Z; Q, P) of the last tokens, those that attend to any; the others' is 0."""
+        asking = prompts[..., -len(mask) :, :]
+        scores = (asking @ self.query_key[:, None]) @ prompts.mT * mask
+        return (scores @ prompts) @ self.value[:, None]
+
     def forward(
         self,
         prompts: Float[Tensor, "replica prompt token channel"],
         mask: Float[Tensor, "row token"],
         step: Float[Tensor, "replica prompt"] | float,
     ) -> Float[Tensor, "replica prompt token channel"]:
-        """One loop with step size ``step`` (η); tokens that attend to nothing stay as they are."""
-        asking, staying = prompts[..., -len(mask) :, :], prompts[..., : -len(mask), :]
-        scores = (asking @ self.query_key[:, None]) @ prompts.mT * mask
-        attended = (scores @ prompts) @ self.value[:, None]
+        """One loop with step size ``step`` (η)."""
         eta = step[..., None, None] if isinstance(step, Tensor) else step
-        return torch.cat([staying, asking - eta * attended], -2)
+        staying, asking = prompts.split([prompts.shape[-2] - len(mask), len(mask)], -2)
+        return torch.cat([staying, asking - eta * self.attended(prompts, mask)], -2)
+
+    @torch.no_grad()
+    def loop_(
+        self,
+        prompts: Float[Tensor, "replica prompt token channel"],
+        mask: Float[Tensor, "row token"],
+        step: Float[Tensor, "replica prompt"] | float,
+    ) -> None:
+        """The same in place, without gradients; tokens that stay are not copied."""
+        eta = step[..., None, None] if isinstance(step, Tensor) else step
+        prompts[..., -len(mask) :, :] -= eta * self.attended(prompts, mask)
 
 
 def answer(prompts: Float[Tensor, "replica prompt token channel"]) -> Float[Tensor, "replica prompt dimension"]:

@@ -69,7 +69,7 @@ def elsewhere(real: xr.Dataset, sizes: xr.Dataset, beyond: float) -> Curves:
     kappa = float(real.kappa.mean())
     bounds = {"printed": theory.error_bound, "sharper": theory.sharper_bound}
     patients = [
-        curve(np.log(real.error).mean("prompt"), "measured"),
+        curve(np.log(real.error.clip(min=1e-16)).mean("prompt"), "measured"),
         *(Curve(f"{name} bound", loops, np.log(bound(kappa, loops)), dashed=True) for name, bound in bounds.items()),
     ]
     return chart(

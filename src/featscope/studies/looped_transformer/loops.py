@@ -112,7 +112,7 @@ class LoopedPrompts(nn.Module):
         if self.options.steps == "random":
             step = step * _LARGEST * draws.uniform(step.shape[-1], dtype=step.dtype)
         before = self.estimate
-        self.z.copy_(self.layer(self.z, attention_mask(self.options.mask, self.z.shape[-2]).to(self.z.device), step))
+        self.layer.loop_(self.z, attention_mask(self.options.mask, self.z.shape[-2]).to(self.z.device), step)
         x, y = self.shown[..., :-1], self.shown[..., -1:]
         residual = (x * self.descent[..., None, :]).sum(-1, keepdim=True) - y
         self.descent.sub_(step[..., None] * (x * residual).sum(-2))
