@@ -105,6 +105,14 @@ LOOPED_TRANSFORMER = Entry(
     target="featscope.studies.looped_transformer:LoopedTransformer",
 )
 
+ICL_REGRESSION = Entry(
+    name="icl-regression",
+    source="Shi 2024 (dissertation), Sections 5.3, 5.4 and 5.7, Appendix D.2",
+    summary="Linear regression in a prompt by models of every rank: which rank is best, and what noise changes.",
+    minutes=2.0,
+    target="featscope.studies.icl_regression:IclRegression",
+)
+
 ICL_FLIPPED_LABELS = Entry(
     name="icl-flipped-labels",
     source="Shi 2024 (dissertation), Section 5.6, Figures 5.1 and 5.2",

@@ -5,6 +5,7 @@ from featscope.data.linear_prompts import LinearPromptBatch, LinearPrompts, Line
 from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
 from featscope.data.patches import PatchFeatures, PatchSource, ProjectedPatches
 from featscope.data.projected_noise import ProjectedInputs
+from featscope.data.regression_prompts import RegressionBatch, RegressionPrompts, RegressionPromptSource
 from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
 from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, TokenPairs
@@ -25,6 +26,9 @@ __all__ = [
     "PatchSource",
     "ProjectedInputs",
     "ProjectedPatches",
+    "RegressionBatch",
+    "RegressionPromptSource",
+    "RegressionPrompts",
     "SparseCoding",
     "SparseCodingSource",
     "SparseSample",

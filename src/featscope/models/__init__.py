@@ -5,6 +5,7 @@ from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, On
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
 from featscope.models.hand_set_head import HandSetHead, HandSetNetwork
 from featscope.models.heads import PredictionHead, ProjectionHead
+from featscope.models.linear_self_attention import LinearSelfAttention, LowRankRegressors, attended, prompt_moment
 from featscope.models.looped_attention import LoopedLinearAttention, answer, attention_mask, gradient_descent_weights
 from featscope.models.planted import PlantedStart
 from featscope.models.power_sequences import PowerMethod, Powers, PowerSequences
@@ -21,7 +22,9 @@ __all__ = [
     "HandSetNetwork",
     "IdentityHead",
     "IdentityInit",
+    "LinearSelfAttention",
     "LoopedLinearAttention",
+    "LowRankRegressors",
     "Online",
     "OnlineNetwork",
     "OrthogonalRows",
@@ -39,7 +42,9 @@ __all__ = [
     "WideResNet",
     "activations",
     "answer",
+    "attended",
     "attention_mask",
     "gradient_descent_weights",
+    "prompt_moment",
     "soft_threshold",
 ]
