@@ -35,7 +35,7 @@ class LowRankRegressors(nn.Module):
         query: W_Q.
     """
 
-    def __init__(self, key: Float[Tensor, "replica rank d d"], query: Float[Tensor, "replica rank d d"]) -> None:
+    def __init__(self, key: Float[Tensor, "replica rank row d"], query: Float[Tensor, "replica rank row d"]) -> None:
         super().__init__()
         self.key, self.query = nn.Parameter(key), nn.Parameter(query)
 

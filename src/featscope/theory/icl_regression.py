@@ -141,7 +141,7 @@ def marginal_values(spectrum: ArrayLike, task: ArrayLike, pretraining: float, sa
 def examples_for_a_rank(spectrum: ArrayLike, rank: int) -> float:
     """N from which on blocks other than u and U of rank r lower the loss: r ((tr Λ)² + 2 tr Λ²)/λ_{r+1}².
 
-    To first order in 1/N and for N λ_r >> tr Λ. At the model of Theorem 5.4.1 let w_21 of W_PV be a q and of W_KQ be b q,
+    To first order in 1/N and for N λ_r >> tr Λ. At the model of Theorem 5.4.1 let w_21 of W_PV be a q and of W_KQ b q,
     q the eigenvector r + 1. They change the loss by -λ² ab + (α a² + β b²)/2 with α = λ r/N, from what examples say of
     q, and β = λ E (Σ y²/N)² = λ ((tr Λ)² + 2 tr Λ²); it falls for some a and b once λ⁴ > α β.
     """

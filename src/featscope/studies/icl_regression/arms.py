@@ -18,7 +18,7 @@ LAST, LOSS, OTHERS = "last-directions", "pretraining-loss", "other-blocks"
 SQUARES, DESCENT, TIED = "least-squares", "descent", "equal-eigenvalues"
 ONLINE, UNRELATED, FREE, BLOCK = "online", "unrelated-labels", "free-blocks", "rank-of-a-block"
 BLOCK_DIMENSION, BLOCK_SAMPLES = 4, 100
-"""d and N where the rank of U alone is limited: other blocks are of use from some N on (`theory.examples_for_a_rank`)."""
+"""d and N where the rank of U alone is limited: other blocks are of use from some N on (`examples_for_a_rank`)."""
 LONG = 100_000
 """N at which approximations for large N are looked at."""
 
@@ -48,7 +48,7 @@ class IclRegressionArms(Study):
     covered: int = 3
     prompts: int = 1000
     steps: int = 100
-    training_steps: int = 1500
+    training_steps: int = 2000
     rank: int = 2
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class IclRegressionArms(Study):
         )
 
     def _recipe(self, data: RegressionPrompts, learner: online.EveryRank | online.AllBlocks) -> Training:
-        rate, prompts = 0.01, 256 if data.samples == self.samples else 128
+        rate, prompts = 0.01, 256 if data.samples == self.samples else 64
         return Training(
             data,
             learner,
@@ -177,6 +177,8 @@ class IclRegressionArms(Study):
     def _free(self, name: str, data: RegressionPrompts, about: str, of_block: bool) -> Arm[Training]:
         rank = 1 if of_block else self.rank
         recipe = self._recipe(data, online.AllBlocks(rank, of_block))
+        if of_block:
+            recipe = replace(recipe, steps=2 * recipe.steps, rules={"cooling": online.Cooling(2 * recipe.steps, 0.01)})
         return Arm(name, recipe, f"{about} {rank}", name.replace("-", " "), at_end=(probes.blocks,), watch=_none)
 
 

@@ -1,0 +1,174 @@
+"""The study of regression in a prompt, small: what holds, what must not, what it refuses, and planted faults."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.data import RegressionPrompts, RegressionPromptSource
+from featscope.options import ConfigError
+from featscope.studies.icl_regression import IclRegression, probes
+from featscope.studies.icl_regression.online import SquaredError
+from featscope.studies.icl_regression.population import PopulationLoss
+from featscope.studies.icl_regression.sampling import EvaluatedModels, PretrainedModels
+from featscope.testing import Fault, Trial
+from featscope.theory import icl_regression as theory
+
+STUDY = replace(IclRegression().smallest(), dimension=4, training_steps=200, prompts=300, steps=40)
+ARMS = {arm.name: arm for arm in STUDY.arms()}
+
+
+def shorter(name, steps, **of):
+    """An arm with fewer steps."""
+    recipe = replace(ARMS[name].recipe, steps=steps, **of)
+    return replace(ARMS[name], recipe=recipe)
+
+
+SHORT = {
+    "descent": shorter("descent", 8, learner=replace(ARMS["descent"].recipe.learner, at_a_time=800)),
+    "rank-of-a-block": shorter("rank-of-a-block", 150, data=RegressionPrompts(3, 60)),
+}
+TRIAL = Trial(STUDY, replicas=6, arms=SHORT)
+
+
+def test_what_is_expected_does_not_fail_and_what_is_not_does_not_hold():
+    for key, claim in TRIAL.healthy.items():
+        assert claim.verdict != ("fails" if claim.expected else "holds"), key
+
+
+def test_no_control_has_an_expected_claim():
+    controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
+    assert controls == {"last-directions", "unrelated-labels"}
+    assert not [key for key, claim in TRIAL.healthy.items() if claim.expected and key[1] in controls]
+
+
+def test_every_statement_is_put_to_the_test():
+    assert {id for id, _ in TRIAL.healthy} == {statement.id for statement in IclRegression.statements()}
+
+
+def test_figures_and_story_have_the_numbers():
+    drawn = list(STUDY.figures(TRIAL.runs))
+    assert [figure.id for figure in drawn] == ["errors", "parts", "ways"]
+    for figure in drawn:
+        for panel in figure.panels:
+            assert all(np.isfinite(curve.y).all() for curve in panel.curves), panel.title
+    story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
+    assert story.found.startswith("The best rank falls from ")
+    assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dimension": 2}, r"dimension = 2 .* >= 3"),
+        ({"covered": 8}, r"covered = 8 .* 1 to dimension - 1 = 7"),
+        ({"rank": 0}, r"rank = 0 .* 1 to"),
+        ({"steps": 4}, r"steps = 4 .* >= 5"),
+        ({"training_steps": 0}, r"training_steps = 0 .* >= 1"),
+        ({"noises": (1.0, 0.0)}, r"noises = \(1.0, 0.0\) .* smallest first"),
+        ({"examples": 0}, r"examples = 0 .* >= 1"),
+        ({"prompts": 0}, r"prompts = 0 .* >= 1"),
+        ({"samples": 0}, r"samples = 0 .* >= 1"),
+    ],
+)
+def test_wrong_options_are_named_before_anything_runs(options, message):
+    with pytest.raises(ConfigError, match=message):
+        IclRegression(**options).arms()
+
+
+# --- planted faults -------------------------------------------------------------------------------------------------
+
+inputs, sample, take = RegressionPromptSource.inputs, RegressionPromptSource.sample, EvaluatedModels.take
+forward, loss = PopulationLoss.forward, SquaredError.__call__
+coefficients, add, excess = theory.coefficients, EvaluatedModels.add, theory.excess
+
+
+def without_the_root(self, draws, *shape):
+    x = inputs(self, draws, *shape)
+    bent = (self.directions * self.spectrum**0.1) @ self.directions.mT
+    return (x.flatten(1, -2) @ bent).view(x.shape)
+
+
+def a_tenth_more(self, products):
+    return take(self, 1.1 * products)
+
+
+def noise_twice(self, found):
+    add(self, {**found, "label_power": 2 * found["label_power"]})
+
+
+def signal_of_twice_the_power(self, found):
+    add(self, {**found, "signal_power": 1.1 * found["signal_power"]})
+
+
+def moments_with_noise_alone(self, found):
+    add(self, {**found, "second": 1.1 * found["second"]})
+
+
+def losses_without_the_half(self, found):
+    add(self, {name: 2 * values for name, values in found.items()})
+
+
+@torch.no_grad()
+def short_of_the_end(self, draws):
+    forward(self, draws)
+    self.model.key.mul_(0.999)
+
+
+def of_the_wrong_sign(self, learner, source, draws):
+    prompts, targets = source.sample(draws, self.prompts)
+    return (learner(prompts) + targets[:, None]).square().mean(-1).sum(1)
+
+
+def without_the_trace(spectrum, samples):
+    return coefficients(spectrum, 1e9)
+
+
+def ranks_one_further(spectrum, samples):
+    return np.roll(coefficients(spectrum, samples), -1, 0)
+
+
+FAULTS = {
+    "inputs of another spectrum": Fault(
+        RegressionPromptSource, "inputs", without_the_root, "evaluation-loss", "evaluation"
+    ),
+    "models a tenth too large": Fault(EvaluatedModels, "take", a_tenth_more, "input-noise", "evaluation"),
+    "models a tenth too large, bias": Fault(EvaluatedModels, "take", a_tenth_more, "shrinkage-bias", "evaluation"),
+    "models a tenth too large, directions": Fault(EvaluatedModels, "take", a_tenth_more, "marginal-value", "covered"),
+    "models a tenth too large, gap": Fault(EvaluatedModels, "take", a_tenth_more, "gap-of-ranks", "covered"),
+    "noise twice": Fault(EvaluatedModels, "add", noise_twice, "label-noise", "evaluation"),
+    "signal of more power": Fault(EvaluatedModels, "add", signal_of_twice_the_power, "input-noise", "covered"),
+    "moments a tenth too large": Fault(EvaluatedModels, "add", moments_with_noise_alone, "second-moment", "evaluation"),
+    "losses without the half": Fault(
+        PretrainedModels, "add", losses_without_the_half, "loss-of-pretraining", "pretraining-loss"
+    ),
+    "excess without the half": Fault(
+        PretrainedModels, "add", losses_without_the_half, "excess-is-half-the-sum", "pretraining-loss"
+    ),
+    "factors that shrink": Fault(PopulationLoss, "forward", short_of_the_end, "best-of-each-rank", "least-squares"),
+    "factors that shrink, loss": Fault(
+        PopulationLoss, "forward", short_of_the_end, "least-loss-of-each-rank", "equal-eigenvalues"
+    ),
+    "a loss of the wrong sign": Fault(
+        SquaredError, "__call__", of_the_wrong_sign, "trained-models-err-as-predicted", "online"
+    ),
+    "coefficients of endless pretraining": Fault(
+        theory, "coefficients", without_the_trace, "best-of-each-rank", "least-squares"
+    ),
+    "models of the next rank": Fault(theory, "coefficients", ranks_one_further, "residual-bias", "evaluation"),
+    "an excess without its half": Fault(
+        theory, "excess", lambda *of: 2 * excess(*of), "excess-is-a-square", "least-squares"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)
+
+
+def test_noise_of_the_label_power_is_of_variance_one():
+    run = TRIAL.run("evaluation")
+    assert run.label_noise.dims == ("replica", "rank")
+    assert STUDY.prompts <= probes.JUDGED
