@@ -9,7 +9,7 @@ import torch
 from featscope.data import RegressionPrompts, RegressionPromptSource
 from featscope.options import ConfigError
 from featscope.studies.icl_regression import IclRegression, probes
-from featscope.studies.icl_regression.online import SquaredError
+from featscope.studies.icl_regression.online import Cooling, SquaredError
 from featscope.studies.icl_regression.population import PopulationLoss
 from featscope.studies.icl_regression.sampling import EvaluatedModels, PretrainedModels
 from featscope.testing import Fault, Trial
@@ -27,6 +27,9 @@ def shorter(name, steps, **of):
 
 SHORT = {
     "descent": shorter("descent", 8, learner=replace(ARMS["descent"].recipe.learner, at_a_time=800)),
+    "online": shorter("online", 400, rules={"cooling": Cooling(400, 0.01)}),
+    "unrelated-labels": shorter("unrelated-labels", 60),
+    "free-blocks": shorter("free-blocks", 100),
     "rank-of-a-block": shorter("rank-of-a-block", 150, data=RegressionPrompts(3, 60)),
 }
 TRIAL = Trial(STUDY, replicas=6, arms=SHORT)

@@ -98,7 +98,7 @@ class IclRegressionArms(Study):
             judged(FEW, few, f"inputs in {self.covered} directions only", "few directions", share=5),
             judged(
                 LAST,
-                evaluation,
+                replace(evaluation, kept="last"),
                 "models that keep the directions of least variance",
                 "last directions",
                 role="control",

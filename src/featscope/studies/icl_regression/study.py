@@ -134,7 +134,7 @@ class IclRegression(EvaluationClaims):
     def trained_models_are_the_best(self, run: xr.Dataset) -> xr.DataArray:
         """Models trained on fresh prompts end as the best of their rank.
 
-        Measured: distance of u U to the theorem's over its norm, mean over ranks from 1 to that which covers the task of
+        Measured: distance of u U to the theorem's over its norm, mean over ranks from 1 to the option
         `covered`.
         """
         return run.off.isel(rank=slice(1, self.covered + 1)).mean("rank")
@@ -204,7 +204,7 @@ class IclRegression(EvaluationClaims):
         on=BLOCK,
         not_on=FREE,
         less_than=0.0,
-        note="From some number of examples on (`examples_for_a_rank`), which is 29 here; prompts of pretraining have 100.",
+        note="From some number of examples on (`examples_for_a_rank`), here 29; prompts of pretraining have 100.",
     )
     def better_with_all_blocks(self, run: xr.Dataset) -> xr.DataArray:
         """Where the rank of U alone is limited, training all blocks goes below the least loss of the theorem.
