@@ -27,7 +27,7 @@ def shorter(name, steps, **of):
 
 SHORT = {
     "descent": shorter("descent", 8, learner=replace(ARMS["descent"].recipe.learner, at_a_time=800)),
-    "online": shorter("online", 400, rules={"cooling": Cooling(400, 0.01)}),
+    "online": shorter("online", 800, objective=SquaredError(48), rules={"cooling": Cooling(800, 0.01)}),
     "unrelated-labels": shorter("unrelated-labels", 60),
     "free-blocks": shorter("free-blocks", 100),
     "rank-of-a-block": shorter("rank-of-a-block", 150, data=RegressionPrompts(3, 60)),
@@ -154,7 +154,7 @@ FAULTS = {
         PopulationLoss, "forward", short_of_the_end, "least-loss-of-each-rank", "equal-eigenvalues"
     ),
     "a loss of the wrong sign": Fault(
-        SquaredError, "__call__", of_the_wrong_sign, "trained-models-err-as-predicted", "online"
+        SquaredError, "__call__", of_the_wrong_sign, "trained-models-err-as-predicted", "online", steps=50
     ),
     "coefficients of endless pretraining": Fault(
         theory, "coefficients", without_the_trace, "best-of-each-rank", "least-squares"

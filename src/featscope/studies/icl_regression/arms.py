@@ -47,8 +47,8 @@ class IclRegressionArms(Study):
     noises: tuple[float, ...] = (0.0, 1.0, 4.0, 16.0)
     covered: int = 3
     prompts: int = 1000
-    steps: int = 100
-    training_steps: int = 2000
+    steps: int = 60
+    training_steps: int = 1500
     rank: int = 2
 
     def __post_init__(self) -> None:
@@ -164,9 +164,11 @@ class IclRegressionArms(Study):
     def _trained(self, name: str, data: RegressionPrompts, about: str, by: Evaluated) -> Arm[Training]:
         role: Role = "arm" if data.related else "control"
         assay = partial(probes.ranks, options=replace(by, data=data))
+        recipe = self._recipe(data, online.EveryRank())
+        recipe = recipe if data.related else recipe.shortened(max(1, recipe.steps // 4))
         return Arm(
             name,
-            self._recipe(data, online.EveryRank()),
+            recipe,
             about,
             name.replace("-", " "),
             role,

@@ -76,7 +76,7 @@ def ways(runs: Runs) -> Curves:
     panels = []
     for arm, title in ((SQUARES, "Alternating least squares"), (DESCENT, "Gradient descent")):
         off: xr.DataArray = runs[arm].off.clip(min=1e-16)
-        lines = [curve(np.log10(off.isel(rank=at)), f"rank {at}") for at in range(1, off.sizes["rank"])]
+        lines = [curve(xr.apply_ufunc(np.log10, off.isel(rank=at)), f"rank {at}") for at in range(1, off.sizes["rank"])]
         panels.append(Panel(title, "step", "log10 of the distance", lines))
     return chart(
         "ways",

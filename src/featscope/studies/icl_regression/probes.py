@@ -43,7 +43,7 @@ def _moments(sums: EvaluatedModels) -> dict[str, Measurement]:
     """Least-squares coefficients of the moments of y x in the two matrices of Lemma D.2, over what it says they are."""
     task, covariance = sums.get_buffer("task"), sums.source.covariance
     second, first = sums.mean("second"), sums.mean("first")
-    power = sums.options.noises[-1] + (task[:, None] @ covariance @ task[..., None])[:, 0, 0]
+    power = sums.options.noises[1] + (task[:, None] @ covariance @ task[..., None])[:, 0, 0]
     found = {}
     for name, printed in (("mended", False), ("printed", True)):
         terms = [

@@ -95,7 +95,7 @@ class EvaluatedModels(Sums):
 
     - loss: ‖Uᵀh - w‖²_Λ, at every rank and noise;
     - answer: Λ^½ Uᵀa; signal_power, label_power: ‖Uᵀa‖²_Λ and ‖Uᵀb‖²_Λ; all at every rank;
-    - second, first: y² x xᵀ and y x of single examples, at the largest noise.
+    - second, first: y² x xᵀ and y x of single examples, at the second noise.
     """
 
     def __init__(self, source: RegressionPromptSource, options: Evaluated) -> None:
@@ -136,7 +136,7 @@ class EvaluatedModels(Sums):
         signal, label = (z[:, None] @ self.get_buffer("models") for z in (a, b))
         off = signal - self.get_buffer("aim")[:, None]
         loss = [(off + s**0.5 * label).square().sum((-2, -1)) for s in options.noises]
-        yx = ((clean + options.noises[-1] ** 0.5 * noise)[..., None] * x).flatten(1, 2)
+        yx = ((clean + options.noises[1] ** 0.5 * noise)[..., None] * x).flatten(1, 2)
         self.add(
             {
                 "loss": torch.stack(loss, -1),
