@@ -224,8 +224,8 @@ class EvaluationClaims(IclRegressionArms):
     def best_rank_is_predicted(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         """The formula names the best rank for every noise.
 
-        Measured: whether the error at the predicted rank is within 1 % of the least measured, at all noises; neighbouring
-        ranks may be as good.
+        Measured: whether the error at the predicted rank is within 1 % of the least measured, at all noises, as
+        neighbouring ranks may be as good.
         """
         chosen = run.loss.isel(rank=self.formula(arm).argmin("rank"))
         return (chosen / run.loss.min("rank") - 1).max("noise") <= 0.01
