@@ -239,7 +239,7 @@ class IclRegression(EvaluationClaims):
         return Story(
             f"The best rank falls from {least} with clean labels to {most} with the noisiest, {words}.",
             "A model sees examples of a linear rule and answers for one more. Lines are the formula for its error over "
-            "its rank, one for each noise of the labels; points are models set by hand, and crosses trained ones. "
+            "its rank, one for each noise of the labels; points are models set by hand or trained. "
             "Noise makes small models best.",
             {
                 f"evaluation-loss@{EVALUATION}": "",
