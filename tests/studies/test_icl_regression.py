@@ -27,7 +27,7 @@ def shorter(name, steps, **of):
 
 SHORT = {
     "descent": shorter("descent", 8, learner=replace(ARMS["descent"].recipe.learner, at_a_time=800)),
-    "online": shorter("online", 600, objective=SquaredError(48), rules={"cooling": Cooling(600, 0.01)}),
+    "online": shorter("online", 800, objective=SquaredError(48), rules={"cooling": Cooling(800, 0.01)}),
     "unrelated-labels": shorter("unrelated-labels", 60),
     "free-blocks": shorter("free-blocks", 100),
     "rank-of-a-block": shorter("rank-of-a-block", 150, data=RegressionPrompts(3, 60)),
