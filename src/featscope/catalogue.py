@@ -97,6 +97,14 @@ TENSOR_POWER = Entry(
     target="featscope.studies.tensor_power:TensorPower",
 )
 
+FOURIER_CIRCUITS = Entry(
+    name="fourier-circuits",
+    source="Shi 2024 (dissertation), Chapter 4 and Appendix C",
+    summary="Addition modulo p: the network of largest margin is made of cosines, and training finds it.",
+    minutes=3.0,
+    target="featscope.studies.fourier_circuits:FourierCircuits",
+)
+
 LOOPED_TRANSFORMER = Entry(
     name="looped-transformer",
     source="Shi 2024 (dissertation), Chapter 8, Figure 8.1",
