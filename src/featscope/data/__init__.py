@@ -3,6 +3,7 @@
 from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
 from featscope.data.linear_prompts import LinearPromptBatch, LinearPrompts, LinearPromptSource
 from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
+from featscope.data.modular_addition import ModularAddition, ModularAdditionSource
 from featscope.data.patches import PatchFeatures, PatchSource, ProjectedPatches
 from featscope.data.projected_noise import ProjectedInputs
 from featscope.data.regression_prompts import RegressionBatch, RegressionPrompts, RegressionPromptSource
@@ -22,6 +23,8 @@ __all__ = [
     "LinearTask",
     "LongTailedImages",
     "LongTailedSource",
+    "ModularAddition",
+    "ModularAdditionSource",
     "PatchFeatures",
     "PatchSource",
     "ProjectedInputs",

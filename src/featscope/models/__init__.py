@@ -8,6 +8,7 @@ from featscope.models.heads import PredictionHead, ProjectionHead
 from featscope.models.linear_self_attention import LinearSelfAttention, LowRankRegressors, attended, prompt_moment
 from featscope.models.looped_attention import LoopedLinearAttention, answer, attention_mask, gradient_descent_weights
 from featscope.models.planted import PlantedStart
+from featscope.models.polynomial_network import Polynomial, PolynomialNetwork, cosine_network, max_margin_phases
 from featscope.models.power_sequences import PowerMethod, Powers, PowerSequences
 from featscope.models.prediction_head import IdentityHead, IdentityInit
 from featscope.models.symmetric_relu import OrthogonalRows, SymmetricReLU, SymmetricReLUNetwork, soft_threshold
@@ -29,6 +30,8 @@ __all__ = [
     "OnlineNetwork",
     "OrthogonalRows",
     "PlantedStart",
+    "Polynomial",
+    "PolynomialNetwork",
     "PowerMethod",
     "PowerSequences",
     "Powers",
@@ -44,7 +47,9 @@ __all__ = [
     "answer",
     "attended",
     "attention_mask",
+    "cosine_network",
     "gradient_descent_weights",
     "prompt_moment",
+    "max_margin_phases",
     "soft_threshold",
 ]

@@ -19,6 +19,8 @@ from featscope.numbers import per_replica
 from featscope.options import require
 from featscope.streams import Draws
 
+_NOTHING = 1e-30  # so that the norm has a gradient at 0
+
 
 @dataclass(frozen=True)
 class Polynomial:
@@ -97,9 +99,10 @@ class PolynomialNetwork(nn.Module):
 
     def norm(self) -> Float[Tensor, "replica"]:
         """‖θ‖ = (Σ_i ‖θ_i‖_2^(k+1))^(1/(k+1)) (Definition C.2)."""
-        squares = self.embedding.square().sum((1, 2)) + self.readout.square().sum(2)
+        squares = self.embedding.square().sum((1, 2)) + self.readout.square().sum(2) + _NOTHING
         degree = self.embedding.shape[1] + 1
-        return (squares + torch.finfo(squares.dtype).tiny).pow(degree / 2).sum(1).pow(1 / degree)
+        largest = squares.detach().amax(1, keepdim=True)  # powers of what is near 0 would be 0
+        return largest[:, 0].sqrt() * (squares / largest).pow(degree / 2).sum(1).pow(1 / degree)
 
 
 def _power(x: Tensor, k: int) -> Tensor:

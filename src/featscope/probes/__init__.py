@@ -21,6 +21,7 @@ from featscope.probes.collapse import (
     uniformity,
 )
 from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
+from featscope.probes.fourier import peak_frequency, peak_share, phase_at, power_spectrum
 from featscope.probes.of_module import embeddings, measure_collapse
 
 __all__ = [
@@ -43,6 +44,10 @@ __all__ = [
     "moved_by_noise",
     "owner",
     "pair_alignment",
+    "peak_frequency",
+    "peak_share",
+    "phase_at",
+    "power_spectrum",
     "rank_correlation",
     "singletons",
     "singular_spectrum",

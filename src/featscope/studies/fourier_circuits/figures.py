@@ -40,8 +40,8 @@ def over_time(runs: Runs, levels: Mapping[str, float]) -> Curves:
         "over-time",
         "With the penalty of the theory training ends at the largest margin",
         "Left: least margin of all points over γ*, cut at -0.2. Middle: cross-entropy, with what a problem in one "
-        "number predicts. Right: trained on half of the points, where the margin on these passes γ* and others are wrong (cut "
-        "at -1).",
+        "number predicts. Right: trained on half of the points, where the margin on these passes γ* and others are "
+        "wrong (cut at -1).",
         Panel("Margin", "step", "margin over γ*", margins),
         Panel("Loss", "step", "cross-entropy (nats)", losses, log_y=True),
         Panel("Half of the points", "step", "margin over γ*", of_half),
