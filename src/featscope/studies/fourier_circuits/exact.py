@@ -71,19 +71,15 @@ def _frequencies(p: int) -> Tensor:
     return torch.arange(1, (p + 1) // 2)
 
 
-def _ends(network: PolynomialNetwork, k: int, p: int) -> tuple[float, float, float]:
-    """Least and largest margin on all points over γ*, and the largest difference of wrong logits, one block at a time.
-
-    Of a network of ‖θ‖ = 1.
-    """
+def _ends(network: PolynomialNetwork, k: int, p: int) -> tuple[float, float]:
+    """Least and largest margin on all points over γ* ‖θ‖^(k+1), one block of points at a time."""
     labels, size = all_labels(k, p), p ** (k - 1)
-    least, largest, apart = np.inf, -np.inf, 0.0
+    least, largest = np.inf, -np.inf
     for row, logits in enumerate(network.in_blocks()):
         low, high = label_margins(logits[0], labels[row * size : (row + 1) * size])
         least, largest = min(least, float(low.min())), max(largest, float(high.max()))
-        apart = max(apart, float((high - low).max()))
     gamma = theory.best_margin(k, p) * float(network.norm()) ** (k + 1)
-    return least / gamma, largest / gamma, apart / gamma
+    return least / gamma, largest / gamma
 
 
 class Constructed(OfSizes):
@@ -109,8 +105,9 @@ class Constructed(OfSizes):
         frequencies, phases = _frequencies(p), max_margin_phases(k)
         shifts = _shifts(streams, place, len(frequencies), k)
         network = cosine_network(p, frequencies, phases, shifts)
-        least, largest, apart = _ends(network, k, p)
         logits, labels = network.on_all_points()[0], all_labels(k, p)
+        low, high = label_margins(logits, labels)
+        gamma = theory.best_margin(k, p) * float(network.norm()) ** (k + 1)
         beta = (1 / network.readout.shape[1]) ** (1 / (k + 1)) * (2 / ((k + 1) * p)) ** 0.5
         scaled = logits / (beta ** (k + 1) * 2 ** (k - 1) * factorial(k))
         right = torch.nn.functional.one_hot(labels, p).double()
@@ -125,9 +122,9 @@ class Constructed(OfSizes):
             rest = torch.tensor([f for f in range(len(frequencies)) if f != gone])
             deleted = _ends(cosine_network(p, frequencies[rest], phases, shifts[:, rest]), k, p)[0]
         return {
-            "least": least,
-            "largest": largest,
-            "apart": apart,
+            "least": float(low.min()) / gamma,
+            "largest": float(high.max()) / gamma,
+            "apart": float((high - low).max()) / gamma,
             "off_values": float((scaled - right * p / 2 + 0.5).abs().max()),
             "off_printed": float((scaled - right * (p - 1) / 2).abs().max()),
             "neurons": network.readout.shape[1] / len(frequencies),
@@ -183,7 +180,7 @@ class Lattices(OfSizes):
         frequencies = _frequencies(p)
         shifts = _shifts(streams, place, len(frequencies), k)
         network = cosine_network(p, frequencies, lattice_phases(*theory.LATTICES[k]), shifts)
-        least, largest, _ = _ends(network, k, p)
+        least, largest = _ends(network, k, p)
         share = network.readout.shape[1] / (2 ** (2 * k - 2) * (p - 1))
         return {"least": least, "largest": largest, "of_printed": share}
 
@@ -225,7 +222,7 @@ class OneNeuron(OfSizes):
     """
 
     restarts: int = 20
-    rounds: int = 60
+    rounds: int = 30
 
     @property
     def answers(self) -> Mapping[str, Answer]:

@@ -32,8 +32,8 @@ def over_time(runs: Runs, levels: Mapping[str, float]) -> Curves:
     losses.append(Curve("predicted", at, np.full(len(at), levels[TRAINED]), dashed=True))
     half = runs[HALF]
     of_half = [
-        curve(half.margin.clip(min=-0.2), "half, on these"),
-        curve(half.margin_everywhere.clip(min=-1), "half, on all points"),
+        curve(half.margin, "half, on these"),
+        curve(half.margin_everywhere, "half, on all points"),
         Curve("γ*", half["step"].values, np.ones(half.sizes["step"]), dashed=True),
     ]
     return chart(
@@ -41,7 +41,7 @@ def over_time(runs: Runs, levels: Mapping[str, float]) -> Curves:
         "With the penalty of the theory training ends at the largest margin",
         "Left: least margin of all points over γ*, cut at -0.2. Middle: cross-entropy, with what a problem in one "
         "number predicts. Right: trained on half of the points, where the margin on these passes γ* and others are "
-        "wrong (cut at -1).",
+        "wrong.",
         Panel("Margin", "step", "margin over γ*", margins),
         Panel("Loss", "step", "cross-entropy (nats)", losses, log_y=True),
         Panel("Half of the points", "step", "margin over γ*", of_half),
@@ -63,7 +63,7 @@ def neurons(run: xr.Dataset, inputs: int) -> Curves:
     panels = []
     for frequency, neuron in chosen[:3]:
         curves = []
-        for vector, name in [(0, "u₁"), (1, "u₂"), (inputs, "w")]:
+        for vector, name in [(0, "u₁"), (inputs, "w")]:
             weights = one.weights.values[neuron, vector].astype(float)
             part = 2 * np.fft.fft(weights)[frequency] / len(weights)
             wave = np.abs(part) * np.cos(np.angle(part) + 2 * np.pi * frequency * fine / len(weights))
@@ -73,7 +73,7 @@ def neurons(run: xr.Dataset, inputs: int) -> Curves:
     return Curves(
         "neurons",
         "A trained neuron is a cosine of one frequency in every vector",
-        "The largest neuron of each frequency, first replica: weights of two embeddings and the read-out over residues "
+        "The largest neuron of each frequency, first replica: weights of an embedding and the read-out over residues "
         "(solid), and their part at that frequency (dashed), which passes through every weight.",
         panels,
         claims=("neurons-single-frequency", "neurons-share-their-frequency"),
@@ -114,7 +114,11 @@ def wheel(run: xr.Dataset) -> Scatters:
     phases = np.angle(spectrum[np.arange(len(active)), :, ring])
     left = phases[:, :-1].sum(1) - phases[:, -1]
     at = {"phase of u₁": phases[:, 0], "phases of u₁ and u₂ less that of w": left}
-    panels = {label: np.stack([ring * np.cos(turn), ring * np.sin(turn)], 1) for label, turn in at.items()}
+    panels = {
+        label: np.concatenate([np.stack([ring * np.cos(turn), ring * np.sin(turn)], 1), np.zeros((1, 2))])
+        for label, turn in at.items()
+    }
+    frequencies = run.sizes["zeta"]
     return Scatters(
         "wheel",
         "A wheel of frequencies: phases go all around, their sums do not",
@@ -122,7 +126,7 @@ def wheel(run: xr.Dataset) -> Scatters:
         "phase of the first embedding. Right: the phases of both embeddings less that of the read-out, which is 0 in "
         "the best network.",
         panels,
-        dict.fromkeys(panels, ring - 1),
-        [f"frequency {place + 1}" for place in range(run.sizes["zeta"])],
+        dict.fromkeys(panels, np.append(ring - 1, frequencies)),
+        [*(f"frequency {place + 1}" for place in range(frequencies)), "centre"],
         claims=("trained-phase-rule", "all-frequencies-used", "equal-frequency-mass"),
     )
