@@ -6,7 +6,7 @@ import torch
 
 from featscope.probes import peak_frequency, peak_share, phase_at, power_spectrum
 
-X = torch.arange(7)
+X = torch.arange(7).double()
 
 
 def wave(frequency, phase=0.0, size=1.0):

@@ -45,8 +45,8 @@ def test_a_neuron_of_one_frequency_has_the_largest_margin_and_others_less(inputs
 )
 def test_the_optimum_is_that_of_the_table(inputs, modulus, penalty, loss, objective):
     found = theory.penalised_optimum(inputs, modulus, penalty)
-    assert found.cross_entropy == pytest.approx(loss, rel=2e-4)
-    assert found.objective == pytest.approx(objective, rel=2e-5)
+    assert found.cross_entropy == pytest.approx(loss, rel=5e-4)  # the table has four digits
+    assert found.objective == pytest.approx(objective, rel=1e-4)
     assert found.objective == pytest.approx(found.cross_entropy + penalty * found.norm)
 
 

@@ -48,7 +48,7 @@ def neuron_margin(
     """
     k, p = embeddings.shape[-2:]
     spectrum = np.fft.fft(embeddings, axis=-1).prod(-2) * np.fft.fft(readout, axis=-1).conj()
-    return factorial(k) / ((p - 1) * p**k) * spectrum[..., 1:].sum(-1).real
+    return np.asarray(factorial(k) / ((p - 1) * p**k) * spectrum[..., 1:].sum(-1).real)
 
 
 def ratio_without_a_frequency(modulus: ArrayLike) -> Any:
