@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from featscope.runs import Settings, execute, run
 from featscope.runs.folder import RunFolder
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last
-from featscope.training import SGD, DivergedError, FirstTime, GradientTraining, Measurement
+from featscope.training import SGD, DivergedError, FirstTime, GradientTraining, Later, Measurement
 
 MIB = 2**20
 
@@ -149,6 +149,18 @@ def test_shards_get_smaller_until_they_fit_into_the_memory_limit(monkeypatch):
     assert sizes[0] < sizes[1] < sizes[2] < sizes[3] < 32
     with pytest.raises(ConfigError, match=r"memory_limit = 0.01 GiB .* one replica for each of 2 workers needs 0\.0"):
         shard_size(study, 0.01)
+
+
+def test_only_an_arm_without_a_replica_axis_has_a_shard_for_each_replica(monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 2)
+    study = Toy()
+    together, *_ = study.arms()
+    alone = replace(together, recipe=Later(lambda: None, 1, {}))
+    assert execute._replicas_together(together, 4) == 4
+    assert execute._replicas_together(alone, 4) == 1
+    monkeypatch.setattr(execute, "in_worker", lambda compute: 2**20)
+    assert execute._shard_size(study, [together, alone], 8, Settings(memory_limit=1.0)) == 4
+    assert execute._shard_size(study, [alone], 8, Settings(memory_limit=1.0)) == 1
 
 
 def test_the_memory_of_measurements_counts_too(monkeypatch):

@@ -49,7 +49,7 @@ __all__ = [
     "attention_mask",
     "cosine_network",
     "gradient_descent_weights",
-    "prompt_moment",
     "max_margin_phases",
+    "prompt_moment",
     "soft_threshold",
 ]

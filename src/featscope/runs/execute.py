@@ -193,6 +193,8 @@ def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
 
 def _replicas_together(arm: Arm, shard_size: int) -> int:
     """Replicas in a shard of ``arm``, whose points all train at once."""
+    if not arm.recipe.replica_axis:
+        return 1
     combinations = math.prod(len(axis.values) for axis in arm.over)
     return max(1, min(shard_size, _RUNS_IN_A_SHARD // combinations)) if arm.over else shard_size
 
@@ -206,7 +208,7 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
         limit = psutil.virtual_memory().available / 2
     else:
         limit = torch.cuda.mem_get_info(settings.device)[0] / 2
-    size = math.ceil(replicas / workers) if all(arm.recipe.replica_axis for arm in arms) else 1
+    size = math.ceil(replicas / workers) if any(arm.recipe.replica_axis for arm in arms) else 1
 
     def first_step(arm: Arm, then: Sequence[Assay]) -> None:
         for program in Shard(study, arm, range(1), settings.seed, settings.device).build():

@@ -11,7 +11,7 @@ Where the source is mended: wrong labels get -1/2, not 0 (C.7.2, C.7.3), so that
 """
 
 from itertools import product
-from math import cos, factorial, pi
+from math import factorial, pi
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,8 +142,3 @@ def cosine_terms(angles: Float[np.ndarray, "*batch angle"]) -> Float[np.ndarray,
             each = np.where(np.array(sines), np.sin(angles), np.cos(angles))
             terms.append((-1) ** (sum(sines) // 2) * each.prod(-1))
     return np.stack(terms, -1)
-
-
-def gap_of_two(modulus: int) -> float:
-    """Least of 1 - cos(2πd/p) over d that are not 0: what one frequency tells apart at worst."""
-    return 1 - cos(2 * pi / modulus)
