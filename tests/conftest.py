@@ -106,5 +106,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         what = [f"{tests} test{'s' if tests > 1 else ''}"] if tests else []
         what += [f"all of {name}" for name in sorted(skipped) if "::" not in name]
         terminalreporter.write_line(f"skipped: {', '.join(what)}, {reason}")
-    if left := len(terminalreporter.stats.get("deselected", ())):
-        terminalreporter.write_line(f"left out: {left} tests, which --long runs (make test-long)")
+    if not terminalreporter.config.option.long:
+        terminalreporter.write_line(f"of planted faults one in {EVERY}, and of pages some: make test-long has them all")

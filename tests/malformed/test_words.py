@@ -69,7 +69,6 @@ def test_a_folder_that_cannot_be_read(tmp_path, out):
     refused("report", NOT_FOLDERS[out], within=tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="runs/folder.py: mkdir raises ValueError; no shell can pass such a word")
 def test_a_folder_with_nul_in_its_name(tmp_path):
     refused(*SMALL, "--out", NUL, within=tmp_path, names=["--out"])
 

@@ -66,6 +66,8 @@ def test_other_errors_pass_and_the_limit_is_taken_back():
         within(2**28, lambda: torch.empty(2**32))
     with pytest.raises(ConfigError, match="a replica needs more, and"):
         within(2**28, lambda: torch.empty(2**62, 2**62))
+    with pytest.raises(ConfigError, match="a number among the options is too large to compute with"):
+        within(2**28, lambda: torch.zeros(2).fill_(1e300))
     with pytest.raises(RuntimeError, match=r"size mismatch|must match"):
         within(2**28, lambda: torch.zeros(2) + torch.zeros(3))
     assert within(2**28, lambda: torch.ones(4).sum().item()) == 4

@@ -224,7 +224,7 @@ def test_on_cuda_the_default_is_all_images():
     ("wrong", "named"),
     [
         ({"data": ""}, "data"),
-        ({"imbalance": 0.5}, "ratio"),
+        ({"imbalance": 0.5}, "imbalance"),
         ({"largest": -1}, "largest"),
         ({"batch": 1}, "batch"),
         ({"steps": -1}, "steps"),

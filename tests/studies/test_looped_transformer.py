@@ -67,6 +67,9 @@ def test_figures_and_story_have_the_numbers():
         ({"samples": (4, 16)}, r"samples = .* > dimension = 4"),
         ({"samples": (32, 16)}, "samples = .* smallest first"),
         ({"loops": 1}, "loops = 1 .* >= 2"),
+        ({"prompts": 0}, "prompts = 0 .* >= 1"),
+        ({"training_loops": 0}, "training_loops = 0 .* >= 1"),
+        ({"training_steps": -1}, "training_steps = -1 .* >= 1"),
     ],
 )
 def test_options_out_of_range_are_named(options, message):

@@ -56,10 +56,9 @@ def _require_usable(path: Path, resume: bool, overwrite: bool) -> None:
 def _writing(path: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise ConfigError(
-            f"--out = {str(path)!r} cannot be written ({error.strerror}): choose another folder"
-        ) from None
+    except (OSError, ValueError) as error:  # ValueError: no name may have NUL in it
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"--out = {str(path)!r} cannot be written ({why}): choose another folder") from None
 
 
 class RunFolder:

@@ -63,7 +63,7 @@ def within(limit: float, compute: Callable[[], T]) -> T:
     """The result of ``compute``, which may take ``limit`` bytes of address space more than there are now.
 
     Raises:
-        ConfigError: it takes more; the field is that of the limit.
+        ConfigError: it takes more, and the field is that of the limit; or it has numbers that are too large.
     """
     with _address_space(limit):
         try:
@@ -72,6 +72,10 @@ def within(limit: float, compute: Callable[[], T]) -> T:
             said = str(error)
             if isinstance(error, RuntimeError) and not re.search("allocate|out of memory|overflow", said):
                 raise
+            if isinstance(error, OverflowError) or ("overflow" in said and "Storage size" not in said):
+                raise ConfigError(
+                    f"a number among the options is too large to compute with ({said}): correct it, or take a smaller one"
+                ) from None
             asked = re.search(r"allocate (\d+) bytes", said)
             more = f"{int(asked[1]) / 2**30:.1f} GiB at once" if asked else "more"
             wrong = ConfigError(

@@ -48,7 +48,10 @@ class LoopedTransformerArms(Study):
         ascending = len(self.samples) >= 2 and list(self.samples) == sorted(set(self.samples))
         allowed = f"two or more numbers > dimension = {self.dimension}, smallest first"
         require(self, "samples", ascending and self.samples[0] > self.dimension, allowed)
+        require(self, "prompts", self.prompts >= 1, ">= 1")
         require(self, "loops", self.loops >= 2, ">= 2")
+        require(self, "training_loops", self.training_loops >= 1, ">= 1")
+        require(self, "training_steps", self.training_steps >= 1, ">= 1")
 
     @property
     def lengths(self) -> list[str]:
