@@ -74,7 +74,7 @@ def within(limit: float, compute: Callable[[], T]) -> T:
                 raise
             if isinstance(error, OverflowError) or ("overflow" in said and "Storage size" not in said):
                 raise ConfigError(
-                    f"a number among the options is too large to compute with ({said}): correct it, or take a smaller one"
+                    f"a number among the options is too large to compute with ({said}): correct it, or take less"
                 ) from None
             asked = re.search(r"allocate (\d+) bytes", said)
             more = f"{int(asked[1]) / 2**30:.1f} GiB at once" if asked else "more"
