@@ -101,7 +101,7 @@ FOURIER_CIRCUITS = Entry(
     name="fourier-circuits",
     source="Shi 2024 (dissertation), Chapter 4 and Appendix C",
     summary="Addition modulo p: the network of largest margin is made of cosines, and training finds it.",
-    minutes=4.0,
+    minutes=1.5,
     target="featscope.studies.fourier_circuits:FourierCircuits",
 )
 
