@@ -144,7 +144,7 @@ def test_other_tables_are_refused(tmp_path, task, rows, message):
         (b"", "are empty"),
         (b"\xff\xfe\x00", "line 1 cannot be read .*: allowed is a table in UTF-8"),
         (b"sentence\tlabel\na\t1\n" + b"b" * 200_000 + b"\t0\n", "line 3 cannot be read .*field larger than"),
-        (b"sentence\tlabel\na\t1\nb\t1\n", "have one label only, 1: allowed are tables with both, 0"),
+        (b"sentence\tlabel\na\t1\nb\t1\n", "have one label only, 1: allowed are tables for task 'sst2' with both, 0"),
         (b"sentence\tlabel\na\t1\nb\t\n", "has the label ''"),
     ],
 )

@@ -106,7 +106,7 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
                 f"data = {MADE_UP!r} has no task {task!r}: allowed is task sst2. Give a folder, a .tsv file or {HUB!r}."
             )
         drawn = [Example((text,), label) for text, label in made_up_sentiment(streams.at("made-up"), 2000)]
-        return _split(chosen, drawn, 1000)
+        return _split(chosen, drawn, 1000, source)
     if source == HUB:
         splits = [_from_hub(chosen, split) for split in ("train", "validation")]
     elif os.path.isdir(source):
@@ -114,7 +114,7 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
     elif Path(source).suffix == ".tsv":
         read = _unique(_from_table(chosen, Path(source)))
         order = streams.at("halves").choice(len(read), len(read))[0].tolist()
-        return _split(chosen, [read[i] for i in order], len(read) // 2)
+        return _split(chosen, [read[i] for i in order], len(read) // 2, source)
     else:
         raise ConfigError(
             f"data = {source!r} is no folder: allowed is {MADE_UP!r}, {HUB!r}, a folder with train.tsv and dev.tsv, "
@@ -124,7 +124,7 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
     everything = _unique([*second, *first])  # a text of both is a query
     queries = {example.texts for example in second}
     items = [example for example in everything if example.texts in queries]
-    return _checked(chosen, [e for e in everything if e.texts not in queries], items)
+    return _checked(chosen, [e for e in everything if e.texts not in queries], items, source)
 
 
 def load_irrelevant(source: str, draws: Draws, count: int) -> list[str]:
@@ -157,17 +157,20 @@ def load_irrelevant(source: str, draws: Draws, count: int) -> list[str]:
     return [sentences[i] for i in draws.choice(len(sentences), count)[0].tolist()]
 
 
-def _split(task: Task, examples: Sequence[Example], first: int) -> Examples:
-    return _checked(task, examples[:first], examples[first:])
+def _split(task: Task, examples: Sequence[Example], first: int, source: str) -> Examples:
+    return _checked(task, examples[:first], examples[first:], source)
 
 
-def _checked(task: Task, pool: Sequence[Example], items: Sequence[Example]) -> Examples:
+def _checked(task: Task, pool: Sequence[Example], items: Sequence[Example], source: str) -> Examples:
     if not pool or not items:
-        raise ConfigError(f"the data of task {task.name!r} are empty: allowed are tables with exemplars and queries")
+        raise ConfigError(
+            f"data = {source!r} has nothing for task {task.name!r}, as its tables are empty: allowed are tables with "
+            "exemplars and queries"
+        )
     if len({example.label for example in (*pool, *items)}) < 2:
         raise ConfigError(
-            f"the data of task {task.name!r} have one label only, {items[0].label}: allowed are tables with both, "
-            f"0 ({task.words[0]}) and 1 ({task.words[1]})"
+            f"data = {source!r} have one label only, {items[0].label}: allowed are tables for task {task.name!r} with "
+            f"both, 0 ({task.words[0]}) and 1 ({task.words[1]})"
         )
     return Examples(task, tuple(pool), tuple(items))
 
