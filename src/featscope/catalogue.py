@@ -117,7 +117,7 @@ ICL_REGRESSION = Entry(
     name="icl-regression",
     source="Shi 2024 (dissertation), Sections 5.3, 5.4 and 5.7, Appendix D.2",
     summary="Linear regression in a prompt by models of every rank: which rank is best, and what noise changes.",
-    minutes=2.0,
+    minutes=1.5,
     target="featscope.studies.icl_regression:IclRegression",
 )
 

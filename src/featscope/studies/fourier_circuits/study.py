@@ -71,14 +71,13 @@ class FourierCircuits(ConstructedCircuits):
         not_on={HALF: "A margin on some of the points may be larger, and is."},
         at_most=1 + 1e-5,
         because="Bound: rounding of float32.",
-        law="extreme",
-        things=lambda study: 20,
-        note="At every look, of all networks on the way; those from another start are others.",
+        note="At every look. Looks along one run are no draws of their own, and eight replicas do not decide of all.",
     )
     def margin_never_exceeds(self, run: xr.Dataset) -> xr.DataArray:
         r"""No network has a larger margin on all points than the largest.
 
-        Measured: least margin of the points to train on over $\gamma^*\|\theta\|^{k+1}$, the largest over steps.
+        Measured: least margin of the points to train on over $\gamma^*\|\theta\|^{k+1}$, the largest over steps, mean
+        over replicas.
         """
         return run.margin.max([dim for dim in run.margin.dims if dim != "replica"])
 

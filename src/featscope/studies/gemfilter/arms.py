@@ -21,7 +21,7 @@ from featscope.training import Answer, Evaluation, Measurement, Questionnaire
 from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
 NEW = 6  # tokens to generate
-MOST_COST_TOKENS = 2**15  # which take minutes on two cores
+MOST_COST_TOKENS = 2**15  # a choice, so that a mistyped length ends
 SCORE = "normalised needle score: share of the answer's words that were given"
 
 

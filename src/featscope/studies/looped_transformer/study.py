@@ -311,12 +311,12 @@ class LoopedTransformer(FigureEightOne):
         slope, printed = (
             in_words(self.of_slope(runs[last], which), "{:.1f}") for which in (theory.slope, theory.printed_slope)
         )
-        learned = verdict(claims, f"training-extrapolates-in-loops@{TUNED}")
-        words = {"holds": "goes on", "fails": "does not go on", "undecided": "may or may not go on"}[learned]
+        learned = verdict(claims, f"training-ends-near-the-construction@{TRAINED}")
+        words = {"holds": "finds this", "fails": "does not find this", "undecided": "may not find this"}[learned]
         gap = max(float(run.gap.max()) for arm, run in runs.items() if arm in exactly(self))
         return Story(
-            f"Each loop {'is' if same else 'is not always'} a step of gradient descent, to {gap:.0e}; a layer trained "
-            f"through {self.training_loops} loops {words} beyond them.",
+            f"Each loop {'is' if same else 'is not always'} a step of gradient descent, to {gap:.0e}; training from "
+            f"random weights {words}.",
             "A prompt shows examples of a linear rule. Lines show how the error of a transformer falls as it goes "
             "through its one layer again and again, for prompts of different lengths; dashed, the printed bound. They "
             f"end where float64 does. With {self.samples[-1]} examples the log error falls by {slope} a loop, where "
@@ -326,6 +326,6 @@ class LoopedTransformer(FigureEightOne):
                 f"error-bound@{REAL}": f"On real examples, condition number "
                 f"{in_words(runs[REAL].kappa, '{:.0f}')}, too.",
                 f"gap-narrows-with-n@{last}": "The text has it the other way round.",
-                f"training-extrapolates-in-loops@{TUNED}": "",
+                f"training-ends-near-the-construction@{TRAINED}": "From the hand-set weights it stays near them.",
             },
         )
