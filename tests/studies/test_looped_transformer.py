@@ -1,16 +1,18 @@
 """The study of the looped transformer, small: what holds, what must not, what it refuses, and planted faults."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
-from featscope.data import LinearPromptSource
+from featscope.data import LinearPromptSource, linear_prompts
 from featscope.models import LoopedLinearAttention, gradient_descent_weights
 from featscope.models.looped_attention import attention_mask
 from featscope.options import ConfigError
-from featscope.studies.looped_transformer import LoopedTransformer, free, loops
-from featscope.studies.looped_transformer.arms import FEW, REAL, TUNED
+from featscope.studies.looped_transformer import LoopedTransformer, figure_8_1, free, loops
+from featscope.studies.looped_transformer.arms import CAUSAL, FEW, REAL, TUNED
 from featscope.testing import Fault, Trial
 from featscope.theory import looped_transformer as theory
 
@@ -99,11 +101,26 @@ def _longer_tasks(self, draws, count):
     return batch._replace(tasks=1.01 * batch.tasks)
 
 
+def _one_mask(kind, tokens):
+    return attention_mask("query", tokens)
+
+
+def _white():
+    measures, progress = PATIENTS()
+    return torch.linalg.qr(measures)[0], progress
+
+
+def _at_random(self, source, draws):
+    return BUILD(replace(self, start="random"), source, draws)
+
+
 def _smallest(step, values):
     return np.abs(1 - step[..., None] * values / values.max(-1, keepdims=True))[..., 0]
 
 
 HEALTHY = LoopedLinearAttention.attended
+BUILD, GAP = free.FreeLoops.build, figure_8_1.FigureEightOne._gap
+PATIENTS = linear_prompts._diabetes
 SAMPLED = LinearPromptSource.sample
 
 FAULTS = {
@@ -120,6 +137,28 @@ FAULTS = {
     "tasks of another norm": Fault(LinearPromptSource, "sample", _longer_tasks, "fewer-samples-than-dimensions", FEW),
     "the smallest eigenvalue is the slowest": Fault(theory, "contraction", _smallest, "step-size-range", "step-sizes"),
     "squared contracted once": Fault(theory, "slope", lambda kappa: np.log1p(-1 / kappa), "slope-is-2log", "n=16"),
+    "edges of the limit, for 100 dimensions": Fault(
+        theory, "finite_condition_number", theory.gaussian_condition_number, "kappa-is-marchenko-pastur", "large"
+    ),
+    "a floor of whole roundings": Fault(theory, "FLOOR", 60.0, "rounding-floor-crossing", "n=64"),
+    "a bound that falls with loops": Fault(
+        theory, "gatmiry_bound", lambda loops, d, n: 4.0**-loops, "gatmiry-bound-is-vacuous", "n=128"
+    ),
+    "slopes less the bound twice": Fault(
+        figure_8_1.FigureEightOne, "_gap", lambda self, runs: -GAP(self, runs), "gap-widens-with-n", "n=128"
+    ),
+    "lengths the other way": Fault(
+        figure_8_1, "pairwise", lambda slopes: pairwise(slopes[::-1]), "longer-prompts-are-faster", "n=128"
+    ),
+    "no mask but one": Fault(
+        loops, "attention_mask", _one_mask, "full-mask-breaks-it", "n=16", arms=("query-and-itself",)
+    ),
+    "no causal mask": Fault(loops, "attention_mask", _one_mask, "causal-mask-breaks-it", "n=16", (CAUSAL,)),
+    "other patients": Fault(linear_prompts, "_diabetes", _white, "patients-are-ill-conditioned", REAL),
+    "falls half as fast as printed": Fault(
+        LoopedLinearAttention, "attended", lambda *a: HEALTHY(*a) / 8, "below-the-line", "n=128"
+    ),
+    "the start is ignored": Fault(free.FreeLoops, "build", _at_random, "training-ends-near-the-construction", TUNED),
     "bound without the half": Fault(
         theory, "error_bound", lambda kappa, loops: np.exp(-2 * loops / kappa), "error-bound", REAL
     ),
