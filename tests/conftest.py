@@ -30,8 +30,8 @@ def _one_thread():
     torch.set_num_threads(1)
 
 
-WHOLE_RUNS = ("docs", "malformed", "report", "runs", "studies", "testing")
-"""Folders whose tests train for thousands of steps, three times slower with each call checked.
+WHOLE_RUNS = ("docs", "malformed", "report", "runs", "studies", "testing", "test_cli")
+"""Folders and files whose tests train for thousands of steps, three times slower with each call checked.
 
 The parts that they train with are checked in the tests of the parts, and a step of every arm in `test_every_study`.
 """
@@ -39,7 +39,8 @@ The parts that they train with are checked in the tests of the parts, and a step
 
 @pytest.fixture(autouse=True, scope="module")
 def _types_are_checked_where_parts_are_tested(request: pytest.FixtureRequest) -> Iterator[None]:
-    unchecked = request.path.parent.name in WHOLE_RUNS and request.path.stem != "test_every_study"
+    whole = {request.path.parent.name, request.path.stem}.intersection(WHOLE_RUNS)
+    unchecked = bool(whole) and request.path.stem != "test_every_study"
     jaxtyping.config.update("jaxtyping_disable", unchecked)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -51,7 +52,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores()
 
 
-EVERY = 3
+EVERY = 5
 """Of the faults that are planted by a test, one in so many is planted each time; `make test-long` plants all."""
 
 
@@ -107,4 +108,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         what += [f"all of {name}" for name in sorted(skipped) if "::" not in name]
         terminalreporter.write_line(f"skipped: {', '.join(what)}, {reason}")
     if not terminalreporter.config.option.long:
-        terminalreporter.write_line(f"of planted faults one in {EVERY}, and of pages some: make test-long has them all")
+        terminalreporter.write_line(
+            f"of planted faults one in {EVERY}, of pages and clusters some: make test-long has all"
+        )

@@ -103,6 +103,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, here, address)
     assert_same(tmp_path / "sweep", here)
 
 
+@pytest.mark.long
 def test_what_is_done_is_not_sent_again_whoever_did_it(tmp_path, here, address):
     out = tmp_path / "sweep"
 
@@ -166,6 +167,7 @@ def test_a_damaged_checkpoint_is_set_aside_by_the_driver_and_its_shard_is_sent_a
     assert all(one.identical(whole.runs[name]) for name, one in again.runs.items())
 
 
+@pytest.mark.long
 def test_errors_of_a_worker_are_those_of_this_machine(tmp_path, address):
     with pytest.raises(DivergedError, match=r"is not finite at step 1$") as raised:
         run(Pull(optimizer=SGD(1e30, 0.0)), SETTINGS, tmp_path / "run", train=on_cluster(address))
@@ -179,6 +181,7 @@ def test_what_is_no_address_is_refused_and_leaves_nothing(wrong, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_study_that_workers_do_not_have_is_refused(tmp_path, address, monkeypatch):
     monkeypatch.setitem(sys.modules, "here_only", module := ModuleType("here_only"))
     exec("from swept import Pull\nclass Here(Pull): pass", vars(module))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from featscope.data import RegressionPrompts, RegressionPromptSource
+from featscope.models import LinearSelfAttention
 from featscope.options import ConfigError
 from featscope.studies.icl_regression import IclRegression, probes
 from featscope.studies.icl_regression.online import Cooling, SquaredError
@@ -33,6 +34,8 @@ SHORT = {
     "rank-of-a-block": shorter("rank-of-a-block", 150, data=RegressionPrompts(3, 60)),
 }
 TRIAL = Trial(STUDY, replicas=6, arms=SHORT)
+WHOLE = Trial(IclRegression(prompts=200, steps=20))
+"""Trained to the end."""
 
 
 def test_what_is_expected_does_not_fail_and_what_is_not_does_not_hold():
@@ -132,6 +135,43 @@ def ranks_one_further(spectrum, samples):
     return np.roll(coefficients(spectrum, samples), -1, 0)
 
 
+def few_of_their_own(self, draws, prompts, examples):
+    own = inputs(self, draws, prompts, min(examples, 4))
+    return own.repeat(1, 1, -(-examples // 4), 1)[:, :, :examples]
+
+
+def of_all_directions(self):
+    return [float(i**-self.decay) for i in range(1, self.dimension + 1)]
+
+
+def without_label_noise(self, found):
+    add(self, {**found, "loss": found["loss"][..., :1].expand_as(found["loss"])})
+
+
+def largest_first(self, products):
+    return take(self, products.flip(1))
+
+
+def of_one_rank(self, products):
+    return take(self, products[:, STUDY.covered].unsqueeze(1).expand_as(products))
+
+
+def means_twice(self, found):
+    add(self, {**found, "first": 2 * found["first"]})
+
+
+def without_u(self):
+    return self.key_query[:, :-1]
+
+
+def without_the_label_row(self):
+    return self.key.mT @ self.query
+
+
+def a_third_too_large(spectrum, samples):
+    return 1.3 * coefficients(spectrum, samples)
+
+
 FAULTS = {
     "inputs of another spectrum": Fault(
         RegressionPromptSource, "inputs", without_the_root, "evaluation-loss", "evaluation"
@@ -160,6 +200,27 @@ FAULTS = {
         theory, "coefficients", without_the_trace, "best-of-each-rank", "least-squares"
     ),
     "models of the next rank": Fault(theory, "coefficients", ranks_one_further, "residual-bias", "evaluation"),
+    "long pretraining, inputs of another spectrum": Fault(
+        RegressionPromptSource, "inputs", without_the_root, "approximation", "long-pretraining"
+    ),
+    "examples that are copies": Fault(
+        RegressionPromptSource, "inputs", few_of_their_own, "gap-falls-with-examples", "lengths"
+    ),
+    "inputs in all directions": Fault(
+        RegressionPrompts,
+        "spectrum",
+        property(of_all_directions),
+        "no-gap-without-further-directions",
+        "few-directions",
+    ),
+    "no label noise": Fault(EvaluatedModels, "add", without_label_noise, "best-rank-falls-with-noise", "evaluation"),
+    "no label noise, best rank": Fault(
+        EvaluatedModels, "add", without_label_noise, "best-rank-is-predicted", "evaluation"
+    ),
+    "no label noise, gap": Fault(EvaluatedModels, "add", without_label_noise, "gap-is-affine-in-noise", "covered"),
+    "ranks the other way round": Fault(EvaluatedModels, "take", largest_first, "larger-models-are-worse", "covered"),
+    "models of one rank": Fault(EvaluatedModels, "take", of_one_rank, "gap-without-label-noise", "covered"),
+    "means twice": Fault(EvaluatedModels, "add", means_twice, "covariance-of-examples", "evaluation"),
     "an excess without its half": Fault(
         theory, "excess", lambda *of: 2 * excess(*of), "excess-is-a-square", "least-squares"
     ),
@@ -169,6 +230,41 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
     TRIAL.require_noticed(FAULTS[name], monkeypatch)
+
+
+LONG_FAULTS = {
+    "a loss of the wrong sign, models": Fault(
+        SquaredError, "__call__", of_the_wrong_sign, "trained-models-are-the-best", "online"
+    ),
+    "a loss of the wrong sign, least losses": Fault(
+        SquaredError, "__call__", of_the_wrong_sign, "trained-losses-are-least", "online"
+    ),
+    "a product without u": Fault(LinearSelfAttention, "product", property(without_u), "free-blocks", "free-blocks"),
+    "a best model that is a third too large": Fault(
+        theory, "coefficients", a_third_too_large, "nothing-better-with-all-blocks", "free-blocks"
+    ),
+    "the block's label row left out": Fault(
+        LinearSelfAttention,
+        "key_query",
+        property(without_the_label_row),
+        "other-blocks-add-a-rank",
+        "rank-of-a-block",
+    ),
+    "the block's label row left out, loss": Fault(
+        LinearSelfAttention,
+        "key_query",
+        property(without_the_label_row),
+        "better-with-all-blocks",
+        "rank-of-a-block",
+    ),
+}
+"""Of what only training to its end decides."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LONG_FAULTS)
+def test_a_fault_in_training_takes_holds_from_an_expected_claim(name, monkeypatch):
+    WHOLE.require_noticed(LONG_FAULTS[name], monkeypatch)
 
 
 def test_noise_of_the_label_power_is_of_variance_one():
