@@ -121,6 +121,14 @@ ICL_REGRESSION = Entry(
     target="featscope.studies.icl_regression:IclRegression",
 )
 
+ICL_PARITY = Entry(
+    name="icl-parity",
+    source="Shi 2024 (dissertation), Sections 5.5 and 5.7, Appendix D.3",
+    summary="Parities of two features in a prompt by few or many heads: what the larger network answers, and pays.",
+    minutes=1.5,
+    target="featscope.studies.icl_parity:IclParity",
+)
+
 ICL_FLIPPED_LABELS = Entry(
     name="icl-flipped-labels",
     source="Shi 2024 (dissertation), Section 5.6, Figures 5.1 and 5.2",

@@ -4,6 +4,7 @@ from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
 from featscope.data.linear_prompts import LinearPromptBatch, LinearPrompts, LinearPromptSource
 from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
 from featscope.data.modular_addition import ModularAddition, ModularAdditionSource
+from featscope.data.parity_prompts import ParityBatch, ParityPrompts, ParityPromptSource
 from featscope.data.patches import PatchFeatures, PatchSource, ProjectedPatches
 from featscope.data.projected_noise import ProjectedInputs
 from featscope.data.regression_prompts import RegressionBatch, RegressionPrompts, RegressionPromptSource
@@ -25,6 +26,9 @@ __all__ = [
     "LongTailedSource",
     "ModularAddition",
     "ModularAdditionSource",
+    "ParityBatch",
+    "ParityPromptSource",
+    "ParityPrompts",
     "PatchFeatures",
     "PatchSource",
     "ProjectedInputs",

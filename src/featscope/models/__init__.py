@@ -11,6 +11,7 @@ from featscope.models.planted import PlantedStart
 from featscope.models.polynomial_network import Polynomial, PolynomialNetwork, cosine_network, max_margin_phases
 from featscope.models.power_sequences import PowerMethod, Powers, PowerSequences
 from featscope.models.prediction_head import IdentityHead, IdentityInit
+from featscope.models.relu_linear_attention import ReLULinearAttention, in_dictionary
 from featscope.models.symmetric_relu import OrthogonalRows, SymmetricReLU, SymmetricReLUNetwork, soft_threshold
 from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
 
@@ -38,6 +39,7 @@ __all__ = [
     "PredictionHead",
     "ProjectionHead",
     "ResNet18",
+    "ReLULinearAttention",
     "SymmetricReLU",
     "SymmetricReLUNetwork",
     "TokenMLP",
@@ -49,6 +51,7 @@ __all__ = [
     "attention_mask",
     "cosine_network",
     "gradient_descent_weights",
+    "in_dictionary",
     "max_margin_phases",
     "prompt_moment",
     "soft_threshold",
