@@ -5,7 +5,6 @@
 A head is the reduced layer of `featscope.models.linear_self_attention`; there is no residual and no bias.
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 

@@ -37,7 +37,7 @@ class IclParityArms(Study):
         steps: of Monte Carlo.
         heads: m of trained networks, fewest first.
         training_steps: of them.
-        search_steps: of a search for less norm at d = 2 and 4; half of them at d = 8.
+        search_steps: of a search for less norm.
     """
 
     name = "icl-parity"
@@ -46,21 +46,20 @@ class IclParityArms(Study):
     prompts: int = 100
     steps: int = 5
     heads: tuple[int, ...] = (4, 8, 16, 32)
-    training_steps: int = 400
-    search_steps: int = 400
+    training_steps: int = 600
+    search_steps: int = 600
 
     def __post_init__(self) -> None:
         require(self, "gamma", 0 < self.gamma < 0.25, "above 0 and below 1/4")
         require(self, "prompts", self.prompts >= 2, ">= 2")
-        for name in ("steps", "training_steps"):
+        for name in ("steps", "training_steps", "search_steps"):
             require(self, name, getattr(self, name) >= 1, ">= 1")
-        require(self, "search_steps", self.search_steps >= 2, ">= 2")
         ascending = len(self.heads) >= 2 and list(self.heads) == sorted(set(self.heads))
         require(self, "heads", ascending, "two or more even numbers, smallest first")
 
     def smallest(self) -> "IclParityArms":
-        """Two numbers of heads, and a fraction of the prompts and steps."""
-        return replace(self, prompts=40, steps=3, heads=(4, 32), training_steps=120, search_steps=200)
+        """Three numbers of heads, and a fraction of the prompts and steps."""
+        return replace(self, prompts=40, steps=3, heads=(4, 8, 32), training_steps=150, search_steps=250)
 
     def arms(self) -> Sequence[Arm]:
         """Endless prompts, finite ones, searches, and training."""
@@ -111,7 +110,6 @@ class IclParityArms(Study):
         )
 
     def _search(self, name: str, features: int, diagonal: bool) -> Arm[Training]:
-        steps = self.search_steps // (2 if features > 4 else 1)
         return Arm(
             name,
             self._recipe(
@@ -119,7 +117,7 @@ class IclParityArms(Study):
                 NearConstruction(diagonal=diagonal),
                 LeastNorm(),
                 _SEARCH_LR / (4 * self.gamma),
-                steps,
+                self.search_steps,
             ),
             f"less norm sought near the printed network, {features} features"
             + (", diagonal matrices" if diagonal else ""),
@@ -157,4 +155,6 @@ class IclParityArms(Study):
         lr: float,
         steps: int,
     ) -> Training:
-        return Training(data, learner, objective, TorchOptimizer("Adam", lr=lr), {"cooling": Cooling(steps, lr)}, steps, steps)
+        return Training(
+            data, learner, objective, TorchOptimizer("Adam", lr=lr), {"cooling": Cooling(steps, lr)}, steps, steps
+        )

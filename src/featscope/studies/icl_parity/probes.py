@@ -130,7 +130,8 @@ def searched(experiment: GradientTraining) -> Mapping[str, Measurement]:
     apart = (first - second).square().flatten(1).sum(1) / (first.square() + second.square()).flatten(1).sum(1)
     return {
         "norm_ratio": Measurement(
-            torch.where(least > 0, norm / printed, torch.inf), "sum of squared weights at margin 1, over the printed one"
+            torch.where(least > 0, norm / printed, torch.inf),
+            "sum of squared weights at margin 1, over the printed one",
         ),
         "diagonal": Measurement(diagonal_share(matrices), "share of V's squared entries that are on its diagonal"),
         "rows_apart": Measurement(apart, "squared distance of the first two rows of V, over their squares"),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from featscope.data import ParityPrompts
@@ -47,8 +47,8 @@ class Prompted:
 class PromptedNetworks(nn.Module):
     """g* with ν = 1 to ν_2 on the same prompts of S_1, beside what Theorem 5.5.2 says that they answer.
 
-    S are coordinates φ_q * (Gᵀ yᵀX/M), the signal 2γ φ̂_q on a task's features and noise on others; Ξ is that noise, with
-    fresh means of signs on the task's features.
+    S are coordinates φ_q * (Gᵀ yᵀX/M), the signal 2γ φ̂_q on a task's features and noise on others; Ξ is that noise,
+    with fresh means of signs on the task's features.
 
     - accuracy, hinge: of y g;
     - signal_loss: hinge loss of y h(θ, 2γ φ̂_q);
