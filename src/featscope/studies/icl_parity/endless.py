@@ -109,7 +109,7 @@ class ConstructedNetworks(nn.Module):
     """Networks set by hand, in a random dictionary, and queries to ask them.
 
     Attributes:
-        networks: by name.
+        networks: `NETWORKS`.
         asked: a query φ for every pattern and task, its other coordinates random.
     """
 
@@ -119,7 +119,7 @@ class ConstructedNetworks(nn.Module):
         super().__init__()
         self.options, self.source = options, options.data.build(draws)
         g, d = self.source.dictionary, options.data.features
-        self.networks = nn.ModuleDict({name: self._network(built(name, options.data), g) for name in NETWORKS})
+        self.networks = [self._network(built(name, options.data), g) for name in NETWORKS]
         phi = 2 * draws.coins(4, d, d, d, dtype=g.dtype) - 1
         i, j = _places(d)
         for at, (first, second) in enumerate(theory.PATTERNS):
@@ -133,15 +133,14 @@ class ConstructedNetworks(nn.Module):
         weights = in_dictionary(diagonals, dictionary)
         return ReLULinearAttention(signs.repeat(len(dictionary), 1), weights).requires_grad_(False)
 
-    def margins(self, name: str) -> Float[Tensor, "replica pattern i j"]:
-        """y g of a network for every pattern and task; NaN where i = j."""
+    def margins(self, network: ReLULinearAttention) -> Float[Tensor, "replica pattern i j"]:
+        """y g of ``network`` for every pattern and task; NaN where i = j."""
         g, phi = self.source.dictionary, self.asked
         d, both = phi.shape[-1], torch.eye(phi.shape[-1]).to(phi)
         moments = 2 * self.options.data.gamma * (both[:, None] + both[None]) @ g[:, None].mT
         labels = torch.tensor(theory.PATTERNS.prod(-1)).to(phi)
         answers = [
-            self.networks[name].answer(moments.flatten(1, 2), (one.flatten(1, 2) @ g.mT)).view(-1, d, d)
-            for one in phi.unbind(1)
+            network.answer(moments.flatten(1, 2), (one.flatten(1, 2) @ g.mT)).view(-1, d, d) for one in phi.unbind(1)
         ]
         found = labels[:, None, None] * torch.stack(answers, 1)
         return found.masked_fill(both.bool(), torch.nan)

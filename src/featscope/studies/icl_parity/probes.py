@@ -9,7 +9,7 @@ from torch import Tensor
 
 from featscope.data import ParityPromptSource
 from featscope.models import ReLULinearAttention
-from featscope.studies.icl_parity.endless import NETWORKS, ConstructedNetworks, EveryPrompt
+from featscope.studies.icl_parity.endless import ConstructedNetworks, EveryPrompt
 from featscope.studies.icl_parity.prompted import LARGEST, MEANS, judged
 from featscope.studies.icl_parity.trained import SearchedNetwork
 from featscope.theory import sparse_parity as theory
@@ -32,8 +32,8 @@ _ABOUT = {
 def constructed(experiment: Recursion) -> Mapping[str, Measurement]:
     """Margins of networks that are set by hand, on endless prompts, and the ranks of D."""
     learner: ConstructedNetworks = experiment.learner
-    margins = torch.stack([learner.margins(name) for name in NETWORKS], 1)
-    own = [learner.networks[name] for name in NETWORKS]
+    margins = torch.stack([learner.margins(network) for network in learner.networks], 1)
+    own = learner.networks
     diagonals = [in_features(n.weights, learner.source).diagonal(dim1=-2, dim2=-1) for n in own]
     ranks = torch.stack([torch.linalg.matrix_rank(d, tol=1e-9) for d in diagonals], 1)
     norm = torch.stack([n.weights.square().flatten(1).sum(1) for n in own], 1)
