@@ -44,7 +44,7 @@ class IclParityArms(Study):
 
     gamma: float = 0.1
     prompts: int = 100
-    steps: int = 5
+    steps: int = 8
     heads: tuple[int, ...] = (4, 8, 16, 32)
     training_steps: int = 600
     search_steps: int = 600
