@@ -1,6 +1,7 @@
 """The study of sparse parities, small: what holds, what must not, what it refuses, and planted faults."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ import torch
 from featscope.data import ParityPromptSource
 from featscope.models import ReLULinearAttention
 from featscope.options import ConfigError
-from featscope.studies.icl_parity import IclParity, decomposition, endless, probes, prompted, study, trained
-from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, FLIPPED, OFTEN, SIZES, TRAINED, WIDER, WIDEST
+from featscope.studies.icl_parity import IclParity, endless, probes, prompted, trained
+from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, FLIPPED, OFTEN, TRAINED, WIDER, WIDEST
 from featscope.testing import Fault, Trial
 from featscope.theory import sparse_parity as theory
 
@@ -101,93 +102,186 @@ def test_parts_refuse_what_they_cannot_do(made, message):
         made()
 
 
-def _bits_from_two(features, count, first=0):
+DIGITS, NETWORK, IMPORTANT, PROJECTION = theory.digits, theory.optimal_network, theory.important, theory.projection
+SIGNS, TASKS, SAMPLE = ParityPromptSource.signs, ParityPromptSource.tasks, ParityPromptSource.sample
+JUDGED, MOMENT, COVERED = prompted.judged, prompted.prompt_moment, probes._covered
+LEAST, HINGE = trained.LeastNormLoss.forward, trained.PopulationHingeLoss.forward
+BUILD, LOSS = trained.RandomHeads.build, trained.PopulationHingeLoss
+EIGHT = "d=8-k=2"
+
+
+def _second_digits(features, count, first=0):
     return DIGITS(features, count + 1, first)[1:]
 
 
-def _no_negative_subset(features, gamma):
-    return theory.optimal_network(features.bit_length() - 1, features, gamma)
+def _last_number_twice(features, count, first=0):
+    return (np.minimum(np.arange(first, first + features), features - 1) >> np.arange(count)[:, None]) & 1
 
 
-def _weaker(digit, features, gamma, scale=None, first=0):
-    signs, diagonals = NETWORK(digit, features, gamma, scale, first)
-    return theory.Network(signs, 0.9 * diagonals)
+def _scaled(factor):
+    def network(digit, features, gamma, scale=None, first=0):
+        signs, diagonals = NETWORK(digit, features, gamma, scale, first)
+        return theory.Network(signs, factor * diagonals)
+
+    return network
 
 
-def _always_printed(digit, features, gamma, scale=None, first=0):
+def _unscaled(digit, features, gamma, scale=None, first=0):
     return NETWORK(digit, features, gamma, None, first)
 
 
-def _shifted_too_far(digit, features, gamma, scale=None, first=0):
-    signs, diagonals = NETWORK(digit, features, gamma, scale)
-    return theory.Network(signs, np.roll(diagonals, first, 1) * (1 - first) + first * np.abs(diagonals))
+def _one_digit(digit, features, gamma, scale=None, first=0):
+    return NETWORK(1, features, gamma)
 
 
-def _plain_sum(self, moments, queries):
+def _not_mirrored(digit, features, gamma, scale=None, first=0):
+    signs, diagonals = NETWORK(digit, features, gamma, scale, first)
+    half = len(signs) // 2
+    return theory.Network(signs, np.concatenate([diagonals[:half], np.cumsum(diagonals[half:], 1)]))
+
+
+def _printed_heads(features, gamma):
+    return NETWORK(features.bit_length() - 1, features, gamma)
+
+
+def _linear(self, moments, queries):
     heads = ((moments[:, None] @ self.weights) * queries[:, None]).sum(-1)
     return (self.signs[:, None] @ heads)[:, 0]
 
 
-def _whole(network):
-    return np.eye(network.diagonals.shape[1])
+def _first_is_always_there(self, draws, tasks, count):
+    return SIGNS(self, draws, tasks, count).index_fill(-1, torch.tensor([0]), 1.0)
 
 
-def _half(network):
-    return PROJECTION(network) / 2
+def _one_example(self, draws, tasks, count):
+    return SIGNS(self, draws, tasks, 2).repeat_interleave(count, 2)[:, :, count // 2 : count // 2 + count]
 
 
-def _uneven(self, draws, tasks, count):
-    signs = SIGNS(self, draws, tasks, count)
-    return torch.where(torch.arange(signs.shape[-1]) == 0, 1.0, signs)
+def _first_two_only(self, draws, count):
+    return torch.tensor([0, 1]).expand_as(TASKS(self, draws, count))
 
 
-def _all_alike(self, draws, tasks, count):
-    return SIGNS(self, draws, tasks, 2).repeat(1, 1, count)[:, :, :count]
+def _never_inverted(self, draws, count):
+    return SAMPLE(ParityPromptSource(self.dictionary, replace(self.options, flipped=0.0)), draws, count)
 
 
-def _same_judge(margins):
-    _, hinge = JUDGED(margins)
-    return torch.full_like(hinge, 0.5), hinge
+def _blind(margins):
+    return torch.full_like(JUDGED(margins)[0], 0.5), JUDGED(margins)[1]
 
 
-def _opposite(margins):
-    return JUDGED(-margins)
+def _without_others(self, source, learner, streams):
+    return LOSS(self, ParityPromptSource(source.dictionary, replace(source.options, others=0.0)))
 
 
-def _ascending(self, margins):
-    return -HINGE(self, margins)
+def _diagonal(weights, source):
+    return torch.diag_embed(weights.diagonal(dim1=-2, dim2=-1))
 
 
-def _all_tasks(self, source, dtype=torch.float64, important=False):
-    INIT(self, source, dtype)
-
-
-def _spread(self, learner, source, draws):
-    return -LEAST(self, learner, source, draws)
-
-
-def _never_turned(self):
-    return torch.diag_embed(self.weights.diagonal(dim1=-2, dim2=-1))
-
-
-def _only_first(self, draws, count):
-    return torch.zeros_like(TASKS(self, draws, count)) + torch.tensor([0, 2])
-
-
-def _alone(options, source):
-    return LOSS(options, source)
-
-
-DIGITS, NETWORK, PROJECTION = theory.digits, theory.optimal_network, theory.projection
-SIGNS, TASKS = ParityPromptSource.signs, ParityPromptSource.tasks
-JUDGED, HINGE, INIT = prompted.judged, endless.EveryPrompt.hinge, endless.EveryPrompt.__init__
-LEAST, LOSS = trained.LeastNormLoss.forward, trained.PopulationHingeLoss
-EIGHT = "d=8-k=2"
 FAULTS = {
-    "the lowest digit is skipped": Fault(theory, "digits", _bits_from_two, "small-answers-important-tasks", EIGHT),
-    "matrices a tenth too small": Fault(theory, "optimal_network", _weaker, "margins-are-hamming-distances", EIGHT),
-    "no ReLU": Fault(ReLULinearAttention, "answer", _plain_sum, "large-answers-every-task", EIGHT),
-    "S_1 is S_2": Fault(theory, "important", lambda d, k: np.ones((d, d)) - np.eye(d), "no-gap-without-input-noise", EIGHT),
+    "the lowest digit is skipped": Fault(theory, "digits", _second_digits, "small-answers-important-tasks", EIGHT),
+    "a tenth too small": Fault(theory, "optimal_network", _scaled(0.9), "margins-are-hamming-distances", EIGHT),
+    "a tenth too large": Fault(theory, "optimal_network", _scaled(1.1), "least-margin-is-one", EIGHT),
+    "no ReLU": Fault(ReLULinearAttention, "answer", _linear, "large-answers-every-task", EIGHT),
+    "all tasks important": Fault(
+        theory, "important", lambda d, k: IMPORTANT(d, d // 2), "no-gap-without-input-noise", EIGHT
+    ),
+    "one feature more is important": Fault(
+        theory, "important", lambda d, k: IMPORTANT(d, k + 1), "loss-on-other-tasks", EIGHT
+    ),
+    "two features of one number": Fault(theory, "digits", _last_number_twice, "features-may-count-from-one", EIGHT),
+    "positive heads as printed": Fault(theory, "optimal_network", _unscaled, "g1-suboptimal-when-task-noise", EIGHT),
+    "second half not mirrored": Fault(theory, "optimal_network", _not_mirrored, "rank-is-half-the-heads", EIGHT),
+    "subsets of one head": Fault(
+        theory, "combinations", lambda heads, size: combinations(heads, 1), "fewer-heads-suffice", EIGHT
+    ),
+    "as many heads as printed": Fault(theory, "antichain_network", _printed_heads, "fewer-heads-have-less-norm", EIGHT),
+    "a head too few found": Fault(
+        theory, "searched_heads", lambda d: d.bit_length(), "heads-needed", "d=4", arms=(EIGHT,)
+    ),
+    "heads as printed": Fault(
+        theory, "separating_heads", theory.printed_negative_heads, "heads-needed-are-sperners", "d=8", arms=(EIGHT,)
+    ),
+    "the largest norm is sought": Fault(
+        trained.LeastNormLoss, "forward", lambda *a: -LEAST(*a), "less-norm-is-found", "search-d=4"
+    ),
+    "norms of one mirrored half": Fault(
+        theory,
+        "printed_norm",
+        lambda n, d, g: d * (n + n**2) / (16 * g**2),
+        "two-features-take-half-the-norm",
+        "search-d=2",
+    ),
+    "rows held apart": Fault(
+        trained.SearchedNetwork,
+        "in_features",
+        property(lambda self: torch.diag_embed(self.weights.diagonal(dim1=-2, dim2=-1))),
+        "two-features-have-equal-rows",
+        "search-d=2",
+    ),
+    "prompts of another length": Fault(
+        prompted, "prompt_moment", lambda prompts: 1.01 * MOMENT(prompts), "decomposition-identity", FLIPPED
+    ),
+    "half a projection": Fault(
+        theory, "projection", lambda network: PROJECTION(network) / 2, "projection-changes-nothing", FLIPPED
+    ),
+    "labels the other way round": Fault(
+        prompted, "judged", lambda margins: JUDGED(-margins), "signal-loss-zero", EXAMPLES
+    ),
+    "nothing projected": Fault(theory, "projection", lambda network: np.eye(8), "noise-power", EXAMPLES),
+    "all noise for both": Fault(theory, "projection", lambda network: np.eye(8), "noise-ratio", EXAMPLES),
+    "a feature that is always there": Fault(
+        ParityPromptSource, "signs", _first_is_always_there, "decomposition-rate-of-small", EXAMPLES
+    ),
+    "the same example again and again": Fault(
+        ParityPromptSource, "signs", _one_example, "decomposition-rate-of-large", EXAMPLES
+    ),
+    "the same gap at any length": Fault(ParityPromptSource, "signs", _one_example, "gap-falls-with-examples", EXAMPLES),
+    "all networks of one digit": Fault(
+        theory, "optimal_network", _one_digit, "error-grows-faster-than-root-nu", WIDEST
+    ),
+    "all answers counted half": Fault(prompted, "judged", _blind, "small-beats-large", EXAMPLES),
+    "large is small": Fault(theory, "optimal_network", _one_digit, "small-has-less-loss", EXAMPLES),
+    "digits that are ignored": Fault(theory, "optimal_network", _one_digit, "every-digit-more-costs", EXAMPLES),
+    "only the first pair is asked": Fault(
+        ParityPromptSource, "tasks", _first_two_only, "too-few-digits-cost-more", WIDER
+    ),
+    "labels are never inverted": Fault(
+        ParityPromptSource, "sample", _never_inverted, "flipped-labels-hurt-small-more", FLIPPED
+    ),
+    "gradient ascent": Fault(LOSS, "forward", lambda *a: -HINGE(*a), "many-heads-learn-important-tasks", ALONE),
+    "a penalty a thousand times as strong": Fault(
+        LOSS,
+        "forward",
+        lambda self, learner, *a: HINGE(self, learner, *a) + 0.1 * learner.weights.square().flatten(1).sum(1),
+        "loss-is-of-uncovered-patterns",
+        ALONE,
+    ),
+    "signs of other heads": Fault(
+        probes, "_covered", lambda signs, *a: COVERED(-signs, *a), "no-loss-where-all-is-covered", ALONE
+    ),
+    "always four heads": Fault(
+        trained.RandomHeads,
+        "build",
+        lambda self, *a: BUILD(replace(self, heads=4), *a),
+        "important-tasks-need-heads",
+        TRAINED,
+    ),
+    "other tasks are never asked": Fault(
+        trained.PopulationHinge, "build", _without_others, "larger-networks-learn-other-tasks", OFTEN
+    ),
+    "trained like the others": Fault(
+        trained.PopulationHinge, "build", _without_others, "other-tasks-cost-robustness", OFTEN
+    ),
+    "off the diagonal nothing is seen": Fault(probes, "in_features", _diagonal, "learned-is-not-diagonal", ALONE),
+    "robust networks called brittle": Fault(
+        probes, "judged", lambda margins: JUDGED(-margins), "no-gap-without-other-tasks", ALONE
+    ),
+    "right called wrong": Fault(
+        probes, "judged", lambda margins: JUDGED(-margins), "large-trained-networks-are-better", ALONE
+    ),
+    "loss of the opposite answer": Fault(
+        probes, "judged", lambda margins: JUDGED(-margins), "trained-beats-constructed", ALONE
+    ),
 }
 
 
