@@ -59,7 +59,7 @@ class IclParityArms(Study):
 
     def smallest(self) -> "IclParityArms":
         """Three numbers of heads, and a fraction of the prompts and steps."""
-        return replace(self, prompts=40, steps=3, heads=(4, 8, 32), training_steps=150, search_steps=250)
+        return replace(self, prompts=40, steps=3, heads=(4, 8, 32), training_steps=150, search_steps=150)
 
     def arms(self) -> Sequence[Arm]:
         """Endless prompts, finite ones, searches, and training."""

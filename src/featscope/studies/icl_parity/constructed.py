@@ -58,7 +58,6 @@ class ConstructedClaims(IclParityArms):
     @identity(
         "derived, for Theorem 5.5.1",
         on=tuple(SIZES),
-        not_on={HALF: HALVED},
         relation="=",
         law="exact",
         because=ROUNDING,
@@ -253,7 +252,7 @@ class ConstructedClaims(IclParityArms):
         """
         return self._rank(run).max("network")
 
-    @same("derived, for Theorem 5.5.2", on=tuple(SIZES), not_on={HALF: HALVED}, equals=0.5, range=POSITIVE)
+    @same("derived, for Theorem 5.5.2", on=tuple(SIZES), equals=0.5, range=POSITIVE)
     def rank_is_half_the_heads(self, run: xr.Dataset) -> xr.DataArray:
         r"""$D_j$ has rank $\nu_j + 1$, half of its columns.
 

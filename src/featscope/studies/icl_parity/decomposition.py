@@ -14,8 +14,8 @@ from featscope.theory import sparse_parity as theory
 PROMPTED = (EXAMPLES, WIDER, WIDEST)
 HALF_POWER = f"Tolerance: 0.1 for Monte Carlo and prompts that are not yet long; {STATED}"
 LOG = (
-    "At the first length noise is larger than signal. Whether log 1/δ stands within the root, as in the proof, or not, as "
-    "in the theorem, is not judged."
+    "At the first length noise is larger than signal. Whether log 1/δ stands within the root, as in the proof, or not, "
+    "as in the theorem, is not judged."
 )
 MONTE_CARLO = f"Tolerance: 5 % for Monte Carlo; {STATED}"
 to_rounding = partial(bound, law="exact", at_most=1e-10, because="Bound: rounding.")
@@ -82,8 +82,8 @@ class DecompositionClaims(ConstructedClaims):
     def decomposition_rate_of_small(self, run: xr.Dataset, arm: str) -> np.ndarray:
         r"""What the decomposition leaves out of the small network's answer falls as $M^{-1/2}$.
 
-        Measured: exponent of the 90 % quantile of $|g_1^*-h(\theta_1, 2\gamma\hat\phi_q+P_{D_1}(\Xi))|$ over M, from the
-        second length on.
+        Measured: exponent of the 90 % quantile of $|g_1^*-h(\theta_1, 2\gamma\hat\phi_q+P_{D_1}(\Xi))|$ over M, from
+        the second length on.
         """
         return _exponent(self.both(run.gap_quantile, arm)[0])
 
@@ -91,8 +91,8 @@ class DecompositionClaims(ConstructedClaims):
     def decomposition_rate_of_large(self, run: xr.Dataset, arm: str) -> np.ndarray:
         r"""What the decomposition leaves out of the large network's answer falls as $M^{-1/2}$.
 
-        Measured: exponent of the 90 % quantile of $|g_2^*-h(\theta_2, 2\gamma\hat\phi_q+P_{D_2}(\Xi))|$ over M, from the
-        second length on.
+        Measured: exponent of the 90 % quantile of $|g_2^*-h(\theta_2, 2\gamma\hat\phi_q+P_{D_2}(\Xi))|$ over M, from
+        the second length on.
         """
         return _exponent(self.both(run.gap_quantile, arm)[1])
 

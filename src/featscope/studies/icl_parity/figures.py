@@ -92,7 +92,7 @@ def left_out(study: "DecompositionClaims", runs: Runs) -> Curves:
         guides = []
         for line in lines:
             slope = line.y[-1] * np.sqrt(line.x[-1] / line.x)
-            guides.append(Curve(f"{line.label}, slope -1/2", line.x, slope, dashed=True))
+            guides.append(Curve("slope -1/2", line.x, slope, dashed=True))
         title = f"{data.features} features, {data.important} important"
         panels.append(Panel(title, _M, "90 % quantile of |g - h|", [*lines, *guides], log_x=True, log_y=True))
     return chart(
@@ -112,7 +112,7 @@ def trained(study: "DecompositionClaims", runs: Runs) -> Curves:
     levels = {"(-1,-1) uncovered": chances[3], "(1,-1) or (-1,1) uncovered": chances[1]}
 
     def over(name: str) -> list[Curve]:
-        return [curve(runs[arm][name], label, "heads") for arm, label in names.items()]
+        return [curve(runs[arm][name], label, "heads", within=(0.0, np.inf)) for arm, label in names.items()]
 
     cost = [curve(runs[arm].hinge - runs[arm].inner_loss, label, "heads") for arm, label in names.items()]
     predicted = [Curve(name, heads, np.full(heads.shape, level), dashed=True) for name, level in levels.items()]
@@ -120,7 +120,8 @@ def trained(study: "DecompositionClaims", runs: Runs) -> Curves:
         "trained",
         "Trained networks need more heads than the construction, and learn other tasks on the way",
         "Hinge loss over the number of heads, endless prompts: on important tasks, with the levels of one pattern left "
-        "out (dashed), and on others. Right: what prompts of 256 examples add on important tasks.",
+        "out (dashed), and on others. Right: what prompts of 256 examples add on important tasks. On the left the lines "
+        "with few other tasks and with none lie on one another: both begin at the same weights.",
         Panel("Important tasks", _HEADS, "hinge loss", [*over("inner_loss"), *predicted], log_x=True),
         Panel("Other tasks", _HEADS, "hinge loss", over("outer_loss"), log_x=True),
         Panel("Cost of 256 examples", _HEADS, "hinge loss added", cost, log_x=True),
