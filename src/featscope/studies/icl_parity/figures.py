@@ -120,8 +120,8 @@ def trained(study: "DecompositionClaims", runs: Runs) -> Curves:
         "trained",
         "Trained networks need more heads than the construction, and learn other tasks on the way",
         "Hinge loss over the number of heads, endless prompts: on important tasks, with the levels of one pattern left "
-        "out (dashed), and on others. Right: what prompts of 256 examples add on important tasks. On the left the lines "
-        "with few other tasks and with none lie on one another: both begin at the same weights.",
+        "out (dashed), and on others. Right: what prompts of 256 examples add on important tasks. On the left the "
+        "lines with few other tasks and with none lie on one another: both begin at the same weights.",
         Panel("Important tasks", _HEADS, "hinge loss", [*over("inner_loss"), *predicted], log_x=True),
         Panel("Other tasks", _HEADS, "hinge loss", over("outer_loss"), log_x=True),
         Panel("Cost of 256 examples", _HEADS, "hinge loss added", cost, log_x=True),
