@@ -58,8 +58,8 @@ class IclParityArms(Study):
         require(self, "heads", ascending, "two or more even numbers, smallest first")
 
     def smallest(self) -> "IclParityArms":
-        """Three numbers of heads, and a fraction of the prompts and steps."""
-        return replace(self, prompts=40, steps=3, heads=(4, 8, 32), training_steps=150, search_steps=150)
+        """Two numbers of heads, and a fraction of the prompts and steps."""
+        return replace(self, prompts=40, steps=3, heads=(4, 32), training_steps=130, search_steps=250)
 
     def arms(self) -> Sequence[Arm]:
         """Endless prompts, finite ones, searches, and training."""
