@@ -208,10 +208,10 @@ def _worst(values: xr.DataArray) -> xr.DataArray:
 def _exponent(values: xr.DataArray) -> np.ndarray:
     """Over lengths of prompts from the second on, of each replica."""
     values = values.isel(samples=slice(1, None))
-    return fitted_exponent(values.samples.values, values.transpose("replica", "samples").values)
+    return fitted_exponent(values.samples.values.astype(float), values.transpose("replica", "samples").values)
 
 
 def _over_digits(run: xr.Dataset) -> np.ndarray:
     """Exponent of |g - h| over ν >= 2, at the longest prompts, of each replica."""
     last = run.gap_quantile.isel(samples=-1, size=slice(1, None)).transpose("replica", "size")
-    return fitted_exponent(np.arange(2, last.sizes["size"] + 2), last.values)
+    return fitted_exponent(np.arange(2.0, last.sizes["size"] + 2), last.values)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featscope.data import ParityPrompts, ParityPromptSource
@@ -31,7 +31,7 @@ class EveryPrompt(nn.Module):
     labels: Float[Tensor, "task query"]
     chances: Float[Tensor, "task query"]
     inside: Bool[Tensor, " task"]
-    pattern: Float[Tensor, "task query"]
+    pattern: Int[Tensor, "task query"]
 
     def __init__(self, source: ParityPromptSource, dtype: torch.dtype = torch.float64, important: bool = False) -> None:
         """
