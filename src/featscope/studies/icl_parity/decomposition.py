@@ -67,7 +67,7 @@ class DecompositionClaims(ConstructedClaims):
         Measured: over this, mean over networks and lengths of prompts.
         """
         nu = xr.DataArray(np.arange(1, run.sizes["size"] + 1), dims="size")
-        return (run.noise_power * run.samples / (nu + 1)).mean(["size", "samples"])
+        return (run.noise_power * run.samples / (nu + 1)).mean(["size", "samples"], skipna=False)
 
     @identity("Theorem 5.5.2", on=PROMPTED, equals=1.0, within=0.05, because=MONTE_CARLO, range=POSITIVE)
     def noise_ratio(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -76,7 +76,7 @@ class DecompositionClaims(ConstructedClaims):
         Measured: ratio of $E\|P_{D_1}\Xi\|^2$ and $E\|P_{D_2}\Xi\|^2$ over this, mean over lengths of prompts.
         """
         small, large = self.both(run.noise_power, arm)
-        return (small / large / theory.noise_ratio(*self.sizes(arm))).mean("samples")
+        return (small / large / theory.noise_ratio(*self.sizes(arm))).mean("samples", skipna=False)
 
     @scaling("Theorem 5.5.2", on=PROMPTED, equals=-0.5, within=0.1, because=HALF_POWER, note=LOG)
     def decomposition_rate_of_small(self, run: xr.Dataset, arm: str) -> np.ndarray:
@@ -129,7 +129,7 @@ class DecompositionClaims(ConstructedClaims):
         Measured: its accuracy less that of the large one on the same prompts, mean over their lengths.
         """
         small, large = self.both(run.accuracy, arm)
-        return (small - large).mean("samples")
+        return (small - large).mean("samples", skipna=False)
 
     @ordering("Theorem 5.5.2, implications", on=PROMPTED, less_than=0.0)
     def small_has_less_loss(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -138,7 +138,7 @@ class DecompositionClaims(ConstructedClaims):
         Measured: its hinge loss less that of the large one on the same prompts, mean over their lengths.
         """
         small, large = self.both(run.hinge, arm)
-        return (small - large).mean("samples")
+        return (small - large).mean("samples", skipna=False)
 
     @ordering("derived here", on=PROMPTED, more_than=0.0)
     def every_digit_more_costs(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -147,7 +147,7 @@ class DecompositionClaims(ConstructedClaims):
         Measured: hinge loss with a digit more less that without, mean over lengths of prompts; the smallest of them.
         """
         steps = run.hinge.isel(size=slice(self.sizes(arm)[0] - 1, None)).diff("size")
-        return steps.mean("samples").min("size")
+        return steps.mean("samples", skipna=False).min("size", skipna=False)
 
     @ordering("derived here", on=WIDER, more_than=0.0)
     def too_few_digits_cost_more(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -156,7 +156,7 @@ class DecompositionClaims(ConstructedClaims):
         Measured: hinge loss with a digit less, less that of the small network, mean over lengths of prompts.
         """
         at = self.sizes(arm)[0] - 1
-        return (run.hinge.isel(size=at - 1) - run.hinge.isel(size=at)).mean("samples")
+        return (run.hinge.isel(size=at - 1) - run.hinge.isel(size=at)).mean("samples", skipna=False)
 
     @ordering("Section 5.7", on=PROMPTED, less_than=0.0)
     def gap_falls_with_examples(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -202,7 +202,7 @@ class DecompositionClaims(ConstructedClaims):
 
 def _worst(values: xr.DataArray) -> xr.DataArray:
     """The largest of each replica."""
-    return values.max([dim for dim in values.dims if dim != "replica"])
+    return values.max([dim for dim in values.dims if dim != "replica"], skipna=False)
 
 
 def _exponent(values: xr.DataArray) -> np.ndarray:

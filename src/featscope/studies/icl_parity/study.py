@@ -61,7 +61,8 @@ class IclParity(DecompositionClaims):
 
         Measured: whether the hinge loss on S_1 of the network with the most heads, endless prompts, is below 0.01.
         """
-        return run.inner_loss.isel(heads=-1) < LEARNED
+        loss = run.inner_loss.isel(heads=-1)
+        return (loss < LEARNED).where(loss.notnull())
 
     @bound(
         "Theorem 5.5.1",
@@ -95,7 +96,7 @@ class IclParity(DecompositionClaims):
         """
         chances = xr.DataArray(theory.pattern_probabilities(self.gamma), dims="pattern")
         left = (chances * (run.pattern_margin < 0.5)).sum("pattern")
-        return (abs(run.inner_loss - left) < LEARNED).transpose("replica", ...)
+        return (abs(run.inner_loss - left) < LEARNED).where(run.inner_loss.notnull()).transpose("replica", ...)
 
     @bound(
         "Theorem 5.5.1, proof",
@@ -111,7 +112,8 @@ class IclParity(DecompositionClaims):
 
         Measured: share of trained networks that have no loss and cover all patterns, or neither.
         """
-        return ((run.inner_loss < LEARNED) == (run.covered == 1)).transpose("replica", ...)
+        alike = (run.inner_loss < LEARNED) == (run.covered == 1)
+        return alike.where(run.inner_loss.notnull()).transpose("replica", ...)
 
     @ordering("Theorem 5.5.1, proof sketch", on=TRAINED, not_on=UNRELATED, less_than=0.0, note=MOST_TO_FEWEST)
     def important_tasks_need_heads(self, run: xr.Dataset) -> xr.DataArray:
@@ -143,7 +145,7 @@ class IclParity(DecompositionClaims):
 
         Measured: share of squared entries of V on the diagonal, mean over numbers of heads.
         """
-        return run.diagonal.mean("heads")
+        return run.diagonal.mean("heads", skipna=False)
 
     @ordering("derived here", on=(TRAINED, ALONE, OFTEN), less_than=0.9, because=f"Bound: {STATED}", range=SHARE)
     def learned_is_not_diagonal(self, run: xr.Dataset) -> xr.DataArray:
@@ -151,7 +153,7 @@ class IclParity(DecompositionClaims):
 
         Measured: share of squared entries of V on the diagonal, mean over numbers of heads.
         """
-        return run.diagonal.mean("heads")
+        return run.diagonal.mean("heads", skipna=False)
 
     # --- Both kinds of noise (Section 5.7) ----------------------------------------------------------------------------
 
