@@ -101,6 +101,13 @@ def _longer_tasks(self, draws, count):
     return batch._replace(tasks=1.01 * batch.tasks)
 
 
+def _one_column_twice(self, draws, count):
+    batch = SAMPLED(self, draws, count)
+    wider = torch.ones(batch.prompts.shape[-1], dtype=batch.prompts.dtype)
+    wider[0] = 2.0
+    return batch._replace(prompts=batch.prompts * wider)
+
+
 def _one_mask(kind, tokens):
     return attention_mask("query", tokens)
 
@@ -164,6 +171,15 @@ FAULTS = {
     ),
     "sharper than sharp": Fault(
         theory, "sharper_bound", lambda kappa, loops: (1 - 1.1 / kappa) ** loops, "sharper-bound", "n=16"
+    ),
+    "inputs wider in one direction": Fault(
+        LinearPromptSource, "sample", _one_column_twice, "figure-8-1-kappa", "n=128"
+    ),
+    "an eighth of the step": Fault(
+        LoopedLinearAttention, "attended", lambda *a: HEALTHY(*a) / 8, "diverges-beyond-two", "step-sizes"
+    ),
+    "trained for the opposite, more loops": Fault(
+        free, "squared_error", _other_target, "training-extrapolates-in-loops", TUNED
     ),
     "trained for the opposite": Fault(free, "squared_error", _other_target, "training-beats-the-best-step", TUNED),
 }
