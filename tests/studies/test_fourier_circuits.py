@@ -13,7 +13,7 @@ from featscope.models import PolynomialNetwork
 from featscope.options import ConfigError
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
-from featscope.studies.fourier_circuits import FourierCircuits, exact, probes
+from featscope.studies.fourier_circuits import FourierCircuits, exact, identities, probes
 from featscope.studies.fourier_circuits.training import DecayingAdamW, PenalisedCrossEntropy
 from featscope.studies.sweep import Sweep
 from featscope.testing import Fault, Trial, measure
@@ -35,6 +35,8 @@ WRITTEN = {
     "neurons-of-a-frequency-are-56",
     "formula-bounds-even-moduli",
     "sketch-has-all-terms",
+    "neurons-are-as-printed",
+    "first-monomial-as-printed",
 }
 
 
@@ -49,10 +51,11 @@ def test_what_is_expected_holds_and_what_is_not_fails():
 
 def test_what_is_wrong_in_the_text_has_the_right_statement_beside_it():
     nothing_trained = {"written-down", "paper-sizes", "odd-composite", "fewer-neurons", "even-modulus", "one-neuron"}
-    nothing_trained |= {"identities"}
+    nothing_trained |= {"identities", "one-term"}
     failing = {id for (id, arm), claim in TRIAL.healthy.items() if arm in nothing_trained and not claim.expected}
     assert failing == WRITTEN
-    for right in ("logits-are-minus-half", "neurons-of-a-frequency", "expansion-has-all-terms"):
+    mended = "neurons-with-both-sines-turned", "first-monomial"
+    for right in ("logits-are-minus-half", "neurons-of-a-frequency", "expansion-has-all-terms", *mended):
         assert [claim.verdict for (id, _), claim in TRIAL.healthy.items() if id == right] == ["holds"]
     assert TRIAL.healthy["even-modulus-with-all", "even-modulus"].verdict == "holds"
 
@@ -120,6 +123,7 @@ def test_wrong_options_are_named_before_anything_runs(options, message):
 # --- planted faults -------------------------------------------------------------------------------------------------
 
 logits, best, norm = PolynomialNetwork._logits, theory.best_margin, PolynomialNetwork.norm
+monomial = identities._first_monomial
 phases, penalised = exact.max_margin_phases, PenalisedCrossEntropy.__call__
 
 
@@ -160,6 +164,20 @@ FAULTS = {
         "signed_powers",
         lambda values, half=False: -theory.product_of_values(values),
         "identities",
+        "identities",
+    ),
+    "the phases of another neuron": Fault(
+        identities.OneTerm,
+        "phases",
+        identities.OneTerm.phases[1:] + identities.OneTerm.phases[:1],
+        "neurons-with-both-sines-turned",
+        "one-term",
+    ),
+    "a monomial of all inputs": Fault(
+        identities,
+        "_first_monomial",
+        lambda k, vectors: monomial(k, vectors) | {"first": monomial(k, vectors)["first_printed"]},
+        "first-monomial",
         "identities",
     ),
     "twice the penalty": Fault(

@@ -9,12 +9,13 @@ from featscope.data.modular_addition import ModularAddition
 from featscope.models.polynomial_network import Polynomial
 from featscope.options import require
 from featscope.studies.base import Arm, Role, Study
-from featscope.studies.fourier_circuits import exact, probes
+from featscope.studies.fourier_circuits import exact, identities, probes
 from featscope.studies.fourier_circuits.training import DecayingAdamW, PenalisedCrossEntropy
 from featscope.training import Measurement, Training
 
 WRITTEN, LARGE, COMPOSITE = "written-down", "paper-sizes", "odd-composite"
 LATTICE, EVEN, ONE, IDENTITIES = "fewer-neurons", "even-modulus", "one-neuron", "identities"
+TERM = "one-term"
 TRAINED, TWO, TIGHT, FOUR, FIVE, PENALTIES = (
     "trained",
     "two-inputs",
@@ -110,7 +111,8 @@ class FourierCircuitsArms(Study):
             ask(LATTICE, exact.Lattices(LATTICES), "fewer neurons: phases on rank-one lattices"),
             ask(EVEN, exact.Even(EVENS), "even p, without and with frequency p/2"),
             ask(ONE, exact.OneNeuron(NEURONS, self.restarts), "single neurons: random ones, and at the top of a climb"),
-            ask(IDENTITIES, exact.Identities(), "the two identities behind the construction"),
+            ask(IDENTITIES, identities.Identities(), "the two identities behind the construction"),
+            ask(TERM, identities.OneTerm(), "four neurons for one of its eight terms, as printed"),
         ]
 
     def _train(

@@ -19,6 +19,7 @@ from featscope.studies.fourier_circuits.arms import (
     ONE,
     PAPER,
     PRIMES,
+    TERM,
     WRITTEN,
     FourierCircuitsArms,
 )
@@ -292,3 +293,53 @@ class ConstructedCircuits(FourierCircuitsArms):
         Measured: terms of $\cos(a_1+\dots+a_k-c)$ over $2^k$, mean over $k$.
         """
         return run.terms.mean("inputs")
+
+    @bound(
+        "Appendix C.7.2, before Eq. C.20",
+        not_on=TERM,
+        at_most=1e-13,
+        law="extreme",
+        things=lambda study: 50,
+        because=ROUNDED,
+    )
+    def neurons_are_as_printed(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The four neurons of a term with two sines are those that their printed phases make.
+
+        Measured: largest difference over neurons and random angles. $\cos(x+\pi/2) = -\sin x$.
+        """
+        return run.off.max("neuron")
+
+    @bound(
+        "Appendix C.7.2, mended",
+        on=TERM,
+        at_most=1e-13,
+        law="extreme",
+        things=lambda study: 50,
+        because=ROUNDED,
+        note="Eq. C.20.",
+    )
+    def neurons_with_both_sines_turned(self, run: xr.Dataset) -> xr.DataArray:
+        r"""With the other sign of both sines they are, and sum to 24 times the term as printed.
+
+        Measured: largest difference over neurons and random angles, of each neuron and of the sum.
+        """
+        return xr.concat([run.off_mended, run.sum_off], "which").max(["which", "neuron"])
+
+    @identity("Appendix C.8.1", not_on=IDENTITIES, equals=1.0, within=1e-10, because=ROUNDED, range=POSITIVE)
+    def first_monomial_as_printed(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The Fourier transform of the monomial of one input is zero but where that input's index is 0.
+
+        $u_1(a_1)^kw(c)$ at $j_1 = 0$. Measured: share of its power there, random $u_1$ and $w$, mean over $k$.
+        """
+        return run.first_printed.mean("inputs")
+
+    @identity(
+        "Appendix C.8.1, mended", on=IDENTITIES, equals=1.0, within=1e-10, because=ROUNDED, law="exact", range=POSITIVE
+    )
+    def first_monomial(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The Fourier transform of the monomial of one input is zero but where the other inputs' indices are 0.
+
+        $u_1(a_1)^kw(c)$ at $j_2 = \dots = j_k = 0$. Measured: share of its power there, random $u_1$ and $w$, mean over
+        $k$.
+        """
+        return run.first.mean("inputs")
