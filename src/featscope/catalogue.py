@@ -105,6 +105,22 @@ FOURIER_CIRCUITS = Entry(
     target="featscope.studies.fourier_circuits:FourierCircuits",
 )
 
+ATTENTION_CIRCUITS = Entry(
+    name="attention-circuits",
+    source="Shi 2024 (dissertation), Section 4.5, Figures 4.3, C.5 and C.6",
+    summary="One layer of attention adds numbers modulo p: its attention matrices are noise, then waves.",
+    minutes=3.0,
+    target="featscope.studies.attention_circuits:AttentionCircuits",
+)
+
+GROKKING = Entry(
+    name="grokking",
+    source="Shi 2024 (dissertation), Section 4.5, Figure 4.4",
+    summary="Adding two to five numbers modulo p: when a transformer first learns by heart and much later the rule.",
+    minutes=6.0,
+    target="featscope.studies.grokking:Grokking",
+)
+
 LOOPED_TRANSFORMER = Entry(
     name="looped-transformer",
     source="Shi 2024 (dissertation), Chapter 8, Figure 8.1",

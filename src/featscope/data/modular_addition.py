@@ -94,6 +94,12 @@ def all_labels(inputs: int, modulus: int) -> Int[Tensor, " point"]:
     return sums % modulus
 
 
+def points_at(places: Int[Tensor, "*batch"], inputs: int, modulus: int) -> Int[Tensor, "*batch input"]:
+    """The points at some ``places`` of their order: digits of the place, a_1 first."""
+    powers = torch.tensor([modulus**place for place in reversed(range(inputs))], device=places.device)
+    return places[..., None] // powers % modulus
+
+
 def all_points(inputs: int, modulus: int) -> Int[Tensor, "point input"]:
     """All p^k points, in their order."""
     return torch.cartesian_prod(*[torch.arange(modulus)] * inputs).view(-1, inputs)

@@ -21,7 +21,14 @@ from featscope.probes.collapse import (
     uniformity,
 )
 from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
-from featscope.probes.fourier import peak_frequency, peak_share, phase_at, power_spectrum
+from featscope.probes.fourier import (
+    matrix_power_spectrum,
+    peak_frequency,
+    peak_share,
+    phase_at,
+    power_spectrum,
+    share_of_largest,
+)
 from featscope.probes.of_module import embeddings, measure_collapse
 
 __all__ = [
@@ -38,6 +45,7 @@ __all__ = [
     "feature_energy",
     "firing_rate",
     "lucky",
+    "matrix_power_spectrum",
     "measure_collapse",
     "members",
     "missed_firing",
@@ -49,6 +57,7 @@ __all__ = [
     "phase_at",
     "power_spectrum",
     "rank_correlation",
+    "share_of_largest",
     "singletons",
     "singular_spectrum",
     "uniformity",

@@ -24,6 +24,28 @@ def peak_frequency(vectors: Float[Tensor, "*batch residue"]) -> Int[Tensor, "*ba
     return power_spectrum(vectors).argmax(-1) + 1
 
 
+def matrix_power_spectrum(
+    matrices: Float[Tensor, "*batch row column"],
+) -> Float[Tensor, "*batch row_frequency column_frequency"]:
+    """|M̂(i, j)|² of rows' frequencies i = 1 to p - 1 and columns' j = 1 to p/2: a half plane, p odd.
+
+    What is constant along rows or columns is left out, and (-i, -j), which has the power of (i, j). A product of a
+    cosine of rows and one of columns has power at (i, j) and (-i, j), a cosine of a sum at one of them.
+
+    Raises:
+        ValueError: the number of columns is even; its last frequency would count twice.
+    """
+    if matrices.shape[-1] % 2 == 0:
+        raise ValueError(f"matrices have {matrices.shape[-1]} columns: expected an odd number")
+    return torch.fft.rfft2(matrices.double()).abs().square()[..., 1:, 1:]
+
+
+def share_of_largest(power: Float[Tensor, "*batch bin"], count: int) -> Float[Tensor, "*batch"]:
+    """Share of the power that the ``count`` largest bins have. NaN where there is no power."""
+    total = power.sum(-1)
+    return torch.where(total > 0, power.topk(min(count, power.shape[-1])).values.sum(-1) / total, nan)
+
+
 def phase_at(vectors: Float[Tensor, "*batch residue"], frequency: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
     """θ of cos(θ + 2πjx/p), the part of each vector at its ``frequency`` j, in radians."""
     spectrum = torch.fft.rfft(vectors.double())

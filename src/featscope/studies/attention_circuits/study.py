@@ -1,0 +1,233 @@
+"""What is claimed of attention matrices, and what is shown."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import xarray as xr
+
+from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
+from featscope.figures import Figure
+from featscope.studies.addition import JUDGED
+from featscope.studies.attention_circuits import figures
+from featscope.studies.attention_circuits.arms import (
+    EQUALS,
+    FIVE,
+    FOUR,
+    INPUTS,
+    SHUFFLED,
+    THREE,
+    WIDE,
+    AttentionCircuitsArms,
+)
+from featscope.studies.attention_circuits.probes import TOP
+from featscope.studies.base import Runs, Story, last
+from featscope.studies.summaries import percent, verdict
+from featscope.theory import attention_circuits as theory
+
+NOT_LEARNED = "With labels of other points there is no sum to learn."
+UNUSED = "Answers do not depend on the matrices over numbers, so nothing makes them waves but the embeddings."
+FEW_BINS = "Modulo 5 there are eight bins in all."
+
+
+@dataclass(frozen=True)
+class AttentionCircuits(AttentionCircuitsArms):
+    """One layer of attention, and nothing else, adds numbers modulo p (Section 4.5, Figures 4.3, C.5 and C.6).
+
+    Options and arms are `AttentionCircuitsArms`'.
+    """
+
+    asks = "Does one layer of attention learn to add several numbers, and are its attention matrices waves then?"
+
+    def modulus(self, arm: str) -> int:
+        """p of an arm."""
+        return self.arm(arm).recipe.data.modulus
+
+    # --- Learning ---------------------------------------------------------------------------------------------------
+
+    @bound(
+        "Sections 4.5 and 4.6",
+        on=[THREE, FOUR, FIVE],
+        not_on={SHUFFLED: NOT_LEARNED, EQUALS: "The source does not say where the answer is read."},
+        at_least=0.8,
+        because=f"Bound: {STATED}",
+        law="share",
+    )
+    def learns_the_sum(self, run: xr.Dataset, arm: str) -> Found:
+        """One layer of attention learns to add three, four and five numbers.
+
+        Trained on half of the points. Measured: accuracy on others at the end.
+        """
+        right = last(run, run.test_accuracy)
+        found = Found(right, trials=xr.full_like(right, self._judged(arm)))
+        return found._replace(why=f"Chance is {1 / self.modulus(arm):.2f}.")
+
+    @identity(
+        "derived, for Section 4.5",
+        on=EQUALS,
+        not_on={THREE: "There a number asks, so the figure must have been read so."},
+        equals=0.0,
+        within=0.0,
+        law="exact",
+        range=POSITIVE,
+        note="One layer, one column: scores between numbers are in other columns.",
+    )
+    def read_at_equals_pairs_do_not_count(self, run: xr.Dataset) -> xr.DataArray:
+        """Read at a token after the numbers, answers do not depend on the attention matrices over numbers.
+
+        Measured: largest change of a logit if their columns are turned around.
+        """
+        return run.moved
+
+    # --- Spectra ----------------------------------------------------------------------------------------------------
+
+    @ordering(
+        "Figures 4.3, C.5 and C.6",
+        on=[THREE, FOUR, FIVE],
+        not_on={SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
+        more_than=0.0,
+        range=COSINE,
+        note="Heads with less than a tenth of the norm of the largest are left out.",
+    )
+    def attention_is_sparse_in_frequency(self, run: xr.Dataset) -> xr.DataArray:
+        """Training moves the power of attention matrices into few bins of frequency.
+
+        In the coordinates of numbers, E^T W^KQ E. Measured: share of the power in the four largest bins after training
+        less that before, mean over heads.
+        """
+        return run.share.mean("head") - run.start_share.mean("head")
+
+    @bound(
+        "Figures 4.3 and C.5",
+        on=THREE,
+        not_on={FOUR: "", SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
+        at_least=0.5,
+        because=f"Bound: {STATED}",
+        range=SHARE,
+    )
+    def few_bins_hold_most(self, run: xr.Dataset, arm: str) -> Found:
+        """Few bins of frequency hold most of the power of trained attention matrices.
+
+        Measured: share of the power in the four largest bins, mean over heads.
+        """
+        return Found(run.share.mean("head"), f"There are {theory.half_plane(self.modulus(arm))} bins.")
+
+    @bound(
+        "Figure 4.3",
+        on=THREE,
+        not_on={FOUR: "", SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
+        at_least=0.8,
+        because=f"Bound: {STATED}",
+        range=SHARE,
+    )
+    def two_frequencies_a_dimension(self, run: xr.Dataset) -> Found:
+        """Each dimension of a trained attention matrix has two frequencies.
+
+        Measured: share of the power at the two largest frequencies of a dimension, mean over both and heads.
+        """
+        return Found(run.waves.mean("head"), f"Before training: {percent(run.start_waves)}.")
+
+    @ordering(
+        "derived, for Figure 4.3",
+        on=[THREE],
+        not_on={FOUR: "", FIVE: FEW_BINS, SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
+        more_than=0.0,
+        range=COSINE,
+        note="Waves in E alone make waves of the matrix of any head.",
+    )
+    def sparser_than_its_embeddings(self, run: xr.Dataset) -> xr.DataArray:
+        """Heads choose frequencies beyond what their embeddings have.
+
+        Measured: share in the four largest bins less that of heads with random weights on the same trained embeddings,
+        mean over heads.
+        """
+        return (run.share - run.share_of_embeddings).mean("head")
+
+    @ordering("derived, for Section 4.5", on=THREE, more_than=0.0, range=COSINE)
+    def sparser_where_numbers_ask(self, runs: Runs) -> xr.DataArray:
+        """Matrices are sparser where the answer is read at a number than where it is read after them.
+
+        Measured: share in the four largest bins, mean over heads, of the one less that of the other.
+        """
+        return runs[THREE].share.mean("head") - runs[EQUALS].share.mean("head")
+
+    @ordering("derived, for Figure 4.3", on=THREE, more_than=0.0, range=COSINE)
+    def sparser_than_learned_by_heart(self, runs: Runs) -> xr.DataArray:
+        """Matrices are sparser where there is a sum to learn than where labels are those of other points.
+
+        Measured: share in the four largest bins, mean over heads, of the one less that of the other.
+        """
+        return runs[THREE].share.mean("head") - runs[SHUFFLED].share.mean("head")
+
+    # --- Before training --------------------------------------------------------------------------------------------
+
+    @identity(
+        "derived here",
+        on=WIDE,
+        not_on={THREE: "With few dimensions the power of a bin is a product, with a heavier tail."},
+        equals=1.0,
+        within=0.05,
+        because=f"Tolerance: 5 %; {STATED}",
+        range=POSITIVE,
+    )
+    def initial_share_is_exponential(self, run: xr.Dataset, arm: str) -> xr.DataArray:
+        r"""The share of the largest bins of a wide random head is that of exponential power.
+
+        $\frac1n\sum_{i\le m}\sum_{j=i}^n\frac1j$ for the $m$ largest of $n$ bins. Measured: share before training over
+        this, mean over heads.
+        """
+        return run.start_share.mean("head") / self.exponential(arm)
+
+    @identity(
+        "derived here",
+        on=[THREE, FOUR, FIVE, WIDE],
+        equals=1.0,
+        within=0.05,
+        because=f"Tolerance: 5 %; {STATED}",
+        range=POSITIVE,
+        note="4000 matrices by Monte Carlo, from the Fourier transform of E on: about half a percent of error.",
+    )
+    def initial_share_of_narrow_heads(self, run: xr.Dataset, arm: str) -> xr.DataArray | None:
+        """With few dimensions the share follows from those of embeddings and heads.
+
+        Measured: share before training over its mean by Monte Carlo, mean over heads.
+        """
+        learner = self.arm(arm).recipe.learner
+        if learner.hidden > 128:  # the closed form is enough, and a simulation slow
+            return None
+        predicted = theory.share_at_start(self.modulus(arm), learner.hidden, learner.head_dim, TOP)
+        return run.start_share.mean("head") / predicted
+
+    def exponential(self, arm: str) -> float:
+        """What exponential power has in the largest bins, at the modulus of an arm."""
+        return theory.exponential_share(theory.half_plane(self.modulus(arm)), TOP)
+
+    def _judged(self, arm: str) -> int:
+        data = self.arm(arm).recipe.data
+        return min(JUDGED, data.count - max(1, round(data.share * data.count)))
+
+    # --- What is shown ----------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """Matrices and spectra before and after, accuracy over time, shares."""
+        yield figures.heads(runs[THREE])
+        yield figures.spectra(runs[THREE])
+        yield figures.over_time(runs)
+        yield figures.shares(runs, self.exponential(THREE))
+
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """Whether attention learns to add, and what its matrices become."""
+        learned = [k for arm, k in INPUTS.items() if verdict(claims, f"learns-the-sum@{arm}") == "holds"]
+        what = " and ".join(map(str, learned)) or "no"
+        before, after = (percent(runs[THREE][name].mean("head")) for name in ("start_share", "share"))
+        return Story(
+            f"One layer of attention learns to add {what} numbers, and {after} of the power of an attention matrix "
+            f"ends in four bins of frequency, from {before}.",
+            "A layer of attention, and nothing else, adds numbers modulo p. Seen as matrices over pairs of numbers its "
+            "heads are noise at first and waves after training.",
+            {
+                f"attention-is-sparse-in-frequency@{THREE}": "",
+                f"learns-the-sum@{FIVE}": "Five numbers, one layer.",
+                f"read-at-equals-pairs-do-not-count@{EQUALS}": "The figure of the source cannot be read there.",
+                f"initial-share-is-exponential@{WIDE}": "",
+            },
+        )

@@ -1,0 +1,118 @@
+"""The figures of the study."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from featscope.figures import Bars, Curves, Panel
+from featscope.studies.base import Runs
+from featscope.studies.grokking import times
+from featscope.studies.grokking.arms import (
+    FEWER,
+    INPUTS,
+    LARGER,
+    MORE,
+    NO_DECAY,
+    PRINTED,
+    SAME_BOTH,
+    SAME_P,
+    SAME_POINTS,
+)
+from featscope.studies.summaries import bars, chart, curve
+
+COMPARISONS = {
+    "p falls with k, as printed": PRINTED,
+    "same number of points": SAME_POINTS,
+    "same p": SAME_P,
+    "same p and points": SAME_BOTH,
+}
+_RIGHT = (0.0, 1.0)
+
+
+def _after_start(values: xr.DataArray) -> xr.DataArray:
+    return values.sel(step=values["step"] > 0)
+
+
+def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
+    """Accuracy on both parts over the log of steps for each k."""
+    panels = []
+    for name, plain, k, p in zip(PRINTED, NO_DECAY, INPUTS, moduli, strict=True):
+        drawn = [
+            curve(_after_start(runs[name].accuracy), "train", within=_RIGHT),
+            curve(_after_start(runs[name].test_accuracy), "test", within=_RIGHT),
+            curve(_after_start(runs[plain].test_accuracy), "test, no decay", within=_RIGHT, dashed=True),
+        ]
+        panels.append(Panel(f"{k} numbers modulo {p}", "step", "accuracy", drawn, log_x=True))
+    return chart(
+        "accuracies",
+        "Two numbers are first learned by heart, then by the rule; more numbers at smaller moduli by the rule at once",
+        "Accuracy on the half of the points to train on, and on the others; dashed, on the others without weight decay. "
+        "A run ends when all its replicas have learned.",
+        *panels,
+        claims=("grokking-weakens-with-k", "two-steps-of-learning", "weight-decay-brings-the-rule"),
+    )
+
+
+def ratios(runs: Runs) -> Bars:
+    """Time to generalise over time to fit, for each comparison and k."""
+    arms = list(dict.fromkeys(arm for compared in COMPARISONS.values() for arm in compared))
+    each = {}
+    for label, compared in COMPARISONS.items():
+        columns = [times.log_ratio(runs[arm]).low / np.log(2) if arm in compared else None for arm in arms]
+        missing = xr.full_like(columns[arms.index(compared[0])], np.nan)
+        each[label] = xr.concat([missing if one is None else one for one in columns], "arm").drop_vars("replica")
+    return bars(
+        "ratios",
+        "How much later the rule comes, as k grows, and what else differs",
+        "Log2 of the steps until 95 % of other points are right over those until 95 % of the points to train on are: "
+        "1 is twice as long. Replicas that had not generalised when their run ended count with that step, which is a "
+        "lower bound.",
+        [_group(runs, arm) for arm in arms],
+        each,
+        "log2 of the ratio of steps",
+        references=[(0.0, "at once")],
+        claims=("grokking-weakens-with-k", "weakens-at-the-same-modulus", "weakens-with-the-same-points"),
+    )
+
+
+def _group(runs: Runs, arm: str) -> str:
+    return f"{arm} ({times.reached(runs[arm], 'generalised')})"
+
+
+def others(runs: Runs) -> Bars:
+    """The same at one k, where only p or the number of points differs."""
+    arms = [FEWER, "k=3", MORE, SAME_P[0], "k=2", LARGER]
+    values = [times.log_ratio(runs[arm]).low.drop_vars("replica") / np.log(2) for arm in arms]
+    return bars(
+        "points",
+        "At one k more points do the same",
+        "Log2 of the same ratio. Left three: three numbers and one modulus, three, five and nine tenths of the points. "
+        "Right three: two numbers, half of the points, larger moduli.",
+        [_group(runs, arm) for arm in arms],
+        {"log2 of the ratio": xr.concat(values, "arm")},
+        "log2 of the ratio of steps",
+        references=[(0.0, "at once")],
+        claims=("more-points-weaken-it", "larger-modulus-weakens-it"),
+    )
+
+
+def measures(runs: Runs) -> Curves:
+    """What changes on the way: spread of spectra, norm, and the distance of both accuracies."""
+    drawn = {"k=2": "k = 2", "k=2-no-decay": "k = 2, no decay", "k=3": "k = 3", "k=4": "k = 4"}
+    series = {
+        "Frequencies of embeddings": ("share of frequencies in use", lambda run: run.spread),
+        "Norm": ("norm of all weights", lambda run: run.norm),
+        "Learned by heart": ("train less test accuracy", lambda run: run.accuracy - run.test_accuracy),
+    }
+    return chart(
+        "progress",
+        "While test accuracy rises the norm falls and embeddings lose frequencies",
+        "Left: 1/Σq² over the number of frequencies, q the share of the power of each. Middle: norm of all weights. "
+        "Right: accuracy on points to train on less that on others.",
+        *(
+            Panel(title, "step", label, [curve(_after_start(of(runs[a])), name) for a, name in drawn.items()], log_x=True)
+            for title, (label, of) in series.items()
+        ),
+        claims=("embeddings-lose-frequencies", "norm-falls"),
+    )

@@ -1,0 +1,67 @@
+"""How long it takes from the points to train on to the others, where some never come so far.
+
+A replica that has not generalised when its run ends would have taken longer: its time is a lower bound. Differences of
+times are then bounds, too; where they say nothing, they are NaN, which leaves a claim undecided.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+BEYOND = "_beyond_chance"
+
+
+class Between(NamedTuple):
+    """A quantity that lies between two ends, replica by replica ``[replica]``; the upper one may be inf."""
+
+    low: xr.DataArray
+    high: xr.DataArray
+
+
+def times(run: xr.Dataset, suffix: str = "") -> tuple[xr.DataArray, Between]:
+    """Steps until the points to train on are fitted, NaN if they never are, and until others are right."""
+    fitted, right = run[f"fitted{suffix}"].astype(float), run[f"generalised{suffix}"].astype(float)
+    end = run["last_step"].astype(float)
+    known = right >= 0
+    return fitted.where(fitted >= 0), Between(right.where(known, end), right.where(known, np.inf))
+
+
+def gap(run: xr.Dataset, suffix: str = "") -> Between:
+    """Steps from the one to the other."""
+    fitted, right = times(run, suffix)
+    return Between(right.low - fitted, right.high - fitted)
+
+
+def log_ratio(run: xr.Dataset, suffix: str = "") -> Between:
+    """Natural log of the one over the other."""
+    fitted, right = times(run, suffix)
+    return Between(np.log(right.low / fitted), np.log(right.high / fitted))
+
+
+def more(one: Between, other: Between) -> xr.DataArray:
+    """How much more ``one`` is than ``other``, at least, for a claim that it is.
+
+    NaN where ``other`` has no upper end, so that nothing is known. What is only a lower bound counts if the mean is
+    positive, which it can only raise; if not it is NaN.
+    """
+    least = one.low - other.high
+    least = least.where(np.isfinite(least))
+    bound_only = one.low < one.high
+    return least if float(least.mean()) > 0 else least.where(~bound_only)
+
+
+def lower(quantity: Between) -> xr.DataArray:
+    """What a quantity is at least, for a claim that it is large."""
+    return quantity.low
+
+
+def upper(quantity: Between) -> xr.DataArray:
+    """What a quantity is at most, for a claim that it is small; NaN where that is not known."""
+    return quantity.high.where(np.isfinite(quantity.high))
+
+
+def reached(run: xr.Dataset, event: str) -> str:
+    """How many replicas came so far, in words."""
+    count = int((run[event] >= 0).sum())
+    return f"{count} of {run.sizes['replica']}"
