@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from featscope.data.modular_addition import ModularAddition, all_labels, all_points
+from featscope.data.modular_addition import ModularAddition, all_labels, all_points, points_at
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -55,3 +55,7 @@ def test_cross_entropy_is_over_the_points_that_are_shown_or_the_others():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         ModularAddition(**options)
+
+
+def test_places_are_those_of_the_order_of_all_points():
+    assert torch.equal(points_at(torch.arange(5**3), 3, 5), all_points(3, 5))

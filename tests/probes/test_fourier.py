@@ -2,9 +2,17 @@
 
 from math import pi
 
+import pytest
 import torch
 
-from featscope.probes import peak_frequency, peak_share, phase_at, power_spectrum
+from featscope.probes import (
+    matrix_power_spectrum,
+    peak_frequency,
+    peak_share,
+    phase_at,
+    power_spectrum,
+    share_of_largest,
+)
 
 X = torch.arange(7).double()
 
@@ -33,3 +41,28 @@ def test_a_constant_has_no_frequency():
 
 def test_an_even_number_of_residues_has_the_alternating_frequency():
     assert peak_frequency(torch.tensor([1.0, -1.0, 1.0, -1.0])) == 2
+
+
+def test_a_product_of_cosines_has_two_bins_and_a_cosine_of_a_sum_one():
+    rows, columns = X[:, None], X[None, :]
+    product = torch.cos(2 * pi * 2 * rows / 7) * torch.cos(0.3 + 2 * pi * columns / 7) + rows + 5
+    power = matrix_power_spectrum(torch.cos(2 * pi * 2 * rows / 7) * torch.cos(0.3 + 2 * pi * columns / 7))
+    assert power.shape == (6, 3)
+    assert sorted((power > 1e-9).nonzero().tolist()) == [[1, 0], [4, 0]]  # frequencies (2, 1) and (-2, 1)
+    torch.testing.assert_close(matrix_power_spectrum(product), power)  # what is constant along rows does not count
+    of_sum = matrix_power_spectrum(torch.cos(2 * pi * (rows + 3 * columns) / 7))
+    assert (of_sum > 1e-9).nonzero().tolist() == [[0, 2]]
+    assert share_of_largest(power.flatten(), 1) == pytest.approx(0.5)
+    assert share_of_largest(power.flatten(), 99) == 1
+
+
+def test_the_half_plane_has_half_of_the_power():
+    matrix = torch.randn(7, 7, generator=torch.Generator().manual_seed(0))
+    whole = torch.fft.fft2(matrix.double()).abs().square()[1:, 1:]
+    assert 2 * matrix_power_spectrum(matrix).sum() == pytest.approx(float(whole.sum()))
+
+
+def test_matrices_over_an_even_number_are_refused_and_nothing_has_no_share():
+    with pytest.raises(ValueError, match="8 columns"):
+        matrix_power_spectrum(torch.ones(8, 8))
+    assert share_of_largest(torch.zeros(4), 2).isnan()

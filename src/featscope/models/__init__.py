@@ -1,7 +1,9 @@
 """Learners, encoders, projection and prediction heads."""
 
 from featscope.models.activations import activations
+from featscope.models.attention_only import AttentionOnly, AttentionOnlyNetwork
 from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, Online, OnlineNetwork
+from featscope.models.decoder import Decoder, DecoderNetwork
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
 from featscope.models.hand_set_head import HandSetHead, HandSetNetwork
 from featscope.models.heads import PredictionHead, ProjectionHead
@@ -17,8 +19,12 @@ from featscope.models.token_mlp import TokenMLP, TokenMLPNetwork
 
 __all__ = [
     "AlexNet",
+    "AttentionOnly",
+    "AttentionOnlyNetwork",
     "CubicPatches",
     "CubicPatchesNetwork",
+    "Decoder",
+    "DecoderNetwork",
     "Encoder",
     "HandSetHead",
     "HandSetNetwork",

@@ -4,6 +4,7 @@ Pre-norm blocks of causal attention and a GELU MLP, learned positions, a linear 
 weights of their own, and there is no dropout. The signs between numbers, which are always the same, are left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,12 +98,11 @@ class DecoderNetwork(nn.Module):
         rows = self.embedding.gather(1, tokens.flatten(1)[..., None].expand(-1, -1, width))
         stream = rows.view(*tokens.shape, width) + self.position[:, None]
         for place, block in enumerate(self.blocks, 1):
-            stream = self._through(stream, *block, only_last=place == len(self.blocks))
+            stream = self._through(stream, list(block.parameters()), only_last=place == len(self.blocks))
         return _normed(stream[:, :, -1]) @ self.readout
 
-    def _through(
-        self, stream: Tensor, attention: Tensor, back: Tensor, up: Tensor, down: Tensor, only_last: bool
-    ) -> Tensor:
+    def _through(self, stream: Tensor, block: Sequence[Tensor], only_last: bool) -> Tensor:
+        attention, back, up, down = block
         inner = back.shape[1]
         seen = _normed(stream)
         if only_last:

@@ -38,9 +38,9 @@ class AttentionCircuitsArms(Study):
     heads: tuple[int, ...] = (32, 32, 64)
     hidden: tuple[int, ...] = (32, 32, 64)
     head_dim: int = 8
-    decay: tuple[float, ...] = (1.0, 0.3, 0.1)
-    steps: int = 1500
-    batch: int = 256
+    decay: tuple[float, ...] = (0.5, 0.3, 0.1)
+    steps: int = 1000
+    batch: int = 512
     lr: float = 5e-3
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from featscope.figures import Heatmaps, Panel
+from featscope.figures import Bars, Curves, Heatmaps, Panel
 from featscope.probes.fourier import matrix_power_spectrum
 from featscope.studies.attention_circuits.arms import EQUALS, FIVE, FOUR, SHUFFLED, THREE
 from featscope.studies.attention_circuits.probes import TOP
@@ -44,8 +44,8 @@ def heads(run: xr.Dataset) -> Heatmaps:
     return Heatmaps(
         "heads",
         "Attention matrices of trained heads are waves in two dimensions",
-        "The two largest heads of the first replica, three numbers: Eᵀ W^K W^Qᵀ E over pairs of numbers, less its mean, "
-        "over its largest entry; before and after training.",
+        "The two largest heads of the first replica, three numbers: Eᵀ W^K W^Qᵀ E over pairs of numbers, less its "
+        "mean, over its largest entry; before and after training.",
         _each(run),
         "key",
         "query",
@@ -66,18 +66,19 @@ def spectra(run: xr.Dataset) -> Heatmaps:
         "spectra",
         "Their power lies in a few bins of frequency",
         "Share of the power of the same matrices at each pair of frequencies; a half plane, as the other half is the "
-        "same, without what is constant along a row or column.",
+        "same, without what is constant along a row or column. A product of two cosines has two bins, (i, j) and "
+        "(-i, j).",
         panels,
         "frequency of keys",
         "frequency of queries",
         "share of power",
-        [str(frequency) for frequency in range(1, rows + 1)],
+        [str(frequency if frequency <= columns else frequency - rows - 1) for frequency in range(1, rows + 1)],
         [str(frequency) for frequency in range(1, columns + 1)],
         claims=("few-bins-hold-most", "attention-is-sparse-in-frequency"),
     )
 
 
-def shares(runs: Runs, predicted: float) -> object:
+def shares(runs: Runs, predicted: float) -> Bars:
     """Share of the largest bins at the start, at the end and with random heads."""
     trained = [runs[arm] for arm in LABELS]
 
@@ -104,7 +105,7 @@ def shares(runs: Runs, predicted: float) -> object:
     )
 
 
-def over_time(runs: Runs) -> object:
+def over_time(runs: Runs) -> Curves:
     """Accuracy on both parts, and the share of the largest bins."""
     return chart(
         "over-time",

@@ -22,12 +22,12 @@ def top_share(matrices: Float[Tensor, "*batch row column"]) -> Float[Tensor, "*b
     return share_of_largest(matrix_power_spectrum(matrices).flatten(-2), TOP)
 
 
-def wave_share(matrices: Float[Tensor, "*batch row column"]) -> Float[Tensor, "*batch"]:
-    """Share of the power at the `WAVES` largest frequencies of a dimension, mean of rows and columns."""
+def wave_share(matrices: Float[Tensor, "*batch row column"], waves: int = WAVES) -> Float[Tensor, "*batch"]:
+    """Share of the power at the largest frequencies of a dimension, ``waves`` of them, mean of rows and columns."""
     power = matrix_power_spectrum(matrices)
     both_ways = power.sum(-1)
     rows = (both_ways + both_ways.flip(-1))[..., : power.shape[-1]]
-    return (share_of_largest(rows, WAVES) + share_of_largest(power.sum(-2), WAVES)) / 2
+    return (share_of_largest(rows, waves) + share_of_largest(power.sum(-2), waves)) / 2
 
 
 def active(matrices: Float[Tensor, "replica head row column"]) -> Tensor:
@@ -76,6 +76,7 @@ def at_end(experiment: GradientTraining) -> Mapping[str, Measurement]:
     return {
         "share": of_head(top_share(matrices), f"share of the {TOP} largest bins"),
         "waves": of_head(wave_share(matrices), f"share of {WAVES} frequencies, mean of rows and columns"),
+        "wave": of_head(wave_share(matrices, 1), "share of one frequency, mean of rows and columns"),
         "share_of_embeddings": of_head(
             top_share(_random_heads(experiment)), f"share of the {TOP} largest bins with random heads on trained E"
         ),

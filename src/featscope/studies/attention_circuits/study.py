@@ -25,7 +25,6 @@ from featscope.studies.summaries import percent, verdict
 from featscope.theory import attention_circuits as theory
 
 NOT_LEARNED = "With labels of other points there is no sum to learn."
-UNUSED = "Answers do not depend on the matrices over numbers, so nothing makes them waves but the embeddings."
 FEW_BINS = "Modulo 5 there are eight bins in all."
 
 
@@ -83,23 +82,24 @@ class AttentionCircuits(AttentionCircuitsArms):
     @ordering(
         "Figures 4.3, C.5 and C.6",
         on=[THREE, FOUR, FIVE],
-        not_on={SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
-        more_than=0.0,
-        range=COSINE,
+        not_on={SHUFFLED: NOT_LEARNED},
+        more_than=0.1,
+        because=f"Margin: a tenth of what is left; {STATED}",
         note="Heads with less than a tenth of the norm of the largest are left out.",
     )
     def attention_is_sparse_in_frequency(self, run: xr.Dataset) -> xr.DataArray:
         """Training moves the power of attention matrices into few bins of frequency.
 
         In the coordinates of numbers, E^T W^KQ E. Measured: share of the power in the four largest bins after training
-        less that before, mean over heads.
+        less that before, over what was left before, mean over heads.
         """
-        return run.share.mean("head") - run.start_share.mean("head")
+        before = run.start_share.mean("head")
+        return (run.share.mean("head") - before) / (1 - before)
 
     @bound(
         "Figures 4.3 and C.5",
-        on=THREE,
-        not_on={FOUR: "", SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
+        on=[THREE, FOUR],
+        not_on={SHUFFLED: NOT_LEARNED},
         at_least=0.5,
         because=f"Bound: {STATED}",
         range=SHARE,
@@ -109,30 +109,77 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share of the power in the four largest bins, mean over heads.
         """
-        return Found(run.share.mean("head"), f"There are {theory.half_plane(self.modulus(arm))} bins.")
+        return Found(run.share.mean("head"), self._bins(run, arm))
 
     @bound(
         "Figure 4.3",
         on=THREE,
-        not_on={FOUR: "", SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
+        not_on={SHUFFLED: NOT_LEARNED},
         at_least=0.8,
         because=f"Bound: {STATED}",
         range=SHARE,
     )
     def two_frequencies_a_dimension(self, run: xr.Dataset) -> Found:
-        """Each dimension of a trained attention matrix has two frequencies.
+        """Each dimension of a trained attention matrix has two frequencies at most.
 
         Measured: share of the power at the two largest frequencies of a dimension, mean over both and heads.
         """
         return Found(run.waves.mean("head"), f"Before training: {percent(run.start_waves)}.")
 
+    @bound(
+        "Figure 4.3",
+        not_on=THREE,
+        at_most=0.8,
+        because=f"Bound: {STATED}",
+        range=SHARE,
+        note="The text has two cosines of different frequencies in each dimension; most heads have one.",
+    )
+    def one_frequency_is_not_enough(self, run: xr.Dataset) -> xr.DataArray:
+        """A dimension of a trained attention matrix needs a second frequency.
+
+        Measured: share of the power at the largest frequency of a dimension, mean over both and heads.
+        """
+        return run.wave.mean("head")
+
+    @bound(
+        "derived, for Figure 4.3",
+        on=EQUALS,
+        not_on={SHUFFLED: NOT_LEARNED},
+        at_least=0.5,
+        because=f"Bound: {STATED}",
+        range=SHARE,
+        note="Waves of embeddings make waves of any matrix between them, so such a figure does not show that attention "
+        "computes with them.",
+    )
+    def sparse_without_use(self, run: xr.Dataset, arm: str) -> Found:
+        """Few bins hold most of the power of attention matrices that no answer depends on.
+
+        Measured: share of the power in the four largest bins, mean over heads.
+        """
+        return Found(run.share.mean("head"), self._bins(run, arm))
+
+    @bound(
+        "derived, for Figure 4.3",
+        on=THREE,
+        not_on={SHUFFLED: NOT_LEARNED},
+        at_least=0.5,
+        because=f"Bound: {STATED}",
+        range=SHARE,
+    )
+    def embeddings_alone_are_sparse(self, run: xr.Dataset, arm: str) -> Found:
+        """Few bins hold most of the power of matrices with random heads on trained embeddings.
+
+        Measured: share of the power in the four largest bins, mean over as many random heads.
+        """
+        return Found(run.share_of_embeddings.mean("head"), self._bins(run, arm))
+
     @ordering(
         "derived, for Figure 4.3",
-        on=[THREE],
-        not_on={FOUR: "", FIVE: FEW_BINS, SHUFFLED: NOT_LEARNED, EQUALS: UNUSED},
-        more_than=0.0,
+        on=[THREE, FOUR],
+        not_on={FIVE: FEW_BINS, SHUFFLED: NOT_LEARNED},
+        more_than=0.05,
+        because=f"Margin: {STATED}",
         range=COSINE,
-        note="Waves in E alone make waves of the matrix of any head.",
     )
     def sparser_than_its_embeddings(self, run: xr.Dataset) -> xr.DataArray:
         """Heads choose frequencies beyond what their embeddings have.
@@ -142,14 +189,6 @@ class AttentionCircuits(AttentionCircuitsArms):
         """
         return (run.share - run.share_of_embeddings).mean("head")
 
-    @ordering("derived, for Section 4.5", on=THREE, more_than=0.0, range=COSINE)
-    def sparser_where_numbers_ask(self, runs: Runs) -> xr.DataArray:
-        """Matrices are sparser where the answer is read at a number than where it is read after them.
-
-        Measured: share in the four largest bins, mean over heads, of the one less that of the other.
-        """
-        return runs[THREE].share.mean("head") - runs[EQUALS].share.mean("head")
-
     @ordering("derived, for Figure 4.3", on=THREE, more_than=0.0, range=COSINE)
     def sparser_than_learned_by_heart(self, runs: Runs) -> xr.DataArray:
         """Matrices are sparser where there is a sum to learn than where labels are those of other points.
@@ -157,6 +196,10 @@ class AttentionCircuits(AttentionCircuitsArms):
         Measured: share in the four largest bins, mean over heads, of the one less that of the other.
         """
         return runs[THREE].share.mean("head") - runs[SHUFFLED].share.mean("head")
+
+    def _bins(self, run: xr.Dataset, arm: str) -> str:
+        bins = theory.half_plane(self.modulus(arm))
+        return f"There are {bins} bins; before training {percent(run.start_share)}."
 
     # --- Before training --------------------------------------------------------------------------------------------
 
@@ -179,21 +222,19 @@ class AttentionCircuits(AttentionCircuitsArms):
 
     @identity(
         "derived here",
-        on=[THREE, FOUR, FIVE, WIDE],
+        on=[THREE, FOUR, FIVE],
         equals=1.0,
-        within=0.05,
-        because=f"Tolerance: 5 %; {STATED}",
+        within=0.1,
+        because=f"Tolerance: 10 %, as heads of a replica share embeddings; {STATED}",
         range=POSITIVE,
         note="4000 matrices by Monte Carlo, from the Fourier transform of E on: about half a percent of error.",
     )
-    def initial_share_of_narrow_heads(self, run: xr.Dataset, arm: str) -> xr.DataArray | None:
+    def initial_share_of_narrow_heads(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         """With few dimensions the share follows from those of embeddings and heads.
 
         Measured: share before training over its mean by Monte Carlo, mean over heads.
         """
         learner = self.arm(arm).recipe.learner
-        if learner.hidden > 128:  # the closed form is enough, and a simulation slow
-            return None
         predicted = theory.share_at_start(self.modulus(arm), learner.hidden, learner.head_dim, TOP)
         return run.start_share.mean("head") / predicted
 
@@ -227,7 +268,7 @@ class AttentionCircuits(AttentionCircuitsArms):
             {
                 f"attention-is-sparse-in-frequency@{THREE}": "",
                 f"learns-the-sum@{FIVE}": "Five numbers, one layer.",
-                f"read-at-equals-pairs-do-not-count@{EQUALS}": "The figure of the source cannot be read there.",
-                f"initial-share-is-exponential@{WIDE}": "",
+                f"read-at-equals-pairs-do-not-count@{EQUALS}": "",
+                f"sparse-without-use@{EQUALS}": "They are waves there, too, and so are random heads on the embeddings.",
             },
         )

@@ -37,18 +37,20 @@ def _after_start(values: xr.DataArray) -> xr.DataArray:
 def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
     """Accuracy on both parts over the log of steps for each k."""
     panels = []
-    for name, plain, k, p in zip(PRINTED, NO_DECAY, INPUTS, moduli, strict=True):
+    for name, k, p in zip(PRINTED, INPUTS, moduli, strict=True):
         drawn = [
             curve(_after_start(runs[name].accuracy), "train", within=_RIGHT),
             curve(_after_start(runs[name].test_accuracy), "test", within=_RIGHT),
-            curve(_after_start(runs[plain].test_accuracy), "test, no decay", within=_RIGHT, dashed=True),
         ]
+        if (plain := f"{name}-no-decay") in NO_DECAY:
+            rest = _after_start(runs[plain].test_accuracy)
+            drawn.append(curve(rest, "test, no weight decay", within=_RIGHT, dashed=True))
         panels.append(Panel(f"{k} numbers modulo {p}", "step", "accuracy", drawn, log_x=True))
     return chart(
         "accuracies",
         "Two numbers are first learned by heart, then by the rule; more numbers at smaller moduli by the rule at once",
-        "Accuracy on the half of the points to train on, and on the others; dashed, on the others without weight decay. "
-        "A run ends when all its replicas have learned.",
+        "Accuracy on the half of the points to train on, and on the others; dashed, on the others without weight "
+        "decay. A run ends when all its replicas have learned.",
         *panels,
         claims=("grokking-weakens-with-k", "two-steps-of-learning", "weight-decay-brings-the-rule"),
     )
@@ -59,9 +61,8 @@ def ratios(runs: Runs) -> Bars:
     arms = list(dict.fromkeys(arm for compared in COMPARISONS.values() for arm in compared))
     each = {}
     for label, compared in COMPARISONS.items():
-        columns = [times.log_ratio(runs[arm]).low / np.log(2) if arm in compared else None for arm in arms]
-        missing = xr.full_like(columns[arms.index(compared[0])], np.nan)
-        each[label] = xr.concat([missing if one is None else one for one in columns], "arm").drop_vars("replica")
+        columns = [_log2(runs[arm]).where(arm in compared) for arm in arms]
+        each[label] = xr.concat(columns, "arm")
     return bars(
         "ratios",
         "How much later the rule comes, as k grows, and what else differs",
@@ -76,6 +77,10 @@ def ratios(runs: Runs) -> Bars:
     )
 
 
+def _log2(run: xr.Dataset) -> xr.DataArray:
+    return times.log_ratio(run).low.drop_vars("replica") / float(np.log(2))
+
+
 def _group(runs: Runs, arm: str) -> str:
     return f"{arm} ({times.reached(runs[arm], 'generalised')})"
 
@@ -83,7 +88,7 @@ def _group(runs: Runs, arm: str) -> str:
 def others(runs: Runs) -> Bars:
     """The same at one k, where only p or the number of points differs."""
     arms = [FEWER, "k=3", MORE, SAME_P[0], "k=2", LARGER]
-    values = [times.log_ratio(runs[arm]).low.drop_vars("replica") / np.log(2) for arm in arms]
+    values = [_log2(runs[arm]) for arm in arms]
     return bars(
         "points",
         "At one k more points do the same",
@@ -111,7 +116,9 @@ def measures(runs: Runs) -> Curves:
         "Left: 1/Σq² over the number of frequencies, q the share of the power of each. Middle: norm of all weights. "
         "Right: accuracy on points to train on less that on others.",
         *(
-            Panel(title, "step", label, [curve(_after_start(of(runs[a])), name) for a, name in drawn.items()], log_x=True)
+            Panel(
+                title, "step", label, [curve(_after_start(of(runs[a])), name) for a, name in drawn.items()], log_x=True
+            )
             for title, (label, of) in series.items()
         ),
         claims=("embeddings-lose-frequencies", "norm-falls"),

@@ -36,7 +36,8 @@ def gap(run: xr.Dataset, suffix: str = "") -> Between:
 def log_ratio(run: xr.Dataset, suffix: str = "") -> Between:
     """Natural log of the one over the other."""
     fitted, right = times(run, suffix)
-    return Between(np.log(right.low / fitted), np.log(right.high / fitted))
+    low, high = (xr.DataArray(np.log(end / fitted)) for end in right)
+    return Between(low, high)
 
 
 def more(one: Between, other: Between) -> xr.DataArray:
@@ -49,16 +50,6 @@ def more(one: Between, other: Between) -> xr.DataArray:
     least = least.where(np.isfinite(least))
     bound_only = one.low < one.high
     return least if float(least.mean()) > 0 else least.where(~bound_only)
-
-
-def lower(quantity: Between) -> xr.DataArray:
-    """What a quantity is at least, for a claim that it is large."""
-    return quantity.low
-
-
-def upper(quantity: Between) -> xr.DataArray:
-    """What a quantity is at most, for a claim that it is small; NaN where that is not known."""
-    return quantity.high.where(np.isfinite(quantity.high))
 
 
 def reached(run: xr.Dataset, event: str) -> str:

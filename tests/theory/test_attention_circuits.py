@@ -1,0 +1,25 @@
+"""Shares of the largest bins before training."""
+
+import numpy as np
+import pytest
+
+from featscope.theory import attention_circuits as theory
+
+
+def test_exponential_shares_are_those_of_spacings():
+    power = np.random.default_rng(0).exponential(size=(20_000, 18))
+    shares = np.sort(power, 1)[:, -4:].sum(1) / power.sum(1)
+    assert theory.exponential_share(18, 4) == pytest.approx(shares.mean(), rel=5e-3)
+    assert theory.exponential_share(18, 18) == pytest.approx(1)
+    assert theory.exponential_share(3, 1) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+def test_bins_are_half_of_the_plane():
+    assert [theory.half_plane(p) for p in (5, 7, 17)] == [8, 18, 128]
+    assert theory.power_at_start(7, 4, 2, 10).shape == (10, 18)
+
+
+def test_wide_heads_come_to_exponential_shares_and_narrow_ones_are_above():
+    closed = theory.exponential_share(theory.half_plane(7), 4)
+    assert theory.share_at_start(7, 256, 256, 4, 600) == pytest.approx(closed, rel=0.03)
+    assert theory.share_at_start(7, 32, 2, 4, 600) > 1.1 * closed
