@@ -14,8 +14,10 @@ from featscope.training import GradientTraining, Measurement
 
 REACHED = 0.95
 """Accuracy from which on a part counts as learned."""
+BEYOND_CHANCE = 0.9
+"""The same if chance, 1/p, counts as nothing; smaller, so that it is reached before."""
 LEARNED = "learned"
-"""The event after which nothing more is looked for: both parts, beyond chance."""
+"""The event after which nothing more is looked for: both parts."""
 
 
 def frequencies_in_use(embeddings: Float[Tensor, "replica number width"]) -> Float[Tensor, "replica"]:
@@ -58,7 +60,7 @@ class CrossingsRule(nn.Module):
     """Remembers when each replica first reaches `REACHED` on both parts; -1 where it has not.
 
     ``fitted`` and ``generalised`` are of the accuracy as it is; ``fitted_beyond_chance`` and
-    ``generalised_beyond_chance`` of what is left of it if 1/p counts as nothing. ``learned`` is when all have happened.
+    ``generalised_beyond_chance`` of `BEYOND_CHANCE`. ``learned`` is when all have happened.
 
     Args:
         every: steps between looks.
@@ -79,7 +81,7 @@ class CrossingsRule(nn.Module):
             return
         learner, batches = experiment.learner, experiment.objective
         shown, hidden = batches.right_on_shown(learner), batches.right_on_hidden(learner)
-        beyond = 1 - (1 - REACHED) * (1 - 1 / batches.modulus)
+        beyond = 1 - (1 - BEYOND_CHANCE) * (1 - 1 / batches.modulus)
         now = [shown >= REACHED, hidden >= REACHED, shown >= beyond, hidden >= beyond]
         for name, there in zip(self.NAMES, now, strict=False):
             self._first(name, there, step)

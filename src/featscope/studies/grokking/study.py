@@ -35,6 +35,7 @@ class Grokking(GrokkingArms):
     Options and arms are `GrokkingArms`'.
     """
 
+    default_replicas = 6
     asks = "Why does grokking weaken as more numbers are added: the numbers, the modulus, or how many points there are?"
 
     # --- As printed -------------------------------------------------------------------------------------------------
@@ -76,7 +77,8 @@ class Grokking(GrokkingArms):
     def chance_does_not_carry_it(self, runs: Runs, arm: str) -> xr.DataArray:
         """Grokking is weaker for more numbers if accuracy is counted from chance, too.
 
-        Chance is 1/p. Measured: the same as for `grokking-weakens-with-k`, to 95 % of what is between chance and all.
+        Chance is 1/p. Measured: the same as for `grokking-weakens-with-k`, to 90 % of what is between chance and
+        all.
         """
         return more(log_ratio(runs[FIRST], BEYOND), log_ratio(runs[arm], BEYOND))
 
