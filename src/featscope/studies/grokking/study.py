@@ -55,7 +55,7 @@ class Grokking(GrokkingArms):
         """
         return Found(log_ratio(run).low, self._came(run))
 
-    @ordering("Figure 4.4", on=PRINTED[1:], not_on=dict.fromkeys(NO_DECAY[1:], ""), more_than=0.0, note=AT_LEAST)
+    @ordering("Figure 4.4", on=PRINTED[1:], more_than=0.0, note=AT_LEAST)
     def grokking_weakens_with_k(self, runs: Runs, arm: str) -> Found:
         """In the setting of the source grokking is weaker for more numbers than for two.
 

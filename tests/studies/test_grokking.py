@@ -1,0 +1,239 @@
+"""The study of grokking, small: what a short run shows, what times would say, what it refuses, and planted faults.
+
+Seed 0 is fixed. To learn the rule takes minutes. So only two numbers are trained for long enough to be fitted, which
+is when no other point is right yet; other arms take two steps, and `TIMED` is told when they would have learned.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from featscope.models import DecoderNetwork
+from featscope.options import ConfigError
+from featscope.studies import addition
+from featscope.studies.fourier_circuits.training import DecayingAdamW
+from featscope.studies.grokking import Grokking, probes, times
+from featscope.studies.grokking import study as module
+from featscope.studies.grokking.arms import FEWER, LARGER, MORE, NO_DECAY, PRINTED, SAME_BOTH, SAME_P, SAME_POINTS
+from featscope.testing import Fault, Trial
+
+STUDY = Grokking(moduli=(11, 7, 5, 3), larger=13, width=16, steps=260, batch=64, lr=5e-3)
+TRAINED = "k=2"
+
+
+def two_steps(arm):
+    return replace(arm, recipe=replace(arm.recipe, steps=2))
+
+
+ARMS = {arm.name: two_steps(arm) for arm in STUDY.arms() if arm.name != TRAINED}
+TRIAL = Trial(STUDY, replicas=6, arms=ARMS)
+TIMED = Trial(STUDY, replicas=6, arms=ARMS)
+NEVER = -1
+LEARNED = {  # arm -> steps until it is fitted, and until others are right
+    "k=2": (100, 800),
+    "k=3": (200, 500),
+    "k=4": (300, 330),
+    "k=5": (400, 400),
+    SAME_POINTS[2]: (200, 600),
+    SAME_P[0]: (50, NEVER),
+    SAME_P[2]: (300, 320),
+    SAME_BOTH[1]: (150, NEVER),
+    LARGER: (500, 520),
+    FEWER: (100, NEVER),
+    MORE: (300, 300),
+    NO_DECAY[0]: (100, NEVER),
+    NO_DECAY[1]: (100, NEVER),
+}
+
+
+def told(run, fitted, right):
+    """``run`` as if it had learned at these steps, a little later from replica to replica, or else never by 1200."""
+    later = xr.DataArray(20 * np.arange(run.sizes["replica"]), {"replica": run.replica}, "replica")
+    slope = 3 if right > 700 else 2  # so that differences of times differ, too
+    when = {"fitted": fitted + later, "generalised": right + slope * later if right != NEVER else 0 * later + NEVER}
+    when |= {f"{name}{times.BEYOND}": step for name, step in when.items()}
+    end = max(1200, right + 200)
+    looks = np.linspace(0, end, run.sizes["step"]).round().astype(int)
+    return run.assign({**when, "last_step": 0 * later + end}).assign_coords(step=looks)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _times():
+    TIMED._measured.update({arm: told(TRIAL.run(arm), *steps) for arm, steps in LEARNED.items()})
+
+
+ABOUT_TIMES = {
+    "two-steps-of-learning",
+    "grokking-weakens-with-k",
+    "gap-weakens-with-k",
+    "chance-does-not-carry-it",
+    "weakens-with-the-same-points",
+    "weakens-at-the-same-modulus",
+    "strengthens-if-only-k-grows",
+    "more-points-weaken-it",
+    "larger-modulus-weakens-it",
+}
+
+
+def test_a_short_run_fits_and_no_more():
+    for claim in ("two-steps-of-learning", "norm-falls"):
+        assert TRIAL.healthy[claim, TRAINED].verdict == "holds", claim
+    run = TRIAL.run(TRAINED)
+    assert (run.fitted > 0).all()
+    assert (run.generalised == NEVER).all()
+    assert (run.accuracy.isel(step=-1) > 0.9).all()
+
+
+def test_times_decide_and_never_is_a_lower_bound():
+    claims = {key: claim for key, claim in TIMED.healthy.items() if key[0] in ABOUT_TIMES}
+    assert {id for id, _ in claims} == ABOUT_TIMES
+    for key, claim in claims.items():
+        assert claim.verdict == ("holds" if claim.expected else "fails") or key == ("two-steps-of-learning", "k=3"), key
+    assert "Replicas that generalised: 0 of 6." in claims["strengthens-if-only-k-grows", SAME_BOTH[1]].note
+
+
+def test_what_never_came_is_not_dropped():
+    one = times.log_ratio(told(TRIAL.run("k=3"), 100, NEVER))
+    assert np.isinf(one.high).all()
+    assert (one.low <= np.log(12)).all()
+    other = times.log_ratio(told(TRIAL.run("k=3"), 100, 200))
+    assert (times.more(one, other) > 0).all()
+    assert times.more(other, one).isnull().all()  # it may be as long as it likes
+    assert times.more(one, times.Between(other.low + 9, other.high + 9)).isnull().all()  # a bound that says nothing
+    unfitted = told(TRIAL.run("k=3"), 100, 200).assign(fitted=xr.full_like(TRIAL.run("k=3").fitted, NEVER))
+    assert times.log_ratio(unfitted).low.isnull().all()
+
+
+def test_controls_have_no_expected_claim():
+    controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
+    assert controls == set(NO_DECAY)
+    assert not [key for key, claim in TIMED.healthy.items() if key[1] in controls and claim.expected]
+
+
+def test_figures_and_story_have_the_numbers():
+    drawn = {figure.id: figure for figure in STUDY.figures(TIMED.runs)}
+    assert list(drawn) == ["accuracies", "ratios", "points", "progress"]
+    assert [len(panel.curves) for panel in drawn["accuracies"].panels] == [3, 3, 2, 2]
+    height, *_ = drawn["ratios"].series["p falls with k, as printed"]
+    assert np.isfinite(height[:4]).all()
+    assert (np.diff(height[:4]) < 0).all()
+    story = STUDY.story(TIMED.runs, list(TIMED.healthy.values()))
+    assert story.found.startswith("Grokking weakens as more numbers are added, and so it does at one k")
+    assert "fitted after 150 steps" in story.lede
+    assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TIMED.healthy}
+    assert "does not always weaken" in STUDY.story(TIMED.runs, []).found
+
+
+def test_arms_differ_in_what_they_say():
+    points = {arm.name: round(arm.recipe.data.share * arm.recipe.data.count) for arm in Grokking().arms()}
+    assert [points[arm] for arm in PRINTED] == [684, 666, 1200, 1562]
+    assert [points[arm] for arm in SAME_POINTS] == [684, 666, 684]
+    assert [points[arm] for arm in SAME_BOTH] == [666, 665]
+    moduli = {arm.name: arm.recipe.data.modulus for arm in Grokking().arms()}
+    assert {moduli[arm] for arm in (*SAME_P, *SAME_BOTH, FEWER, MORE)} == {11}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"moduli": (5, 3)}, "moduli = .* four numbers >= 3"),
+        ({"larger": 5}, r"larger = 5 .* > moduli\[0\]"),
+        ({"decay": 0.0}, r"decay = 0.0 .* > 0\. Arms without decay"),
+        ({"width": 0}, "width = 0 .* >= 1"),
+        ({"lr": -1.0}, "lr = -1.0 .* > 0"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Grokking(**options)
+
+
+# --- planted faults -------------------------------------------------------------------------------------------------
+
+adamw, log_ratio, gap = DecayingAdamW.build, times.log_ratio, times.gap
+BATCHES = addition.Batches.__init__
+
+
+def no_decay(self, parameters):
+    return adamw(replace(self, weight_decay=0.0), parameters)
+
+
+def the_latest(self, name, there, step):
+    self.get_buffer(name).masked_fill_(there, step)
+
+
+def left_out(run, suffix=""):
+    found = log_ratio(run, suffix)
+    return times.Between(found.low.where(np.isfinite(found.high)), found.high)
+
+
+REAL = {
+    "accuracy on others is that on points to train on": Fault(
+        addition.Batches, "right_on_hidden", addition.Batches.right_on_shown, "two-steps-of-learning", TRAINED
+    ),
+    "others are among the points to train on": Fault(
+        addition.Batches,
+        "__init__",
+        lambda self, options, source, shown, hidden: BATCHES(self, options, source, shown, shown.clone()),
+        "two-steps-of-learning",
+        TRAINED,
+    ),
+    "any accuracy will do": Fault(probes, "REACHED", 0.0, "two-steps-of-learning", TRAINED),
+    "the latest time for the first": Fault(
+        probes.CrossingsRule, "_first", the_latest, "two-steps-of-learning", TRAINED
+    ),
+    "no weight decay": Fault(DecayingAdamW, "build", no_decay, "norm-falls", TRAINED),
+    "one over the norm of positions": Fault(
+        DecoderNetwork,
+        "norm",
+        lambda self: 1 / self.position.flatten(1).square().sum(1),
+        "norm-falls",
+        TRAINED,
+    ),
+    "nothing is learned": Fault(
+        addition.Batches,
+        "forward",
+        lambda self, learner, source, draws: 0 * learner.norm(),
+        "two-steps-of-learning",
+        TRAINED,
+    ),
+}
+
+
+RERUN = (NO_DECAY[1],)  # two steps of an arm that these claims do not look at
+JUDGED = {
+    "fit over rule": Fault(
+        module,
+        "log_ratio",
+        lambda run, suffix="": times.Between(-log_ratio(run, suffix).low, -log_ratio(run, suffix).low),
+        "grokking-weakens-with-k",
+        "k=5",
+        RERUN,
+    ),
+    "fit less rule": Fault(
+        module, "gap", lambda run: times.Between(-gap(run).low, -gap(run).low), "gap-weakens-with-k", "k=4", RERUN
+    ),
+    "the other less the one": Fault(
+        module, "more", lambda one, other: other.low - one.low, "strengthens-if-only-k-grows", SAME_BOTH[1], RERUN
+    ),
+    "what never came is left out": Fault(
+        module, "log_ratio", left_out, "weakens-at-the-same-modulus", SAME_P[2], RERUN
+    ),
+    "more points for fewer": Fault(module, "FEWER", MORE, "more-points-weaken-it", MORE, RERUN),
+    "the larger modulus for the smaller": Fault(
+        module, "SAME_P", (LARGER, *SAME_P[1:]), "larger-modulus-weakens-it", LARGER, RERUN
+    ),
+    "every k is two": Fault(module, "FIRST", "k=4", "chance-does-not-carry-it", "k=4", RERUN),
+}
+
+
+@pytest.mark.parametrize("fault", REAL.values(), ids=REAL)
+def test_a_fault_in_training_takes_holds_from_an_expected_claim(fault, monkeypatch):
+    TRIAL.require_noticed(fault, monkeypatch)
+
+
+@pytest.mark.parametrize("fault", JUDGED.values(), ids=JUDGED)
+def test_a_fault_in_judging_takes_holds_from_an_expected_claim(fault, monkeypatch):
+    TIMED.require_noticed(fault, monkeypatch)
