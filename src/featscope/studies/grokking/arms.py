@@ -92,7 +92,6 @@ class GrokkingArms(Study):
                 three,
                 f"4 numbers modulo {three}, {of_three} points to train on",
                 points=of_three,
-                times=0.5,
             ),
             self._train(LARGER, 2, self.larger, f"2 numbers modulo {self.larger}, half of the points"),
             self._train(FEWER, 3, three, f"3 numbers modulo {three}, three tenths of the points", share=0.3, times=0.5),
