@@ -73,11 +73,11 @@ def _embed(
     parameter = next(module.parameters(), None)
     device = parameter.device if parameter is not None else None
     found: list[list[Tensor]] = [[] for _ in entries]
-    with _evaluating(module), _outputs_of(module.get_submodule(at)) as outputs:
+    with evaluating(module), _outputs_of(module.get_submodule(at)) as outputs:
         for batch in batches:
             for rows, entry in zip(found, entries, strict=True):
                 outputs.clear()
-                module(_input(batch, entry).to(device))
+                module(batch_input(batch, entry).to(device))
                 rows.append(_matrix(outputs, at, reduce).cpu())
     if not found[0]:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
@@ -85,7 +85,7 @@ def _embed(
 
 
 @contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -105,7 +105,7 @@ def _outputs_of(part: nn.Module) -> Iterator[list[Any]]:
         hook.remove()
 
 
-def _input(batch: Any, entry: Entry) -> Tensor:
+def batch_input(batch: Any, entry: Entry) -> Tensor:
     if isinstance(batch, Tensor):
         return batch
     try:

@@ -1,0 +1,233 @@
+"""Claims of `gradient-features` about random neurons: how many are sure, and where their gradients point."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import xarray as xr
+
+from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Found, bound, identity, ordering
+from featscope.studies.gradient_features.arms import GOOD, LINEAR_NEURONS, PARITY_NEURONS, XOR_NEURONS
+from featscope.studies.gradient_features.first_steps import FirstSteps
+from featscope.studies.gradient_features.neurons import CONE, PARITY_SIZES, SHORTEST
+from featscope.theory import gradient_features as theory
+
+LIMIT = "At the highest threshold, where neurons approach their limit."
+FIVE, TENTH = f"Tolerance: 5 %; {STATED}", f"Tolerance: 10 %; {STATED}"
+
+
+@dataclass(frozen=True)
+class AtStart(FirstSteps):
+    """Claims about neurons with random weights."""
+
+    # --- Linear data (Lemma B.25) -------------------------------------------------------------------------------------
+
+    @identity("Lemma B.25", on=LINEAR_NEURONS, equals=1.0, within=0.05, because=FIVE, range=POSITIVE, note=LIMIT)
+    def linear_gradient_is_rho(self, run: xr.Dataset) -> xr.DataArray:
+        r"""On linear data neurons that fire for nearly everything have the whole feature as their gradient.
+
+        $G(w,-\tilde b) \to \rho w^*$. Measured: norm of G over $\rho$, mean over neurons, at
+        $\tilde b = 4\sigma_w\sqrt d$.
+        """
+        return run.length.isel(ratio=-1)
+
+    @bound("Lemma B.25", on=LINEAR_NEURONS, at_least=0.95, because=f"Bound: {STATED}", range=COSINE, note=LIMIT)
+    def linear_gradient_points_at_the_feature(self, run: xr.Dataset) -> xr.DataArray:
+        r"""It points at the feature.
+
+        Measured: cosine of $G(w,-\tilde b)$ to $w^*$, mean over neurons, at $\tilde b = 4\sigma_w\sqrt d$.
+        """
+        return run.cosine.isel(ratio=-1)
+
+    @bound("Lemma B.25", on=LINEAR_NEURONS, at_most=0.01, because=f"Bound: {STATED}", range=POSITIVE, note=LIMIT)
+    def silent_neurons_have_no_gradient(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Their mirror images, which fire for nearly nothing, have none.
+
+        Measured: norm of $G(w,\tilde b)$ over $\rho$, mean over neurons, at $\tilde b = 4\sigma_w\sqrt d$.
+        """
+        return run.other_length.isel(ratio=-1)
+
+    # --- XOR (Lemmas B.37 to B.40) ------------------------------------------------------------------------------------
+
+    @identity(
+        "derived, for Lemma B.37",
+        on=XOR_NEURONS,
+        equals=1.0,
+        within=0.1,
+        because=TENTH,
+        note="The condition on ‖w‖ is left out. The inner threshold is the printed one at every outer one.",
+        range=POSITIVE,
+    )
+    def xor_sure_probability(self, run: xr.Dataset) -> xr.DataArray:
+        r"""How many neurons are sure of a cluster has a closed form.
+
+        $Q(1.2t)(1-2Q(\sqrt2\sigma_B))$, $t=\tilde b/(\sigma_w\|\mu\|)$. Measured: share of random neurons over this,
+        mean over $t$ = 0.5 to 2.
+        """
+        few = run.sel(threshold=slice(None, 2.0))
+        spread = self.arm(XOR_NEURONS).recipe.data.spread
+        predicted = [theory.xor_sure_probability(float(t), spread) for t in few.threshold]
+        return (few.sure / xr.DataArray(predicted, dims="threshold")).mean("threshold")
+
+    @ordering("Lemma B.40, derived", on=XOR_NEURONS, more_than=0.0)
+    def higher_thresholds_point_better(self, run: xr.Dataset) -> xr.DataArray:
+        """The higher the threshold, the nearer gradients of sure neurons are to their feature.
+
+        Measured: their mean cosine at t = 2 less that at t = 0.5.
+        """
+        return run.cosine.sel(threshold=2.0) - run.cosine.sel(threshold=0.5)
+
+    @bound(
+        "Lemma B.40, Section B.5.3",
+        not_on=XOR_NEURONS,
+        at_least=0.95,
+        law="share",
+        note="Rates in log d: (log d)^(-1/50) is .97 at d = 100, .96 at 10,000. At t = 1, below the printed 1.24; at "
+        "higher ones the gradients are shorter still.",
+    )
+    def sure_neurons_are_long_enough(self, run: xr.Dataset) -> Found:
+        r"""Gradients of sure neurons have the printed length.
+
+        $\|G\| \ge B_G = \sqrt d/5$. Measured: share of sure neurons at $t = 1$.
+        """
+        at = run.sel(threshold=1.0)
+        return Found(at.long_enough, trials=(at.sure * 4 * self.neurons).round())
+
+    # --- Parities (Lemma B.47, Remark B.45) ---------------------------------------------------------------------------
+
+    @identity(
+        "derived, for Lemma B.47",
+        on=PARITY_NEURONS,
+        equals=1.0,
+        within=0.1,
+        because=TENTH,
+        note="Conditions on the norms of parts of w are left out. Where fewer than one neuron in a thousand is sure "
+        "nothing is counted.",
+        range=POSITIVE,
+    )
+    def parity_sure_probability(self, run: xr.Dataset) -> xr.DataArray:
+        r"""How many neurons are sure of a block has a closed form.
+
+        $Q(1.5c)(1-2Q(c/2))^{r-1}$, $c=\tilde b/(\sigma_w\sqrt k)$. Measured: share of random neurons over this, mean
+        over $c$ = 0.5 to 2 and $r$ = 1 and 3.
+        """
+        shares = [
+            run.sure.sel(law=law, threshold=c) / predicted
+            for law, c in product(run.law.values, run.threshold.values)
+            if (predicted := theory.parity_sure_probability(float(c), PARITY_SIZES[law].blocks)) > 1e-3
+        ]
+        return xr.concat(shares, "place", coords="minimal", compat="override").mean("place")
+
+    @bound(
+        "Lemma B.50", on=PARITY_NEURONS, at_least=0.9, because=f"Bound: {STATED}", range=COSINE, note="At c = 2, r = 1."
+    )
+    def sure_parity_neurons_point_at_the_block(self, run: xr.Dataset) -> xr.DataArray:
+        """Gradients of neurons that are sure of a block point at it.
+
+        Measured: cosine to the block, mean over sure neurons.
+        """
+        return run.cosine.sel(law=0, threshold=2.0)
+
+    @identity("Lemma B.50", on=PARITY_NEURONS, equals=1.0, within=0.05, because=FIVE, range=POSITIVE)
+    def block_gradient_length(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The gradient of a neuron that fires for one whole block is that block.
+
+        $G \to p_A\sqrt kD_j$. Measured: norm of G over $p_A\sqrt k$ for $w = D_1$ and a threshold that the whole block
+        alone exceeds, mean over laws and repetitions.
+        """
+        return run.ideal_length.mean(["law", "threshold"])
+
+    @identity(
+        "Remark B.45",
+        not_on=PARITY_NEURONS,
+        equals=0.0,
+        within=0.05,
+        note="φ and -φ are equally likely, but y changes its sign with φ: yx is the same at both and does not cancel.",
+    )
+    def remark_b45(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Labels of a structured parity are uncorrelated with its inputs.
+
+        $E[yx] = 0$. Measured: mean of $yx$ along $D_j$ over $p_A\sqrt k$, mean over blocks and laws.
+        """
+        return run.mean_along.mean(["law", "threshold"])
+
+    @identity("derived, for Remark B.45", on=PARITY_NEURONS, equals=1.0, within=0.05, because=FIVE, range=POSITIVE)
+    def label_input_mean(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Labels of a structured parity are correlated with every block.
+
+        $E[yx] = 2p_A\sqrt k\sum_jD_j$. Measured: mean of $yx$ along $D_j$ over $2p_A\sqrt k$, mean over blocks and
+        laws.
+        """
+        unit = [theory.label_input_mean(law.block, law.tuned) / (law.tuned * law.block**0.5) for law in PARITY_SIZES]
+        return (run.mean_along / xr.DataArray(unit, dims="law")).mean(["law", "threshold"])
+
+    @bound(
+        "Lemmas B.47 and B.71",
+        not_on=PARITY_NEURONS,
+        at_least=0.9,
+        range=COSINE,
+        note="Claimed by way of E[yx] = 0. It is so at r = 1.",
+    )
+    def mirrors_point_at_the_block(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Mirror images of neurons that are sure of a block point at it, too, however many blocks there are.
+
+        $(D_j,-1)$ is a gradient feature. Measured: cosine to $D_1$ of the mirror image's gradient at $r = 3$.
+        """
+        return run.mirrored_cosine.sel(law=1).mean("threshold")
+
+    @identity("derived, for Lemma B.47", on=PARITY_NEURONS, equals=1.0, within=0.1, because=TENTH, range=POSITIVE)
+    def mirrored_cosine(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Mirror images of neurons that are sure of a block point at all blocks, least at their own.
+
+        $G \to p_A\sqrt k(D_j+2\sum_{l\ne j}D_l)$, with cosine $1/\sqrt{1+4(r-1)}$ to $D_j$. Measured: cosine over this
+        at $r = 3$.
+        """
+        return run.mirrored_cosine.sel(law=1).mean("threshold") / theory.mirrored_cosine(PARITY_SIZES[1].blocks)
+
+    # --- Nice neurons and the network that they make (Lemmas 3.13 and 3.14) ------------------------------------------
+
+    @bound(
+        "Lemma 3.13",
+        on=GOOD,
+        at_least=0.95,
+        because=f"Bound: {STATED}; the lemma's constant in exp(-c mp) is not given.",
+        law="share",
+        note=f"Cones of γ = {CONE}, B_G = {SHORTEST}‖μ‖; p is the share of other neurons in it.",
+    )
+    def feature_emergence(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Every feature has at least mp/4 nice neurons after the first step.
+
+        Measured: share of networks and features with so many, at the largest m.
+        """
+        return run.nice.isel(quarter=-1) >= 1
+
+    @bound("Definition 3.9, derived", on=GOOD, at_least=0.9, because=f"Bound: {STATED}", range=COSINE)
+    def greedy_cones_find_the_features(self, run: xr.Dataset) -> xr.DataArray:
+        """Cones that are sought greedily, without knowing the features, find them.
+
+        Measured: the least over features of the largest cosine to a direction found.
+        """
+        return run.found.isel(quarter=0)
+
+    @bound(
+        "Lemma 3.14",
+        on=GOOD,
+        at_most=1.0,
+        range=POSITIVE,
+        note="OPT is read as 0. The bound says little: it allows a loss of more than 10.",
+    )
+    def good_network_exists(self, run: xr.Dataset) -> Found:
+        r"""Few of the nice neurons make a network with a loss as small as printed.
+
+        $rB_{a1}B_{x1}(\sqrt{2\gamma}+2\sqrt{B_b/B_G}/(mp)^{1/4})$ over OPT. Measured: hinge loss over this, mean over
+        networks, the largest over m.
+        """
+        ratio = (run.hinge.mean("network") / run.bound).max("quarter")
+        return Found(ratio, f"The loss is {float(run.hinge.isel(quarter=-1).mean()):.2f} at the largest m.")
+
+    @bound("derived, for Lemma 3.14", on=GOOD, at_least=0.95, because=f"Bound: {STATED}", range=SHARE)
+    def good_network_is_accurate(self, run: xr.Dataset) -> xr.DataArray:
+        """That network is nearly always right.
+
+        Measured: accuracy at the largest m, mean over networks.
+        """
+        return run.accuracy.isel(quarter=-1).mean("network")

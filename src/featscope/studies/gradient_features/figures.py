@@ -1,0 +1,197 @@
+"""The figures of the study."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from featscope.figures import Bars, Curve, Curves, Figure, Heatmaps, Panel, Scatters
+from featscope.studies.base import Runs
+from featscope.studies.gradient_features.arms import (
+    LEVELS,
+    PARITY,
+    PARITY_FROZEN,
+    PARITY_NEURONS,
+    PARITY_SMALL,
+    PARITY_TICKET,
+    SPREADS,
+    STAIRS,
+    XOR,
+    XOR_NEURONS,
+    XOR_RANDOM,
+    XOR_TICKET,
+    XOR_WORST,
+)
+from featscope.studies.gradient_features.neurons import PARITY_SIZES
+from featscope.studies.gradient_features.probes import COUNTS
+from featscope.studies.summaries import bars, chart, curve, heatmaps
+from featscope.theory import gradient_features as theory
+
+_EDGES = np.linspace(0, 1, 11)
+_TIMES = {"start": "before", "step": "after one step", "end": "at the end"}
+
+
+def all_of(study: Any, runs: Runs, levels: xr.DataArray) -> Iterator[Figure]:
+    """Every figure, in the order of the story."""
+    yield directions(runs[XOR])
+    yield cosines(runs)
+    yield sure(runs[XOR_NEURONS], runs[PARITY_NEURONS], study.arm(XOR_NEURONS).recipe.data.spread)
+    yield tickets(runs, study.ticket, 4 * study.quarter)
+    yield over_spread(runs[SPREADS])
+    yield random_map(runs[SPREADS])
+    yield staircase(levels)
+
+
+def directions(run: xr.Dataset) -> Scatters:
+    """Unit weights of one replica's neurons in the plane of the XOR features, at three times."""
+    one = run.isel(replica=0)
+    corners = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], float)
+    panels, classes = {}, {}
+    for when, label in _TIMES.items():
+        panels[label] = np.concatenate([one[f"plane_{when}"].values, corners])
+        classes[label] = np.concatenate([np.where(one.positive.values, 0, 1), np.full(len(corners), 2)]).astype(int)
+    return Scatters(
+        "directions",
+        "One step of gradient descent turns random neurons to the features",
+        "Each dot is a neuron of the first replica of xor: its cosines to two of the features, in 100 dimensions. "
+        "A neuron on the circle through the corners lies in their plane. Neurons with b = b~ fire for few inputs, "
+        "those with -b~ for most.",
+        panels,
+        classes,
+        ["b = b~", "b = -b~", "features"],
+        claims=("step-turns-neurons-to-features", "xor-trained"),
+    )
+
+
+def cosines(runs: Runs) -> Bars:
+    """Histograms of the largest cosine of a neuron to a feature."""
+
+    def histogram(values: xr.DataArray) -> xr.DataArray:
+        counts = np.array([np.histogram(one, _EDGES)[0] for one in values.values], float)
+        return xr.DataArray(counts / counts.sum(1, keepdims=True), dims=("replica", "bin"))
+
+    series = {f"XOR, {label}": histogram(runs[XOR][f"cosine_{when}"]) for when, label in _TIMES.items()}
+    series["parity, before"] = histogram(runs[PARITY].cosine_start)
+    series["parity, after one step"] = histogram(runs[PARITY].cosine_step)
+    return bars(
+        "cosines",
+        "Cosines to the nearest feature: near 0 before the step, near 1 after it",
+        "Share of neurons by the largest cosine, without sign, to a feature.",
+        [f"{low:.1f} to {high:.1f}" for low, high in pairwise(_EDGES)],
+        series,
+        "share of neurons",
+        within=(0.0, 1.0),
+        claims=("step-turns-neurons-to-features",),
+    )
+
+
+def sure(xor: xr.Dataset, parity: xr.Dataset, spread: float) -> Curves:
+    """Shares of sure neurons over the threshold, with the formulas, and where their gradients point."""
+    grid = np.linspace(0.5, 2.5, 60)
+    fine = np.linspace(0.5, 2.0, 60)
+    shares = [
+        curve(xor.sure, "measured", "threshold", within=(0.0, 1.0)),
+        Curve("formula", grid, np.array([theory.xor_sure_probability(t, spread) for t in grid]), dashed=True),
+    ]
+    of_parity = []
+    for law, size in enumerate(PARITY_SIZES):
+        label = f"{size.blocks} block{'s' * (size.blocks > 1)}"
+        of_parity.append(curve(parity.sure.sel(law=law), label, "threshold", within=(0.0, 1.0)))
+        line = np.array([theory.parity_sure_probability(c, size.blocks) for c in fine])
+        of_parity.append(Curve(f"{label}, formula", fine, line, dashed=True))
+    pointing = [
+        curve(xor.cosine, "XOR", "threshold"),
+        *(
+            curve(parity.cosine.sel(law=law), f"parity, r = {size.blocks}", "threshold")
+            for law, size in enumerate(PARITY_SIZES)
+        ),
+    ]
+    return chart(
+        "sure",
+        "How many neurons are sure of a feature follows from the threshold, and the fewer the better they point",
+        "Left and middle: share of random neurons that fire for one feature and not for others. Right: mean cosine of "
+        "their gradients to it; at the highest thresholds few or none are left of three blocks.",
+        Panel("XOR", "t = b~/(σ_w ‖μ‖)", "share of neurons", shares, log_y=True),
+        Panel("Parities", "c = b~/(σ_w √k)", "share of neurons", of_parity, log_y=True),
+        Panel("Where they point", "threshold", "cosine to the feature", pointing),
+        claims=("xor-sure-probability", "parity-sure-probability", "higher-thresholds-point-better"),
+    )
+
+
+def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
+    """Accuracy over steps for whole networks and parts of them."""
+    of_xor = {
+        XOR: f"all {neurons}",
+        XOR_TICKET: f"{kept} nearest to a feature",
+        XOR_RANDOM: f"{kept} at random",
+        XOR_WORST: f"{kept} farthest",
+    }
+    of_parity = {
+        PARITY: f"all {neurons}",
+        PARITY_FROZEN: "all, first layer frozen",
+        PARITY_TICKET: f"{kept} nearest to the feature",
+        PARITY_SMALL: f"{kept}, no feature step",
+    }
+    return chart(
+        "tickets",
+        "On XOR the neurons nearest to features learn alone what all learn; on a parity they do not",
+        "Accuracy on fresh samples, after the first step of Algorithm 1.",
+        *(
+            Panel(title, "step", "accuracy", [curve(runs[arm].accuracy, label) for arm, label in drawn.items()])
+            for title, drawn in (("XOR", of_xor), ("Parity", of_parity))
+        ),
+        claims=("lottery-ticket", "ticket-beats-the-worst", "ticket-beats-chance", "parity-trained"),
+    )
+
+
+def over_spread(run: xr.Dataset) -> Curves:
+    """Accuracies over σ_B."""
+    drawn = [
+        curve(run.accuracy.isel(step=-1), "network", "spread"),
+        *(
+            curve(run.random_accuracy.isel(count=COUNTS.index(count)), f"{count} random features", "spread")
+            for count in (100, 400)
+        ),
+        curve(run.oracle, "knows the features", "spread", dashed=True),
+    ]
+    return chart(
+        "over-spread",
+        "Random features fall behind as clusters widen, and not before",
+        "XOR of four Gaussians in 100 dimensions, means at a distance of 10 from 0.",
+        Panel("Accuracy", "σ_B", "accuracy", drawn),
+        claims=("random-features-are-trivial", "random-features-below", "lead-grows-with-spread"),
+    )
+
+
+def random_map(run: xr.Dataset) -> Heatmaps:
+    """Lead of the network over random features, over σ_B and their number."""
+    random = run.random_accuracy.assign_coords(count=list(COUNTS))
+    lead = run.accuracy.isel(step=-1) - random
+    return heatmaps(
+        "random-map",
+        "Where the network is ahead of random features",
+        "Left: accuracy of ridge regression on random features. Right: that of the network less it.",
+        {"random features": random, "lead of the network": lead},
+        ("count", "random features"),
+        ("spread", "σ_B"),
+        "accuracy",
+        (0.0, 1.0),
+        claims=("random-features-below",),
+    )
+
+
+def staircase(levels: xr.DataArray) -> Curves:
+    """Hinge loss of each level over steps."""
+    drawn = [
+        curve(levels.isel(level=place), f"{100 * share:.0f} % of samples", within=(0.0, np.inf))
+        for place, share in enumerate(LEVELS)
+    ]
+    return chart(
+        STAIRS,
+        "Parts are learned one after another, heaviest first",
+        "Hinge loss of the samples of three XOR mixtures that make up one law, each in a plane of its own.",
+        Panel("Hinge loss", "step", "hinge loss", drawn),
+        claims=("simplicity-bias-staircase",),
+    )
