@@ -1,6 +1,13 @@
 """Distributions whose true features are known, and real data sets behind the same face."""
 
 from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
+from featscope.data.labelled_gaussians import (
+    GaussianMixture,
+    GaussianMixtureSource,
+    LabelledBatch,
+    LinearMargin,
+    LinearMarginSource,
+)
 from featscope.data.linear_prompts import LinearPromptBatch, LinearPrompts, LinearPromptSource
 from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
 from featscope.data.modular_addition import ModularAddition, ModularAdditionSource
@@ -11,13 +18,19 @@ from featscope.data.regression_prompts import RegressionBatch, RegressionPrompts
 from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
 from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, TokenPairs
+from featscope.data.structured_parity import StructuredParity, StructuredParitySource
 from featscope.data.tasks import LinearTask, linear_task
 
 __all__ = [
+    "GaussianMixture",
+    "GaussianMixtureSource",
     "ImageSample",
     "ImageSet",
     "ImageSource",
     "Images",
+    "LabelledBatch",
+    "LinearMargin",
+    "LinearMarginSource",
     "LinearPromptBatch",
     "LinearPromptSource",
     "LinearPrompts",
@@ -41,6 +54,8 @@ __all__ = [
     "SparseSample",
     "SparseTokens",
     "SparseTokensSource",
+    "StructuredParity",
+    "StructuredParitySource",
     "TokenPairs",
     "class_sizes",
     "draw_shapes",

@@ -5,6 +5,7 @@ from featscope.models.attention_only import AttentionOnly, AttentionOnlyNetwork
 from featscope.models.cubic_patches import CubicPatches, CubicPatchesNetwork, Online, OnlineNetwork
 from featscope.models.decoder import Decoder, DecoderNetwork
 from featscope.models.encoders import AlexNet, Encoder, ResNet18, WideResNet
+from featscope.models.fixed_bias_relu import FixedBiasReLU, FixedBiasReLUNetwork
 from featscope.models.hand_set_head import HandSetHead, HandSetNetwork
 from featscope.models.heads import PredictionHead, ProjectionHead
 from featscope.models.linear_self_attention import LinearSelfAttention, LowRankRegressors, attended, prompt_moment
@@ -26,6 +27,8 @@ __all__ = [
     "Decoder",
     "DecoderNetwork",
     "Encoder",
+    "FixedBiasReLU",
+    "FixedBiasReLUNetwork",
     "HandSetHead",
     "HandSetNetwork",
     "IdentityHead",

@@ -29,12 +29,23 @@ from featscope.probes.fourier import (
     power_spectrum,
     share_of_largest,
 )
+from featscope.probes.fourier import peak_frequency, peak_share, phase_at, power_spectrum
+from featscope.probes.gradient_features import (
+    GradientFeatures,
+    gradient_features,
+    nice_neurons,
+    simplified_gradient,
+    simplified_gradient_of_layer,
+    simplified_gradient_of_mixture,
+from featscope.probes.gradient_outer_product import average_gradient_outer_product, matrix_agreement
 from featscope.probes.of_module import embeddings, measure_collapse
 
 __all__ = [
     "Collapse",
+    "GradientFeatures",
     "alignment",
     "amplitudes",
+    "average_gradient_outer_product",
     "collapse_of",
     "correlation_matrix",
     "cosine_to_noise",
@@ -44,12 +55,15 @@ __all__ = [
     "false_firing",
     "feature_energy",
     "firing_rate",
+    "gradient_features",
     "lucky",
     "matrix_power_spectrum",
+    "matrix_agreement",
     "measure_collapse",
     "members",
     "missed_firing",
     "moved_by_noise",
+    "nice_neurons",
     "owner",
     "pair_alignment",
     "peak_frequency",
@@ -58,6 +72,9 @@ __all__ = [
     "power_spectrum",
     "rank_correlation",
     "share_of_largest",
+    "simplified_gradient",
+    "simplified_gradient_of_layer",
+    "simplified_gradient_of_mixture",
     "singletons",
     "singular_spectrum",
     "uniformity",

@@ -46,10 +46,12 @@ class GradientFeaturesArms(Study):
     Attributes:
         dimension: of the Gaussian laws that networks are trained on.
         quarter: a fourth of a network's neurons, m.
+        block: signs of the parity that is trained on, k.
         ticket: neurons of a part of a network.
         steps: of training on XOR; parities take eight times as many.
         samples: of a step after the first.
         neurons: random ones of a threshold.
+        widths: m of the networks whose nice neurons are counted, least first.
         spreads: σ_B of the XOR mixtures that random features are compared on.
     """
 
@@ -57,26 +59,31 @@ class GradientFeaturesArms(Study):
 
     dimension: int = 100
     quarter: int = 100
+    block: int = 5
     ticket: int = 60
     steps: int = 50
     samples: int = 500
-    neurons: int = 10000
+    neurons: int = 30000
+    widths: tuple[int, ...] = (250, 1000, 2500)
     spreads: tuple[float, ...] = (1.0, 1.5, 2.0, 2.5, 3.0)
 
     def __post_init__(self) -> None:
         require(self, "dimension", self.dimension >= 20, ">= 20")
         require(self, "quarter", self.quarter >= 5, ">= 5")
+        require(self, "block", self.block % 2 == 1 and 3 <= self.block <= 15, "odd, 3 to 15")
         whole = 4 * self.quarter
         require(self, "ticket", 1 <= self.ticket <= whole, f"1 to {whole}, as a network has neurons")
         require(self, "steps", self.steps >= 10, ">= 10")
         require(self, "samples", self.samples >= 1, ">= 1")
         require(self, "neurons", self.neurons >= 100, ">= 100")
+        require(self, "widths", len(self.widths) >= 1 and min(self.widths) >= 1, "one or more numbers >= 1")
         ascending = len(self.spreads) >= 2 and list(self.spreads) == sorted(set(self.spreads)) and self.spreads[0] > 0
         require(self, "spreads", ascending, "two or more numbers > 0, smallest first")
 
     def smallest(self) -> "GradientFeaturesArms":
         """Fewer dimensions, neurons, samples and spreads."""
-        return replace(self, dimension=50, quarter=40, ticket=40, samples=250, neurons=3000, spreads=(1.0, 2.5))
+        small = {"dimension": 50, "quarter": 40, "block": 3, "ticket": 40, "steps": 25, "samples": 250, "neurons": 3000}
+        return replace(self, **small, widths=(250, 1000), spreads=(1.0, 2.5))
 
     def arms(self) -> Sequence[Arm]:
         """Trained networks, then what is exact, then single neurons."""
@@ -88,9 +95,9 @@ class GradientFeaturesArms(Study):
         threshold = sqrt(d * log(log(d)))
         start = FixedBiasReLU(self.quarter, threshold, 0.1, 0.1 * threshold / sqrt(d))
         step = FeatureStep(start, 2000, count=self.ticket)
-        parity, of_parity = StructuredParity(), sqrt(5)
+        parity, of_parity = StructuredParity(block=self.block), sqrt(self.block)
         small = FixedBiasReLU(self.quarter, of_parity, 0.1, 0.4)
-        parity_step = FeatureStep(small, 20000, count=self.ticket)
+        parity_step = FeatureStep(small, 40 * self.samples, count=self.ticket)
         looks = (probes.directions_before,)
         return [
             self._train(
@@ -100,7 +107,13 @@ class GradientFeaturesArms(Study):
             self._part(XOR_RANDOM, xor, step, "random", "as many random neurons of it", "control"),
             self._part(XOR_WORST, xor, step, "misaligned", "the neurons farthest from any feature", "control"),
             self._train(
-                PARITY, parity, parity_step, "parity of 5 of 30 signs", looks, (probes.directions_after,), adam=True
+                PARITY,
+                parity,
+                parity_step,
+                f"parity of {self.block} of 30 signs",
+                looks,
+                (probes.directions_after,),
+                adam=True,
             ),
             self._train(PARITY_FROZEN, parity, replace(parity_step, frozen=True), "first weights stay", adam=True),
             self._part(
@@ -152,8 +165,16 @@ class GradientFeaturesArms(Study):
             ask(FROZEN_RATE, FrozenFirstLayer(), "one feature step, then descent on the read-out alone"),
             ask(LINEAR_NEURONS, LinearNeurons(), "neurons of linear data over their threshold"),
             ask(XOR_NEURONS, XorNeurons(neurons=self.neurons), "neurons of the XOR mixture over their threshold"),
-            ask(PARITY_NEURONS, ParityNeurons(neurons=self.neurons), "neurons of parities over their threshold"),
-            ask(GOOD, GoodNetworks(), "nice neurons and the network that they make, over m"),
+            ask(
+                PARITY_NEURONS,
+                ParityNeurons(self.neurons, min(20000, 2 * self.neurons)),
+                "neurons of parities over their threshold",
+            ),
+            ask(
+                GOOD,
+                GoodNetworks(quarters=self.widths, draws=self.neurons),
+                "nice neurons and the network that they make, over m",
+            ),
         ]
 
     def _part(

@@ -14,7 +14,7 @@ from featscope.studies.gradient_features.arms import (
     TRUE,
     GradientFeaturesArms,
 )
-from featscope.studies.gradient_features.exact import TAU, WAVES, WIDE
+from featscope.studies.gradient_features.exact import TAU, WAVES, WIDE, Sampling
 from featscope.theory import gradient_features as theory
 
 EXACT = 1e-12
@@ -108,21 +108,20 @@ class FirstSteps(GradientFeaturesArms):
         Measured: exponent of the distance in $n$, mean over two mixtures.
         """
         distance = np.exp(np.log(run.error).mean("mixture")).transpose("replica", "samples")
-        return xr.DataArray(fitted_exponent(run.samples.values.astype(float), distance.values), dims="replica")
+        return xr.DataArray(fitted_exponent(np.array(Sampling.sizes, float), distance.values), dims="replica")
 
     @bound(
         "Lemma B.18",
         on=SAMPLING,
         at_most=1.0,
         law="extreme",
-        things=lambda study: 8,
-        note="The lemma's constant is read as 1. Two mixtures and four sizes in each replica.",
+        things=lambda study: 2 * len(Sampling.sizes) * Sampling.repeats,
+        note="The lemma's constant is read as 1. Draws: samples of two mixtures in four sizes, ten of each.",
     )
     def gradient_concentration_bound(self, run: xr.Dataset) -> xr.DataArray:
         r"""Gradients of samples are as near to G as printed.
 
-        $\|\tilde G-G\| \le \sqrt{E\|x\|^2}\,n^{-1/3}$. Measured: distance over bound, the largest over neurons, sizes
-        and mixtures.
+        $\|\tilde G-G\| \le \sqrt{E\|x\|^2}\,n^{-1/3}$. Measured: distance over bound, the largest over all.
         """
         return run.of_bound.max(["mixture", "samples"])
 
@@ -185,16 +184,15 @@ class FirstSteps(GradientFeaturesArms):
         "Theorem 3.4, Equation B.12",
         on=FROZEN_RATE,
         at_most=1.0,
-        law="extreme",
-        things=lambda study: 8,
+        range=POSITIVE,
         note="On a logistic loss, as the hinge loss is not smooth. The sum begins after the first step: at a^(1) the "
-        "printed sum has one term more. The rival is where descent is after 4000 steps.",
+        "printed sum has one term more. The rival is where descent is after 2000 steps.",
     )
     def first_layer_frozen_rate(self, run: xr.Dataset) -> xr.DataArray:
         r"""With a frozen first layer the loss approaches a rival's like 1/T.
 
-        $\frac1T\sum_t[L(a_t) - L(a^*)] \le L\|a_1-a^*\|^2/(2T)$ with step size $1/L$. Measured: the left over the right,
-        the largest over $T$ = 10, 100, 1000.
+        $\frac1T\sum_t[L(a_t) - L(a^*)] \le L\|a_1-a^*\|^2/(2T)$ with step size $1/L$. Measured: left over
+        right, the largest over $T$ = 10, 100, 1000.
         """
         return run.of_bound.sel(printed=0).max("horizon")
 
@@ -202,8 +200,7 @@ class FirstSteps(GradientFeaturesArms):
         "Theorem 3.4",
         not_on=FROZEN_RATE,
         at_most=1.0,
-        law="extreme",
-        things=lambda study: 8,
+        range=POSITIVE,
         note="Section 3.3 prints 1/t, Theorem B.2 and the proof have 1/L.",
     )
     def printed_step_size(self, run: xr.Dataset) -> Found:

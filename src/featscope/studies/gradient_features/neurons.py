@@ -30,6 +30,8 @@ RATIOS = (0.25, 0.5, 1.0, 2.0, 4.0)
 CONE, SHORTEST = 0.1, 0.1
 """γ, and B_G over ‖μ‖, of the sets that are counted."""
 
+_SOUGHT = 2000  # neurons among which cones are sought
+
 
 def _mean(values: Tensor) -> float:
     return float(values.mean()) if len(values) else 0.0
@@ -108,6 +110,8 @@ class XorNeurons(Questionnaire):
             "length": Answer("‖G‖/(p_j ‖μ‖) of sure neurons, mean"),
             "long_enough": Answer("share of sure neurons with ‖G‖ >= √d/5, the printed B_G"),
             "within": Answer("share of all with G in the cone of some D_j and at least B_G long"),
+            "directions": Answer("directions that greedy cones find, but for sign, with half of a feature's share"),
+            "found": Answer("least over features of the largest cosine to a direction found"),
             "plane": Answer("coordinates of G in the plane of the features", axes={"neuron": 200, "axis": 2}),
         }
 
@@ -124,6 +128,10 @@ class XorNeurons(Questionnaire):
             lengths = gradient.norm(dim=-1)[0]
             cosines = (source.features @ normalize(gradient, dim=-1).mT * source.labels[:, None])[0]
             inside = (cosines.abs() > 1 - CONE).any(0) & (lengths >= SHORTEST * norm)
+            seen = gradient_features(
+                gradient[0, :_SOUGHT], CONE, SHORTEST * norm, least=float(inside.double().mean()) / 4
+            )
+            nearest = (seen.directions @ source.features[0].mT).abs()
             plane = gradient[0] @ source.features[0, [0, 2]].mT
             return {
                 "sure": float(sure.double().mean()),
@@ -131,6 +139,8 @@ class XorNeurons(Questionnaire):
                 "length": _mean(lengths.expand_as(sure)[sure]) / (0.25 * norm),
                 "long_enough": _mean((lengths.expand_as(sure)[sure] >= sqrt(self.data.dimension) / 5).double()),
                 "within": float(inside.double().mean()),
+                "directions": len(seen.directions),
+                "found": float(nearest.amax(0).min()) if len(nearest) else 0.0,
                 "plane": plane[:200].flatten().tolist(),
             }
 
@@ -234,17 +244,19 @@ class GoodNetworks(Questionnaire):
         data: the mixture.
         threshold: t of the neurons.
         quarters: m.
-        networks: of each m.
+        networks: of each m, whose nice neurons are counted.
+        judged: of them, those whose loss is measured.
         draws: neurons that p is the share of.
         samples: fresh ones, that the loss is the mean of.
     """
 
     data: GaussianMixture = field(default_factory=GaussianMixture)
     threshold: float = 1.0
-    quarters: tuple[int, ...] = (250, 1000, 4000)
-    networks: int = 4
+    quarters: tuple[int, ...] = (250, 1000, 2500)
+    networks: int = 8
+    judged: int = 2
     draws: int = 20000
-    samples: int = 2000
+    samples: int = 1000
 
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:
@@ -254,12 +266,10 @@ class GoodNetworks(Questionnaire):
     @property
     def answers(self) -> Mapping[str, Answer]:
         """What is found at each m."""
-        one = {"network": self.networks}
+        one = {"judged": self.judged}
         return {
             "chance": Answer("p, of G in the cone of D_1, on either side, and long enough"),
-            "nice": Answer("nice neurons over mp/4", axes={**one, "feature": 4}),
-            "cones": Answer("directions that greedy cones find, but for sign"),
-            "found": Answer("least over features of the largest cosine to a direction found"),
+            "nice": Answer("nice neurons over mp/4", axes={"network": self.networks, "feature": 4}),
             "hinge": Answer("hinge loss of the network made", axes=one),
             "accuracy": Answer("its accuracy", axes=one),
             "bound": Answer("loss that the lemma allows over OPT"),
@@ -275,13 +285,11 @@ class GoodNetworks(Questionnaire):
         gradient = mixture_gradient(source, w, torch.full_like(w[..., 0], bias))
         inside = nice_neurons(gradient, source.features, CONE, shortest)[0].double().mean(-1)
         chance = float(inside.view(2, 2).sum(1).mean())  # D and -D are one cone
-        seen = gradient_features(gradient[0, :2000], CONE, shortest, least=chance / 2)
-        nearest = (seen.directions @ source.features[0].mT).abs().amax(0)
         x, y, _ = source.sample(streams.at("sample"), self.samples, DOUBLE)
 
         def ask(quarter: int) -> Mapping[str, Any]:
             made = [self._made(source, streams, quarter, place, chance) for place in range(self.networks)]
-            margins = [(y * network(x))[0].detach() for network, _ in made]
+            margins = [(y * network(x))[0].detach() for network, _ in made[: self.judged]]
             scale = source.options.spread * sqrt(log(self.data.dimension))
             allowed = theory.good_network_excess(
                 4, 1 / scale, (1 + self.data.spread) * norm, CONE, 2 * scale, shortest, quarter * chance
@@ -289,12 +297,10 @@ class GoodNetworks(Questionnaire):
             return {
                 "chance": chance,
                 "nice": [(nice.sum(-1) / (quarter * chance / 4)).tolist() for _, nice in made],
-                "cones": len(seen.directions),
-                "found": float(nearest.min()),
                 "hinge": [float((1 - margin).relu().mean()) for margin in margins],
                 "accuracy": [float((margin > 0).double().mean()) for margin in margins],
                 "bound": allowed,
-                "used": [int((n.readout != 0).sum()) / (4 * sqrt(quarter * chance)) for n, _ in made],
+                "used": [int((n.readout != 0).sum()) / (4 * sqrt(quarter * chance)) for n, _ in made[: self.judged]],
             }
 
         def flat(quarter: int) -> Mapping[str, Any]:

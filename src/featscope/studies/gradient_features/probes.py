@@ -17,7 +17,7 @@ TESTED = 1000
 """Fresh samples that accuracies and losses are means of."""
 TRAINED_ON = 4000
 """Samples that random features are fitted to."""
-COUNTS = (50, 100, 200, 400, 800)
+COUNTS = (50, 100, 200, 400)
 """Random features."""
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 """Penalties, relative to the mean square of a feature, the best of which is taken."""
@@ -95,7 +95,9 @@ class OneReplica(nn.Module):
 def outer_product(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """The average gradient outer product of a trained network: what of it lies along features, and what WᵀW is."""
     batch, network = _test(experiment), experiment.learner
-    shares, agreements, at_start = [], [], []
+    shares: list[Tensor] = []
+    agreements: list[Tensor] = []
+    at_start: list[Tensor] = []
     for replica in range(len(network.weight)):
         found = average_gradient_outer_product(OneReplica(network, replica), [batch.x[replica]])
         basis = torch.linalg.qr(experiment.source.features[replica, ::2].mT)[0].to(found)

@@ -1,0 +1,89 @@
+"""Gradient features and outer products: what is known, by hand and in closed form."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from featscope.probes import (
+    average_gradient_outer_product,
+    gradient_features,
+    matrix_agreement,
+    nice_neurons,
+    simplified_gradient,
+    simplified_gradient_of_layer,
+    simplified_gradient_of_mixture,
+)
+
+X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]])
+Y = torch.tensor([1.0, -1.0, 1.0])
+
+
+def test_a_gradient_is_the_mean_of_yx_over_what_fires():
+    weight, bias = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0.5, -3.0])
+    found = simplified_gradient(weight, bias, X, Y)
+    assert torch.allclose(found, torch.tensor([[1.0, 0.0], [0.0, -1.0]]) / 3)
+
+
+def test_the_closed_form_is_the_mean_of_many():
+    torch.manual_seed(0)
+    means = torch.tensor([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]], dtype=torch.float64)
+    labels, shares = torch.tensor([1.0, -1.0]).double(), torch.tensor([0.25, 0.75]).double()
+    part = (torch.rand(400_000) > 0.25).long()
+    x = means[part] + torch.tensor([1.0, 0.5])[part, None] * torch.randn(400_000, 3, dtype=torch.float64)
+    weight, bias = torch.tensor([[1.0, 1.0, 0.5], [0.3, -1.0, 2.0]]).double(), torch.tensor([1.0, -0.5]).double()
+    exact = simplified_gradient_of_mixture(weight, bias, means, torch.tensor([1.0, 0.5]), shares, labels)
+    assert torch.allclose(simplified_gradient(weight, bias, x, labels[part]), exact, atol=0.01)
+
+
+def test_the_gradient_of_a_layer_is_that_of_its_inputs():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Dropout(), nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
+    classes = (Y > 0).long()
+    loader = DataLoader(TensorDataset(X, classes), batch_size=2)
+    found = simplified_gradient_of_layer(model, loader, at="3", signs=lambda c: 2.0 * c - 1)
+    assert model.training
+    model.eval()
+    expected = simplified_gradient(model[3].weight, -model[3].bias, model[:3](X), Y)
+    assert torch.allclose(found, expected.detach(), atol=1e-6)
+    with pytest.raises(ValueError, match=r"at = '1' is a ReLU"):
+        simplified_gradient_of_layer(model, loader, at="1")
+    with pytest.raises(ValueError, match="no batches"):
+        simplified_gradient_of_layer(model, [], at="3")
+    with pytest.raises(ValueError, match=r"at = '3' is out of range: it got an input of shape \(1, 3, 2\)"):
+        simplified_gradient_of_layer(model, [(X[None], Y[None])], at="3")
+    assert not model[3]._forward_pre_hooks
+
+
+def test_greedy_cones_find_the_fullest_first_and_count_sides_together():
+    torch.manual_seed(0)
+    axes = torch.eye(6)[:3]
+    gradients = torch.cat([10 * axes[:1].repeat(30, 1), -10 * axes[:1].repeat(20, 1), 5 * axes[1:2].repeat(20, 1)])
+    gradients = torch.cat([gradients, axes[2:3].repeat(30, 1)]) + 0.05 * torch.randn(100, 6)
+    found = gradient_features(gradients, cone=0.1, shortest=3.0, least=0.1)
+    assert found.shares.tolist() == pytest.approx([0.5, 0.2])
+    assert torch.allclose((found.directions @ axes[:2].mT).abs(), torch.eye(2), atol=0.05)
+    assert (found.owner[-30:] == -1).all()
+    assert len(gradient_features(gradients, 0.1, 3.0, least=0.3).directions) == 1
+    assert gradient_features(gradients, 0.1, 100.0).directions.shape == (0, 6)
+
+
+def test_nice_neurons_are_on_one_side_and_long_enough():
+    weight = torch.tensor([[2.0, 0.1], [-2.0, 0.0], [0.5, 0.0], [1.0, 1.0]])
+    found = nice_neurons(weight, torch.tensor([[1.0, 0.0]]), cone=0.1, shortest=1.0)
+    assert found.tolist() == [[True, False, False, False]]
+
+
+def test_the_outer_product_of_a_linear_map_is_its_gram_matrix():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3, bias=False), nn.Dropout())
+    weight = model[1].weight
+    found = average_gradient_outer_product(model, [torch.randn(5, 2, 2), torch.randn(3, 2, 2)])
+    assert torch.allclose(found, (weight.mT @ weight).detach(), atol=1e-6)
+    assert model.training
+    assert weight.grad is None
+    assert matrix_agreement(found, 3 * found).item() == pytest.approx(1)
+    with pytest.raises(ValueError, match="no batches"):
+        average_gradient_outer_product(model, [])
+    with pytest.raises(ValueError, match="expected a tensor"):
+        average_gradient_outer_product(nn.Flatten(0), [torch.randn(5, 2)])

@@ -1,0 +1,291 @@
+"""The study of gradient features, small: what holds, what must not, what it refuses, and planted faults."""
+
+from math import sqrt
+
+import pytest
+import torch
+
+from featscope.data.structured_parity import StructuredParitySource
+from featscope.models.fixed_bias_relu import FixedBiasReLU
+from featscope.options import ConfigError
+from featscope.studies.gradient_features import GradientFeatures, exact, neurons, probes, study
+from featscope.studies.gradient_features.arms import (
+    FIRST,
+    FROZEN_RATE,
+    GOOD,
+    LINEAR,
+    LINEAR_NEURONS,
+    MIXTURES,
+    PARITY,
+    PARITY_NEURONS,
+    PARITY_SMALL,
+    SAMPLING,
+    SPREADS,
+    STAIRS,
+    TRUE,
+    XOR,
+    XOR_NEURONS,
+    XOR_TICKET,
+    XOR_WORST,
+)
+from featscope.testing import Fault, Trial
+from featscope.theory import gradient_features as theory
+from featscope.training import feature_step
+
+STUDY = GradientFeatures().smallest()
+TRIAL = Trial(STUDY)
+WIDE = {"lottery-ticket", "few-neurons-need-no-step", "parity-trained", "parity-sure-probability", "printed-step-size"}
+"""Claims that so small a size leaves undecided on some arm."""
+
+
+def test_what_is_expected_holds_and_what_is_not_fails():
+    for key, claim in TRIAL.healthy.items():
+        wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * (key[0] in WIDE)
+        assert claim.verdict in wanted, key
+
+
+def test_every_statement_is_put_to_the_test():
+    assert {claim for claim, _ in TRIAL.healthy} == {s.id for s in STUDY.statements()}
+
+
+def test_what_is_wrong_in_the_text_is_judged_beside_its_corrected_form():
+    beside = {
+        "remark-b45": "label-input-mean",
+        "b51-norm": "b51-norm-corrected",
+        "mirrors-point-at-the-block": "mirrored-cosine",
+        "mirrors-agree": "mirror-identity",
+        "random-features-are-trivial": "random-features-below",
+        "printed-step-size": "first-layer-frozen-rate",
+    }
+    expected = {s.id: s.expected for s in STUDY.statements()}
+    for wrong, right in beside.items():
+        assert not expected[wrong]
+        assert expected[right]
+
+
+def test_figures_and_story_have_the_numbers():
+    drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
+    assert list(drawn) == ["directions", "cosines", "sure", "tickets", "over-spread", "random-map", "staircase"]
+    before, after, _ = (panel[:-4] for panel in drawn["directions"].panels.values())
+    assert (before**2).sum(1).mean() < 0.1 < 0.5 < (after**2).sum(1).mean()
+    measured, formula = drawn["sure"].panels[0].curves
+    assert measured.y[0] == pytest.approx(formula.y[0], rel=0.1)
+    assert len(drawn["tickets"].panels) == 2
+    assert len(drawn["staircase"].panels[0].curves) == 3
+    story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
+    assert story.found.startswith("The first gradient of a random neuron points at a feature of the data")
+    broken = dict(TRIAL.runs)
+    broken[XOR] = broken[XOR].assign(cosine_step=broken[XOR].cosine_start)
+    assert "does not point" in STUDY.story(broken, STUDY.claims(broken)).found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dimension": 10}, "dimension = 10 .* >= 20"),
+        ({"quarter": 1}, "quarter = 1 .* >= 5"),
+        ({"block": 4}, "block = 4 .* odd"),
+        ({"ticket": 500}, "ticket = 500 .* 1 to 400"),
+        ({"steps": 1}, "steps = 1 .* >= 10"),
+        ({"samples": 0}, "samples = 0 .* >= 1"),
+        ({"neurons": 10}, "neurons = 10 .* >= 100"),
+        ({"widths": ()}, "widths = .* one or more"),
+        ({"spreads": (2.0, 1.0)}, "spreads = .* smallest first"),
+    ],
+)
+def test_options_out_of_range_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        GradientFeatures(**options)
+
+
+STEP, LOSS, NEAR = feature_step.take_feature_step, feature_step.margin_loss, feature_step.alignment_to
+GRADIENT, CLOSED = neurons.simplified_gradient, exact.mixture_gradient
+BUILD, MADE, SURE = FixedBiasReLU.build, neurons.GoodNetworks._made, neurons.sure_of_cluster
+CONES, DRAWN, LEVEL = neurons.gradient_features, StructuredParitySource.sample, study.level_loss
+WAVE, TWO, MIXED = theory.parity_wave, theory.linear_network, theory.mixture_network
+OF_PARITY = theory.parity_sure_probability
+
+
+def _longer_step(network, x, y, rate, kind="hinge"):
+    STEP(network, x, y, 1.01 * rate, kind)
+
+
+def _one_sided(self, source, draws, dtype=torch.float32):
+    network = BUILD(self, source, draws, dtype)
+    network.readout.data.abs_()
+    return network
+
+
+def _without_density(source, weight, bias):
+    x = source.means @ weight.mT - bias[:, None]
+    inside = (source.weights * source.labels)[:, None] * torch.special.ndtr(x / weight.norm(dim=-1)[:, None])
+    return inside.mT @ source.means
+
+
+def _signs_of_blocks_lost(self, draws, count, dtype=torch.float32):
+    batch = DRAWN(self, draws, count, dtype)
+    return batch._replace(y=batch.y.where(batch.part < 0, 1))
+
+
+def _no_labels_of_blocks(self, draws, count, dtype=torch.float32):
+    batch = DRAWN(self, draws, count, dtype)
+    return batch._replace(y=batch.y.where(batch.part < 0, 0))
+
+
+def _rare(self, *given):
+    network, nice = MADE(self, *given)
+    return network, nice & (torch.arange(nice.shape[-1]) % 4 == 0)
+
+
+def _upside_down(self, *given):
+    network, nice = MADE(self, *given)
+    network.readout.mul_(-1000)
+    return network, nice
+
+
+def _labels_turned(margin, kind):
+    return LOSS(-margin, kind)
+
+
+FAULTS = {
+    "a longer step": Fault(exact, "take_feature_step", _longer_step, "step1-identity", FIRST),
+    "slope of a loss not over log 2": Fault(exact, "slope_at_zero", lambda kind: -0.5, "step1-identity", FIRST),
+    "no minus at the start": Fault(FixedBiasReLU, "build", _one_sided, "symmetric-start", FIRST),
+    "thresholds without their sign": Fault(
+        exact, "simplified_gradient", lambda w, b, x, y: GRADIENT(w, b.abs(), x, y), "mirror-identity", FIRST
+    ),
+    "closed form without its density": Fault(
+        exact, "mixture_gradient", _without_density, "gaussian-mixture-gradient", SAMPLING
+    ),
+    "a floor under the distance": Fault(
+        exact, "mixture_gradient", lambda *a: 0.8 * CLOSED(*a), "gradient-concentration", SAMPLING
+    ),
+    "a bound with n^-1/2": Fault(
+        theory,
+        "concentration_bound",
+        lambda moment, n: sqrt(moment / n) / 2,
+        "gradient-concentration-bound",
+        SAMPLING,
+    ),
+    "waves with the sign of even blocks": Fault(
+        theory,
+        "parity_wave",
+        lambda r, k: WAVE(r, k)._replace(readout=-WAVE(r, k).readout),
+        "true-network-has-zero-hinge",
+        TRUE,
+    ),
+    "twice the margin": Fault(theory, "linear_network", lambda m: TWO(2 * m), "true-network-has-zero-hinge", TRUE),
+    "knots twice as far": Fault(
+        theory,
+        "mixture_network",
+        lambda *a: MIXED(*a)._replace(knot=2 * MIXED(*a).knot),
+        "mixture-network-hinge",
+        MIXTURES,
+    ),
+    "the printed norm": Fault(theory, "wave_norm", theory.printed_wave_norm, "b51-norm-corrected", TRUE),
+    "a steeper loss": Fault(
+        exact, "margin_loss", lambda z, kind: 5 * LOSS(z, kind), "first-layer-frozen-rate", FROZEN_RATE
+    ),
+    "plus bias": Fault(
+        neurons,
+        "simplified_gradient",
+        lambda w, b, x, y: GRADIENT(w, -b, x, y),
+        "linear-gradient-is-rho",
+        LINEAR_NEURONS,
+    ),
+    "no threshold": Fault(
+        neurons,
+        "simplified_gradient",
+        lambda w, b, x, y: GRADIENT(w, 0 * b, x, y),
+        "silent-neurons-have-no-gradient",
+        LINEAR_NEURONS,
+    ),
+    "gradients at random": Fault(
+        neurons,
+        "simplified_gradient",
+        lambda w, b, x, y: w,
+        "linear-gradient-points-at-the-feature",
+        LINEAR_NEURONS,
+    ),
+    "no inner condition, another outer constant": Fault(
+        theory,
+        "xor_sure_probability",
+        lambda t, spread: theory.normal_tail(1.5 * t),
+        "xor-sure-probability",
+        XOR_NEURONS,
+    ),
+    "sure of any": Fault(
+        neurons,
+        "sure_of_cluster",
+        lambda w, m, b, s: SURE(w, m, 0 * b, s),
+        "higher-thresholds-point-better",
+        XOR_NEURONS,
+    ),
+    "wide cones": Fault(
+        neurons,
+        "gradient_features",
+        lambda g, cone, shortest, least: CONES(g, 0.6, shortest, least),
+        "greedy-cones-find-the-features",
+        XOR_NEURONS,
+    ),
+    "one block for all": Fault(
+        theory, "parity_sure_probability", lambda c, r: OF_PARITY(c, 1), "parity-sure-probability", PARITY_NEURONS
+    ),
+    "signs of blocks lost": Fault(
+        StructuredParitySource, "sample", _signs_of_blocks_lost, "label-input-mean", PARITY_NEURONS
+    ),
+    "no labels of blocks": Fault(
+        StructuredParitySource, "sample", _no_labels_of_blocks, "block-gradient-length", PARITY_NEURONS
+    ),
+    "mirrors as at one block": Fault(theory, "mirrored_cosine", lambda r: 1.0, "mirrored-cosine", PARITY_NEURONS),
+    "neurons at random": Fault(
+        neurons, "simplified_gradient", lambda w, b, x, y: w, "sure-parity-neurons-point-at-the-block", PARITY_NEURONS
+    ),
+    "one nice neuron in four": Fault(neurons.GoodNetworks, "_made", _rare, "feature-emergence", GOOD),
+    "upside down": Fault(neurons.GoodNetworks, "_made", _upside_down, "good-network-is-accurate", GOOD),
+    "far upside down": Fault(neurons.GoodNetworks, "_made", _upside_down, "good-network-exists", GOOD),
+    "labels turned": Fault(feature_step, "margin_loss", _labels_turned, "xor-trained", XOR),
+    "labels of linear data turned": Fault(feature_step, "margin_loss", _labels_turned, "easy-laws-trained", LINEAR),
+    "labels of the parity turned": Fault(feature_step, "margin_loss", _labels_turned, "parity-trained", PARITY),
+    "no step": Fault(feature_step, "take_feature_step", lambda *a: None, "step-turns-neurons-to-features", XOR),
+    "the farthest for the nearest": Fault(
+        feature_step,
+        "alignment_to",
+        lambda w, f: -NEAR(w, f),
+        "ticket-beats-the-worst",
+        XOR_TICKET,
+        (XOR_TICKET, XOR_WORST),
+    ),
+    "a small network that unlearns": Fault(
+        feature_step, "margin_loss", _labels_turned, "few-neurons-need-no-step", PARITY_SMALL
+    ),
+    "a ticket that unlearns": Fault(feature_step, "margin_loss", _labels_turned, "lottery-ticket", XOR_TICKET),
+    "an outer product of everything": Fault(
+        probes,
+        "average_gradient_outer_product",
+        lambda module, batches: torch.eye(batches[0].shape[-1]),
+        "outer-product-is-of-features",
+        XOR,
+    ),
+    "no agreement": Fault(
+        probes, "matrix_agreement", lambda a, b: torch.zeros(()), "weights-agree-with-the-outer-product", XOR
+    ),
+    "perfect random features": Fault(
+        probes, "_best_ridge", lambda x, y, *t: torch.ones(len(x)), "random-features-below", SPREADS
+    ),
+    "as far ahead everywhere": Fault(
+        probes, "_best_ridge", lambda x, y, *t: torch.zeros(len(x)), "lead-grows-with-spread", SPREADS
+    ),
+    "stairs upside down": Fault(
+        study,
+        "level_loss",
+        lambda run: LEVEL(run).isel(level=slice(None, None, -1)),
+        "simplicity-bias-staircase",
+        STAIRS,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
+    TRIAL.require_noticed(fault, monkeypatch)
