@@ -8,20 +8,22 @@ import torch
 from featscope.probes import collapse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "probes.md").read_text()
-MODEL, MAPS, VIEWS, LOOP = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+MODEL, MAPS, VIEWS, LOOP, GRADIENTS, OUTER = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
 
 def test_the_code_runs_and_leaves_the_model_as_it_was(capsys):
     torch.manual_seed(0)
     names = {"__name__": "page"}
-    for code in (MODEL, MAPS, VIEWS, LOOP):
+    for code in (MODEL, MAPS, VIEWS, LOOP, GRADIENTS, OUTER):
         exec(compile(code, "probes.md", "exec"), names)
-    whole, pooled, maps, alignment, rank = capsys.readouterr().out.splitlines()
+    whole, pooled, maps, alignment, rank, directions, agreement = capsys.readouterr().out.splitlines()
     assert "of 16 dimensions" in whole
     assert "of 64 dimensions" in pooled
     assert "of 64 dimensions" in maps
     assert 0 <= float(alignment) < 4
     assert rank.endswith("torch.Size([64, 64])")
+    assert directions == "1 direction(s), 1.00 along the first axis"
+    assert -1 <= float(agreement.split()[1]) <= 1
     assert names["model"].training
     assert not any(part._forward_hooks for part in names["model"].modules())
 

@@ -110,9 +110,9 @@ class Sampling(Questionnaire):
         repeats: samples of each size.
     """
 
-    sizes: tuple[int, ...] = (100, 400, 1600, 6400)
+    sizes: tuple[int, ...] = (50, 400, 3200)
     neurons: int = 40
-    repeats: int = 10
+    repeats: int = 8
 
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:
@@ -202,7 +202,7 @@ class MixtureNetworks(Questionnaire):
         samples: fresh ones.
     """
 
-    samples: int = 20000
+    samples: int = 10000
 
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:
@@ -241,8 +241,8 @@ class FrozenFirstLayer(Questionnaire):
 
     samples: int = 200
     quarter: int = 20
-    longest: int = 2000
-    horizons: tuple[int, ...] = (10, 100, 1000)
+    longest: int = 1000
+    horizons: tuple[int, ...] = (10, 100, 500)
 
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:

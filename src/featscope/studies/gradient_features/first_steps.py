@@ -116,7 +116,7 @@ class FirstSteps(GradientFeaturesArms):
         at_most=1.0,
         law="extreme",
         things=lambda study: 2 * len(Sampling.sizes) * Sampling.repeats,
-        note="The lemma's constant is read as 1. Draws: samples of two mixtures in four sizes, ten of each.",
+        note="The lemma's constant is read as 1. Draws: samples of two mixtures in three sizes, eight of each.",
     )
     def gradient_concentration_bound(self, run: xr.Dataset) -> xr.DataArray:
         r"""Gradients of samples are as near to G as printed.
@@ -147,7 +147,7 @@ class FirstSteps(GradientFeaturesArms):
     def mixture_network_hinge(self, run: xr.Dataset) -> xr.DataArray:
         r"""The networks of mixtures have a hinge loss below the printed bound.
 
-        $3d^{-\tau}+4/(d^{0.9\tau-1}\sqrt{\tau\log d})$. Measured: loss on 20,000 samples, the larger of XOR and of four
+        $3d^{-\tau}+4/(d^{0.9\tau-1}\sqrt{\tau\log d})$. Measured: loss on 10,000 samples, the larger of XOR and of four
         orthogonal clusters.
         """
         return run.hinge.max("mixture")
@@ -186,13 +186,13 @@ class FirstSteps(GradientFeaturesArms):
         at_most=1.0,
         range=POSITIVE,
         note="On a logistic loss, as the hinge loss is not smooth. The sum begins after the first step: at a^(1) the "
-        "printed sum has one term more. The rival is where descent is after 2000 steps.",
+        "printed sum has one term more. The rival is where descent is after 1000 steps.",
     )
     def first_layer_frozen_rate(self, run: xr.Dataset) -> xr.DataArray:
         r"""With a frozen first layer the loss approaches a rival's like 1/T.
 
         $\frac1T\sum_t[L(a_t) - L(a^*)] \le L\|a_1-a^*\|^2/(2T)$ with step size $1/L$. Measured: left over
-        right, the largest over $T$ = 10, 100, 1000.
+        right, the largest over $T$ = 10, 100, 500.
         """
         return run.of_bound.sel(printed=0).max("horizon")
 

@@ -49,7 +49,7 @@ class LinearNeurons(Questionnaire):
 
     data: LinearMargin = field(default_factory=lambda: LinearMargin(40))
     neurons: int = 60
-    samples: int = 20000
+    samples: int = 10000
 
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:
