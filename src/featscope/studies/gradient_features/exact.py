@@ -241,8 +241,8 @@ class FrozenFirstLayer(Questionnaire):
 
     samples: int = 200
     quarter: int = 20
-    longest: int = 1000
-    horizons: tuple[int, ...] = (10, 100, 500)
+    longest: int = 2000
+    horizons: tuple[int, ...] = (10, 100, 1000)
 
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:

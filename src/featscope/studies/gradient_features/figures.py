@@ -30,12 +30,13 @@ from featscope.studies.summaries import bars, chart, curve, heatmaps
 from featscope.theory import gradient_features as theory
 
 _EDGES = np.linspace(0, 1, 11)
+_UNIT = 2.5  # p_j ‖μ‖ of the XOR mixture in 100 dimensions
 _TIMES = {"start": "before", "step": "after one step", "end": "at the end"}
 
 
 def all_of(study: Any, runs: Runs, levels: xr.DataArray) -> Iterator[Figure]:
     """Every figure, in the order of the story."""
-    yield directions(runs[XOR])
+    yield directions(runs[XOR], runs[XOR_NEURONS])
     yield cosines(runs)
     yield sure(runs[XOR_NEURONS], runs[PARITY_NEURONS], study.arm(XOR_NEURONS).recipe.data.spread)
     yield tickets(runs, study.ticket, 4 * study.quarter)
@@ -44,20 +45,24 @@ def all_of(study: Any, runs: Runs, levels: xr.DataArray) -> Iterator[Figure]:
     yield staircase(levels)
 
 
-def directions(run: xr.Dataset) -> Scatters:
-    """Unit weights of one replica's neurons in the plane of the XOR features, at three times."""
+def directions(run: xr.Dataset, neurons: xr.Dataset) -> Scatters:
+    """Unit weights of one replica's neurons in the plane of the XOR features; gradients at a higher threshold."""
     one = run.isel(replica=0)
     corners = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], float)
     panels, classes = {}, {}
     for when, label in _TIMES.items():
         panels[label] = np.concatenate([one[f"plane_{when}"].values, corners])
         classes[label] = np.concatenate([np.where(one.positive.values, 0, 1), np.full(len(corners), 2)]).astype(int)
+    gradients = neurons.plane.isel(replica=0, threshold=XOR_THRESHOLDS.index(2.0)).values / _UNIT
+    panels["gradients at a higher threshold"] = np.concatenate([gradients, corners])
+    classes["gradients at a higher threshold"] = np.array([0] * len(gradients) + [2] * len(corners))
     return Scatters(
         "directions",
-        "One step of gradient descent turns random neurons to the features",
+        "One step of gradient descent turns random neurons into the plane of the features",
         "Each dot is a neuron of the first replica of xor: its cosines to two of the features, in 100 dimensions. "
         "A neuron on the circle through the corners lies in their plane. Neurons with b = b~ fire for few inputs, "
-        "those with -b~ for most.",
+        "those with -b~ for most. Right: gradients of 200 neurons at t = 2, p_j ‖μ‖ for unit; the longest "
+        "are at features.",
         panels,
         classes,
         ["b = b~", "b = -b~", "features"],
@@ -140,7 +145,12 @@ def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
         "On XOR the neurons nearest to features learn alone what all learn; on a parity they do not",
         "Accuracy on fresh samples, after the first step of Algorithm 1.",
         *(
-            Panel(title, "step", "accuracy", [curve(runs[arm].accuracy, label) for arm, label in drawn.items()])
+            Panel(
+                title,
+                "step",
+                "accuracy",
+                [curve(runs[arm].accuracy, label, within=(0.0, 1.0)) for arm, label in drawn.items()],
+            )
             for title, drawn in (("XOR", of_xor), ("Parity", of_parity))
         ),
         claims=("lottery-ticket", "ticket-beats-the-worst", "few-neurons-need-no-step", "parity-trained"),
@@ -150,9 +160,14 @@ def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
 def over_spread(run: xr.Dataset) -> Curves:
     """Accuracies over σ_B."""
     drawn = [
-        curve(run.accuracy.isel(step=-1), "network", "spread"),
+        curve(run.accuracy.isel(step=-1), "network", "spread", within=(0.0, 1.0)),
         *(
-            curve(run.random_accuracy.isel(count=COUNTS.index(count)), f"{count} random features", "spread")
+            curve(
+                run.random_accuracy.isel(count=COUNTS.index(count)),
+                f"{count} random features",
+                "spread",
+                within=(0.0, 1.0),
+            )
             for count in (100, 400)
         ),
         curve(run.oracle, "knows the features", "spread", dashed=True),

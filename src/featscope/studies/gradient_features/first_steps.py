@@ -186,13 +186,13 @@ class FirstSteps(GradientFeaturesArms):
         at_most=1.0,
         range=POSITIVE,
         note="On a logistic loss, as the hinge loss is not smooth. The sum begins after the first step: at a^(1) the "
-        "printed sum has one term more. The rival is where descent is after 1000 steps.",
+        "printed sum has one term more. The rival is where descent is after 2000 steps.",
     )
     def first_layer_frozen_rate(self, run: xr.Dataset) -> xr.DataArray:
         r"""With a frozen first layer the loss approaches a rival's like 1/T.
 
         $\frac1T\sum_t[L(a_t) - L(a^*)] \le L\|a_1-a^*\|^2/(2T)$ with step size $1/L$. Measured: left over
-        right, the largest over $T$ = 10, 100, 500.
+        right, the largest over $T$ = 10, 100, 1000.
         """
         return run.of_bound.sel(printed=0).max("horizon")
 
