@@ -66,7 +66,7 @@ def test_what_is_wrong_in_the_text_is_judged_beside_its_corrected_form():
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
     assert list(drawn) == ["directions", "cosines", "sure", "tickets", "over-spread", "random-map", "staircase"]
-    before, after, _ = (panel[:-4] for panel in drawn["directions"].panels.values())
+    before, after, *_ = (panel[:-4] for panel in drawn["directions"].panels.values())
     assert (before**2).sum(1).mean() < 0.1 < 0.5 < (after**2).sum(1).mean()
     measured, formula = drawn["sure"].panels[0].curves
     assert measured.y[0] == pytest.approx(formula.y[0], rel=0.1)
