@@ -61,8 +61,8 @@ def directions(run: xr.Dataset, neurons: xr.Dataset) -> Scatters:
         "One step of gradient descent turns random neurons into the plane of the features",
         "Each dot is a neuron of the first replica of xor: its cosines to two of the features, in 100 dimensions. "
         "A neuron on the circle through the corners lies in their plane. Neurons with b = b~ fire for few inputs, "
-        "those with -b~ for most. Right: gradients of 200 neurons at t = 2, p_j ‖μ‖ for unit; the longest "
-        "are at features.",
+        "those with -b~ for most. Right: gradients of 200 neurons at t = 2, p_j ‖μ‖ for unit; long ones lie "
+        "near the axes of the features.",
         panels,
         classes,
         ["b = b~", "b = -b~", "features"],
