@@ -119,6 +119,8 @@ GROKKING = Entry(
     summary="Adding two to five numbers modulo p: when a transformer first learns by heart and much later the rule.",
     minutes=6.0,
     target="featscope.studies.grokking:Grokking",
+)
+
 GRADIENT_FEATURES = Entry(
     name="gradient-features",
     source="Shi 2024 (dissertation), Chapter 3 and Appendix B.1 to B.5.4",

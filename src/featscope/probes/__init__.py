@@ -29,7 +29,6 @@ from featscope.probes.fourier import (
     power_spectrum,
     share_of_largest,
 )
-from featscope.probes.fourier import peak_frequency, peak_share, phase_at, power_spectrum
 from featscope.probes.gradient_features import (
     GradientFeatures,
     gradient_features,
@@ -37,6 +36,7 @@ from featscope.probes.gradient_features import (
     simplified_gradient,
     simplified_gradient_of_layer,
     simplified_gradient_of_mixture,
+)
 from featscope.probes.gradient_outer_product import average_gradient_outer_product, matrix_agreement
 from featscope.probes.of_module import embeddings, measure_collapse
 
@@ -57,8 +57,8 @@ __all__ = [
     "firing_rate",
     "gradient_features",
     "lucky",
-    "matrix_power_spectrum",
     "matrix_agreement",
+    "matrix_power_spectrum",
     "measure_collapse",
     "members",
     "missed_firing",
