@@ -165,6 +165,9 @@ def test_default_figure_draws_each_series_of_each_arm_that_has_it(series):
     ((loss, _),) = (figure.panels for figure in over_steps(runs | {"swept": swept}))
     assert [curve.label for curve in loss.curves] == ["a", "b"]  # an arm over options has no one curve
     assert over_steps({"swept": swept}) == []
+    once = watched[["rate"]].assign(loss=(("replica", "size"), np.ones((watched.sizes["replica"], 2))))
+    ((loss, _),) = (figure.panels for figure in over_steps(runs | {"once": once}))
+    assert [curve.label for curve in loss.curves] == ["a", "b"]  # the same name of what was measured once, over sizes
 
 
 def test_numbers_in_sentences_are_words_where_there_is_none():

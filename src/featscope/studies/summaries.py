@@ -157,19 +157,22 @@ def over_steps(runs: Mapping[str, xr.Dataset]) -> list[Curves]:
 
     No figure where there is no such series.
     """
+    of_steps = {"replica", "step"}
     arms = {arm: run for arm, run in runs.items() if run.sizes.get("step", 0) > 1}
     series = {
         str(name): (variable.attrs.get("long_name") or str(name), variable.attrs.get("units", "1"))
         for run in arms.values()
         for name, variable in run.data_vars.items()
-        if set(variable.dims) == {"replica", "step"}
+        if set(variable.dims) == of_steps
     }
     panels = [
         Panel(
             title=about,
             x_label="training step",
             y_label=name.replace("_", " ") if units == "1" else f"{name.replace('_', ' ')} ({units})",
-            curves=[curve(run[name], arm) for arm, run in arms.items() if name in run and run[name].ndim == 2],
+            curves=[
+                curve(run[name], arm) for arm, run in arms.items() if name in run and set(run[name].dims) == of_steps
+            ],
         )
         for name, (about, units) in series.items()
     ]

@@ -76,6 +76,7 @@ def _first_monomial(k: int, vectors: Tensor) -> dict[str, float]:
     return {"first_printed": float(power[0].sum() / power.sum()), "first": float(first.sum() / power.sum())}
 
 
+@dataclass(frozen=True)
 class OneTerm(Questionnaire):
     """The four neurons that the proof of Lemma C.17 gives for -sin sin cos cos, k = 3: by their phases and as written.
 
