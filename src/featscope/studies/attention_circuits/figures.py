@@ -100,7 +100,7 @@ def shares(runs: Runs, predicted: float) -> Bars:
         },
         "share of power",
         within=(0.0, 1.0),
-        references=[(predicted, "exponential, closed form")],
+        references=[(predicted, "closed form, three numbers")],
         claims=("sparser-than-its-embeddings", "initial-share-is-exponential", "initial-share-of-narrow-heads"),
     )
 
