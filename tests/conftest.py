@@ -109,5 +109,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"skipped: {', '.join(what)}, {reason}")
     if not terminalreporter.config.option.long:
         terminalreporter.write_line(
-            f"of planted faults one in {EVERY}, of pages and clusters some: make test-long has all"
+            f"of planted faults one in {EVERY} or fewer, of pages and clusters some: make test-long has all"
         )

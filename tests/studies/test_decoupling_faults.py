@@ -24,6 +24,8 @@ from featscope.theory import decoupling as theory
 from featscope.training import SGD, BiasSchedule
 from featscope.views import RandomMask
 
+pytestmark = pytest.mark.long  # half a minute and more of training
+
 sgd, mask, draws_at, build_schedule = SGD.build, RandomMask.__call__, Streams.at, BiasSchedule.build
 sample, build_tasks = SparseCodingSource.sample, SignTasks.build
 activity, noise_variance = SparseCoding.activity.fget, SparseCoding.noise_variance.fget

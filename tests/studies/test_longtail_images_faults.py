@@ -18,6 +18,8 @@ from featscope.studies.longtail_images import LongTailImages
 from featscope.testing import Fault, Trial
 from featscope.training import MagnitudePruning, TorchOptimizer
 
+pytestmark = pytest.mark.long  # half a minute and more of training
+
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
 CIFAR10 = Path(__file__).parents[3] / "shared" / "data" / "cifar10"

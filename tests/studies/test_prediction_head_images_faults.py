@@ -16,6 +16,8 @@ from featscope.studies.prediction_head_images import PredictionHeadImages, probe
 from featscope.testing import Fault
 from featscope.training import EMA, MovingAverage, TorchOptimizer
 
+pytestmark = pytest.mark.long  # half a minute and more of training
+
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
 CIFAR10 = Path(__file__).parents[3] / "shared" / "data" / "cifar10"
