@@ -49,6 +49,14 @@ DECOUPLING_IMAGES = Entry(
     target="featscope.studies.decoupling_images:DecouplingImages",
 )
 
+FIXED_FEATURES = Entry(
+    name="fixed-features",
+    source="Shi 2024 (dissertation), Chapter 2 and Appendix A",
+    summary="Two gradient steps find the patterns that make up a parity; kernels and random features stop at a ceiling.",
+    minutes=3.0,
+    target="featscope.studies.fixed_features:FixedFeatures",
+)
+
 IMBALANCE = Entry(
     name="imbalance",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, and its earlier workshop version",

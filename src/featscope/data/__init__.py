@@ -1,5 +1,6 @@
 """Distributions whose true features are known, and real data sets behind the same face."""
 
+from featscope.data.dictionary import DictionaryBatch, DictionaryData, DictionarySource
 from featscope.data.images import Images, ImageSample, ImageSet, ImageSource
 from featscope.data.labelled_gaussians import (
     GaussianMixture,
@@ -24,6 +25,9 @@ from featscope.data.tasks import LinearTask, linear_task
 __all__ = [
     "GaussianMixture",
     "GaussianMixtureSource",
+    "DictionaryBatch",
+    "DictionaryData",
+    "DictionarySource",
     "ImageSample",
     "ImageSet",
     "ImageSource",

@@ -1,0 +1,173 @@
+"""The figures of the study."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.manifold import MDS
+
+from featscope.figures import Bars, Curve, Curves, Panel, Scatters
+from featscope.studies.base import Runs
+from featscope.studies.fixed_features import arms as at
+from featscope.studies.fixed_features.probes import STAGES
+from featscope.studies.fixed_features.trained import TURNS
+from featscope.studies.summaries import bars, chart, curve
+
+if TYPE_CHECKING:
+    from featscope.studies.fixed_features.study import FixedFeatures
+
+_SHOWN = 60
+_NEAR = 0.9
+_STEP, _RIGHT = "training step after the first two", "share of right answers"
+
+
+def accuracy(study: "FixedFeatures", runs: Runs) -> Curves:
+    """Accuracy over steps with and without structure."""
+    within = {
+        at.NETWORK: "network",
+        at.TWO: "two steps, frozen",
+        at.ONE: "one step, frozen",
+        at.TANGENT: "tangent features",
+        at.RANDOM: "random features",
+    }
+    without = {
+        at.NOTHING_TO_FIND: "network",
+        at.TANGENT_WITHOUT: "tangent features",
+        at.RANDOM_WITHOUT: "random features",
+    }
+    panels = []
+    for title, arms, machine in (
+        ("Structured inputs", within, at.MACHINES),
+        ("Without structure", without, at.MACHINES_WITHOUT),
+    ):
+        lines = [curve(runs[arm].accuracy, label, within=(0, 1)) for arm, label in arms.items()]
+        ends = np.array([0.0, float(runs[at.NETWORK].step[-1])])
+        level = float(runs[machine].accuracy.isel(machine=-1).mean())
+        lines.append(Curve("feature machine (no steps)", ends, np.full(2, level), dashed=True))
+        if machine == at.MACHINES:
+            lines.append(Curve("best linear rule", ends, np.full(2, study.ceiling), dashed=True))
+        panels.append(Panel(title, _STEP, _RIGHT, lines))
+    return chart(
+        "accuracy",
+        "Two gradient steps find what fixed features cannot use",
+        f"Test accuracy on parities of {study.relevant} hidden patterns over training steps; dashed, the best linear "
+        f"rule and the recursive feature machine, fitted at once on {study.machine_samples} samples.",
+        *panels,
+        claims=("network-learns", "network-beats-fixed", "tangent-features-sit-at-the-ceiling", "no-structure-chance"),
+    )
+
+
+def placed(directions: Float[np.ndarray, "point d"]) -> Float[np.ndarray, "point 2"]:
+    """Points in the plane whose distances are near to 1 - cosine."""
+    apart = np.clip(1 - directions @ directions.T, 0, 2)
+    np.fill_diagonal(apart, 0)
+    apart = (apart + apart.T) / 2
+    return MDS(2, dissimilarity="precomputed", n_init=1, max_iter=200, random_state=0).fit_transform(apart)
+
+
+def maps(study: "FixedFeatures", runs: Runs) -> Scatters:
+    """Weights of one replica at the start and after both steps, by their cosines; the same neurons coloured."""
+    directions = runs[at.NETWORK].weights.isel(replica=0).values[:, :: max(1, 2 * study.neurons // _SHOWN)]
+    target = np.zeros(directions.shape[-1])
+    target[: study.relevant] = study.relevant**-0.5
+    final = directions[-1] @ target
+    classes = np.concatenate([np.where(final > _NEAR, 1, np.where(final < -_NEAR, 2, 0)), [3, 4]])
+    panels = {
+        name: placed(np.concatenate([points, [target, -target]]).astype(float))
+        for name, points in zip(STAGES, directions, strict=True)
+    }
+    return Scatters(
+        "maps",
+        "Neurons gather at the relevant patterns and at their opposite",
+        f"{directions.shape[1]} of {2 * study.neurons} neurons of one replica, placed so that distances are near to "
+        "1 - cosine (multidimensional scaling, each panel by itself). Colours say where a neuron is after two steps: "
+        f"cosine above {_NEAR} with the sum of the relevant patterns, below -{_NEAR}, or neither.",
+        panels,
+        dict.fromkeys(panels, classes),
+        ["neither", "to the patterns", "to their opposite", "the patterns", "their opposite"],
+        claims=("two-steps-find-the-patterns", "alignment-formula"),
+    )
+
+
+def machines(study: "FixedFeatures", runs: Runs) -> Curves:
+    """Accuracy and trace of M over turns."""
+    turns = np.arange(TURNS + 1.0)
+    ends = turns[[0, -1]]
+    panels = []
+    right = [
+        curve(runs[arm].accuracy.isel(machine=slice(-TURNS - 1, None)), label, "machine", x=turns, within=(0, 1))
+        for arm, label in ((at.MACHINES, "structured inputs"), (at.MACHINES_WITHOUT, "without structure"))
+    ]
+    right += [
+        Curve(
+            f"ridge, {name} features",
+            ends,
+            np.full(2, float(runs[at.MACHINES].accuracy.isel(machine=place).mean())),
+            dashed=True,
+        )
+        for place, name in enumerate(("random", "tangent"))
+    ]
+    right.append(Curve("best linear rule", ends, np.full(2, study.ceiling), dashed=True))
+    panels.append(Panel("Accuracy", "turn", _RIGHT, right))
+    found = [
+        curve(runs[arm].found, label, "turn", x=turns, within=(0, 1))
+        for arm, label in ((at.MACHINES, "structured inputs"), (at.MACHINES_WITHOUT, "without structure"))
+    ]
+    panels.append(Panel("Relevant patterns in M", "turn", "share of the trace", found))
+    return chart(
+        "machines",
+        "A kernel machine that learns features passes the ceiling as well",
+        "The recursive feature machine over its turns; before the first it is ridge classification with a Laplace "
+        f"kernel. {study.machine_samples} training samples; dashed, ridge on fixed features of as many (structured).",
+        *panels,
+        claims=("machine-learns-features", "machine-beats-fixed", "machine-finds-the-patterns"),
+    )
+
+
+def first_steps(study: "FixedFeatures", runs: Runs) -> Bars:
+    """Largest cosines at the start and after both steps."""
+    shown = {at.NETWORK: "structured", at.NOTHING_TO_FIND: "without structure", at.HIDDEN: "hidden vectors"}
+    series = {label: runs[arm].cosine.max("neuron", skipna=False) for arm, label in shown.items()}
+    return bars(
+        "first-steps",
+        "One step points at the patterns already",
+        "Largest cosine of a neuron with the relevant patterns (hidden vectors: as labels weigh them).",
+        list(STAGES),
+        series,
+        "largest cosine",
+        within=(-1, 1),
+        claims=("two-steps-find-the-patterns", "one-step-is-not-aligned", "start-is-as-aligned-as-chance"),
+    )
+
+
+def others(study: "FixedFeatures", runs: Runs) -> Curves:
+    """Balanced accuracy over steps with other labels and classes."""
+    interval = {
+        at.INTERVAL: "network",
+        at.INTERVAL_TWO: "two steps, frozen",
+        at.INTERVAL_TANGENT: "tangent features",
+        at.INTERVAL_WITHOUT: "two steps, without structure",
+        at.INTERVAL_TANGENT_WITHOUT: "tangent features, without",
+    }
+    rare = {
+        name: f"{share:.0%} of class -1, {label}"
+        for names, label in ((at.RARE, "two steps"), (at.RARE_RANDOM, "random features"))
+        for share, name in names.items()
+    }
+    panels = [
+        Panel(
+            title,
+            _STEP,
+            "balanced accuracy",
+            [curve(runs[a].balanced, label, within=(0, 1)) for a, label in each.items()],
+        )
+        for title, each in (("Interval labels", interval), ("Unbalanced classes", rare))
+    ]
+    return chart(
+        "others",
+        "Intervals are learned by all but the whole network; rare classes from learned features only",
+        "Mean over classes of the test accuracy. Left, counts in an interval, a linear rule; right, parities with a "
+        "rare class.",
+        *panels,
+        claims=("interval-easy", "rare-class-is-learned"),
+    )

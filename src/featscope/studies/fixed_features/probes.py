@@ -1,0 +1,106 @@
+"""What is measured of networks in their first two steps, of answers on the test set, and of machines."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featscope.data import DictionarySource
+from featscope.models import TruncatedReLUNetwork
+from featscope.studies.fixed_features.trained import FittedMachines, accuracies
+from featscope.training import GradientTraining, Measurement, Recursion
+
+STAGES = ("start", "one step", "two steps")
+
+
+def cosines(
+    weights: Float[Tensor, "replica neuron d"], direction: Float[Tensor, "replica d"]
+) -> Float[Tensor, "replica neuron"]:
+    """Cosines of weights with a direction of length 1, however short they are: after one step 1e-9 and less."""
+    direction = direction.to(weights)[:, None]
+    return (weights / weights.norm(dim=-1, keepdim=True).clamp(min=1e-300) * direction).sum(-1)
+
+
+@torch.no_grad()
+def answers(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """Accuracy on the test set, and the best cosine of a neuron where the first layer is trained."""
+    source: DictionarySource = experiment.source
+    inputs, labels = source.test_set
+    given = experiment.learner(inputs)
+    accuracy, balanced = accuracies(given, labels)
+    found = {
+        "accuracy": Measurement(accuracy, "share of right answers on the test set"),
+        "balanced": Measurement(balanced, "mean over classes of the share of right answers"),
+        "test_hinge": Measurement((1 - labels * given).relu().mean(1), "hinge loss on the test set"),
+    }
+    if isinstance(experiment.learner, TruncatedReLUNetwork):
+        best = cosines(experiment.learner.weights, source.target).amax(1)
+        found["best"] = Measurement(best, "largest cosine of a neuron with the relevant patterns")
+    return found
+
+
+@torch.no_grad()
+def first_steps(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """Weights at the start, after one step and after two, and what pulled at them."""
+    source: DictionarySource = experiment.source
+    network: TruncatedReLUNetwork = experiment.learner
+    o, pulls = source.options, network.pulls
+    k, scale = o.relevant, source.scale[:, 0].double()
+    active = torch.stack([one.active for one in pulls], 1)
+    on = torch.stack([one.weights[..., :k].mean(-1) for one in pulls], 1)
+    rest = torch.stack([one.weights[..., k:].square().mean(-1).sqrt() for one in pulls], 1)
+    size = o.gamma / scale[:, None]
+    floor = (o.background * (1 - o.background) * active / o.samples).sqrt() / scale[:, None]
+    summed = torch.zeros_like(source.target)
+    summed[:, :k] = k**-0.5
+    stage, step = ("stage", "neuron"), ("pull", "neuron")
+    return {
+        "cosine": Measurement(
+            torch.stack([cosines(one.weights, source.target) for one in network.stages], 1),
+            "cosine with the relevant patterns, as labels weigh them",
+            stage,
+        ),
+        "sum_cosine": Measurement(
+            torch.stack([cosines(one.weights, summed) for one in network.stages], 1),
+            "cosine with the plain sum of the relevant patterns",
+            stage,
+        ),
+        "length": Measurement(
+            torch.stack([one.weights.norm(dim=-1) for one in network.stages], 1), "length of weights", stage
+        ),
+        "active": Measurement(active, "share of samples that activate a neuron", step),
+        "on_over_active": Measurement(
+            on / (active * size), "mean T on relevant patterns over active x gamma/sigma", step
+        ),
+        "off_over_floor": Measurement(rest / floor, "root mean square T off them over the sampling floor", step),
+        "weights": Measurement(
+            torch.stack([one.weights / one.weights.norm(dim=-1, keepdim=True) for one in network.stages], 1).float(),
+            "directions of weights",
+            ("stage", "neuron", "d"),
+        ),
+    }
+
+
+@torch.no_grad()
+def drifting(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """`answers`, and how far the second layer and the first have gone from where two steps had brought them."""
+    network: TruncatedReLUNetwork = experiment.learner
+    weights, _, outer = network.stages[2]
+    grown = (network.outer.double().abs() - outer.abs()).amax(1)
+    moved = (network.weights.double() - weights).norm(dim=-1).amax(1)
+    return dict(answers(experiment)) | {
+        "outer_grown": Measurement(grown, "largest |a| - |a after two steps|"),
+        "weights_moved": Measurement(moved, "largest |w - w after two steps|"),
+        "outer_at_two": Measurement(outer.abs().amax(1), "largest |a| after two steps"),
+        "longest": Measurement(experiment.source.train_set.inputs.norm(dim=-1).amax(1), "largest |x|"),
+    }
+
+
+def machines(experiment: Recursion) -> Mapping[str, Measurement]:
+    """Accuracy of each machine, and where the feature machine's M has its trace."""
+    fitted: FittedMachines = experiment.learner
+    return {
+        "accuracy": Measurement(fitted.accuracy, "share of right answers on the test set", ("machine",)),
+        "found": Measurement(fitted.found, "share of M's trace on the relevant patterns", ("turn",)),
+    }

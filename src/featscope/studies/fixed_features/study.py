@@ -1,0 +1,468 @@
+"""What gradient descent learns that fixed features cannot (Shi 2024, dissertation, Chapter 2 and Appendix A).
+
+Closed forms and what is mended are in `featscope.theory.dictionary_learning`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import xarray as xr
+
+from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
+from featscope.figures import Figure
+from featscope.studies.base import Runs, Story, last
+from featscope.studies.fixed_features import figures
+from featscope.studies.fixed_features.arms import (
+    HIDDEN,
+    INTERVAL,
+    INTERVAL_TANGENT,
+    INTERVAL_TANGENT_WITHOUT,
+    INTERVAL_TWO,
+    INTERVAL_WITHOUT,
+    LITERAL,
+    MACHINES,
+    MACHINES_WITHOUT,
+    NETWORK,
+    NOTHING_TO_FIND,
+    ONE,
+    ONE_RESCALED,
+    RANDOM,
+    RANDOM_WITHOUT,
+    RARE,
+    RARE_RANDOM,
+    TANGENT,
+    TANGENT_WITHOUT,
+    TWO,
+    WIDTHS,
+)
+from featscope.studies.fixed_features.exact import ExactClaims
+from featscope.studies.summaries import percent, verdict
+from featscope.theory import dictionary_learning as theory
+
+FIXED = 2
+"""Machines with fixed features come first, and the feature machine before its first turn after them."""
+_CHANCE = "Without structure there is nothing to find."
+_FIXED = "Its features are fixed."
+
+
+@dataclass(frozen=True)
+class FixedFeatures(ExactClaims):
+    """Networks, fixed features and feature machines on parities of hidden patterns (dissertation, Chapter 2).
+
+    Options and arms are `FixedFeaturesArms`'.
+    """
+
+    asks = "What do two gradient steps find in structured inputs that kernels and random features cannot use?"
+
+    @property
+    def ceiling(self) -> float:
+        """Accuracy of the best linear rule."""
+        return theory.linear_ceiling(self.relevant, 0.5)
+
+    # --- The first two steps ------------------------------------------------------------------------------------------
+
+    @bound(
+        "Lemma A.9",
+        on=NETWORK,
+        not_on={NOTHING_TO_FIND: _CHANCE},
+        at_most=0.1,
+        because=f"Bound: {STATED}",
+        range=POSITIVE,
+    )
+    def step1_concentration(self, run: xr.Dataset) -> xr.DataArray:
+        r"""In the first step relevant patterns pull with $\beta_i\gamma/\tilde\sigma$, $\beta_i$ the activation rate.
+
+        Measured: mean over neurons of |mean T on relevant patterns / ($\beta_i\gamma/\tilde\sigma$) - 1|.
+        """
+        return abs(run.on_over_active.isel(pull=0) - 1).mean("neuron", skipna=False)
+
+    @identity(
+        "derived, for Lemma A.9",
+        on=(NETWORK, NOTHING_TO_FIND),
+        equals=1.0,
+        within=0.25,
+        because="Tolerance: what does not fall with samples, of order k/sqrt(D).",
+        range=POSITIVE,
+    )
+    def step1_off_patterns_at_the_floor(self, run: xr.Dataset) -> xr.DataArray:
+        r"""In the first step other patterns pull as much as samples make them: $\sigma_\phi\sqrt{\beta_i/n}$.
+
+        Measured: root mean square T off the relevant patterns over it, mean over neurons.
+        """
+        return run.off_over_floor.isel(pull=0).mean("neuron", skipna=False)
+
+    @identity(
+        "derived, for Lemma A.12",
+        on=NETWORK,
+        not_on={NOTHING_TO_FIND: _CHANCE},
+        equals=1.0,
+        within=0.25,
+        because="Tolerance: as of the floor off the patterns.",
+        range=POSITIVE,
+    )
+    def alignment_formula(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Neurons miss the relevant patterns by what samples take: cosines are $1/\sqrt{1+\tau^2/\beta_i}$.
+
+        $\tau^2=Dp_o(1-p_o)/(nk\gamma^2)$. Measured: squared tangent after one step over $\tau^2/\beta_i$, median of
+        neurons.
+        """
+        missed = run.cosine.isel(stage=1) ** -2 - 1
+        spread = theory.spread(self.patterns, self.relevant, 0.5, self.samples)
+        return (missed * run.active.isel(pull=0) / spread).median("neuron", skipna=False)
+
+    @bound(
+        "Section 2.4, Table A.1",
+        on=NETWORK,
+        not_on={NOTHING_TO_FIND: _CHANCE},
+        at_least=0.99,
+        because="Bound: as the text has it.",
+        range=COSINE,
+    )
+    def two_steps_find_the_patterns(self, run: xr.Dataset) -> xr.DataArray:
+        """After two steps a neuron points at the sum of the relevant patterns.
+
+        Measured: largest cosine of a neuron.
+        """
+        return run.cosine.isel(stage=2).max("neuron", skipna=False)
+
+    @bound(
+        "Table A.1",
+        not_on=NETWORK,
+        at_most=0.9,
+        because="Bound: the table has 0.848.",
+        range=COSINE,
+        note="A step that forgets is aligned already; see printed-one-step-cosine-keeps-some-of-the-start.",
+    )
+    def one_step_is_not_aligned(self, run: xr.Dataset) -> xr.DataArray:
+        """After one step the best neuron is still some way from the relevant patterns.
+
+        Measured: largest cosine of a neuron.
+        """
+        return run.cosine.isel(stage=1).max("neuron", skipna=False)
+
+    @identity(
+        "derived, for Tables A.1 to A.5",
+        on=(NETWORK, NOTHING_TO_FIND),
+        relation="=",
+        within=0.05,
+        because=f"Tolerance: {STATED}",
+        range=COSINE,
+    )
+    def start_is_as_aligned_as_chance(self, run: xr.Dataset) -> Found:
+        """At the start the best neuron is the best of m random directions.
+
+        Measured: largest cosine of a neuron, against its mean by integration.
+        """
+        predicted = theory.best_random_cosine(self.neurons, self.patterns)
+        return Found(run.cosine.isel(stage=0).max("neuron", skipna=False), predicted=predicted)
+
+    # --- What is learned ----------------------------------------------------------------------------------------------
+
+    @bound(
+        "Theorem 2.1, Table A.1",
+        on=(NETWORK, TWO),
+        not_on={RANDOM: _FIXED, TANGENT: _FIXED, NOTHING_TO_FIND: _CHANCE, LITERAL: "As the theorem prescribes."},
+        at_least=0.97,
+        law="share",
+        things=lambda self: self.test,
+        because=f"Bound: {STATED}",
+    )
+    def network_learns(self, run: xr.Dataset) -> xr.DataArray:
+        """A network whose first layer took both steps classifies parities of the mixture.
+
+        Measured: test accuracy at the end.
+        """
+        return last(run, run.accuracy)
+
+    @ordering("Section 2.3, Figure 2.1", on=(RANDOM, TANGENT), more_than=0.0, range=COSINE)
+    def network_beats_fixed(self, runs: Runs, arm: str) -> xr.DataArray:
+        """The network is right more often than what is trained on fixed features.
+
+        Measured: its test accuracy less theirs, at the end.
+        """
+        return last(runs[NETWORK], runs[NETWORK].accuracy) - last(runs[arm], runs[arm].accuracy)
+
+    @bound(
+        "derived, for Theorem 2.2",
+        on=(RANDOM, TANGENT),
+        not_on={NETWORK: "It learns features."},
+        relation="<=",
+        law="share",
+        things=lambda self: self.test,
+        because="Bound: the linear ceiling, and 2 % for test sets.",
+    )
+    def fixed_features_stay_below_the_ceiling(self, run: xr.Dataset) -> Found:
+        """What is trained on fixed features is no better than the best linear rule.
+
+        Measured: test accuracy at the end.
+        """
+        return Found(last(run, run.accuracy), predicted=self.ceiling + 0.02)
+
+    @identity(
+        "derived, for Table A.1",
+        on=TANGENT,
+        not_on={RANDOM: "It has not even the inputs."},
+        relation="=",
+        within=0.05,
+        law="share",
+        things=lambda self: self.test,
+        because=f"Tolerance: {STATED}",
+    )
+    def tangent_features_sit_at_the_ceiling(self, run: xr.Dataset) -> Found:
+        """The network's gradient at its start is worth a linear rule.
+
+        Measured: test accuracy at the end.
+        """
+        return Found(last(run, run.accuracy), predicted=self.ceiling)
+
+    @identity(
+        "Theorem 2.4, Figure 2.1",
+        on=(NOTHING_TO_FIND, RANDOM_WITHOUT, TANGENT_WITHOUT),
+        not_on={NETWORK: "There is structure."},
+        equals=0.5,
+        within=0.03,
+        law="share",
+        things=lambda self: self.test,
+        because=f"Tolerance: {STATED}",
+    )
+    def no_structure_chance(self, run: xr.Dataset) -> xr.DataArray:
+        """Without structure in the inputs nobody is better than chance.
+
+        Measured: test accuracy at the end.
+        """
+        return last(run, run.accuracy)
+
+    @identity(
+        "Table A.1",
+        on=ONE,
+        equals=0.5,
+        within=0.05,
+        law="share",
+        things=lambda self: self.test,
+        because=f"Tolerance: {STATED}",
+        note="Features of one step are constant to 1e-8.",
+    )
+    def one_step_fails(self, run: xr.Dataset) -> xr.DataArray:
+        """A second layer on the features of one step, as they are, learns nothing.
+
+        Measured: test accuracy at the end.
+        """
+        return last(run, run.accuracy)
+
+    @bound(
+        "derived, for Table A.1",
+        on=ONE_RESCALED,
+        not_on={ONE: "Its weights are a billionth."},
+        at_least=0.97,
+        law="share",
+        things=lambda self: self.test,
+        because=f"Bound: {STATED}",
+    )
+    def one_step_fails_by_scale(self, run: xr.Dataset) -> xr.DataArray:
+        """It is their scale that fails: made as long as those of two steps, weights of one step classify.
+
+        Measured: test accuracy at the end.
+        """
+        return last(run, run.accuracy)
+
+    # --- Later steps --------------------------------------------------------------------------------------------------
+
+    @bound(
+        "Theorem A.20",
+        on=LITERAL,
+        at_most=0.9,
+        law="share",
+        things=lambda self: self.test,
+        because=f"Bound: {STATED} The linear ceiling is 0.84.",
+        note="With the step size of the theorem and as many steps as the experiments have, not its m^(4/3).",
+    )
+    def literal_sgd_stalls(self, run: xr.Dataset) -> xr.DataArray:
+        """Gradient descent as the theorem has it does not get past a linear rule in the steps of the experiments.
+
+        Measured: test accuracy at the end.
+        """
+        return last(run, run.accuracy)
+
+    @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
+    def second_layer_drift_bound(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The second layer grows by no more than a step size a step: $|a^{(t)}|\le|a^{(2)}|+\eta(t-2)$.
+
+        Measured: the most that a neuron has grown over $\eta(t-2)$, largest over all looks.
+        """
+        grown = run.outer_grown / (self._late * run.step)
+        return grown.isel(step=slice(1, None)).max("step", skipna=False)
+
+    @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
+    def first_layer_drift_bound(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The first layer moves by no more than $\|x\|(\eta t|a^{(2)}|+\eta^2t^2/2)$ in t steps.
+
+        Measured: the most that a neuron has moved over it, largest over all looks.
+        """
+        way = self._late * run.step
+        most = run.longest * (way * run.outer_at_two + way**2 / 2)
+        return (run.weights_moved / most).isel(step=slice(1, None)).max("step", skipna=False)
+
+    @property
+    def _late(self) -> float:
+        return theory.late_step_size(self.relevant, self.neurons, 2 * self.steps)
+
+    @ordering("Theorem A.20", on=WIDTHS, less_than=0.0, note="The bound itself says nothing at sizes that can be run.")
+    def wider_is_lower_loss(self, run: xr.Dataset) -> xr.DataArray:
+        """Wider networks have less loss after as many steps.
+
+        Measured: hinge loss on the test set, the widest less the narrowest.
+        """
+        loss = last(run, run.test_hinge)
+        return loss.isel(neurons=-1) - loss.isel(neurons=0)
+
+    # --- Machines -----------------------------------------------------------------------------------------------------
+
+    @bound(
+        "Corollary 2.3",
+        on=MACHINES,
+        relation="<=",
+        law="share",
+        things=lambda self: 3 * self.test,
+        because="Bound: the linear ceiling, and 2 % for test sets.",
+    )
+    def ridge_stays_below_the_ceiling(self, run: xr.Dataset) -> Found:
+        """Ridge classifiers on fixed features or a fixed kernel are no better than the best linear rule.
+
+        Measured: test accuracy, mean of random features, tangent features and the Laplace kernel.
+        """
+        return Found(run.accuracy.isel(machine=slice(FIXED + 1)).mean("machine"), predicted=self.ceiling + 0.02)
+
+    @ordering("Radhakrishnan et al. 2024", on=MACHINES, not_on={MACHINES_WITHOUT: _CHANCE}, more_than=0.0, range=COSINE)
+    def machine_learns_features(self, run: xr.Dataset) -> xr.DataArray:
+        """The recursive feature machine is better after its turns than before.
+
+        Measured: test accuracy after the last turn less before the first, when it is kernel ridge classification.
+        """
+        return run.accuracy.isel(machine=-1) - run.accuracy.isel(machine=FIXED)
+
+    @ordering("derived here", on=MACHINES, not_on={MACHINES_WITHOUT: _CHANCE}, more_than=0.0, range=COSINE)
+    def machine_beats_fixed(self, run: xr.Dataset) -> xr.DataArray:
+        """The recursive feature machine beats the better of both ridge classifiers on fixed features.
+
+        Measured: its test accuracy less theirs.
+        """
+        return run.accuracy.isel(machine=-1) - run.accuracy.isel(machine=slice(FIXED)).max("machine", skipna=False)
+
+    @bound(
+        "Radhakrishnan et al. 2024",
+        on=MACHINES,
+        not_on={MACHINES_WITHOUT: _CHANCE},
+        at_least=0.9,
+        range=SHARE,
+        because=f"Bound: {STATED}",
+    )
+    def machine_finds_the_patterns(self, run: xr.Dataset) -> xr.DataArray:
+        """What it finds are the relevant patterns.
+
+        Measured: share of M's trace that is on them after the last turn.
+        """
+        return run.found.isel(turn=-1)
+
+    @identity(
+        "Theorem 2.4",
+        on=MACHINES_WITHOUT,
+        not_on={MACHINES: "There is structure."},
+        equals=0.5,
+        within=0.03,
+        law="share",
+        things=lambda self: self.test,
+        because=f"Tolerance: {STATED}",
+    )
+    def machine_without_structure_is_at_chance(self, run: xr.Dataset) -> xr.DataArray:
+        """Without structure in the inputs the recursive feature machine is no better than chance either.
+
+        Measured: test accuracy after the last turn.
+        """
+        return run.accuracy.isel(machine=-1)
+
+    # --- Other labels -------------------------------------------------------------------------------------------------
+
+    @bound(
+        "Table A.2",
+        on=(INTERVAL_TWO, INTERVAL_TANGENT, INTERVAL_WITHOUT),
+        not_on={INTERVAL: "Trained on.", INTERVAL_TANGENT_WITHOUT: "The class 1 is rare there."},
+        at_least=0.95,
+        range=SHARE,
+        because=f"Bound: {STATED}",
+        note="Interval labels are a linear rule. Balanced, as classes are not.",
+    )
+    def interval_easy(self, run: xr.Dataset) -> xr.DataArray:
+        """Interval labels are learned by fixed features, too, and without structure.
+
+        Measured: mean over classes of the test accuracy at the end.
+        """
+        return last(run, run.balanced)
+
+    @bound(
+        "derived, for Figure A.11",
+        on=HIDDEN,
+        at_least=0.95,
+        range=COSINE,
+        because=f"Bound: {STATED}",
+    )
+    def hidden_vectors_are_found_as_labels_weigh_them(self, run: xr.Dataset) -> xr.DataArray:
+        r"""With labels of hidden vectors neurons turn to $\sum_A\gamma_jM_j$.
+
+        $\gamma_j$ is half the difference of pattern j between classes. Measured: largest cosine after two steps.
+        """
+        return run.cosine.isel(stage=2).max("neuron", skipna=False)
+
+    @bound("Figure A.11", not_on=HIDDEN, at_least=0.9, range=COSINE, because=f"Bound: {STATED}")
+    def hidden_vectors_are_found_as_a_sum(self, run: xr.Dataset) -> xr.DataArray:
+        """With labels of hidden vectors neurons turn to the plain sum of the relevant patterns.
+
+        Measured: largest cosine after two steps.
+        """
+        return run.sum_cosine.isel(stage=2).max("neuron", skipna=False)
+
+    @bound(
+        "Table A.4",
+        on=tuple(RARE.values()),
+        not_on=dict.fromkeys(RARE_RANDOM.values(), _FIXED),
+        at_least=0.95,
+        range=SHARE,
+        because=f"Bound: {STATED}",
+        note="Accuracy is no measure here: naming one class alone has 80 or 90 %, more than entries of the table.",
+    )
+    def rare_class_is_learned(self, run: xr.Dataset) -> xr.DataArray:
+        """A rare class is learned from the features of two steps.
+
+        Measured: mean over classes of the test accuracy at the end.
+        """
+        return last(run, run.balanced)
+
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """Accuracy over steps, maps of weights, the feature machine, other labels."""
+        yield figures.accuracy(self, runs)
+        yield figures.maps(self, runs)
+        yield figures.machines(self, runs)
+        yield figures.first_steps(self, runs)
+        yield figures.others(self, runs)
+
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """Who learns, who stops where, and whether a machine that learns features does as well."""
+        network, fixed = (percent(last(runs[arm], runs[arm].accuracy)) for arm in (NETWORK, TANGENT))
+        machine = percent(runs[MACHINES].accuracy.isel(machine=-1))
+        own = verdict(claims, f"network-beats-fixed@{TANGENT}")
+        words = {"holds": "more than", "fails": "no more than"}
+        return Story(
+            f"After two gradient steps a network is right in {network} of cases, "
+            f"{words.get(own, 'against')} the {fixed} of its gradient at the start.",
+            f"Labels are parities of {self.relevant} hidden patterns. The best linear rule has {percent(self.ceiling)}. "
+            f"A kernel machine that learns features has {machine} from {self.machine_samples} samples. Without "
+            "structure in the inputs nobody is better than chance.",
+            {
+                f"network-learns@{NETWORK}": "",
+                f"network-beats-fixed@{TANGENT}": "",
+                f"no-structure-chance@{NOTHING_TO_FIND}": "",
+                f"one-step-fails-by-scale@{ONE_RESCALED}": "Directions of one step are right; they are too short.",
+                f"machine-beats-fixed@{MACHINES}": "",
+            },
+        )
