@@ -52,7 +52,7 @@ DECOUPLING_IMAGES = Entry(
 FIXED_FEATURES = Entry(
     name="fixed-features",
     source="Shi 2024 (dissertation), Chapter 2 and Appendix A",
-    summary="Two gradient steps find the patterns that make up a parity; kernels and random features stop at a ceiling.",
+    summary="Two gradient steps find the patterns of a parity; kernels and random features stop at a ceiling.",
     minutes=3.0,
     target="featscope.studies.fixed_features:FixedFeatures",
 )

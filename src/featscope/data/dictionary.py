@@ -1,8 +1,8 @@
 """Inputs made of patterns that are there or not, labels by the relevant ones (Shi 2024, dissertation, Chapter 2).
 
-x̃ = M φ̃ with φ̃ ∈ {0, 1}^D and a dictionary M with orthonormal columns; relevant are the first k patterns. Inputs are centred
-and over σ̃, the root of their total variance, both as the training set has them. By default M is the identity: what
-gradient descent does happens in the D coordinates Mᵀw, and nowhere else.
+x̃ = M φ̃ with φ̃ ∈ {0, 1}^D and a dictionary M with orthonormal columns; relevant are the first k patterns. Inputs are
+centred and over σ̃, the root of their total variance, both as the training set has them. By default M is the identity:
+what gradient descent does happens in the D coordinates Mᵀw, and nowhere else.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Two-layer networks of truncated ReLUs, and their first two gradient steps (Shi 2024, dissertation, Section 2.3).
 
-g(x) = Σ_i a_i σ(<w_i, x> + b_i) with σ(z) = min(1, max(0, z)). Neuron m + i begins as a copy of neuron i with the opposite
-a, so g is 0 at the start. The first two steps forget: their penalty is such that the new weights are -η times the
-gradient. They are assigned here, as the subtraction would lose the gradient to rounding.
+g(x) = Σ_i a_i σ(<w_i, x> + b_i) with σ(z) = min(1, max(0, z)). Neuron m + i begins as a copy of neuron i with the
+opposite a, so g is 0 at the start. The first two steps forget: their penalty is such that the new weights are -η times
+the gradient. They are assigned here, as the subtraction would lose the gradient to rounding.
 """
 
 from dataclasses import dataclass
@@ -139,7 +139,7 @@ class UnbiasedStart:
         require(self, "standardised", self.frozen or not self.standardised, "false where all layers are trained")
         require(self, "rescaled", self.assigned == 1 or not self.rescaled, "false but after one step")
 
-    def build(self, source: nn.Module, draws: Draws) -> nn.Module:
+    def build(self, source: Any, draws: Draws) -> nn.Module:
         """The network of ``source``, a `DictionarySource`, whose training set it takes its first steps on."""
         start = unbiased_start(self.neurons, source, draws)
         stages, pulls = first_steps(start, source, 2 if self.rescaled else self.assigned)

@@ -2,8 +2,8 @@
 
 D patterns are there or not, φ̃ ∈ {0, 1}^D; the label says whether the count of the k relevant ones is accepted. Inputs
 are centred and over σ̃, the root of their total variance; γ is the correlation of a relevant pattern and the label, p_o
-the probability of the others. "Mixture" is the distribution of A.5: with probability p_o all patterns are fair coins, else
-the relevant ones are all there or all not.
+the probability of the others. "Mixture" is the distribution of A.5: with probability p_o all patterns are fair coins,
+else the relevant ones are all there or all not.
 
 Where the source is mended: B stands outside the root in Theorem 2.2; the mixture has independent patterns at p_o = 1/2
 only (`background_covariance`); a dot product in A.304 lacks σ̃, as E[y x] = Σ_A M_j lacks γ/σ̃.
@@ -105,14 +105,13 @@ def best_linear_rule(relevant: int, background: float, largest: int) -> float:
 
 
 def spread(patterns: int, relevant: int, background: float, samples: int) -> float:
-    """τ² of the alignment: the squared tangent of the angle to Σ_A M_j that n samples leave if all activate a neuron."""
-    variance = background * (1 - background)
-    return patterns * variance / (samples * relevant * correlation(background) ** 2)
+    """τ²: the squared tangent of the angle to Σ_A M_j that n samples leave if all of them activate a neuron.
 
-
-def alignment(spread: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """Cosine at the squared tangent ``spread``."""
-    return 1 / np.sqrt(1 + spread)
+    Samples make noise in the D - k other directions; in the k - 1 that are left among the relevant ones only in the
+    share p_o of samples whose relevant patterns are coins.
+    """
+    directions = patterns - relevant + (relevant - 1) * background
+    return directions * background * (1 - background) / (samples * relevant * correlation(background) ** 2)
 
 
 def step_size(gamma: float, scale: float, relevant: int, neurons: int) -> float:

@@ -26,7 +26,7 @@ INTERVAL_WITHOUT, INTERVAL_TANGENT_WITHOUT = "interval-two-steps-without", "inte
 HIDDEN = "hidden"
 RARE = {0.8: "negatives=0.8", 0.9: "negatives=0.9"}
 RARE_RANDOM = {0.8: "negatives=0.8-random", 0.9: "negatives=0.9-random"}
-_LR, _FROZEN_LR, _TANGENT_LR = 0.1, 0.01, 3e-4
+_LR, _FROZEN_LR, _TANGENT_LR, _INTERVAL_LR = 0.1, 0.01, 3e-4, 3e-3
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,21 @@ class FixedFeaturesArms(Study):
         return replace(
             self,
             patterns=20,
-            neurons=60,
-            samples=6_000,
-            batch=300,
+            neurons=50,
+            samples=3_000,
+            batch=150,
             steps=150,
-            test=500,
+            test=400,
             enumerated=9,
             machine_samples=400,
-            widths=(5, 60),
+            widths=(5, 50),
             learning_rate=0.03,
         )
+
+    @property
+    def ceiling(self) -> float:
+        """Accuracy of the best threshold on the count of relevant patterns."""
+        return theory.linear_ceiling(self.relevant, 0.5)
 
     def arms(self) -> Sequence[Arm]:
         """All inputs, parities with and without structure, other labels."""
@@ -156,7 +161,9 @@ class FixedFeaturesArms(Study):
     def _frozen(
         self, name: str, data: DictionaryData, learner: UnbiasedStart | TangentStart, about: str, steps: int = 0
     ) -> Arm[Training]:
-        lr = _TANGENT_LR if isinstance(learner, TangentStart) else self.learning_rate
+        lr = self.learning_rate
+        if isinstance(learner, TangentStart):
+            lr = _TANGENT_LR if data.labels == "parity" else _INTERVAL_LR
         recipe = self._recipe(data, learner, TorchOptimizer("Adam", lr=lr), steps or self.steps)
         return Arm(name, recipe, about, name.replace("-", " "), watch=probes.answers)
 

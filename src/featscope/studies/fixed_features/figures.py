@@ -1,10 +1,8 @@
 """The figures of the study."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from jaxtyping import Float
-from sklearn.manifold import MDS
+from sklearn.manifold import smacof
 
 from featscope.figures import Bars, Curve, Curves, Panel, Scatters
 from featscope.studies.base import Runs
@@ -13,15 +11,12 @@ from featscope.studies.fixed_features.probes import STAGES
 from featscope.studies.fixed_features.trained import TURNS
 from featscope.studies.summaries import bars, chart, curve
 
-if TYPE_CHECKING:
-    from featscope.studies.fixed_features.study import FixedFeatures
-
 _SHOWN = 60
 _NEAR = 0.9
 _STEP, _RIGHT = "training step after the first two", "share of right answers"
 
 
-def accuracy(study: "FixedFeatures", runs: Runs) -> Curves:
+def accuracy(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
     """Accuracy over steps with and without structure."""
     within = {
         at.NETWORK: "network",
@@ -62,10 +57,13 @@ def placed(directions: Float[np.ndarray, "point d"]) -> Float[np.ndarray, "point
     apart = np.clip(1 - directions @ directions.T, 0, 2)
     np.fill_diagonal(apart, 0)
     apart = (apart + apart.T) / 2
-    return MDS(2, dissimilarity="precomputed", n_init=1, max_iter=200, random_state=0).fit_transform(apart)
+    centred = apart**2 - (apart**2).mean(0)
+    values, vectors = np.linalg.eigh(-(centred - centred.mean(1, keepdims=True)) / 2)
+    begin = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))  # classical scaling
+    return smacof(apart, n_components=2, init=begin, n_init=1, max_iter=300, normalized_stress=False)[0]
 
 
-def maps(study: "FixedFeatures", runs: Runs) -> Scatters:
+def maps(study: at.FixedFeaturesArms, runs: Runs) -> Scatters:
     """Weights of one replica at the start and after both steps, by their cosines; the same neurons coloured."""
     directions = runs[at.NETWORK].weights.isel(replica=0).values[:, :: max(1, 2 * study.neurons // _SHOWN)]
     target = np.zeros(directions.shape[-1])
@@ -89,7 +87,7 @@ def maps(study: "FixedFeatures", runs: Runs) -> Scatters:
     )
 
 
-def machines(study: "FixedFeatures", runs: Runs) -> Curves:
+def machines(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
     """Accuracy and trace of M over turns."""
     turns = np.arange(TURNS + 1.0)
     ends = turns[[0, -1]]
@@ -98,15 +96,9 @@ def machines(study: "FixedFeatures", runs: Runs) -> Curves:
         curve(runs[arm].accuracy.isel(machine=slice(-TURNS - 1, None)), label, "machine", x=turns, within=(0, 1))
         for arm, label in ((at.MACHINES, "structured inputs"), (at.MACHINES_WITHOUT, "without structure"))
     ]
-    right += [
-        Curve(
-            f"ridge, {name} features",
-            ends,
-            np.full(2, float(runs[at.MACHINES].accuracy.isel(machine=place).mean())),
-            dashed=True,
-        )
-        for place, name in enumerate(("random", "tangent"))
-    ]
+    for place, name in enumerate(("random", "tangent")):
+        level = float(runs[at.MACHINES].accuracy.isel(machine=place).mean())
+        right.append(Curve(f"ridge, {name} features", ends, np.full(2, level), dashed=True))
     right.append(Curve("best linear rule", ends, np.full(2, study.ceiling), dashed=True))
     panels.append(Panel("Accuracy", "turn", _RIGHT, right))
     found = [
@@ -124,7 +116,7 @@ def machines(study: "FixedFeatures", runs: Runs) -> Curves:
     )
 
 
-def first_steps(study: "FixedFeatures", runs: Runs) -> Bars:
+def first_steps(study: at.FixedFeaturesArms, runs: Runs) -> Bars:
     """Largest cosines at the start and after both steps."""
     shown = {at.NETWORK: "structured", at.NOTHING_TO_FIND: "without structure", at.HIDDEN: "hidden vectors"}
     series = {label: runs[arm].cosine.max("neuron", skipna=False) for arm, label in shown.items()}
@@ -140,7 +132,7 @@ def first_steps(study: "FixedFeatures", runs: Runs) -> Bars:
     )
 
 
-def others(study: "FixedFeatures", runs: Runs) -> Curves:
+def others(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
     """Balanced accuracy over steps with other labels and classes."""
     interval = {
         at.INTERVAL: "network",
@@ -154,15 +146,10 @@ def others(study: "FixedFeatures", runs: Runs) -> Curves:
         for names, label in ((at.RARE, "two steps"), (at.RARE_RANDOM, "random features"))
         for share, name in names.items()
     }
-    panels = [
-        Panel(
-            title,
-            _STEP,
-            "balanced accuracy",
-            [curve(runs[a].balanced, label, within=(0, 1)) for a, label in each.items()],
-        )
-        for title, each in (("Interval labels", interval), ("Unbalanced classes", rare))
-    ]
+    panels = []
+    for title, each in (("Interval labels", interval), ("Unbalanced classes", rare)):
+        lines = [curve(runs[arm].balanced, label, within=(0, 1)) for arm, label in each.items()]
+        panels.append(Panel(title, _STEP, "balanced accuracy", lines))
     return chart(
         "others",
         "Intervals are learned by all but the whole network; rare classes from learned features only",

@@ -1,0 +1,102 @@
+"""Dictionary data: laws of each kind of label, the training set, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.data import DictionaryData
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.theory import dictionary_learning as theory
+
+
+def built(**options):
+    return DictionaryData(**{"patterns": 12, "relevant": 3, "samples": 20_000, "test": 100} | options).build(
+        Streams(0, range(2)).at("dictionary")
+    )
+
+
+def present(source, x):
+    return (x * source.scale + source.mean).round()
+
+
+@pytest.mark.parametrize("background", [0.5, 0.3])
+def test_parities_of_the_mixture(background):
+    source = built(background=background)
+    x, y = source.train_set
+    phi = present(source, x)
+    assert torch.equal(2 * (phi[..., :3].sum(-1) % 2) - 1, y)
+    gamma = (y[..., None] * phi).mean(1)
+    np.testing.assert_allclose(gamma[:, :3], theory.correlation(background), atol=0.02)
+    np.testing.assert_allclose(gamma[:, 3:], 0, atol=0.02)
+    np.testing.assert_allclose(phi[..., 3:].mean(1), background, atol=0.02)
+    np.testing.assert_allclose(source.scale.flatten(), theory.scale(12, 3, background), rtol=0.01)
+    np.testing.assert_allclose(x.square().sum(-1).mean(1), 1, rtol=1e-4)
+
+
+def test_without_structure_nothing_is_correlated():
+    x, y = built(structured=False).train_set
+    np.testing.assert_allclose((y[..., None] * x).mean(1), 0, atol=0.012)
+
+
+def test_a_rare_class_keeps_its_law():
+    source = built(negatives=0.8)
+    x, y = source.train_set
+    assert float((y < 0).float().mean()) == pytest.approx(0.8, abs=0.01)
+    rare = present(source, x)[0][y[0] > 0]
+    assert float((rare[:, :3].sum(1) == 3).float().mean()) == pytest.approx(0.5 + 0.5 / 4, abs=0.03)
+
+
+def test_intervals_and_their_correlation():
+    source = built(relevant=9, labels="interval")
+    x, y = source.train_set
+    phi = present(source, x)
+    assert torch.equal(y > 0, phi[..., :9].sum(-1) >= 6)
+    rate, gamma = theory.interval_rates(9, 2 / 3)
+    assert source.options.gamma == pytest.approx(gamma)
+    assert float((y > 0).float().mean()) == pytest.approx(rate, abs=0.01)
+
+
+def test_hidden_vectors_and_their_target():
+    source = built(relevant=10, labels="hidden")
+    x, y = source.train_set
+    direction = (y[..., None] * x).mean(1)
+    assert (torch.nn.functional.cosine_similarity(direction, source.target) > 0.97).all()
+    first = {tuple(v) for v in source.vectors[0, :50].tolist()}
+    assert all(tuple(v) in first for v in present(source, x)[0][y[0] > 0][:50, :10].tolist())
+
+
+def test_more_dimensions_keep_the_patterns():
+    source = built(dimension=20)
+    x, _ = source.train_set
+    assert x.shape[-1] == 20
+    np.testing.assert_allclose(source.target.norm(dim=-1), 1, rtol=1e-5)
+    back = x @ source.dictionary
+    np.testing.assert_allclose(x.square().sum(-1), back.square().sum(-1), rtol=1e-3)
+
+
+def test_batches_are_of_the_training_set_and_draws_are_addressed():
+    source, again = built(), built()
+    assert torch.equal(source.train_set.inputs, again.train_set.inputs)
+    x, y = source.batch(Streams(0, range(2)).at("batch"), 50)
+    rows = {
+        tuple(row) for row in torch.cat([source.train_set.inputs[0], source.train_set.labels[0][:, None]], 1).tolist()
+    }
+    assert all(tuple(row) in rows for row in torch.cat([x[0], y[0][:, None]], 1).tolist())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"relevant": 4}, "relevant = 4 .* odd"),
+        ({"relevant": 13}, "relevant = 13 .* patterns = 12"),
+        ({"background": 0.6}, "background = 0.6"),
+        ({"negatives": 1.0}, "negatives = 1.0"),
+        ({"labels": "interval", "negatives": 0.8}, "no parities"),
+        ({"samples": 1}, "samples = 1"),
+        ({"dimension": 5}, "dimension = 5"),
+    ],
+)
+def test_options_out_of_range_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        built(**options)

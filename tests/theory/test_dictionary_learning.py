@@ -1,0 +1,88 @@
+"""Closed forms of dictionary learning against sums over everything that can happen."""
+
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+import pytest
+
+from featscope.theory import dictionary_learning as theory
+
+
+def mixture(patterns, relevant, background):
+    """All φ̃ and their probabilities, one by one."""
+    low = background / (2 - 2 * background)
+    inputs = np.array(list(product((0, 1), repeat=patterns)))
+    chances = []
+    for row in inputs:
+        own, rest = row[:relevant], row[relevant:]
+        alike = 0.5 * (len(set(own)) == 1) * np.prod(np.where(rest, low, 1 - low))
+        chances.append(background / 2**patterns + (1 - background) * alike)
+    return inputs, np.array(chances)
+
+
+@pytest.mark.parametrize("background", [0.5, 0.3])
+def test_moments_of_the_mixture(background):
+    x, p = mixture(6, 3, background)
+    y = 2.0 * (x[:, :3].sum(1) % 2) - 1
+    mean = p @ x
+    assert p.sum() == pytest.approx(1)
+    np.testing.assert_allclose(mean, [0.5] * 3 + [background] * 3)
+    assert p @ y == pytest.approx(0)
+    np.testing.assert_allclose((p * y) @ x, [theory.correlation(background)] * 3 + [0] * 3, atol=1e-12)
+    assert theory.scale(6, 3, background) == pytest.approx(np.sqrt((p @ (x - mean) ** 2).sum()))
+    covariance = p @ ((x[:, 3] - background) * (x[:, 4] - background))
+    assert covariance == pytest.approx(theory.background_covariance(background), abs=1e-12)
+
+
+@pytest.mark.parametrize(("relevant", "wanted"), [(3, 0.8125), (5, 0.84375), (7, 0.80859375), (9, 0.818359375)])
+def test_the_ceiling_is_that_of_the_best_threshold(relevant, wanted):
+    counts = np.arange(relevant + 1)
+    fair = np.array([comb(relevant, c) for c in counts]) / 2**relevant
+    chances = 0.5 * fair + 0.25 * np.isin(counts, (0, relevant))
+    right = [chances @ ((counts >= t) == (counts % 2 == 1)) for t in range(relevant + 2)]
+    assert theory.linear_ceiling(relevant, 0.5) == pytest.approx(max(right)) == pytest.approx(wanted)
+
+
+def test_unequal_weights_are_better_at_three_patterns_only():
+    assert theory.best_linear_rule(3, 0.5, 2) == pytest.approx(0.875)
+    assert theory.best_linear_rule(5, 0.5, 1) == pytest.approx(0.84375)
+
+
+@pytest.mark.parametrize(("k", "labels", "mean"), [(5, "parity", 2.5), (30, "interval", 20.0), (5, "parity", 1.1)])
+def test_the_ground_truth_network_is_right_and_no_other_count_is_near(k, labels, mean):
+    accepting = theory.accepted(k, labels)
+    network = theory.ground_truth(accepting, mean)
+    np.testing.assert_allclose(network(np.arange(k + 1) - mean), np.where(accepting, 1, -1), atol=1e-9)
+    assert np.abs(network.biases).min() >= 1 / (32 * k)
+    assert network(np.array([k + 2 - mean]))[0] == pytest.approx(0, abs=1e-9)
+
+
+def test_correlations_with_subsets_are_sums_over_all_signs():
+    features = np.random.default_rng(0).uniform(-1, 1, (2**5, 2))
+    parities = theory.parities(5, 2)
+    signs = np.array([[1 - 2 * (z >> j & 1) for j in range(5)] for z in range(32)])
+    for row, correlation, subset in zip(
+        parities, theory.subset_correlations(features, 2), combinations(range(5), 2), strict=True
+    ):
+        np.testing.assert_array_equal(row, signs[:, subset].prod(1))
+        np.testing.assert_allclose(correlation, row @ features / 32)
+
+
+def test_smoothing_the_largest_cosine_and_step_sizes():
+    draws = np.random.default_rng(0).normal(size=200_000)
+    assert theory.smoothed(0.3, 0.5) == pytest.approx(np.clip(0.3 + 0.5 * draws, 0, 1).mean(), abs=3e-3)
+    w = np.random.default_rng(1).normal(size=(2000, 20, 10))
+    best = (w[..., 0] / np.linalg.norm(w, axis=-1)).max(1).mean()
+    assert theory.best_random_cosine(20, 10) == pytest.approx(best, abs=0.01)
+    assert theory.step_size(0.25, 5.0, 5, 300) == pytest.approx(0.3125 / (5 * 300**3))
+    assert theory.late_step_size(5, 300, 600) == pytest.approx(0.0062, abs=1e-4)
+    assert 1 / np.sqrt(1 + theory.spread(100, 5, 0.5, 50_000)) == pytest.approx(0.9992, abs=1e-4)
+    assert theory.fixed_features_hinge(24, 2.0, 12, 5) == pytest.approx(1 - 2 * np.sqrt(24 / 792))
+
+
+def test_rates_of_intervals():
+    positive, gamma = theory.interval_rates(30, 2 / 3)
+    assert (positive, gamma) == (pytest.approx(0.58476, abs=1e-5), pytest.approx(0.0680, abs=1e-4))
+    positive, gamma = theory.interval_rates(30, 0.5)
+    assert (positive, gamma) == (pytest.approx(0.04937, abs=1e-5), pytest.approx(0.0187, abs=1e-4))
