@@ -27,7 +27,6 @@ from featscope.models.truncated_relu import (
     UnbiasedStart,
     first_steps,
     pull,
-    truncated_relu,
     unbiased_start,
 )
 
@@ -86,6 +85,5 @@ __all__ = [
     "prompt_moment",
     "pull",
     "soft_threshold",
-    "truncated_relu",
     "unbiased_start",
 ]

@@ -26,7 +26,7 @@ INTERVAL_WITHOUT, INTERVAL_TANGENT_WITHOUT = "interval-two-steps-without", "inte
 HIDDEN = "hidden"
 RARE = {0.8: "negatives=0.8", 0.9: "negatives=0.9"}
 RARE_RANDOM = {0.8: "negatives=0.8-random", 0.9: "negatives=0.9-random"}
-_LR, _FROZEN_LR, _TANGENT_LR, _INTERVAL_LR = 0.1, 0.01, 3e-4, 3e-3
+_LR, _FROZEN_LR, _TANGENT_LR, _INTERVAL_LR = 0.1, 0.01, 3e-4, 1e-3
 
 
 @dataclass(frozen=True)

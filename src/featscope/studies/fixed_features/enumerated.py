@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from featscope.data import DictionaryBatch, DictionaryData
-from featscope.models import Layers, first_steps, truncated_relu, unbiased_start
+from featscope.models import Layers, first_steps, unbiased_start
+from featscope.models.truncated_relu import truncated_relu
 from featscope.options import require
 from featscope.streams import Draws
 from featscope.theory import dictionary_learning as theory

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from featscope.baselines import RecursiveFeatureMachine, random_features, tangent_features
 from featscope.data import DictionaryData, DictionarySource
-from featscope.models import truncated_relu, unbiased_start
+from featscope.models import unbiased_start
+from featscope.models.truncated_relu import truncated_relu
 from featscope.options import require
 from featscope.streams import Draws, Streams
 
