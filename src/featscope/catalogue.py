@@ -53,7 +53,7 @@ FIXED_FEATURES = Entry(
     name="fixed-features",
     source="Shi 2024 (dissertation), Chapter 2 and Appendix A",
     summary="Two gradient steps find the patterns of a parity; kernels and random features stop at a ceiling.",
-    minutes=3.0,
+    minutes=5.0,
     target="featscope.studies.fixed_features:FixedFeatures",
 )
 

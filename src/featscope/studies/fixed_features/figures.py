@@ -152,7 +152,7 @@ def others(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
         panels.append(Panel(title, _STEP, "balanced accuracy", lines))
     return chart(
         "others",
-        "Intervals are learned by all but the whole network; rare classes from learned features only",
+        "Intervals are nearly a linear rule; a rare class is learned from learned features",
         "Mean over classes of the test accuracy. Left, counts in an interval, a linear rule; right, parities with a "
         "rare class.",
         *panels,

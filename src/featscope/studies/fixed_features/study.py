@@ -458,8 +458,8 @@ class FixedFeatures(ExactClaims):
             f"After two gradient steps a network is right in {network} of cases, "
             f"{words.get(own, 'against')} the {fixed} of its gradient at the start.",
             f"Labels are parities of {self.relevant} hidden patterns. The best linear rule has {ceiling}. "
-            f"A kernel machine that learns features has {machine} from {self.machine_samples} samples. Without "
-            "structure in the inputs nobody is better than chance.",
+            f"A kernel machine that learns features has {machine} from {self.machine_samples} samples. "
+            "Without structure in the inputs all stay near chance.",
             {
                 f"network-learns@{NETWORK}": "",
                 f"network-beats-fixed@{TANGENT}": "",
