@@ -23,11 +23,11 @@ from featscope.data.structured_parity import StructuredParity, StructuredParityS
 from featscope.data.tasks import LinearTask, linear_task
 
 __all__ = [
-    "GaussianMixture",
-    "GaussianMixtureSource",
     "DictionaryBatch",
     "DictionaryData",
     "DictionarySource",
+    "GaussianMixture",
+    "GaussianMixtureSource",
     "ImageSample",
     "ImageSet",
     "ImageSource",
