@@ -19,6 +19,7 @@ from featscope.data.regression_prompts import RegressionBatch, RegressionPrompts
 from featscope.data.shapes import draw_shapes
 from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, SparseSample
 from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, TokenPairs
+from featscope.data.spurious_features import SpuriousFeatures, SpuriousSource
 from featscope.data.structured_parity import StructuredParity, StructuredParitySource
 from featscope.data.tasks import LinearTask, linear_task
 
@@ -58,6 +59,8 @@ __all__ = [
     "SparseSample",
     "SparseTokens",
     "SparseTokensSource",
+    "SpuriousFeatures",
+    "SpuriousSource",
     "StructuredParity",
     "StructuredParitySource",
     "TokenPairs",

@@ -3,6 +3,7 @@
 from featscope.losses.info_nce import InfoNCE
 from featscope.losses.non_contrastive import NonContrastive
 from featscope.losses.nt_xent import NTXent
+from featscope.losses.nuclear_norm import NuclearNorm
 from featscope.losses.similarity import Masked, paired, products
 
-__all__ = ["InfoNCE", "Masked", "NTXent", "NonContrastive", "paired", "products"]
+__all__ = ["InfoNCE", "Masked", "NTXent", "NonContrastive", "NuclearNorm", "paired", "products"]
