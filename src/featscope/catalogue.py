@@ -161,6 +161,14 @@ ICL_PARITY = Entry(
     target="featscope.studies.icl_parity:IclParity",
 )
 
+NUCLEAR_NORM = Entry(
+    name="nuclear-norm",
+    source="Shi 2024 (dissertation), Sections 6.2 to 6.4, Appendix E.1",
+    summary="Weight decay, bounded rank and the nuclear norm of features where a correlation turns out of domain.",
+    minutes=0.5,
+    target="featscope.studies.nuclear_norm:NuclearNormStudy",
+)
+
 ICL_FLIPPED_LABELS = Entry(
     name="icl-flipped-labels",
     source="Shi 2024 (dissertation), Section 5.6, Figures 5.1 and 5.2",

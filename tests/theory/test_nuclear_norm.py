@@ -74,7 +74,9 @@ def test_the_optimum_under_weight_decay_is_that_of_samples(r, gamma, d, strength
 
 
 def test_sufficient_strengths():
-    found = [theory.sufficient_strength(r, d - r, g) for r, d, g in ((37, 200, 0.496), (50, 310, 0.45), (100, 950, 0.35))]
+    found = [
+        theory.sufficient_strength(r, d - r, g) for r, d, g in ((37, 200, 0.496), (50, 310, 0.45), (100, 950, 0.35))
+    ]
     assert found == pytest.approx([0.581, 0.535, 0.388], abs=1e-3)
 
 
