@@ -5,9 +5,9 @@ sums, w_j = α on the first and β on the others, S = αA + βB the margin, ℓ 
 
 Where the source is mended: for a bounded rank the infimum of the loss is not attained, as weights on invariant features
 may grow for ever (`ridge` anywhere makes it so); α_k z_k + β z_l >= 0 (E.34) fails with probability `termwise_failure`;
-out of domain ERM falls below chance from `crossing` on, a quarter of what Proposition 6.3 needs; what the figures of the
-plane print as accuracies cannot stand beside each other (`plane_accuracies`); the nuclear norm has a minimiser with a
-fixed head only, where it is a norm of the weights (`linear_norm`).
+out of domain ERM falls below chance from `crossing` on, a quarter of what Proposition 6.3 needs; what the figures of
+the plane print as accuracies cannot stand beside each other (`plane_accuracies`); the nuclear norm has a minimiser with
+a fixed head only, where it is a norm of the weights (`linear_norm`).
 """
 
 from math import exp, sqrt

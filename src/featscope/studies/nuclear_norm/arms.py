@@ -23,7 +23,7 @@ FREE_ERM, FREE_NU, FIXED_NU = "descent-erm", "descent-nu", "descent-fixed-head"
 SINGULAR = "singular-values"
 MATCHED = 0.2
 """Training loss at which the story compares."""
-_LR = 0.1
+_LR = 0.3
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class NuclearNormArms(Study):
         require(self, "strength", 0 < self.strength < most, f"above 0 and below {most:.3g}", "There w = 0 is best.")
 
     def smallest(self) -> "NuclearNormArms":
-        """A third of the samples, and a tenth of the steps."""
-        return replace(self, samples=1500, plane_samples=8000, descent_steps=400)
+        """A third of the samples, and a sixteenth of the steps."""
+        return replace(self, samples=1500, plane_samples=8000, descent_steps=250)
 
     def arms(self) -> Sequence[Arm]:
         """Many features, all weights, bounded rank, the plane, descent, singular values."""
@@ -120,6 +120,6 @@ class NuclearNormArms(Study):
             descent.PenalisedRisk(strength, self.descent_samples),
             TorchOptimizer("SGD", lr=_LR),
             steps=self.descent_steps,
-            probe_every=max(1, self.descent_steps // 8),
+            probe_every=max(1, self.descent_steps // 5),
         )
         return Arm(name, recipe, about, label, at_end=(descent.ended,), watch=descent.progress)

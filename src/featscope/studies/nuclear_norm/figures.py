@@ -83,7 +83,7 @@ def weights(runs: Runs) -> Curves:
             panels.append(Panel(f"{about}, r = {r}, γ = {gamma:g}", _RATIO, f"weight of an {about} feature, √r", lines))
     return chart(
         "weights",
-        "Weight decay shares weights out in proportion to correlations; the nuclear norm leaves environmental ones at 0",
+        "Weight decay shares weights out by correlation; the nuclear norm leaves environmental ones at 0",
         "Weights of a feature times √r over the number of environmental features.",
         *panels,
         claims=("nuclear-norm-drops-the-environment", "erm-l2-structure"),

@@ -1,4 +1,4 @@
-"""Claims about many features: weight decay, a bounded rank and the nuclear norm where correlations turn (Section 6.4)."""
+"""Claims about many features (Section 6.4): weight decay, a bounded rank and the nuclear norm."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -233,7 +233,7 @@ class LinearClaims(NuclearNormArms):
     def crossing_comes_nearer(self, run: xr.Dataset) -> xr.DataArray:
         r"""The stronger weight decay, the nearer the crossing is to that.
 
-        Measured: where the accuracy passes 1/2 at $\lambda=0.05$ less where at $\lambda=1$, in units of $r/(4\gamma^2)$.
+        Measured: where the accuracy passes 1/2 at $\lambda=0.05$ less where at $\lambda=1$, over $r/(4\gamma^2)$.
         """
         return self._crossing(run, 0) - self._crossing(run, 1)
 
