@@ -117,7 +117,7 @@ FAULTS = {
         SpuriousSource,
         "sample",
         lambda self, draws, count, shifted=False: SAMPLE(self, draws, count, True),
-        "in-domain-all-is-right",
+        "erm-l2-structure",
         "r=50",
     ),
     "correlation doubled": Fault(
@@ -150,7 +150,7 @@ FAULTS = {
     "weight decay called a nuclear norm": Fault(
         solved.Solved,
         "penalised",
-        lambda self, square, *a: PENALISED(self, torch.eye(square.shape[-1]).to(square).expand_as(square), *a),
+        lambda self, square, *a: PENALISED(self, 0.2 * torch.eye(2).to(square).expand_as(square), *a),
         "lda-limit",
         PLANE,
     ),
@@ -160,11 +160,11 @@ FAULTS = {
     "the environment costs nothing": Fault(
         theory,
         "nuclear_norm_of_weights",
-        lambda *a: (np.zeros(2), np.diag([1.0, 0.0])),
+        lambda *a: (np.zeros(2), np.eye(2)),
         "nuclear-norm-drops-the-environment",
         OVER,
     ),
-    "half the printed dimension": Fault(theory, "crossing", lambda r, gamma: r / (2 * gamma**2), "ood-crossing", OVER),
+    "half of the crossing": Fault(theory, "crossing", lambda r, gamma: r / (8 * gamma**2), "ood-crossing", OVER),
     "a formula without a spread": Fault(
         theory, "ood_accuracy", lambda a, b, r, q, g: 1.0 * (a * r / 2 > b * g * q), "gaussian-formula", OVER
     ),

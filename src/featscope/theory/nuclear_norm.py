@@ -11,14 +11,15 @@ a fixed head only, where it is a norm of the weights (`linear_norm`).
 """
 
 from math import exp, sqrt
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 from scipy.special import expit, ndtr
 
-T = TypeVar("T", float, np.ndarray)
+T = TypeVar("T", bound=Any)
+"""A number, or an array of NumPy or xarray."""
 
 INVARIANT_DEVIATION = sqrt(1 / 12)
 """Of U[0, 1]."""

@@ -43,7 +43,7 @@ class NuclearNormArms(Study):
     samples: int = 4000
     plane_samples: int = 20_000
     descent_samples: int = 1000
-    descent_steps: int = 4000
+    descent_steps: int = 2000
     strength: float = 0.1
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class NuclearNormArms(Study):
         require(self, "strength", 0 < self.strength < most, f"above 0 and below {most:.3g}", "There w = 0 is best.")
 
     def smallest(self) -> "NuclearNormArms":
-        """A third of the samples, and a sixteenth of the steps."""
+        """A third of the samples, and an eighth of the steps."""
         return replace(self, samples=1500, plane_samples=8000, descent_steps=250)
 
     def arms(self) -> Sequence[Arm]:

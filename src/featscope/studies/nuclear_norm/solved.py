@@ -267,7 +267,7 @@ class RanksSolved(Solved):
         for rank in RANKS:
             supports = list(combinations(range(data.features), rank))
             inside = torch.tensor([support[-1] < data.invariant for support in supports]).to(z.device)
-            fitted = [self._fit(z[..., support], RIDGES[0]) for support in supports]
+            fitted = [self._fit(z[..., list(support)], RIDGES[0]) for support in supports]
             value = torch.stack([objective for _, objective in fitted], 1)
             weights = torch.stack([w for w, _ in fitted], 1)
             best = value.argmin(1)
@@ -280,7 +280,7 @@ class RanksSolved(Solved):
             columns["best_is_invariant"].append(inside[best].double())
             columns["gap"].append(other.amin(1) - value.masked_fill(~inside, -torch.inf).amax(1))
             columns["least_weight"].append(chosen[0].amin(1))
-            for name, (w, features) in (("ood_accuracy", chosen), ("other_accuracy", second)):
+            for name, (w, features) in zip(("ood_accuracy", "other_accuracy"), (chosen, second), strict=True):
                 columns[name].append(right((features @ w[..., None])[..., 0]))
         for ridge in RIDGES:
             w, _ = self._fit(z[..., : RANKS[-1]], ridge)
