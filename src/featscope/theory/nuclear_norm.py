@@ -11,14 +11,14 @@ a fixed head only, where it is a norm of the weights (`linear_norm`).
 """
 
 from math import exp, sqrt
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 from scipy.special import expit, ndtr
 
-T = TypeVar("T", bound=Any)
+Numbers = Any
 """A number, or an array of NumPy or xarray."""
 
 INVARIANT_DEVIATION = sqrt(1 / 12)
@@ -33,7 +33,7 @@ def environmental_deviation(gamma: float) -> float:
 # --- The plane: one feature of each kind ------------------------------------------------------------------------------
 
 
-def plane_accuracies(tilt: T, gamma: float = 0.2) -> tuple[T, T]:
+def plane_accuracies(tilt: Numbers, gamma: float = 0.2) -> tuple[Numbers, Numbers]:
     """In and out of domain, of the boundary z_1 + c z_2 = 0 with c = ``tilt`` in [0, 1]."""
     return 1 - (0.5 - gamma) * tilt / 2, 1 - (0.5 + gamma) * tilt / 2
 
@@ -100,14 +100,14 @@ def sufficient_strength(invariant: int, environmental: int, gamma: float) -> flo
     return root * (near + exp(-(invariant - 1) / 8) / 4 + exp(-environmental * gamma**2 / 2) / 2)
 
 
-def ood_accuracy(alpha: T, beta: T, invariant: int, environmental: int, gamma: float) -> T:
+def ood_accuracy(alpha: Numbers, beta: Numbers, invariant: int, environmental: int, gamma: float) -> Numbers:
     """P[αA - βB >= 0] as if A and B were normal."""
     mean = alpha * invariant / 2 - beta * gamma * environmental
     variance = alpha**2 * invariant / 12 + beta**2 * environmental * environmental_deviation(gamma) ** 2
     return ndtr(mean / np.sqrt(variance))
 
 
-def termwise_failure(alpha: T, beta: T, gamma: float) -> T:
+def termwise_failure(alpha: Numbers, beta: Numbers, gamma: float) -> Numbers:
     """P[α z_k + β z_l < 0] for 0 < β <= α, which (E.34) takes for 0."""
     return (0.5 - gamma) * beta / (2 * alpha)
 

@@ -33,7 +33,8 @@ def boundary(runs: Runs) -> Curves:
             label = f"loss {level:g}: {100 * inside:.1f} % in, {100 * outside:.1f} % out"
             lines.append(Curve(label, -tilt * height, height))
         upright = Curve("x_1 alone: 100 %, 100 %", np.array([0.0, 1e-9]), height, dashed=True)
-        panels.append(Panel(title, "x_1, always with the label", "x_2, with it in 70 % or 30 %", [*lines, upright]))
+        limit = Curve("the mean: 94 %, 86 %", -theory.mean_tilt() * height, height, dashed=True)
+        panels.append(Panel(title, "x_1, always with the label", "x_2, in 70 % or 30 %", [*lines, upright, limit]))
     accuracies = []
     for path, title in _PATHS.items():
         inside, outside = theory.plane_accuracies(run[f"{path}_matched"])

@@ -211,10 +211,10 @@ class DimensionsSolved(Solved):
             w = torch.stack([*weights, *(nonnegative_minimiser(z, norm) for norm in norms)], 1)
             found.append(w)
             judged.append(right(w @ outside.mT))
-        weights = torch.stack(found, 1)
+        solved = torch.stack(found, 1)
         self.keep(
-            alpha=weights[..., 0],
-            beta=weights[..., 1],
+            alpha=solved[..., 0],
+            beta=solved[..., 1],
             ood_accuracy=torch.stack(judged, 1),
             low_b=(train[..., 1] <= 0).double().mean(1),
             low_a=(train[..., 0] <= data.invariant / 4).double().mean(1),
