@@ -96,9 +96,11 @@ def test_half_precision_is_summed_in_double_and_comes_out_in_single(dtype):
     assert found.item() == pytest.approx(expected, rel=1e-5)
     found.backward()
     assert features.grad.dtype == dtype
+    np.testing.assert_allclose(features.grad.float(), uv(features.detach()), atol=2e-3)
 
 
 def test_it_works_under_autocast():
+    torch.manual_seed(0)
     layer = torch.nn.Linear(6, 4)
     x = normals(32, 6, dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):

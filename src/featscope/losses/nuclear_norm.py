@@ -76,10 +76,10 @@ class _NuclearNorm(torch.autograd.Function):
     def forward(ctx: Any, features: Tensor) -> Tensor:
         finite = features.isfinite().all(-1).all(-1)
         f = torch.where(finite[..., None, None], features, 0.0).double()
+        result = torch.float64 if features.dtype == torch.float64 else torch.float32  # half precision is exact in it
         decompose = _by_vectors if features.dtype == torch.float64 else _by_gram
-        values, slope = decompose(f, max(f.shape[-2:]) * torch.finfo(features.dtype).eps)
+        values, slope = decompose(f, max(f.shape[-2:]) * torch.finfo(result).eps)
         ctx.save_for_backward(slope.to(features.dtype))
-        result = torch.float64 if features.dtype == torch.float64 else torch.float32
         return values.masked_fill(~finite, torch.nan).to(result)
 
     @staticmethod

@@ -100,7 +100,7 @@ def sufficient_strength(invariant: int, environmental: int, gamma: float) -> flo
     return root * (near + exp(-(invariant - 1) / 8) / 4 + exp(-environmental * gamma**2 / 2) / 2)
 
 
-def ood_accuracy(alpha: Numbers, beta: Numbers, invariant: int, environmental: int, gamma: float) -> Numbers:
+def ood_accuracy(alpha: Numbers, beta: Numbers, invariant: int, environmental: Numbers, gamma: float) -> Numbers:
     """P[αA - βB >= 0] as if A and B were normal."""
     mean = alpha * invariant / 2 - beta * gamma * environmental
     variance = alpha**2 * invariant / 12 + beta**2 * environmental * environmental_deviation(gamma) ** 2

@@ -38,11 +38,8 @@ class LinearClaims(NuclearNormArms):
 
         Measured: exponent with which the deviation of weights of a kind falls over 500, 2000 and 8000 samples.
         """
-        return xr.apply_ufunc(
-            lambda apart: np.apply_along_axis(lambda one: fitted_exponent(np.array(SIZES, float), one), -1, apart),
-            run.apart,
-            input_core_dims=[["size"]],
-        )
+        apart = run.apart.transpose("replica", "size").values
+        return xr.DataArray(fitted_exponent(np.array(SIZES, float), apart), dims="replica")
 
     @paired(
         "Lemma 6.1",
