@@ -137,6 +137,14 @@ GRADIENT_FEATURES = Entry(
     target="featscope.studies.gradient_features:GradientFeatures",
 )
 
+UNIFORM_PARITY = Entry(
+    name="uniform-parity",
+    source="Shi 2024 (dissertation), Sections B.5.5 and B.5.6, Algorithm 6",
+    summary="The first gradient shows which few of many random signs a parity is of, once the sample is large enough.",
+    minutes=1.0,
+    target="featscope.studies.uniform_parity:UniformParityStudy",
+)
+
 LOOPED_TRANSFORMER = Entry(
     name="looped-transformer",
     source="Shi 2024 (dissertation), Chapter 8, Figure 8.1",

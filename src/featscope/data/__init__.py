@@ -22,6 +22,7 @@ from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, Token
 from featscope.data.spurious_features import SpuriousFeatures, SpuriousSource
 from featscope.data.structured_parity import StructuredParity, StructuredParitySource
 from featscope.data.tasks import LinearTask, linear_task
+from featscope.data.uniform_parity import UniformParity, UniformParitySource
 
 __all__ = [
     "DictionaryBatch",
@@ -64,6 +65,8 @@ __all__ = [
     "StructuredParity",
     "StructuredParitySource",
     "TokenPairs",
+    "UniformParity",
+    "UniformParitySource",
     "class_sizes",
     "draw_shapes",
     "linear_task",

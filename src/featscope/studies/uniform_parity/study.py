@@ -1,0 +1,425 @@
+"""The first gradient of a random neuron knows which signs a parity is of (dissertation, Sections B.5.5 and B.5.6).
+
+Closed forms and what is mended are in `featscope.theory.uniform_parity`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitted_exponent, identity, ordering
+from featscope.figures import Figure
+from featscope.studies.base import Runs, Story, last
+from featscope.studies.gradient_features.probes import TESTED
+from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.uniform_parity import figures
+from featscope.studies.uniform_parity.arms import (
+    CONES,
+    ENUMERATED,
+    FOUR,
+    FOUR_ANGLES,
+    FOUR_SAMPLED,
+    PAIR,
+    PAIR_ANGLES,
+    PAIR_SAMPLED,
+    SHUFFLED,
+    UniformParityArms,
+)
+from featscope.theory import uniform_parity as theory
+
+EXACT = 1e-10
+ROUNDED = "Bound: rounding of float64."
+NOISE = "Its first step is mostly the noise of its sample."
+NOTHING = "Labels are other inputs'."
+
+
+def opens_at(run: xr.Dataset) -> xr.DataArray:
+    """The size of a sample from which on its gradients are within 45 degrees of D, between sizes on a log scale.
+
+    NaN where they are so from the first size on, or at no size.
+    """
+    logs = np.log(run.tangent.transpose("replica", "samples"))
+    sizes = np.log(run.samples.values.astype(float))
+    found = []
+    for one in logs.values:
+        below = np.flatnonzero(one < 0)
+        place = below[0] if below.size else 0
+        if place == 0:
+            found.append(np.nan)
+            continue
+        part = one[place - 1] / (one[place - 1] - one[place])
+        found.append(float(np.exp(sizes[place - 1] + part * (sizes[place] - sizes[place - 1]))))
+    return xr.DataArray(found, dims="replica")
+
+
+@dataclass(frozen=True)
+class UniformParityStudy(UniformParityArms):
+    """The first gradient of a random neuron knows which signs a parity is of (dissertation, Section B.5.5).
+
+    Options and arms are `UniformParityArms`'.
+    """
+
+    asks = "Does one gradient step show which few of many random signs a parity is of, and how many samples does it take?"
+
+    # --- The first gradient (Lemma B.63) ------------------------------------------------------------------------------
+
+    @bound("derived, for Lemma B.63", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
+    def first_gradient_on_block(self, run: xr.Dataset) -> xr.DataArray:
+        r"""On the signs that count the first gradient has a closed form.
+
+        $G_j = \frac12\xi_{k-1}\prod_{l\in A\setminus j}w_l$ for $j \in A$ and any $|b|<1$. Measured: largest difference
+        over all inputs, relative, over neurons and $k$ = 2, 4, 6.
+        """
+        return run.on_gap.max("block")
+
+    @bound("derived, for Lemma B.63", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
+    def first_gradient_off_block(self, run: xr.Dataset) -> xr.DataArray:
+        r"""On the signs that do not count it has one, too, with the next coefficient.
+
+        $G_j = \frac12\xi_{k+1}\prod_{l\in A\cup j}w_l$ for $j \notin A$. Measured: largest difference over all inputs,
+        relative, over neurons and $k$.
+        """
+        return run.off_gap.max("block")
+
+    @identity(
+        "Equation B.548",
+        not_on=ENUMERATED,
+        equals=1.0,
+        within=EXACT,
+        law="exact",
+        note="A threshold is (1 + majority)/2; the factor 1/2 is missing.",
+    )
+    def printed_form_on_block(self, run: xr.Dataset) -> xr.DataArray:
+        r"""On the signs that count the first gradient is as printed.
+
+        $|G_j| = |\xi_{k-1}|$ for $j \in A$. Measured: their ratio, the farthest from 1 over $k$.
+        """
+        return _farthest(run.on_printed)
+
+    @identity(
+        "Equation B.549",
+        not_on=ENUMERATED,
+        equals=0.5,
+        within=EXACT,
+        law="exact",
+        note=r"Judged with the factor 1/2 that is missing, too: the coefficient is $\xi_{k+1}$, as in Equation B.554.",
+    )
+    def printed_form_off_block(self, run: xr.Dataset) -> xr.DataArray:
+        r"""On the signs that do not count it is as printed, but for the factor 1/2.
+
+        $|G_j| = \frac12|\xi_{k-1}|$ for $j \notin A$. Measured: $|G_j|/|\xi_{k-1}|$, the farthest from 1/2 over $k$.
+        """
+        return _farthest(run.off_printed, 0.5)
+
+    @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
+    def coefficient_ratio(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Signs that do not count leak in by a known ratio.
+
+        $|\xi_{k+1}/\xi_{k-1}| = (k-1)/(d-k)$. Measured: the ratio of both parts of $G$ over it, the farthest from 1
+        over $k$.
+        """
+        return _farthest(run.ratio)
+
+    @identity(
+        "Equation B.480",
+        not_on=ENUMERATED,
+        equals=1.0,
+        within=EXACT,
+        law="exact",
+        note="Its inner binomial is misprinted; Equation B.547 is right with n read as d.",
+    )
+    def misprinted_coefficient(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Coefficients of the majority are as Equation B.480 prints them.
+
+        Measured: $\xi_{k-1}$ of all inputs over the printed one, the farthest from 1 over $k$.
+        """
+        return _farthest(run.misprint)
+
+    @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
+    def angle_closed_form(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The angle between the first gradient and the feature has a closed form.
+
+        Where $w$ is equal on $A$: $|\cos(G, D)| = (1+\frac{(k-1)^2}{k(d-k)})^{-1/2}$. Measured: over this, the farthest
+        from 1 over $k$.
+        """
+        return _farthest(run.cosine)
+
+    @bound("derived, for Theorem B.56", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
+    def first_readout(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The read-out's first gradient is the same for every neuron, but for sign.
+
+        $|E[y\,\mathrm{ReLU}(\langle w,x\rangle-b)]| = |\xi_{k-1}|/2$, whatever $w$ and $|b|<1$. Measured: largest
+        relative difference over all inputs, over neurons and $k$.
+        """
+        return run.readout.max("block")
+
+    @identity(
+        "Proof of Theorem B.56",
+        not_on=ENUMERATED,
+        equals=0.0,
+        within=EXACT,
+        law="exact",
+        note="It is ±1/(2k) for every neuron, of the order of what is wanted.",
+    )
+    def readout_is_zero_after_the_step(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The read-out is 0 after the first step.
+
+        Measured: mean $|a^{(1)}|$ times $2k$ at the printed $\eta_1$, the farthest from 0 over $k$.
+        """
+        return _farthest(run.readout_size, 0.0)
+
+    # --- Networks that are right (Lemma B.64) -------------------------------------------------------------------------
+
+    @bound("Lemma B.64", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
+    def wave_has_zero_hinge(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The wave with sign $(-1)^i$ is right on every input of an even parity.
+
+        Measured: its hinge loss, the largest over all inputs and $k$.
+        """
+        return run.hinge.max("block")
+
+    @bound("Lemma B.51, read for even k", not_on=ENUMERATED, at_most=EXACT, law="exact", note="k is odd there.")
+    def wave_of_odd_blocks(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The wave with the sign of odd blocks is right on them, too.
+
+        Measured: its hinge loss, the largest over all inputs and $k$.
+        """
+        return run.odd_hinge.max("block")
+
+    @identity("derived, for Lemma B.64", on=ENUMERATED, equals=1.5**0.5, within=EXACT, law="exact", because=ROUNDED)
+    def wave_norm(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The wave's read-out is larger than the printed bound by the root of 3/2.
+
+        $\sqrt{6k(k+1)}$ against $2\sqrt{k(k+1)}$, so that the network is not in the family that the lemma names.
+        Measured: their ratio, the farthest over $k$.
+        """
+        return _farthest(run.wave_norm, 1.5**0.5)
+
+    # --- Random neurons (Lemma B.64) ----------------------------------------------------------------------------------
+
+    @identity(
+        "Lemma B.64",
+        on=CONES,
+        equals=1.0,
+        within=0.05,
+        because=f"Tolerance: 5 %; {STATED}",
+        range=POSITIVE,
+    )
+    def equal_neurons_share(self, run: xr.Dataset) -> xr.DataArray:
+        r"""So many random neurons as are equal on the block see it whole.
+
+        Their share is $2^{1-k}$. Measured: share of random neurons over this, mean over $k$ and $d$.
+        """
+        run = self.placed(run, CONES)
+        return (run.equal * 2.0 ** (run.block - 1)).mean(["block", "dimension"])
+
+    @bound("derived, for Lemma B.64", on=CONES, at_most=0.0, law="exact", because="Counted.", range=SHARE)
+    def cones_hold_these_neurons(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The sup-norm cones of D and -D hold these neurons and no others.
+
+        With $\gamma_\infty = \sqrt k/(d-k)$. Measured: share of neurons that are in a cone without being equal on
+        $A$, or the other way round, the largest over $k$ and $d$.
+        """
+        return run.strays.max(["block", "dimension"])
+
+    @bound("Equation B.556", on=CONES, at_most=1.0, law="exact", because="As printed.", range=POSITIVE)
+    def sup_norm_distance(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The largest entry of the difference to the feature is as small as printed.
+
+        $\|G/\|G\| \mp D\|_\infty \le \sqrt k/(d-k)$ where $w$ is equal on $A$. Measured: over this bound, the
+        largest over neurons, $k$ and $d$. In closed form it is below $(k-1)/k$.
+        """
+        return run.distance.max(["block", "dimension"])
+
+    @identity(
+        "derived, for Lemma B.64",
+        on=CONES,
+        equals=1.0,
+        within=0.05,
+        law="exact",
+        because="Tolerance: 5 % for d from 65 to 513; d grows only so far.",
+        range=POSITIVE,
+    )
+    def gradient_norm_order(self, run: xr.Dataset) -> xr.DataArray:
+        r"""First gradients shrink with the dimension like a known power.
+
+        $\|G\| \sim d^{-(k-1)/2}$. Measured: exponent in $d$ over $-(k-1)/2$, the farthest from 1 over $k$.
+        """
+        run = self.placed(run, CONES)
+        return _farthest(_exponents(run) * -2 / (run.block - 1))
+
+    @identity(
+        "Lemma B.64",
+        not_on=CONES,
+        equals=1.0,
+        within=0.05,
+        law="exact",
+        note="The lemma has Θ(d^{-k}), its proof d^{Θ(k)} without the sign.",
+    )
+    def printed_gradient_norm(self, run: xr.Dataset) -> xr.DataArray:
+        r"""They shrink like the printed power.
+
+        $\|G\| \sim d^{-k}$. Measured: exponent in $d$ over $-k$, the farthest from 1 over $k$.
+        """
+        run = self.placed(run, CONES)
+        return _farthest(_exponents(run) * -1 / run.block)
+
+    # --- Samples (Lemma B.54) -----------------------------------------------------------------------------------------
+
+    @identity(
+        "derived, for Lemma B.54",
+        on=[PAIR_ANGLES, FOUR_ANGLES],
+        equals=1.0,
+        within=0.1,
+        because=f"Tolerance: 10 %; {STATED}",
+        range=POSITIVE,
+    )
+    def noise_of_samples(self, run: xr.Dataset) -> xr.DataArray:
+        r"""What a sample's gradient has across the feature is known.
+
+        Each coordinate has variance 1/(2n), a neuron being active half of the time. Measured: mean square of $G$ across
+        $D$ over the predicted one, mean over sizes of the sample.
+        """
+        return run.across.mean("samples")
+
+    @identity(
+        "derived, for Lemma B.54",
+        on=[PAIR_ANGLES, FOUR_ANGLES],
+        equals=1.0,
+        within=0.3,
+        because=f"Tolerance: 30 %, as sizes are a factor 3 apart; {STATED}",
+        range=POSITIVE,
+    )
+    def angle_opens_at(self, run: xr.Dataset, arm: str) -> Found:
+        r"""From a known size of the sample on gradients are within 45 degrees of the feature.
+
+        $\tan^2 \approx 2d/(nk\xi_{k-1}^2)$ is 1 there. Measured: that size over the predicted one.
+        """
+        data = self.arm(arm).recipe.data
+        wanted = theory.opening_samples(data.dimension, data.block)
+        return Found(opens_at(self.placed(run, arm)) / wanted, f"Predicted: {wanted:,.0f} samples.")
+
+    # --- Training (Theorem B.56) --------------------------------------------------------------------------------------
+
+    @bound(
+        "Theorem B.56",
+        on=[PAIR, FOUR],
+        not_on={SHUFFLED: NOTHING},
+        at_least=0.99,
+        because=f"Bound: {STATED}",
+        law="share",
+        things=lambda study: TESTED,
+        note="By Adam on fresh samples, where the algorithm has plain descent on the sample of the first step.",
+    )
+    def trained_with_exact_gradient(self, run: xr.Dataset) -> xr.DataArray:
+        """With the first gradient in closed form the read-out alone learns the parity.
+
+        Measured: accuracy on fresh samples at the end.
+        """
+        return last(run, run.accuracy)
+
+    @bound(
+        "Theorem B.56",
+        on=[PAIR, FOUR],
+        not_on={SHUFFLED: NOTHING},
+        at_most=0.1,
+        because=f"Bound: {STATED}",
+        range=POSITIVE,
+    )
+    def hinge_is_small(self, run: xr.Dataset) -> xr.DataArray:
+        """Its hinge loss is small.
+
+        Measured: hinge loss on fresh samples at the end.
+        """
+        return last(run, run.hinge)
+
+    @bound("Lemma B.54", on=[PAIR, FOUR], at_most=1.0, because="As printed.", range=POSITIVE)
+    def readout_is_bounded(self, run: xr.Dataset) -> xr.DataArray:
+        r"""The read-out that training finds is as small as that of the lemma.
+
+        $\max|a| \le 8k$. Measured: $\max|a|/(8k)$ at the end.
+        """
+        return run.largest
+
+    @bound(
+        "Theorem B.56",
+        on=PAIR_SAMPLED,
+        not_on={FOUR_SAMPLED: NOISE, SHUFFLED: NOTHING},
+        at_least=0.99,
+        because=f"Bound: {STATED}",
+        law="share",
+        things=lambda study: TESTED,
+        note="The theorem asks for far more samples than are taken here.",
+    )
+    def trained_with_sampled_gradient(self, run: xr.Dataset) -> xr.DataArray:
+        """With the first gradient of a sample the read-out learns the parity, too.
+
+        Measured: accuracy on fresh samples at the end; the largest sample where there are several.
+        """
+        found = last(run, run.accuracy)
+        return found.isel(samples=-1) if "samples" in found.dims else found
+
+    @ordering("derived, for Theorem B.56", on=PAIR_SAMPLED, more_than=0.0)
+    def more_samples_learn_better(self, run: xr.Dataset) -> xr.DataArray:
+        """The more samples the first step has, the better the network ends.
+
+        Measured: accuracy at the end with the largest sample less that with the smallest.
+        """
+        accuracy = last(run, run.accuracy)
+        return accuracy.isel(samples=-1) - accuracy.isel(samples=0)
+
+    # --- What is shown ------------------------------------------------------------------------------------------------
+
+    def placed(self, run: xr.Dataset, arm: str) -> xr.Dataset:
+        """Answers with the places of their questions."""
+        return run.assign_coords({axis: list(values) for axis, values in self.arm(arm).recipe.grid.items()})
+
+    def figures(self, runs: Runs) -> Iterable[Figure]:
+        """Angles over samples; training; what is printed beside what is so; lengths over dimensions."""
+        laws = {name: self.arm(name).recipe.data for name in (PAIR_ANGLES, FOUR_ANGLES)}
+        yield figures.angles({**runs, **{name: self.placed(runs[name], name) for name in laws}}, laws)
+        yield figures.training(runs, self.four_samples)
+        yield figures.forms(self.placed(runs[ENUMERATED], ENUMERATED), self.enumerated)
+        yield figures.lengths(self.placed(runs[CONES], CONES))
+
+    def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
+        """How many samples it takes until the first gradient shows the block."""
+        learned = {"holds": "learns", "fails": "does not learn", "undecided": "may learn"}
+        exact, sampled = (
+            learned[verdict(claims, key)]
+            for key in (f"trained-with-exact-gradient@{FOUR}", f"trained-with-sampled-gradient@{FOUR_SAMPLED}")
+        )
+        opened = in_words(opens_at(self.placed(runs[FOUR_ANGLES], FOUR_ANGLES)), "{:,.0f}")
+        return Story(
+            f"The first gradient of a random neuron shows which signs a parity is of: with all inputs one step and a "
+            f"trained read-out {exact} a parity of four of {self.four_dimension} signs; with {self.four_samples:,} "
+            f"samples it {sampled} it.",
+            "A parity is the product of a few of many random signs. The first figure shows how near the first gradient "
+            "of a neuron comes to the sum of these signs as the sample grows; dashed, what is predicted, and at the "
+            "line it is within 45 degrees.",
+            {
+                f"angle-opens-at@{FOUR_ANGLES}": f"Within 45 degrees from {opened}"
+                " samples on.",
+                f"first-gradient-on-block@{ENUMERATED}": "Exact over all inputs, with a factor 1/2 that the text lacks.",
+                f"trained-with-exact-gradient@{FOUR}": "",
+                f"trained-with-sampled-gradient@{FOUR_SAMPLED}": f"It ends at "
+                f"{percent(last(runs[FOUR_SAMPLED], runs[FOUR_SAMPLED].accuracy))}.",
+                f"printed-gradient-norm@{CONES}": "The printed power of d is wrong.",
+            },
+        )
+
+
+def _farthest(values: xr.DataArray, centre: float = 1.0) -> xr.DataArray:
+    """The value of each replica that is farthest from ``centre``, over k."""
+    away = values - centre
+    low, high = away.min("block"), away.max("block")
+    return centre + xr.where(high >= -low, high, low)
+
+
+def _exponents(run: xr.Dataset) -> xr.DataArray:
+    """Of ‖G‖ in d ``[replica, block]``."""
+    d = run.dimension.values.astype(float)
+    found = [fitted_exponent(d, run.length.sel(block=k).transpose("replica", "dimension").values) for k in run.block]
+    return xr.DataArray(np.stack(found, 1), {"block": run.block}, ("replica", "block"))
