@@ -145,6 +145,14 @@ UNIFORM_PARITY = Entry(
     target="featscope.studies.uniform_parity:UniformParityStudy",
 )
 
+MULTI_INDEX = Entry(
+    name="multi-index",
+    source="Shi 2024 (dissertation), Section B.5.7, Algorithm 7",
+    summary="The first gradient finds the few directions that a polynomial is of, from so many samples on.",
+    minutes=0.5,
+    target="featscope.studies.multi_index:MultiIndexStudy",
+)
+
 LOOPED_TRANSFORMER = Entry(
     name="looped-transformer",
     source="Shi 2024 (dissertation), Chapter 8, Figure 8.1",

@@ -12,6 +12,7 @@ from featscope.data.labelled_gaussians import (
 from featscope.data.linear_prompts import LinearPromptBatch, LinearPrompts, LinearPromptSource
 from featscope.data.long_tail import LongTailedImages, LongTailedSource, class_sizes
 from featscope.data.modular_addition import ModularAddition, ModularAdditionSource
+from featscope.data.multi_index import MultiIndex, MultiIndexSource, RegressionSample
 from featscope.data.parity_prompts import ParityBatch, ParityPrompts, ParityPromptSource
 from featscope.data.patches import PatchFeatures, PatchSource, ProjectedPatches
 from featscope.data.projected_noise import ProjectedInputs
@@ -45,6 +46,8 @@ __all__ = [
     "LongTailedSource",
     "ModularAddition",
     "ModularAdditionSource",
+    "MultiIndex",
+    "MultiIndexSource",
     "ParityBatch",
     "ParityPromptSource",
     "ParityPrompts",
@@ -55,6 +58,7 @@ __all__ = [
     "RegressionBatch",
     "RegressionPromptSource",
     "RegressionPrompts",
+    "RegressionSample",
     "SparseCoding",
     "SparseCodingSource",
     "SparseSample",

@@ -99,7 +99,7 @@ class UniformParityArms(Study):
             ask(CONES, Cones(), "random neurons with gradients in closed form, over d and k"),
             ask(
                 PAIR_ANGLES,
-                Angles(pair, tuple(max(10, size // 200) for size in sizes), 32),
+                Angles(pair, tuple(max(10, size // 200) for size in sizes), repeats=32),
                 "gradients of samples, parity of two signs",
             ),
             ask(FOUR_ANGLES, Angles(four, sizes), "gradients of samples, parity of four signs"),

@@ -176,7 +176,7 @@ class Angles(Questionnaire):
         data: the law.
         sizes: n, ascending.
         neurons: equal on A, random off it.
-        repeats: samples of each size at most, as long as all are no more than the largest.
+        repeats: samples of each size.
     """
 
     data: UniformParity = UniformParity()
@@ -206,9 +206,8 @@ class Angles(Questionnaire):
 
         def ask(samples: int) -> Mapping[str, float]:
             draws = streams.at("sample", samples)
-            repeats = max(1, min(self.repeats, self.sizes[-1] // samples))
             none = 0 * w[..., 0]
-            found = [sampled_gradient(source, draws, w, none, samples).weight[0] for _ in range(repeats)]
+            found = [sampled_gradient(source, draws, w, none, samples).weight[0] for _ in range(self.repeats)]
             gradient = torch.stack(found)
             along = gradient[..., inside].sum(-1).square() / inside.sum()
             across = gradient.square().sum(-1) - along

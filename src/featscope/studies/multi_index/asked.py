@@ -1,0 +1,224 @@
+"""Questions of `multi-index`: the closed form, the share of gradients in the span, errors at equal width."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featscope.data.multi_index import MultiIndex
+from featscope.probes.gradient_features import simplified_gradient
+from featscope.streams import Streams
+from featscope.theory import multi_index as theory
+from featscope.training import Answer
+from featscope.training.evaluation import Ask, Questionnaire
+
+DOUBLE = torch.float64
+PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Ridge penalties, relative to the mean square of a feature; the best on a fifth of the samples is taken."""
+
+
+class Residual(NamedTuple):
+    """What is left of labels of a sample.
+
+    Attributes:
+        y: g*(x) - ρ - <β, x>.
+        constant: ρ.
+        slope: β.
+    """
+
+    y: Float[Tensor, "1 sample"]
+    constant: Float[Tensor, "1"]
+    slope: Float[Tensor, "1 input"]
+
+
+def residual(x: Float[Tensor, "1 sample input"], y: Float[Tensor, "1 sample"]) -> Residual:
+    """Labels without ρ = mean of y and β = mean of yx (Algorithm 7)."""
+    constant, slope = y.mean(-1), (y[..., None] * x).mean(-2)
+    return Residual(y - constant[:, None] - (x @ slope[..., None])[..., 0], constant, slope)
+
+
+def share_in_span(weight: Float[Tensor, "1 neuron input"], features: Float[Tensor, "1 direction input"]) -> float:
+    """Share of ‖W‖² in the span of orthonormal ``features``."""
+    return float((weight @ features.mT).square().sum() / weight.square().sum())
+
+
+def smallest_cosine(weight: Float[Tensor, "1 neuron input"], features: Float[Tensor, "1 direction input"]) -> float:
+    """Cosine of the largest principal angle between the span and the leading right singular vectors of W."""
+    leading = torch.linalg.svd(weight, full_matrices=False).Vh[:, : features.shape[1]]
+    return float(torch.linalg.svdvals(leading @ features.mT).min())
+
+
+@dataclass(frozen=True)
+class ClosedForm(Questionnaire):
+    """First gradients of samples of quadratic polynomials against the closed form; float64.
+
+    Attributes:
+        data: the law.
+        sizes: n.
+        neurons: random ones.
+        repeats: samples of each size.
+    """
+
+    data: MultiIndex = MultiIndex(12, 3)
+    sizes: tuple[int, ...] = (400, 4000, 20000)
+    neurons: int = 30
+    repeats: int = 6
+
+    @property
+    def grid(self) -> Mapping[str, Sequence[Any]]:
+        """n."""
+        return {"samples": self.sizes}
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """What is found at each n."""
+        return {"error": Answer("‖G~ - G‖, root mean square over neurons and samples, over what it must be")}
+
+    def asker(self, streams: Streams) -> Ask:
+        """One size after another, with the same neurons."""
+        source = self.data.build(streams.at("law"))
+        w = streams.at("neurons").normal(self.neurons, self.data.dimension, dtype=DOUBLE)
+        exact = theory.first_gradient(w, source.hessian)
+
+        def ask(samples: int) -> Mapping[str, float]:
+            draws, off, expected = streams.at("sample", samples), [], []
+            for _ in range(self.repeats):
+                x, y = source.sample(draws, samples, DOUBLE)
+                off.append((simplified_gradient(w, 0 * w[..., 0], x, y) - exact).square().sum(-1).mean())
+                active = (w @ x.mT > 0).to(DOUBLE)
+                second = (active * (y.square() * x.square().sum(-1))[:, None]).mean(-1)  # E ‖y x 1‖²
+                expected.append((second - exact.square().sum(-1)).mean() / samples)
+            return {"error": float((torch.stack(off).mean() / torch.stack(expected).mean()).sqrt())}
+
+        return ask
+
+
+@dataclass(frozen=True)
+class Shares(Questionnaire):
+    """First gradients of samples of many sizes and dimensions: how much of them is in the span.
+
+    Attributes:
+        data: the law; its dimension is not looked at.
+        dimensions: d.
+        ratios: n/d², ascending.
+        neurons: random ones, m.
+    """
+
+    data: MultiIndex = MultiIndex()
+    dimensions: tuple[int, ...] = (32, 64, 96)
+    ratios: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    neurons: int = 50
+
+    @property
+    def grid(self) -> Mapping[str, Sequence[Any]]:
+        """d, then n/d²."""
+        return {"dimension": self.dimensions, "ratio": self.ratios}
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """What is found."""
+        return {
+            "share": Answer("share of ‖W‖² in the span after the first step"),
+            "across": Answer("mean square of G outside of the span over what it must be"),
+            "cosine": Answer("cosine of the largest principal angle of leading singular vectors and the span"),
+        }
+
+    def asker(self, streams: Streams) -> Ask:
+        """One d and n after another, each with draws of its own."""
+
+        def ask(dimension: int, ratio: float) -> Mapping[str, float]:
+            samples = round(ratio * dimension**2)
+            place = 10_000_000 * dimension + samples
+            options = {name: getattr(self.data, name) for name in ("constant", "linear", "quadratic", "cubic")}
+            source = MultiIndex(dimension, self.data.directions, **options).build(streams.at("law", place))
+            w = streams.at("neurons", place).normal(self.neurons, dimension)
+            x, y = source.sample(streams.at("sample", place), samples)
+            weight = simplified_gradient(w, 0 * w[..., 0], x, residual(x, y).y).double()
+            inside, outside = (weight @ source.features.mT).square().sum(-1), weight.square().sum(-1)
+            variance, r = self.data.quadratic + self.data.cubic, self.data.directions
+            must = theory.across(w.double(), source.hessian, r, samples, variance)
+            return {
+                "share": share_in_span(weight, source.features),
+                "across": float((outside - inside).mean() / must.mean()),
+                "cosine": smallest_cosine(weight, source.features),
+            }
+
+        return ask
+
+
+@dataclass(frozen=True)
+class Errors(Questionnaire):
+    """Errors of a read-out by ridge regression, on neurons after the first step and on random ones, of equal width.
+
+    Attributes:
+        data: the law.
+        samples: n, of the step and of the read-out alike.
+        widths: m.
+        tested: fresh samples.
+    """
+
+    data: MultiIndex = MultiIndex()
+    samples: int = 10000
+    widths: tuple[int, ...] = (50, 200, 500)
+    tested: int = 20000
+
+    @property
+    def grid(self) -> Mapping[str, Sequence[Any]]:
+        """m."""
+        return {"width": self.widths}
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """Mean squared errors against g*, whose variance is 1."""
+        return {
+            "network": Answer("error after the first step, constant and linear part added back"),
+            "printed": Answer("the same, not added back"),
+            "random": Answer("error of as many random features, constant and linear part added back"),
+            "linear": Answer("error of the constant and linear part alone"),
+            "share": Answer("share of ‖W‖² in the span after the first step"),
+        }
+
+    def asker(self, streams: Streams) -> Ask:
+        """One width after another, on the same samples."""
+        source = self.data.build(streams.at("law"))
+        x, y = source.sample(streams.at("sample"), self.samples)
+        fresh, wanted = source.sample(streams.at("test"), self.tested)
+        left = residual(x, y)
+        back = left.constant[:, None] + (fresh @ left.slope[..., None])[..., 0]
+
+        def ask(width: int) -> Mapping[str, float]:
+            w = streams.at("neurons", width).normal(width, self.data.dimension) / sqrt(self.data.dimension)
+            b, sides = streams.at("bias", width).normal(width), 2 * streams.at("sides", width).coins(width) - 1
+            gradient = simplified_gradient(w, 0 * b, x, left.y)
+            # 2 η_1 a G with η_1 = √d: the printed step but for its logarithms
+            learned = 2 * sqrt(self.data.dimension) * sides[..., None] * gradient
+            answers = {name: ridge(each, b, x, left.y, fresh) for name, each in (("network", learned), ("random", w))}
+
+            def error(answer: Tensor) -> float:
+                return float((answer - wanted).square().mean())
+
+            return {
+                "network": error(answers["network"] + back),
+                "printed": error(answers["network"]),
+                "random": error(answers["random"] + back),
+                "linear": error(back),
+                "share": share_in_span(learned.double(), source.features),
+            }
+
+        return ask
+
+
+def ridge(w: Tensor, b: Tensor, x: Tensor, y: Tensor, fresh: Tensor) -> Float[Tensor, "1 fresh"]:
+    """Answers at ``fresh`` of the read-out of neurons (w, b) that ridge regression fits to (x, y)."""
+    hidden, judged = (torch.baddbmm(-b[:, None], each, w.mT).relu().double() for each in (x, fresh))
+    y, fitted = y.double(), hidden.shape[1] * 4 // 5
+    gram = hidden[:, :fitted].mT @ hidden[:, :fitted] / fitted
+    target = hidden[:, :fitted].mT @ y[:, :fitted, None] / fitted
+    scale = torch.diagonal(gram, dim1=1, dim2=2).mean() * torch.eye(gram.shape[-1], dtype=DOUBLE)
+    found = [torch.linalg.solve(gram + penalty * scale, target) for penalty in PENALTIES]
+    held = torch.stack([((hidden[:, fitted:] @ a)[..., 0] - y[:, fitted:]).square().mean() for a in found])
+    return (judged @ found[int(held.argmin())])[..., 0]
