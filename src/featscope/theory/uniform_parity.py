@@ -2,8 +2,8 @@
 mended.
 
 x is uniform on {±1}^d, y = Π_{l in A} x_l with |A| = k even, d odd; neurons have w in {±1}^d and |b| < 1, so that
-1[<w, x> > b] is the majority of w_l x_l. Its Fourier coefficients ξ are all that first gradients need. The source prints
-them without the factor 1/2 of a threshold (it is (1 + majority)/2), and with ξ_{k-1} off A, where it is ξ_{k+1}.
+1[<w, x> > b] is (1 + majority of w_l x_l)/2. The majority's Fourier coefficients ξ are all that first gradients need.
+The source prints them without the factor 1/2, and with ξ_{k-1} off A, where it is ξ_{k+1}.
 """
 
 from math import comb, log, sqrt

@@ -22,6 +22,7 @@ class MultiIndexArms(Study):
         directions: r.
         dimensions: d in which gradients are looked at, ascending.
         ratios: n/d² at which they are, ascending.
+        repeats: laws and samples at each of them.
         dimension: d of what read-outs are fitted to.
         samples: n of the first step and of the read-out alike.
         widths: m, ascending.
@@ -31,7 +32,8 @@ class MultiIndexArms(Study):
 
     directions: int = 2
     dimensions: tuple[int, ...] = (32, 64, 96)
-    ratios: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    ratios: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    repeats: int = 4
     dimension: int = 30
     samples: int = 10000
     widths: tuple[int, ...] = (50, 200, 500)
@@ -44,6 +46,7 @@ class MultiIndexArms(Study):
             require(self, name, ascending, "two or more numbers > 0, ascending")
         require(self, "dimensions", self.dimensions[0] > self.directions, f"all > directions = {self.directions}")
         require(self, "ratios", self.ratios[0] * self.dimensions[0] ** 2 >= 10, "such that a sample has 10 or more")
+        require(self, "repeats", self.repeats >= 1, ">= 1")
         require(self, "dimension", self.dimension > self.directions, f"> directions = {self.directions}")
         require(self, "samples", self.samples >= 100, ">= 100")
 
@@ -53,6 +56,7 @@ class MultiIndexArms(Study):
             self,
             dimensions=(32, 64),
             ratios=(0.25, 1.0, 4.0, 16.0),
+            repeats=1,
             dimension=16,
             samples=4000,
             widths=(30, 100),
@@ -66,7 +70,7 @@ class MultiIndexArms(Study):
 
         def shares(quadratic: float, cubic: float, linear: float = 0.0) -> Shares:
             data = MultiIndex(self.dimension, self.directions, 0.0, linear, quadratic, cubic)
-            return Shares(data, self.dimensions, self.ratios)
+            return Shares(data, self.dimensions, self.ratios, self.repeats)
 
         def errors(quadratic: float, cubic: float) -> Errors:
             data = MultiIndex(self.dimension, self.directions, 0.1, 0.3, quadratic, cubic)

@@ -1,7 +1,7 @@
 """Questions of `multi-index`: the closed form, the share of gradients in the span, errors at equal width."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ class ClosedForm(Questionnaire):
         repeats: samples of each size.
     """
 
-    data: MultiIndex = MultiIndex(12, 3)
+    data: MultiIndex = field(default_factory=lambda: MultiIndex(12, 3))
     sizes: tuple[int, ...] = (400, 4000, 20000)
     neurons: int = 30
     repeats: int = 6
@@ -105,12 +105,14 @@ class Shares(Questionnaire):
         data: the law; its dimension is not looked at.
         dimensions: d.
         ratios: n/d², ascending.
+        repeats: laws and samples of each size.
         neurons: random ones, m.
     """
 
-    data: MultiIndex = MultiIndex()
+    data: MultiIndex = field(default_factory=MultiIndex)
     dimensions: tuple[int, ...] = (32, 64, 96)
-    ratios: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    ratios: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    repeats: int = 4
     neurons: int = 50
 
     @property
@@ -132,7 +134,11 @@ class Shares(Questionnaire):
 
         def ask(dimension: int, ratio: float) -> Mapping[str, float]:
             samples = round(ratio * dimension**2)
-            place = 10_000_000 * dimension + samples
+            places = [(10_000_000 * dimension + samples) * self.repeats + one for one in range(self.repeats)]
+            found = [one(dimension, samples, place) for place in places]
+            return {name: sum(each[name] for each in found) / len(found) for name in self.answers}
+
+        def one(dimension: int, samples: int, place: int) -> Mapping[str, float]:
             options = {name: getattr(self.data, name) for name in ("constant", "linear", "quadratic", "cubic")}
             source = MultiIndex(dimension, self.data.directions, **options).build(streams.at("law", place))
             w = streams.at("neurons", place).normal(self.neurons, dimension)
@@ -161,7 +167,7 @@ class Errors(Questionnaire):
         tested: fresh samples.
     """
 
-    data: MultiIndex = MultiIndex()
+    data: MultiIndex = field(default_factory=MultiIndex)
     samples: int = 10000
     widths: tuple[int, ...] = (50, 200, 500)
     tested: int = 20000

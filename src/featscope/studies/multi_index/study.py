@@ -59,7 +59,12 @@ def half_at(share: xr.DataArray) -> xr.DataArray:
         return float(np.exp(logs[place - 1] + part * (logs[place] - logs[place - 1])))
 
     return xr.apply_ufunc(
-        of_one, share, np.log(share.ratio), input_core_dims=[["ratio"], ["ratio"]], vectorize=True, output_dtypes=[float]
+        of_one,
+        share,
+        np.log(share.ratio),
+        input_core_dims=[["ratio"], ["ratio"]],
+        vectorize=True,
+        output_dtypes=[float],
     )
 
 
@@ -280,10 +285,10 @@ class MultiIndexStudy(MultiIndexArms):
         half = half_at(self.placed(runs[SPAN], SPAN).share.isel(dimension=-1))
         network, random = (runs[ERRORS][name].isel(width=-1) for name in ("network", "random"))
         return Story(
-            f"One gradient step {found} the {self.directions} directions that a polynomial is of: half of the step lies "
-            f"in them from {in_words(half)} samples a squared dimension on.",
-            "A label is a polynomial of a few directions of a random input. The first figure shows how much of the first "
-            "gradient lies in these directions as samples grow; dashed, what is predicted in high dimension. Without "
+            f"One gradient step {found} the {self.directions} directions that a polynomial is of: half of the step "
+            f"lies in them from {in_words(half)} samples a squared dimension on.",
+            "A label is a polynomial of a few directions of a random input. The first figure shows how much of the "
+            "first gradient lies in these directions as samples grow; dashed, what is predicted in high dimension. Without "
             "curvature there is nothing to find.",
             {
                 f"half-at-known-ratio@{SPAN}": "",

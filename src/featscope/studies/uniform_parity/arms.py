@@ -28,6 +28,7 @@ class UniformParityArms(Study):
         enumerated: d at which all inputs are gone through, odd.
         pair_dimension: d of parities of two signs, odd.
         four_dimension: d of parities of four signs, odd.
+        dimensions: d of random neurons whose gradients are in closed form, odd, ascending.
         pair_samples: of the first step on parities of two signs, an option each, ascending.
         four_samples: of the first step on parities of four signs.
         most_samples: in the largest sample whose gradients are looked at, on parities of four signs.
@@ -40,6 +41,7 @@ class UniformParityArms(Study):
     enumerated: int = 13
     pair_dimension: int = 21
     four_dimension: int = 33
+    dimensions: tuple[int, ...] = (65, 129, 257, 513)
     pair_samples: tuple[int, ...] = (100, 600, 3000, 20000)
     four_samples: int = 400000
     most_samples: int = 2000000
@@ -50,17 +52,19 @@ class UniformParityArms(Study):
         require(self, "enumerated", self.enumerated % 2 == 1 and 9 <= self.enumerated <= 17, "odd, 9 to 17")
         for name in ("pair_dimension", "four_dimension"):
             require(self, name, getattr(self, name) % 2 == 1 and getattr(self, name) >= 9, "odd, >= 9")
+        odd = len(self.dimensions) >= 2 and list(self.dimensions) == sorted({d for d in self.dimensions if d % 2})
+        require(self, "dimensions", odd and self.dimensions[0] >= 9, "two or more odd numbers >= 9, ascending")
         ascending = len(self.pair_samples) >= 2 and list(self.pair_samples) == sorted(set(self.pair_samples))
         require(self, "pair_samples", ascending and self.pair_samples[0] >= 1, "two or more numbers >= 1, ascending")
         require(self, "four_samples", self.four_samples >= 1, ">= 1")
-        require(self, "most_samples", self.most_samples >= 1000, ">= 1000")
+        require(self, "most_samples", self.most_samples >= 200000, ">= 200000")
         require(self, "steps", self.steps >= 20, ">= 20")
         require(self, "samples", self.samples >= 1, ">= 1")
 
     def smallest(self) -> "UniformParityArms":
         """Fewer samples; the largest ones just open the angle."""
         small = {"enumerated": 11, "four_dimension": 25, "four_samples": 3000, "most_samples": 400000}
-        return replace(self, **small, pair_samples=(100, 5000), steps=300, samples=300)
+        return replace(self, **small, dimensions=(65, 129), pair_samples=(100, 5000), steps=300, samples=200)
 
     def arms(self) -> Sequence[Arm]:
         """Exact ones, samples, then trained networks."""
@@ -96,10 +100,10 @@ class UniformParityArms(Study):
                 role="control",
             ),
             ask(ENUMERATED, Enumerated(self.enumerated), f"all inputs of {self.enumerated} signs, random neurons"),
-            ask(CONES, Cones(), "random neurons with gradients in closed form, over d and k"),
+            ask(CONES, Cones(self.dimensions), "random neurons with gradients in closed form, over d and k"),
             ask(
                 PAIR_ANGLES,
-                Angles(pair, tuple(max(10, size // 200) for size in sizes), repeats=32),
+                Angles(pair, tuple(size // 200 for size in sizes), repeats=32),
                 "gradients of samples, parity of two signs",
             ),
             ask(FOUR_ANGLES, Angles(four, sizes), "gradients of samples, parity of four signs"),

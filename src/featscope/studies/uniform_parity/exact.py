@@ -1,12 +1,11 @@
 """Questions of `uniform-parity` in which nothing is trained: enumerated gradients, cones, samples; float64."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from featscope.data.uniform_parity import UniformParity
 from featscope.streams import Streams
@@ -179,7 +178,7 @@ class Angles(Questionnaire):
         repeats: samples of each size.
     """
 
-    data: UniformParity = UniformParity()
+    data: UniformParity = field(default_factory=UniformParity)
     sizes: tuple[int, ...] = (20000, 60000, 200000, 600000, 2000000)
     neurons: int = 16
     repeats: int = 4
@@ -214,7 +213,7 @@ class Angles(Questionnaire):
             return {
                 "across": float(across.mean()) / theory.across(self.data.dimension, self.data.block, samples),
                 "tangent": float(across.mean() / along.mean()),
-                "cosine": float((along / (along + across)).sqrt().mean()),
+                "cosine": float((along / (along + across).clamp(min=1e-300)).sqrt().mean()),
             }
 
         return ask

@@ -62,9 +62,11 @@ def sampled_gradient(
             labelled.sum(1),
             y.sum(1),
         )
-        total = [sum_ + part.double() for sum_, part in zip(total, parts, strict=True)] if total else [
-            part.double() for part in parts
-        ]
+        total = (
+            [sum_ + part.double() for sum_, part in zip(total, parts, strict=True)]
+            if total
+            else [part.double() for part in parts]
+        )
     return SampledGradient(*(part / samples for part in total))
 
 
@@ -72,8 +74,8 @@ def sampled_gradient(
 class UniformParityStep:
     """Options of a network after the first step of Algorithm 6; first weights stay as the step leaves them.
 
-    It starts with w in {±1}^d, a in {±1}, b on the grid between -1 and 1 of spacing 1/k, and three mirror images of each
-    neuron (Equation 3.9). The step has η_1 = 1/(k |ξ_{k-1}|) and λ_1 = 1/η_1, which forgets the start.
+    It starts with w in {±1}^d, a in {±1}, b on the grid between -1 and 1 of spacing 1/k, and three mirror images of
+    each neuron (Equation 3.9). The step has η_1 = 1/(k |ξ_{k-1}|) and λ_1 = 1/η_1, which forgets the start.
 
     Attributes:
         quarter: a fourth of its neurons.

@@ -61,7 +61,9 @@ class UniformParityStudy(UniformParityArms):
     Options and arms are `UniformParityArms`'.
     """
 
-    asks = "Does one gradient step show which few of many random signs a parity is of, and how many samples does it take?"
+    asks = (
+        "Does one gradient step show which few of many random signs a parity is of, and how many samples does it take?"
+    )
 
     # --- The first gradient (Lemma B.63) ------------------------------------------------------------------------------
 
@@ -399,9 +401,8 @@ class UniformParityStudy(UniformParityArms):
             "of a neuron comes to the sum of these signs as the sample grows; dashed, what is predicted, and at the "
             "line it is within 45 degrees.",
             {
-                f"angle-opens-at@{FOUR_ANGLES}": f"Within 45 degrees from {opened}"
-                " samples on.",
-                f"first-gradient-on-block@{ENUMERATED}": "Exact over all inputs, with a factor 1/2 that the text lacks.",
+                f"angle-opens-at@{FOUR_ANGLES}": f"Within 45 degrees from {opened} samples on.",
+                f"first-gradient-on-block@{ENUMERATED}": "Exact over all inputs; the text lacks a factor 1/2.",
                 f"trained-with-exact-gradient@{FOUR}": "",
                 f"trained-with-sampled-gradient@{FOUR_SAMPLED}": f"It ends at "
                 f"{percent(last(runs[FOUR_SAMPLED], runs[FOUR_SAMPLED].accuracy))}.",

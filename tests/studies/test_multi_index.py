@@ -1,0 +1,146 @@
+"""The study of multi-index laws, small: what holds, what must not, what it refuses, and planted faults."""
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from featscope.data.multi_index import MultiIndex, MultiIndexSource
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.studies.multi_index import MultiIndexStudy, asked, study
+from featscope.studies.multi_index.arms import ERRORS, ERRORS_CUBIC, FORM, SPAN, SPAN_CUBIC
+from featscope.testing import Fault, Trial
+from featscope.theory import multi_index as theory
+
+STUDY = MultiIndexStudy().smallest()
+TRIAL = Trial(STUDY)
+WIDE = {"samples-grow-like-squared-dimension", "linear-part-is-what-is-lost", "half-at-known-ratio"}
+"""Claims that so small a size leaves undecided."""
+
+
+def test_what_is_expected_holds_and_what_is_not_fails():
+    for key, claim in TRIAL.healthy.items():
+        wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * (key[0] in WIDE)
+        assert claim.verdict in wanted, (key, claim.measured, claim.interval)
+
+
+def test_every_statement_is_put_to_the_test():
+    assert {claim for claim, _ in TRIAL.healthy} == {s.id for s in STUDY.statements()}
+
+
+def test_figures_and_story_have_the_numbers():
+    drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
+    assert list(drawn) == ["share", "subspace", "errors"]
+    *measured, predicted = drawn["share"].panels[0].curves
+    assert measured[-1].y[-1] == pytest.approx(predicted.y[-1], abs=0.05)
+    network, printed, random, _ = drawn["errors"].panels[0].curves
+    assert network.y[-1] < random.y[-1]
+    assert network.y[-1] < printed.y[-1]
+    story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
+    assert story.found.startswith("One gradient step finds the 2 directions")
+
+
+def test_half_is_passed_between_two_ratios():
+    share = xr.DataArray([[0.25, 0.75, 0.9], [0.6, 0.7, 0.8]], {"ratio": [1.0, 4.0, 16.0]}, ("replica", "ratio"))
+    first, second = study.half_at(share).values
+    assert first == pytest.approx(2.0)
+    assert np.isnan(second)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"directions": 0}, "directions = 0 .* >= 1"),
+        ({"dimensions": (64, 32)}, "dimensions = .* ascending"),
+        ({"directions": 40}, "dimensions = .* > directions = 40"),
+        ({"ratios": (1.0,)}, "ratios = .* ascending"),
+        ({"ratios": (0.001, 1.0)}, "ratios = .* 10 or more"),
+        ({"repeats": 0}, "repeats = 0 .* >= 1"),
+        ({"widths": ()}, "widths = .* ascending"),
+        ({"dimension": 2}, "dimension = 2 .* > directions"),
+        ({"samples": 5}, "samples = 5 .* >= 100"),
+    ],
+)
+def test_options_out_of_range_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        MultiIndexStudy(**options)
+
+
+GRADIENT, RESIDUAL = asked.simplified_gradient, asked.residual
+OPENING, RIDGE, COSINE = theory.opening_ratio, asked.ridge, asked.smallest_cosine
+SHARE, HESSIAN = asked.share_in_span, MultiIndexSource.hessian
+
+
+def _without_rest(w, hessian):
+    unit = torch.nn.functional.normalize(w, dim=-1)
+    return unit @ hessian.mT / (2 * torch.pi) ** 0.5 * 1.3
+
+
+def _linear_part_stays(x, y):
+    return RESIDUAL(x, y)._replace(y=y + 2 * x[..., 0])
+
+
+def _slope_forgotten(x, y):
+    return RESIDUAL(x, y)._replace(slope=0 * x[:, 0])
+
+
+FAULTS = {
+    "a closed form without its rest": Fault(
+        theory, "first_gradient", _without_rest, "first-gradient-closed-form", FORM
+    ),
+    "a Hessian without its factor": Fault(
+        MultiIndexSource, "hessian", property(lambda self: HESSIAN.fget(self) / 2), "first-gradient-closed-form", FORM
+    ),
+    "a neuron that always fires": Fault(
+        asked, "simplified_gradient", lambda w, b, x, y: GRADIENT(w, b - 1e6, x, y), "noise-outside-of-span", SPAN
+    ),
+    "a linear part that stays": Fault(asked, "residual", _linear_part_stays, "noise-outside-of-span", SPAN_CUBIC),
+    "gradients at random": Fault(asked, "simplified_gradient", lambda w, b, x, y: w, "share-rises-with-samples", SPAN),
+    "the limit with the linear part": Fault(
+        theory, "opening_ratio", lambda quadratic: 2 * OPENING(quadratic), "half-at-known-ratio", SPAN
+    ),
+    "all of it quadratic": Fault(
+        theory, "opening_ratio", lambda quadratic: OPENING(1.0), "half-at-known-ratio", SPAN_CUBIC
+    ),
+    "a cubic part that is none": Fault(
+        asked, "share_in_span", lambda w, f: SHARE(w, f) ** 3, "cubic-part-is-noise", SPAN_CUBIC
+    ),
+    "the smallest singular vectors": Fault(
+        asked, "smallest_cosine", lambda w, f: 1 - COSINE(w, f), "subspace-is-recovered", SPAN
+    ),
+    "a share without a square": Fault(
+        asked, "share_in_span", lambda w, f: SHARE(w, f) ** 0.25, "subspace-is-found-before-the-share", SPAN
+    ),
+    "the slope forgotten": Fault(asked, "residual", _slope_forgotten, "network-learns", ERRORS),
+    "read-outs of nothing": Fault(
+        asked, "ridge", lambda w, b, x, y, fresh: 0 * RIDGE(w, b, x, y, fresh), "network-learns", ERRORS_CUBIC
+    ),
+    "features at random": Fault(
+        asked, "simplified_gradient", lambda w, b, x, y: w, "network-beats-random-features", ERRORS
+    ),
+    "constants at random": Fault(
+        asked, "ridge", lambda w, b, x, y, fresh: RIDGE(w, b, x, y, fresh) * 0, "wider-is-better", ERRORS
+    ),
+    "nothing added back": Fault(
+        asked,
+        "residual",
+        lambda x, y: RESIDUAL(x, y)._replace(constant=0 * y[:, 0], slope=0 * x[:, 0]),
+        "linear-part-is-what-is-lost",
+        ERRORS,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
+    TRIAL.require_noticed(fault, monkeypatch)
+
+
+def test_shares_of_variance_are_what_they_are_called():
+    streams = Streams(0, [0])
+    source = MultiIndex(6, 3, 0.1, 0.2, 0.4, 0.3).build(streams.at("law"))
+    _, y = source.sample(streams.at("sample"), 400_000, torch.float64)
+    assert float(y.square().mean()) == pytest.approx(1.0, rel=0.05)
+    assert float(y.mean() ** 2) == pytest.approx(0.1, rel=0.1)
+    assert float(torch.linalg.matrix_norm(source.hessian).square()) == pytest.approx(2 * 0.4)

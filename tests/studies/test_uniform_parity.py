@@ -1,0 +1,207 @@
+"""The study of uniform parities, small: what holds, what must not, what it refuses, and planted faults."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from featscope.options import ConfigError
+from featscope.studies.uniform_parity import UniformParityStudy, exact, step, study
+from featscope.studies.uniform_parity.arms import (
+    CONES,
+    ENUMERATED,
+    FOUR,
+    FOUR_ANGLES,
+    FOUR_SAMPLED,
+    PAIR,
+    PAIR_ANGLES,
+    PAIR_SAMPLED,
+)
+from featscope.testing import Fault, Trial
+from featscope.theory import uniform_parity as theory
+from featscope.training import feature_step
+
+STUDY = UniformParityStudy().smallest()
+
+
+def _shorter(name, **of):
+    arm = STUDY.arm(name)
+    return replace(arm, recipe=replace(arm.recipe, **of))
+
+
+TRIAL = Trial(
+    STUDY,
+    arms={
+        FOUR: _shorter(FOUR, probe_every=100),
+        FOUR_SAMPLED: _shorter(FOUR_SAMPLED, steps=40, probe_every=20),
+        FOUR_ANGLES: _shorter(FOUR_ANGLES, repeats=1),
+    },
+)
+WIDE = {"trained-with-exact-gradient", "hinge-is-small", "angle-opens-at", "noise-of-samples"}
+"""Claims that so small a size leaves undecided on parities of four signs."""
+
+
+def test_what_is_expected_holds_and_what_is_not_fails():
+    for key, claim in TRIAL.healthy.items():
+        wide = key[0] in WIDE and key[1] in (FOUR, FOUR_ANGLES)
+        wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * wide
+        assert claim.verdict in wanted, (key, claim.measured, claim.interval)
+
+
+def test_every_statement_is_put_to_the_test():
+    assert {claim for claim, _ in TRIAL.healthy} == {s.id for s in STUDY.statements()}
+
+
+def test_what_is_wrong_in_the_text_is_judged_beside_its_corrected_form():
+    beside = {
+        "printed-form-on-block": "first-gradient-on-block",
+        "printed-form-off-block": "first-gradient-off-block",
+        "readout-is-zero-after-the-step": "first-readout",
+        "wave-of-odd-blocks": "wave-has-zero-hinge",
+        "printed-gradient-norm": "gradient-norm-order",
+    }
+    expected = {s.id: s.expected for s in STUDY.statements()}
+    for wrong, right in beside.items():
+        assert not expected[wrong]
+        assert expected[right]
+
+
+def test_figures_and_story_have_the_numbers():
+    drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
+    assert list(drawn) == ["angles", "training", "forms", "lengths"]
+    left, right = drawn["angles"].panels
+    measured, predicted, *_ = left.curves
+    assert measured.y[-1] == pytest.approx(predicted.y[-1], abs=0.1)
+    assert right.curves[0].y[-1] > right.curves[0].y[0]
+    assert drawn["forms"].series["on the block"][0] == pytest.approx([0.5] * 3)
+    story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
+    assert "with 3,000 samples it does not learn it" in story.found
+
+
+def test_the_angle_opens_between_two_sizes():
+    run = TRIAL.run(PAIR_ANGLES)
+    run = STUDY.placed(run.assign(tangent=run.tangent * 0 + [100.0, 10.0, 10.0, 0.1, 0.01]), PAIR_ANGLES)
+    sizes = run.samples.values
+    assert np.allclose(study.opens_at(run), np.sqrt(sizes[2] * sizes[3]))
+    assert study.opens_at(run.assign(tangent=run.tangent + 200)).isnull().all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"enumerated": 12}, "enumerated = 12 .* odd"),
+        ({"pair_dimension": 8}, "pair_dimension = 8 .* odd"),
+        ({"dimensions": (65, 128)}, "dimensions = .* odd"),
+        ({"pair_samples": (5,)}, "pair_samples = .* ascending"),
+        ({"four_samples": 0}, "four_samples = 0 .* >= 1"),
+        ({"most_samples": 10}, "most_samples = 10 .* >= 200000"),
+        ({"steps": 1}, "steps = 1 .* >= 20"),
+        ({"samples": 0}, "samples = 0 .* >= 1"),
+    ],
+)
+def test_options_out_of_range_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        UniformParityStudy(**options)
+
+
+LOSS, COEFFICIENT = feature_step.margin_loss, theory.majority_coefficient
+SAMPLED, ENUMERATE, EXACT = exact.sampled_gradient, exact.enumerated_gradient, step.exact_gradient
+WAVE = exact.even_wave
+
+
+def _labels_turned(margin, kind):
+    return LOSS(-margin, kind)
+
+
+def _no_threshold(w, b, inside):
+    found, readout = ENUMERATE(w, b, inside)
+    return 2 * found, readout
+
+
+def _off_as_on(w, inside):
+    return theory.printed_gradient(w, inside) / 2
+
+
+def _quarter(source, draws, w, b, samples):
+    return SAMPLED(source, draws, w, b, max(1, samples // 4))
+
+
+def _nothing_of_the_block(source, w):
+    found = EXACT(source, w)
+    return found._replace(weight=found.weight.masked_fill(source.inside[:, None], 0))
+
+
+def _sampled_at_random(source, draws, w, b, samples):
+    found = SAMPLED(source, draws, w, b, samples)
+    return found._replace(weight=w.double(), readout=0 * found.readout)
+
+
+FAULTS = {
+    "a threshold for a majority": Fault(
+        exact, "enumerated_gradient", _no_threshold, "first-gradient-on-block", ENUMERATED
+    ),
+    "the same coefficient off the block": Fault(
+        theory, "first_gradient", _off_as_on, "first-gradient-off-block", ENUMERATED
+    ),
+    "the misprinted binomial": Fault(
+        theory, "majority_coefficient", theory.misprinted_coefficient, "first-gradient-on-block", ENUMERATED
+    ),
+    "a ratio of k": Fault(theory, "coefficient_ratio", lambda d, k: k / (d - k), "coefficient-ratio", ENUMERATED),
+    "an angle of k": Fault(theory, "cosine", lambda d, k: (1 + k / (d - k)) ** -0.5, "angle-closed-form", ENUMERATED),
+    "a read-out without 1/2": Fault(
+        theory, "first_readout", lambda d, k: abs(COEFFICIENT(d, k - 1)), "first-readout", ENUMERATED
+    ),
+    "the sign of odd blocks": Fault(
+        exact,
+        "even_wave",
+        lambda k: WAVE(k)._replace(readout=-WAVE(k).readout),
+        "wave-has-zero-hinge",
+        ENUMERATED,
+    ),
+    "the printed norm": Fault(
+        exact, "even_wave", lambda k: WAVE(k)._replace(readout=WAVE(k).readout * 2), "wave-norm", ENUMERATED
+    ),
+    "only +1 counts as equal": Fault(
+        exact,
+        "equal_inside",
+        lambda w, inside: (w * inside).sum(-1) == inside.sum(-1),
+        "equal-neurons-share",
+        CONES,
+    ),
+    "equal but for one": Fault(
+        exact,
+        "equal_inside",
+        lambda w, inside: (w * inside).sum(-1).abs() >= inside.sum(-1) - 2,
+        "cones-hold-these-neurons",
+        CONES,
+    ),
+    "a cone half as wide": Fault(
+        theory, "sup_norm_cone", lambda d, k: k**0.5 / (d - k) / 2, "sup-norm-distance", CONES
+    ),
+    "lengths that do not shrink": Fault(
+        theory,
+        "first_gradient",
+        lambda w, inside: 10 * w * w[:, inside].prod(-1, keepdims=True),
+        "gradient-norm-order",
+        CONES,
+    ),
+    "a quarter of the sample": Fault(exact, "sampled_gradient", _quarter, "noise-of-samples", PAIR_ANGLES),
+    "a quarter of the sample opens later": Fault(exact, "sampled_gradient", _quarter, "angle-opens-at", PAIR_ANGLES),
+    "labels turned": Fault(feature_step, "margin_loss", _labels_turned, "trained-with-exact-gradient", PAIR),
+    "no gradient on the block": Fault(step, "exact_gradient", _nothing_of_the_block, "hinge-is-small", PAIR),
+    "weights of the start": Fault(
+        step, "sampled_gradient", _sampled_at_random, "trained-with-sampled-gradient", PAIR_SAMPLED
+    ),
+    "no gain of samples": Fault(
+        step,
+        "sampled_gradient",
+        lambda source, draws, w, b, samples: SAMPLED(source, draws, w, b, 100),
+        "more-samples-learn-better",
+        PAIR_SAMPLED,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
+    TRIAL.require_noticed(fault, monkeypatch)
