@@ -236,8 +236,8 @@ class MultiIndexStudy(MultiIndexArms):
         "derived, for Algorithm 7",
         on=[ERRORS, ERRORS_CUBIC],
         equals=OFFSET,
-        within=0.04,
-        because=f"Tolerance: 10 %; {STATED}",
+        within=0.06,
+        because=f"Tolerance: 15 %; {STATED}",
     )
     def linear_part_is_what_is_lost(self, run: xr.Dataset) -> xr.DataArray:
         """What is lost as printed is the constant and the linear part.
@@ -287,9 +287,9 @@ class MultiIndexStudy(MultiIndexArms):
         return Story(
             f"One gradient step {found} the {self.directions} directions that a polynomial is of: half of the step "
             f"lies in them from {in_words(half)} samples a squared dimension on.",
-            "A label is a polynomial of a few directions of a random input. The first figure shows how much of the "
-            "first gradient lies in these directions as samples grow; dashed, what is predicted in high dimension. Without "
-            "curvature there is nothing to find.",
+            "A label is a polynomial of a few directions of a random input. The first figure shows how much of "
+            "the first gradient lies in these directions as samples grow; dashed, what is predicted in high dimension. "
+            "Without curvature there is nothing to find.",
             {
                 f"half-at-known-ratio@{SPAN}": "",
                 f"subspace-is-recovered@{SPAN}": f"Cosine of the largest angle "

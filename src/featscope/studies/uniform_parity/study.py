@@ -334,7 +334,8 @@ class UniformParityStudy(UniformParityArms):
 
         Measured: common logarithm of the hinge loss on fresh samples at the end.
         """
-        return np.log10(last(run, run.hinge).clip(min=1e-6))
+        logs: xr.DataArray = xr.apply_ufunc(np.log10, last(run, run.hinge).clip(min=1e-6))
+        return logs
 
     @bound("Lemma B.54", on=[PAIR, FOUR], at_most=1.0, because="As printed.", range=POSITIVE)
     def readout_is_bounded(self, run: xr.Dataset) -> xr.DataArray:
