@@ -1,0 +1,48 @@
+"""Closed forms of first gradients on uniform parities, at sizes where numbers are known."""
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from featscope.theory import uniform_parity as theory
+
+
+def test_coefficients_of_the_majority_of_three():
+    # maj = (x1 + x2 + x3)/2 - x1 x2 x3/2
+    assert theory.majority_coefficient(3, 1) == 0.5
+    assert theory.majority_coefficient(3, 3) == -0.5
+
+
+def test_squares_of_coefficients_sum_to_one():
+    weights = [comb(13, size) * theory.majority_coefficient(13, size) ** 2 for size in range(1, 14, 2)]
+    assert sum(weights) == pytest.approx(1.0)
+
+
+def test_the_coefficient_and_cosines_of_known_sizes():
+    assert theory.majority_coefficient(33, 3) == pytest.approx(-0.0045, abs=5e-5)
+    for (d, k), cosine in {(21, 2): 0.9871, (33, 4): 0.9633, (51, 4): 0.9769}.items():
+        assert theory.cosine(d, k) == pytest.approx(cosine, abs=5e-5)
+        on, off = (theory.majority_coefficient(d, size) for size in (k - 1, k + 1))
+        assert abs(off / on) == pytest.approx(theory.coefficient_ratio(d, k))
+
+
+def test_length_and_angle_of_a_gradient():
+    inside = np.arange(33) < 4
+    w = np.where(inside, 1.0, -1.0)[None]
+    (found,) = theory.first_gradient(w, inside)
+    assert np.linalg.norm(found) == pytest.approx(theory.gradient_length(33, 4))
+    assert abs(found[inside].sum() / 2 / np.linalg.norm(found)) == pytest.approx(theory.cosine(33, 4))
+    assert np.abs(theory.printed_gradient(w, inside)) == pytest.approx(abs(theory.majority_coefficient(33, 3)))
+
+
+def test_the_angle_opens_where_its_tangent_is_one():
+    for d, k in ((21, 2), (33, 4)):
+        n = theory.opening_samples(d, k)
+        assert theory.sampled_tangent(d, k, n) == pytest.approx(1.0)
+        assert theory.printed_samples(d, k, 100) > 1e5 * n
+    assert theory.sampled_tangent(33, 4, 1e12) == pytest.approx(theory.cosine(33, 4) ** -2 - 1, rel=1e-4)
+
+
+def test_shares():
+    assert theory.equal_share(4) == 0.125
