@@ -149,7 +149,7 @@ MULTI_INDEX = Entry(
     name="multi-index",
     source="Shi 2024 (dissertation), Section B.5.7, Algorithm 7",
     summary="The first gradient finds the few directions that a polynomial is of, from so many samples on.",
-    minutes=0.5,
+    minutes=1.0,
     target="featscope.studies.multi_index:MultiIndexStudy",
 )
 
