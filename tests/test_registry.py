@@ -250,7 +250,11 @@ def test_our_own_studies_are_found_under_their_names(name):
 
 
 def test_unknown_studies_are_refused_with_those_there_are():
-    with pytest.raises(ConfigError, match="STUDY = 'nothing' is unknown: allowed is one of decoupling, "):
+    with pytest.raises(
+        ConfigError, match="STUDY = 'nothing' is unknown: allowed is one of attention-circuits, decoupling, "
+    ):
         registry.find("nothing")
-    with pytest.raises(ConfigError, match="STUDY = 'nothing' is unknown: allowed is one of decoupling, "):
+    with pytest.raises(
+        ConfigError, match="STUDY = 'nothing' is unknown: allowed is one of attention-circuits, decoupling, "
+    ):
         registry.entry("nothing")
