@@ -73,8 +73,8 @@ SHARE, HESSIAN = asked.share_in_span, MultiIndexSource.hessian
 
 
 def _without_rest(w, hessian):
-    unit = torch.nn.functional.normalize(w, dim=-1)
-    return unit @ hessian.mT / (2 * torch.pi) ** 0.5 * 1.3
+    unit = w / np.linalg.norm(w, axis=-1, keepdims=True)
+    return unit @ hessian.swapaxes(-1, -2) / (2 * np.pi) ** 0.5 * 1.3
 
 
 def _linear_part_stays(x, y):

@@ -75,7 +75,7 @@ def test_figures_and_story_have_the_numbers():
     assert right.curves[0].y[-1] > right.curves[0].y[0]
     assert drawn["forms"].series["on the block"][0] == pytest.approx([0.5] * 3)
     story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
-    assert "with 3,000 samples it does not learn it" in story.found
+    assert "on 3,000 samples it does not learn it" in story.found
 
 
 def test_the_angle_opens_between_two_sizes():

@@ -6,36 +6,36 @@ are taken off, the first gradient of a neuron knows H alone: parts of degree thr
 
 from math import pi
 
-import torch
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
+from numpy import ndarray
 
 
 def first_gradient(
-    w: Float[Tensor, "*batch neuron input"], hessian: Float[Tensor, "*batch input input"]
-) -> Float[Tensor, "*batch neuron input"]:
+    w: Float[ndarray, "*batch neuron input"], hessian: Float[ndarray, "*batch input input"]
+) -> Float[ndarray, "*batch neuron input"]:
     """E[y x 1[<w, x> > 0]] for y = (x'Hx - tr H)/2: (2π)^(-1/2) (H ŵ - (ŵ'Hŵ) ŵ/2), ŵ = w/‖w‖."""
-    unit = torch.nn.functional.normalize(w, dim=-1)
-    turned = unit @ hessian.mT
-    return (turned - (turned * unit).sum(-1, keepdim=True) * unit / 2) / (2 * pi) ** 0.5
+    unit = _unit(w)
+    turned = unit @ hessian.swapaxes(-1, -2)
+    return (turned - (turned * unit).sum(-1, keepdims=True) * unit / 2) / (2 * pi) ** 0.5
 
 
 def across(
-    w: Float[Tensor, "*batch neuron input"],
-    hessian: Float[Tensor, "*batch input input"],
+    w: Float[ndarray, "*batch neuron input"],
+    hessian: Float[ndarray, "*batch input input"],
     directions: int,
     samples: int,
     variance: float,
-) -> Float[Tensor, "*batch neuron"]:
+) -> Float[ndarray, "*batch neuron"]:
     """Mean square of what a sample's gradient has outside of the span: the rest of the closed form, and noise.
 
     Without its linear part a label has no correlation with any input on the sample, so that of 1[<w, x> > 0] =
     (1 + sign)/2 the half with the sign alone is noise: variance/(4n) for each coordinate.
     """
-    unit = torch.nn.functional.normalize(w, dim=-1)
-    along = ((unit @ hessian.mT) * unit).sum(-1)
-    inside = unit @ torch.linalg.pinv(hessian) @ hessian
-    rest = along.square() / 4 * (1 - inside.square().sum(-1)) / (2 * pi)
+    unit = _unit(w)
+    along = ((unit @ hessian.swapaxes(-1, -2)) * unit).sum(-1)
+    inside = unit @ np.linalg.pinv(hessian, rcond=1e-12) @ hessian
+    rest = along**2 / 4 * (1 - (inside**2).sum(-1)) / (2 * pi)
     return rest + (w.shape[-1] - directions) * variance / (4 * samples)
 
 
@@ -48,3 +48,7 @@ def opening_ratio(quadratic: float) -> float:
 def share_in_span(ratio: float, quadratic: float) -> float:
     """That share at n/d² = ``ratio``, in high dimension."""
     return ratio / (ratio + opening_ratio(quadratic))
+
+
+def _unit(w: ndarray) -> ndarray:
+    return w / np.linalg.norm(w, axis=-1, keepdims=True)

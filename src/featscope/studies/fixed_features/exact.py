@@ -207,9 +207,10 @@ class ExactClaims(FixedFeaturesArms):
 
     @bound("derived, for Theorem 2.2", on=ENUMERATED, relation="<=", because="Parseval.", law="exact")
     def parseval_lower_bound(self, run: xr.Dataset) -> Found:
-        r"""N features in [-1, 1] that know no labels hardly correlate with some parity: $\|v_A\|^2\le N/{D\choose k}$.
+        r"""N features in [-1, 1] that know no labels hardly correlate with some parity: $\|v_A\|^2\le N/C$.
 
-        Measured: least $\|v_A\|^2$ over all A, random features, uniform inputs.
+        C is the number of sets A of k patterns in D. Measured: least $\|v_A\|^2$ over all A, random features, uniform
+        inputs.
         """
         return Found(run.least_correlation, predicted=FEATURES / comb(self.enumerated, self.relevant))
 
@@ -222,8 +223,9 @@ class ExactClaims(FixedFeaturesArms):
         note="The text's 1 - sqrt(2 N B)/2^k says nothing at k = 5.",
     )
     def fixed_features_have_a_loss(self, run: xr.Dataset) -> Found:
-        r"""On that parity no weights of norm B have a hinge loss below $1-B\sqrt{N/{D\choose k}}$.
+        r"""On that parity no weights of norm B have a hinge loss below $1-B\sqrt{N/C}$.
 
-        Measured: least hinge loss found by a projected subgradient, B = 2, N = 24.
+        C is the number of sets of k patterns in D. Measured: least hinge loss found by a projected subgradient, B = 2,
+        N = 24.
         """
         return Found(run.hinge, predicted=theory.fixed_features_hinge(FEATURES, NORM, self.enumerated, self.relevant))

@@ -211,7 +211,7 @@ class ConstructedClaims(IclParityArms):
         "128 features it is 10 heads against the printed 14.",
     )
     def heads_needed_are_sperners(self, arm: str) -> Found:
-        r"""Negative heads that are needed are the least $n$ with $\binom{n}{\lfloor n/2\rfloor} \ge d$.
+        r"""Negative heads that are needed are the least n with at least d sets of ⌊n/2⌋ of n heads.
 
         Measured: fewest with which all negative patterns are covered, by search.
         """

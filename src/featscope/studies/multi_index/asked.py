@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -82,7 +83,7 @@ class ClosedForm(Questionnaire):
         """One size after another, with the same neurons."""
         source = self.data.build(streams.at("law"))
         w = streams.at("neurons").normal(self.neurons, self.data.dimension, dtype=DOUBLE)
-        exact = theory.first_gradient(w, source.hessian)
+        exact = torch.from_numpy(theory.first_gradient(_array(w), _array(source.hessian))).to(w)
 
         def ask(samples: int) -> Mapping[str, float]:
             draws, off, expected = streams.at("sample", samples), [], []
@@ -146,7 +147,7 @@ class Shares(Questionnaire):
             weight = simplified_gradient(w, 0 * w[..., 0], x, residual(x, y).y).double()
             inside, outside = (weight @ source.features.mT).square().sum(-1), weight.square().sum(-1)
             variance, r = self.data.quadratic + self.data.cubic, self.data.directions
-            must = theory.across(w.double(), source.hessian, r, samples, variance)
+            must = theory.across(_array(w.double()), _array(source.hessian), r, samples, variance)
             return {
                 "share": share_in_span(weight, source.features),
                 "across": float((outside - inside).mean() / must.mean()),
@@ -228,3 +229,7 @@ def ridge(w: Tensor, b: Tensor, x: Tensor, y: Tensor, fresh: Tensor) -> Float[Te
     found = [torch.linalg.solve(gram + penalty * scale, target) for penalty in PENALTIES]
     held = torch.stack([((hidden[:, fitted:] @ a)[..., 0] - y[:, fitted:]).square().mean() for a in found])
     return (judged @ found[int(held.argmin())])[..., 0]
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.numpy(force=True)

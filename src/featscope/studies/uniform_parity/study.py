@@ -395,9 +395,8 @@ class UniformParityStudy(UniformParityArms):
         )
         opened = in_words(opens_at(self.placed(runs[FOUR_ANGLES], FOUR_ANGLES)), "{:,.0f}")
         return Story(
-            f"The first gradient of a random neuron shows which signs a parity is of: with all inputs one step and a "
-            f"trained read-out {exact} a parity of four of {self.four_dimension} signs; with {self.four_samples:,} "
-            f"samples it {sampled} it.",
+            "First gradients show which signs a parity is of: after one step on all inputs a network "
+            f"{exact} one of four in {self.four_dimension}; on {self.four_samples:,} samples it {sampled} it.",
             "A parity is the product of a few of many random signs. The first figure shows how near the first gradient "
             "of a neuron comes to the sum of these signs as the sample grows; dashed, what is predicted, and at the "
             "line it is within 45 degrees.",
