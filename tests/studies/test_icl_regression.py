@@ -10,11 +10,12 @@ from featscope.data import RegressionPrompts, RegressionPromptSource
 from featscope.models import LinearSelfAttention
 from featscope.options import ConfigError
 from featscope.studies.icl_regression import IclRegression, probes
-from featscope.studies.icl_regression.online import Cooling, SquaredError
+from featscope.studies.icl_regression.online import SquaredError
 from featscope.studies.icl_regression.population import PopulationLoss
 from featscope.studies.icl_regression.sampling import EvaluatedModels, PretrainedModels
 from featscope.testing import Fault, Trial
 from featscope.theory import icl_regression as theory
+from featscope.training import Cooling
 
 STUDY = replace(IclRegression().smallest(), dimension=4, training_steps=200, prompts=300, steps=40)
 ARMS = {arm.name: arm for arm in STUDY.arms()}

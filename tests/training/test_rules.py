@@ -1,4 +1,4 @@
-"""Rules between steps: the bias schedule, first times, thresholds in a fixed ratio to norms."""
+"""Rules between steps: the bias schedule, first times, thresholds in a fixed ratio to norms, falling steps."""
 
 from math import log, sqrt
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from torch import nn
 
 from featscope.models import SymmetricReLUNetwork
 from featscope.options import ConfigError
-from featscope.training import BiasSchedule, FirstTime, ProportionalBias
+from featscope.training import BiasSchedule, Cooling, FirstTime, ProportionalBias
 
 D, D1, LR = 8, 16, 0.5
 RESET = 0.6 * sqrt(2 * log(D) / D)
@@ -241,3 +241,16 @@ def test_wrong_proportions_are_refused(options):
     (field,) = options
     with pytest.raises(ConfigError, match=f"ProportionalBias.{field} = .* is out of range: allowed is >= 0"):
         ProportionalBias(**options)
+
+
+def test_steps_cool_on_a_line_to_nothing():
+    weight = torch.nn.Parameter(torch.zeros(1))
+    experiment = SimpleNamespace(optimizer=torch.optim.SGD([weight], lr=0.4))
+    rule = Cooling(4, 0.4).build(experiment)
+    rates = []
+    for step in range(6):
+        rule(experiment, step)
+        rates.append(experiment.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])
+    with pytest.raises(ConfigError, match=r"lr = 0 .* > 0"):
+        Cooling(4, 0)

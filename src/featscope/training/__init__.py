@@ -11,7 +11,7 @@ from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.pruning import MagnitudePruning, Pruner
 from featscope.training.record import Measurement, Record
 from featscope.training.recursion import Iteration, Recursion
-from featscope.training.rules import BiasSchedule, FirstTime, ProportionalBias
+from featscope.training.rules import BiasSchedule, Cooling, FirstTime, ProportionalBias
 
 __all__ = [
     "EMA",
@@ -20,6 +20,7 @@ __all__ = [
     "BiasSchedule",
     "Contrastive",
     "ContrastivePairs",
+    "Cooling",
     "DivergedError",
     "Evaluation",
     "Experiment",

@@ -212,3 +212,37 @@ class ProportionalBiasRule(nn.Module):
         ratio = config.first + (config.last - config.first) * done
         norm = experiment.learner.weight.norm(dim=-1)
         experiment.learner.bias.copy_(per_replica(ratio, norm) * norm)
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """The step size falls on a line to 0 at the end.
+
+    Attributes:
+        steps: of the whole training.
+        lr: at the start.
+    """
+
+    steps: int
+    lr: float
+
+    def __post_init__(self) -> None:
+        require(self, "steps", self.steps >= 1, ">= 1")
+        require(self, "lr", self.lr > 0, "> 0")
+
+    def build(self, experiment: Any) -> "CoolingRule":
+        """The rule."""
+        return CoolingRule(self)
+
+
+class CoolingRule(nn.Module):
+    """`Cooling` at work."""
+
+    def __init__(self, config: Cooling) -> None:
+        super().__init__()
+        self.config = config
+
+    def forward(self, experiment: Any, step: int) -> None:
+        """Set the step size of the next step; it follows from the number of the step alone."""
+        for group in experiment.optimizer.param_groups:
+            group["lr"] = self.config.lr * max(0.0, 1 - step / self.config.steps)

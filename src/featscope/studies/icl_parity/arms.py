@@ -10,9 +10,10 @@ from featscope.studies.base import Arm, Role, Study
 from featscope.studies.icl_parity import probes
 from featscope.studies.icl_parity.endless import Constructed
 from featscope.studies.icl_parity.prompted import Prompted
-from featscope.studies.icl_parity.trained import Cooling, LeastNorm, NearConstruction, PopulationHinge, RandomHeads
+from featscope.studies.icl_parity.trained import LeastNorm, NearConstruction, PopulationHinge, RandomHeads, Sharpening
 from featscope.theory import sparse_parity as theory
-from featscope.training import Iteration, TorchOptimizer, Training
+from featscope.training import Cooling, Iteration, TorchOptimizer, Training
+from featscope.training.gradient import RuleConfig
 
 SIZES = {"d=4-k=2": (4, 2), "d=8-k=2": (8, 2), "d=8-k=4": (8, 4), "d=16-k=4": (16, 4)}
 """Arms of endless prompts, with d and k."""
@@ -155,6 +156,7 @@ class IclParityArms(Study):
         lr: float,
         steps: int,
     ) -> Training:
-        return Training(
-            data, learner, objective, TorchOptimizer("Adam", lr=lr), {"cooling": Cooling(steps, lr)}, steps, steps
-        )
+        rules: dict[str, RuleConfig] = {"cooling": Cooling(steps, lr)}
+        if isinstance(objective, LeastNorm):
+            rules["sharpening"] = Sharpening(steps)
+        return Training(data, learner, objective, TorchOptimizer("Adam", lr=lr), rules, steps, steps)

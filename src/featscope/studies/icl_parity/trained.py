@@ -170,34 +170,29 @@ class LeastNormLoss(nn.Module):
 
 
 @dataclass(frozen=True)
-class Cooling:
-    """A rule: the step size falls on a line to 0 at the end, and a search becomes sharper.
+class Sharpening:
+    """A rule: the smallest margin of a `LeastNormLoss` is smooth at first and becomes sharp.
 
     Attributes:
-        steps: of the whole training.
-        lr: at the start.
+        steps: of the whole search.
     """
 
     steps: int
-    lr: float
 
-    def build(self, experiment: Any) -> "CoolingRule":
+    def build(self, experiment: Any) -> "SharpeningRule":
         """The rule."""
-        return CoolingRule(self)
+        return SharpeningRule(self)
 
 
-class CoolingRule(nn.Module):
-    """`Cooling` at work."""
+class SharpeningRule(nn.Module):
+    """`Sharpening` at work."""
 
-    def __init__(self, config: Cooling) -> None:
+    def __init__(self, config: Sharpening) -> None:
         super().__init__()
         self.config = config
 
     def forward(self, experiment: Any, step: int) -> None:
-        """Set both for the next step; they follow from the number of the step alone."""
+        """Set it for the next step; it follows from the number of the step alone."""
+        low, high = _SHARP
         done = min(1.0, step / self.config.steps)
-        for group in experiment.optimizer.param_groups:
-            group["lr"] = self.config.lr * (1 - done)
-        if isinstance(experiment.objective, LeastNormLoss):
-            low, high = _SHARP
-            experiment.objective.get_buffer("sharpness").fill_(low * (high / low) ** done)
+        experiment.objective.get_buffer("sharpness").fill_(low * (high / low) ** done)

@@ -11,7 +11,7 @@ from featscope.studies.base import Arm, Assay, Role, Study
 from featscope.studies.icl_regression import online, probes
 from featscope.studies.icl_regression.population import Population
 from featscope.studies.icl_regression.sampling import Evaluated, Pretrained
-from featscope.training import Iteration, TorchOptimizer, Training
+from featscope.training import Cooling, Iteration, TorchOptimizer, Training
 
 EVALUATION, COVERED, LENGTHS, LARGE, FEW = "evaluation", "covered", "lengths", "long-pretraining", "few-directions"
 LAST, LOSS, OTHERS = "last-directions", "pretraining-loss", "other-blocks"
@@ -156,7 +156,7 @@ class IclRegressionArms(Study):
             learner,
             online.SquaredError(prompts),
             TorchOptimizer("Adam", lr=rate),
-            {"cooling": online.Cooling(self.training_steps, rate)},
+            {"cooling": Cooling(self.training_steps, rate)},
             self.training_steps,
             max(1, self.training_steps // 20),
         )
@@ -180,7 +180,7 @@ class IclRegressionArms(Study):
         rank = 1 if of_block else self.rank
         recipe = self._recipe(data, online.AllBlocks(rank, of_block))
         if of_block:
-            recipe = replace(recipe, steps=2 * recipe.steps, rules={"cooling": online.Cooling(2 * recipe.steps, 0.01)})
+            recipe = replace(recipe, steps=2 * recipe.steps, rules={"cooling": Cooling(2 * recipe.steps, 0.01)})
         return Arm(name, recipe, f"{about} {rank}", name.replace("-", " "), at_end=(probes.blocks,), watch=_none)
 
 

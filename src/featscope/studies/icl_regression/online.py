@@ -76,33 +76,3 @@ class SquaredError(Ready):
         answers: Tensor = learner(prompts)
         off = answers - (targets if answers.ndim == 2 else targets[:, None])
         return off.square().mean(-1).flatten(1).sum(1) / 2 if answers.ndim == 3 else off.square().mean(-1) / 2
-
-
-@dataclass(frozen=True)
-class Cooling:
-    """A rule: the step size falls on a line to 0 at the end.
-
-    Attributes:
-        steps: of the whole training.
-        lr: at the start.
-    """
-
-    steps: int
-    lr: float
-
-    def build(self, experiment: Any) -> "CoolingRule":
-        """The rule."""
-        return CoolingRule(self)
-
-
-class CoolingRule(nn.Module):
-    """`Cooling` at work."""
-
-    def __init__(self, config: Cooling) -> None:
-        super().__init__()
-        self.config = config
-
-    def forward(self, experiment: Any, step: int) -> None:
-        """Set the step size of the next step; it follows from the number of the step alone."""
-        for group in experiment.optimizer.param_groups:
-            group["lr"] = self.config.lr * max(0.0, 1 - step / self.config.steps)
