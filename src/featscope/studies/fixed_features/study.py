@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import xarray as xr
 
-from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
+from featscope.claims import COSINE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last
 from featscope.studies.fixed_features import figures
@@ -35,7 +35,7 @@ from featscope.studies.fixed_features.arms import (
     TWO,
     WIDTHS,
 )
-from featscope.studies.fixed_features.exact import ExactClaims
+from featscope.studies.fixed_features.first_steps import FirstStepsClaims
 from featscope.studies.summaries import percent, verdict
 from featscope.theory import dictionary_learning as theory
 
@@ -52,110 +52,13 @@ def _learned(run: xr.Dataset) -> xr.DataArray:
 
 
 @dataclass(frozen=True)
-class FixedFeatures(ExactClaims):
+class FixedFeatures(FirstStepsClaims):
     """Networks, fixed features and feature machines on parities of hidden patterns (dissertation, Chapter 2).
 
     Options and arms are `FixedFeaturesArms`'.
     """
 
     asks = "What do two gradient steps find in structured inputs that kernels and random features cannot use?"
-
-    # --- The first two steps ------------------------------------------------------------------------------------------
-
-    @bound(
-        "Lemma A.9",
-        on=NETWORK,
-        not_on={NOTHING_TO_FIND: _CHANCE},
-        at_most=0.1,
-        because=f"Bound: {STATED}",
-        range=POSITIVE,
-    )
-    def step1_concentration(self, run: xr.Dataset) -> xr.DataArray:
-        r"""In the first step relevant patterns pull with $\beta_i\gamma/\tilde\sigma$, $\beta_i$ the activation rate.
-
-        Measured: mean over neurons of |mean T on relevant patterns / ($\beta_i\gamma/\tilde\sigma$) - 1|.
-        """
-        return abs(run.on_over_active.isel(pull=0) - 1).mean("neuron", skipna=False)
-
-    @identity(
-        "derived, for Lemma A.9",
-        on=(NETWORK, NOTHING_TO_FIND),
-        equals=1.0,
-        within=0.25,
-        because="Tolerance: what does not fall with samples, of order k/sqrt(D).",
-        range=POSITIVE,
-    )
-    def step1_off_patterns_at_the_floor(self, run: xr.Dataset) -> xr.DataArray:
-        r"""In the first step other patterns pull as much as samples make them: $\sigma_\phi\sqrt{\beta_i/n}$.
-
-        Measured: root mean square T off the relevant patterns over it, mean over neurons.
-        """
-        return run.off_over_floor.isel(pull=0).mean("neuron", skipna=False)
-
-    @identity(
-        "derived, for Lemma A.12",
-        on=NETWORK,
-        not_on={NOTHING_TO_FIND: _CHANCE},
-        equals=1.0,
-        within=0.25,
-        because="Tolerance: as of the floor off the patterns.",
-        range=POSITIVE,
-    )
-    def alignment_formula(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Neurons miss the relevant patterns by what samples take: cosines are $1/\sqrt{1+\tau^2/\beta_i}$.
-
-        $\tau^2=Dp_o(1-p_o)/(nk\gamma^2)$. Measured: squared tangent after one step over $\tau^2/\beta_i$, median of
-        neurons.
-        """
-        missed = run.cosine.isel(stage=1) ** -2 - 1
-        spread = theory.spread(self.patterns, self.relevant, 0.5, self.samples)
-        return (missed * run.active.isel(pull=0) / spread).median("neuron", skipna=False)
-
-    @bound(
-        "Section 2.4, Table A.1",
-        on=NETWORK,
-        not_on={NOTHING_TO_FIND: _CHANCE},
-        at_least=0.99,
-        because="Bound: as the text has it.",
-        range=COSINE,
-    )
-    def two_steps_find_the_patterns(self, run: xr.Dataset) -> xr.DataArray:
-        """After two steps a neuron points at the sum of the relevant patterns.
-
-        Measured: largest cosine of a neuron.
-        """
-        return run.cosine.isel(stage=2).max("neuron", skipna=False)
-
-    @bound(
-        "Table A.1",
-        not_on=NETWORK,
-        at_most=0.9,
-        because="Bound: the table has 0.848.",
-        range=COSINE,
-        note="A step that forgets is aligned already; see printed-one-step-cosine-keeps-some-of-the-start.",
-    )
-    def one_step_is_not_aligned(self, run: xr.Dataset) -> xr.DataArray:
-        """After one step the best neuron is still some way from the relevant patterns.
-
-        Measured: largest cosine of a neuron.
-        """
-        return run.cosine.isel(stage=1).max("neuron", skipna=False)
-
-    @identity(
-        "derived, for Tables A.1 to A.5",
-        on=NETWORK,
-        relation="=",
-        within=0.1,
-        because=f"Tolerance: {STATED}",
-        range=COSINE,
-    )
-    def start_is_as_aligned_as_chance(self, run: xr.Dataset) -> Found:
-        """At the start the best neuron is the best of m random directions.
-
-        Measured: largest cosine of a neuron, against its mean by integration.
-        """
-        predicted = theory.best_random_cosine(self.neurons, self.patterns)
-        return Found(run.cosine.isel(stage=0).max("neuron", skipna=False), predicted=predicted)
 
     # --- What is learned ----------------------------------------------------------------------------------------------
 

@@ -25,12 +25,10 @@ from featscope.studies.uniform_parity.arms import (
     PAIR_ANGLES,
     PAIR_SAMPLED,
     SHUFFLED,
-    UniformParityArms,
 )
+from featscope.studies.uniform_parity.first_gradient import EXACT, ROUNDED, FirstGradientClaims, farthest
 from featscope.theory import uniform_parity as theory
 
-EXACT = 1e-10
-ROUNDED = "Bound: rounding of float64."
 NOISE = "Its first step is mostly the noise of its sample."
 NOTHING = "Labels are other inputs'."
 
@@ -55,7 +53,7 @@ def opens_at(run: xr.Dataset) -> xr.DataArray:
 
 
 @dataclass(frozen=True)
-class UniformParityStudy(UniformParityArms):
+class UniformParityStudy(FirstGradientClaims):
     """The first gradient of a random neuron knows which signs a parity is of (dissertation, Section B.5.5).
 
     Options and arms are `UniformParityArms`'.
@@ -64,113 +62,6 @@ class UniformParityStudy(UniformParityArms):
     asks = (
         "Does one gradient step show which few of many random signs a parity is of, and how many samples does it take?"
     )
-
-    # --- The first gradient (Lemma B.63) ------------------------------------------------------------------------------
-
-    @bound("derived, for Lemma B.63", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
-    def first_gradient_on_block(self, run: xr.Dataset) -> xr.DataArray:
-        r"""On the signs that count the first gradient has a closed form.
-
-        $G_j = \frac12\xi_{k-1}\prod_{l\in A\setminus j}w_l$ for $j \in A$ and any $|b|<1$. Measured: largest difference
-        over all inputs, relative, over neurons and $k$ = 2, 4, 6.
-        """
-        return run.on_gap.max("block")
-
-    @bound("derived, for Lemma B.63", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
-    def first_gradient_off_block(self, run: xr.Dataset) -> xr.DataArray:
-        r"""On the signs that do not count it has one, too, with the next coefficient.
-
-        $G_j = \frac12\xi_{k+1}\prod_{l\in A\cup j}w_l$ for $j \notin A$. Measured: largest difference over all inputs,
-        relative, over neurons and $k$.
-        """
-        return run.off_gap.max("block")
-
-    @identity(
-        "Equation B.548",
-        not_on=ENUMERATED,
-        equals=1.0,
-        within=EXACT,
-        law="exact",
-        note="A threshold is (1 + majority)/2; the factor 1/2 is missing.",
-    )
-    def printed_form_on_block(self, run: xr.Dataset) -> xr.DataArray:
-        r"""On the signs that count the first gradient is as printed.
-
-        $|G_j| = |\xi_{k-1}|$ for $j \in A$. Measured: their ratio, the farthest from 1 over $k$.
-        """
-        return _farthest(run.on_printed)
-
-    @identity(
-        "Equation B.549",
-        not_on=ENUMERATED,
-        equals=0.5,
-        within=EXACT,
-        law="exact",
-        note=r"Judged with the factor 1/2 that is missing, too: the coefficient is $\xi_{k+1}$, as in Equation B.554.",
-    )
-    def printed_form_off_block(self, run: xr.Dataset) -> xr.DataArray:
-        r"""On the signs that do not count it is as printed, but for the factor 1/2.
-
-        $|G_j| = \frac12|\xi_{k-1}|$ for $j \notin A$. Measured: $|G_j|/|\xi_{k-1}|$, the farthest from 1/2 over $k$.
-        """
-        return _farthest(run.off_printed, 0.5)
-
-    @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
-    def coefficient_ratio(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Signs that do not count leak in by a known ratio.
-
-        $|\xi_{k+1}/\xi_{k-1}| = (k-1)/(d-k)$. Measured: the ratio of both parts of $G$ over it, the farthest from 1
-        over $k$.
-        """
-        return _farthest(run.ratio)
-
-    @identity(
-        "Equation B.480",
-        not_on=ENUMERATED,
-        equals=1.0,
-        within=EXACT,
-        law="exact",
-        note="Its inner binomial is misprinted; Equation B.547 is right with n read as d.",
-    )
-    def misprinted_coefficient(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Coefficients of the majority are as Equation B.480 prints them.
-
-        Measured: $\xi_{k-1}$ of all inputs over the printed one, the farthest from 1 over $k$.
-        """
-        return _farthest(run.misprint)
-
-    @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
-    def angle_closed_form(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The angle between the first gradient and the feature has a closed form.
-
-        Where $w$ is equal on $A$: $|\cos(G, D)| = (1+\frac{(k-1)^2}{k(d-k)})^{-1/2}$. Measured: over this, the farthest
-        from 1 over $k$.
-        """
-        return _farthest(run.cosine)
-
-    @bound("derived, for Theorem B.56", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
-    def first_readout(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The read-out's first gradient is the same for every neuron, but for sign.
-
-        $|E[y\,\mathrm{ReLU}(\langle w,x\rangle-b)]| = |\xi_{k-1}|/2$, whatever $w$ and $|b|<1$. Measured: largest
-        relative difference over all inputs, over neurons and $k$.
-        """
-        return run.readout.max("block")
-
-    @identity(
-        "Proof of Theorem B.56",
-        not_on=ENUMERATED,
-        equals=0.0,
-        within=EXACT,
-        law="exact",
-        note="It is ±1/(2k) for every neuron, of the order of what is wanted.",
-    )
-    def readout_is_zero_after_the_step(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The read-out is 0 after the first step.
-
-        Measured: mean $|a^{(1)}|$ times $2k$ at the printed $\eta_1$, the farthest from 0 over $k$.
-        """
-        return _farthest(run.readout_size, 0.0)
 
     # --- Networks that are right (Lemma B.64) -------------------------------------------------------------------------
 
@@ -197,7 +88,7 @@ class UniformParityStudy(UniformParityArms):
         $\sqrt{6k(k+1)}$ against $2\sqrt{k(k+1)}$, so that the network is not in the family that the lemma names.
         Measured: their ratio, the farthest over $k$.
         """
-        return _farthest(run.wave_norm, 1.5**0.5)
+        return farthest(run.wave_norm, 1.5**0.5)
 
     # --- Random neurons (Lemma B.64) ----------------------------------------------------------------------------------
 
@@ -250,7 +141,7 @@ class UniformParityStudy(UniformParityArms):
         $\|G\| \sim d^{-(k-1)/2}$. Measured: exponent in $d$ over $-(k-1)/2$, the farthest from 1 over $k$.
         """
         run = self.placed(run, CONES)
-        return _farthest(_exponents(run) * -2 / (run.block - 1))
+        return farthest(_exponents(run) * -2 / (run.block - 1))
 
     @identity(
         "Lemma B.64",
@@ -266,7 +157,7 @@ class UniformParityStudy(UniformParityArms):
         $\|G\| \sim d^{-k}$. Measured: exponent in $d$ over $-k$, the farthest from 1 over $k$.
         """
         run = self.placed(run, CONES)
-        return _farthest(_exponents(run) * -1 / run.block)
+        return farthest(_exponents(run) * -1 / run.block)
 
     # --- Samples (Lemma B.54) -----------------------------------------------------------------------------------------
 
@@ -409,13 +300,6 @@ class UniformParityStudy(UniformParityArms):
                 f"printed-gradient-norm@{CONES}": "The printed power of d is wrong.",
             },
         )
-
-
-def _farthest(values: xr.DataArray, centre: float = 1.0) -> xr.DataArray:
-    """The value of each replica that is farthest from ``centre``, over k."""
-    away = values - centre
-    low, high = away.min("block"), away.max("block")
-    return centre + xr.where(high >= -low, high, low)
 
 
 def _exponents(run: xr.Dataset) -> xr.DataArray:
