@@ -38,7 +38,7 @@ import featscope.commands.run as commands
 from featscope.cli import main as command_line
 from featscope.runs import shard, workers
 from featscope.runs.files import atomic_write
-from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, read_trends
 from featscope.runs.tensors import unpacked
 from processes import SMALL
 from swept import installed
@@ -52,12 +52,14 @@ READERS = {
     "environment.json": read_environment,
     "claims.json": read_claims,
     "trajectory.nc": read_trajectory,
+    "trends.json": read_trends,
 }
 OPENED_TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 PULL = ("pull", "--steps", "300", "--probe-every", "50", "--replicas", "4")  # of tests/swept.py
 RUN, SWEEP = ("run", *PULL), ("sweep", *PULL, "--axis", "noise=0.1:1:3", "--axis", "width=3,1")
 DECOUPLING = ("run", "decoupling", *SMALL)
+TREND = ("trend", "tensor-power", "--steps", "40", "--replicas", "4", "--sequences", "6")
 REPORT = ("report",)
 
 
@@ -87,13 +89,15 @@ class Row:
 
 
 ROWS = (
-    Row("`run`, killed by the clock", RUN, "clock", 16),
+    Row("`run`, killed by the clock", RUN, "clock", 12),
     Row("`run`, killed at a write", RUN, "write", 16),
-    Row("`sweep`, killed by the clock", SWEEP, "clock", 16),
+    Row("`sweep`, killed by the clock", SWEEP, "clock", 12),
     Row("`sweep`, killed at a write", SWEEP, "write", 16),
-    Row("`run --overwrite`, killed at a write", RUN, "write", 10, over=True),
+    Row("`run --overwrite`, killed at a write", RUN, "write", 8, over=True),
     Row("`run`, killed by the clock while the system's time jumps", RUN, "clock", 8, jumping=True),
-    Row("`run` of `decoupling`, killed by the clock", DECOUPLING, "clock", 10),
+    Row("`run` of `decoupling`, killed by the clock", DECOUPLING, "clock", 8),
+    Row("`trend` of `tensor-power`, killed by the clock", TREND, "clock", 6),
+    Row("`trend` of `tensor-power`, killed at a write", TREND, "write", 6),
     Row("`report`, killed at a write", REPORT, "write", 8),
     Row("`run`, a worker killed", RUN, "worker", 10),
     Row("`run`, the disk full", RUN, "disk", 10),

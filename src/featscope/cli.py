@@ -31,6 +31,7 @@ Exit codes: 0 done, 2 wrong usage, 3 training diverged, 4 refused by the system 
 """
 
 Command = Callable[[list[str]], int]
+_LONGEST_WORD = 4096  # as of a path
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -73,7 +74,21 @@ def _answer(words: list[str]) -> int:
 
         print(__version__)
         return 0
-    return _command(words[0])(words[1:])
+    command = _command(words[0])
+    if command is not _generate:  # whose prompt is as long as it is
+        _require_readable(words)
+    return command(words[1:])
+
+
+def _require_readable(words: Sequence[str]) -> None:
+    """Refuse what nobody typed, before it is printed back."""
+    for before, word in zip(("", *words), words, strict=False):
+        if len(word) > _LONGEST_WORD:
+            where = before if before.startswith("--") else "a word"
+            raise ConfigError(
+                f"{where} = {word[:20]!r}... has {len(word):,} characters: allowed is at most {_LONGEST_WORD:,}. "
+                "Shorten it."
+            )
 
 
 def _command(word: str) -> Command:

@@ -1,6 +1,7 @@
 """What computed a run, and that several did."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from featscope.commands.run import execute as in_terminal
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, execute, run
-from featscope.runs.environment import environment, mixed, with_history
+from featscope.runs.environment import _revision, environment, mixed, with_history
 from featscope.runs.stored import read_environment
 from swept import Pull
 
@@ -115,3 +116,18 @@ def test_a_run_of_an_older_version_is_resumed_and_shown(tmp_path):
     (out / "environment.json").write_text(json.dumps(old | {"python": "3.9.1"}))
     assert "Python (3.9.1, then" in run(Pull(), Settings(), out, resume=True).mixed
     assert written(out)["history"][0]["since"] is None
+
+
+def test_a_killed_git_is_asked_again(monkeypatch):
+    asked, answer = [], subprocess.run
+
+    def killed_at_first(words, **how):
+        asked.append(words)
+        if len(asked) % 2:
+            return subprocess.CompletedProcess(words, -9, "", "")
+        return answer(words, **how)
+
+    found = _revision(Path(__file__))
+    monkeypatch.setattr(subprocess, "run", killed_at_first)
+    assert _revision(Path(__file__)) == found
+    assert len(asked) in (2, 4)  # it is asked once where there is no checkout

@@ -194,6 +194,16 @@ def test_divergence_names_the_replica_by_its_own_number_and_keeps_sound_checkpoi
     assert not (tmp_path / "run" / "trajectory.nc").exists()
 
 
+def test_divergence_at_the_step_that_measures_memory_leaves_nothing_behind(tmp_path, monkeypatch):
+    def diverge(*_):
+        raise DivergedError("the loss", 0, 0)
+
+    monkeypatch.setattr(execute, "_shard_size", diverge)
+    with pytest.raises(DivergedError):
+        run(Toy(), Settings(), tmp_path / "made" / "run")
+    assert not (tmp_path / "made").exists()
+
+
 def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, monkeypatch):
     whole = run(Toy(), Settings(), tmp_path / "whole")
     parent, build, sent = os.getpid(), Estimating.build, tmp_path / "sent"

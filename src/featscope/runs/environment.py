@@ -16,6 +16,7 @@ import torch
 from featscope.threads import cores
 
 _CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device")  # what may change numbers
+_PATIENCE = 30  # seconds for git, on a busy machine
 _NAMES = {"python": "Python", "git_revision": "revision"}
 
 
@@ -108,7 +109,11 @@ def _revision(file: Path) -> str | None:
 
     def git(*command: str) -> str:
         run = ["git", "-C", str(file.parent), *command]
-        return subprocess.run(run, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+        done = subprocess.run(run, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        if done.returncode < 0:  # killed, which says nothing of the checkout: else a resumed run would seem mixed
+            done = subprocess.run(run, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done.check_returncode()
+        return done.stdout.strip()
 
     try:
         git("ls-files", "--error-unmatch", file.name)  # not some other project's checkout

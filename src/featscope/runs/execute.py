@@ -24,6 +24,7 @@ from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
 from featscope.studies.base import Arm, Assay, Study, require_different_names
+from featscope.training.experiment import DivergedError
 from featscope.training.memory import peak_bytes
 
 _RUNS_IN_A_SHARD = 64  # on an arm with axes: enough for full speed, few enough to fit in memory and to lose little
@@ -97,7 +98,7 @@ def run(
     Raises:
         ConfigError: wrong settings or options, or ``out`` cannot be used; nothing is left of the run.
         MissingExtraError: the study needs what is not installed; nothing is left of the run.
-        DivergedError: training diverged.
+        DivergedError: training diverged; nothing is left of a run that did at its first step.
         EqualReplicasError: replicas are equal where chance should make them differ.
         InterruptedRunError: Ctrl-C or a termination signal.
     """
@@ -108,7 +109,7 @@ def run(
     with RunFolder.held(Path(out), resume=resume, overwrite=overwrite) as folder:
         try:
             return _run(study, arms, settings, folder, resume, train)
-        except (ConfigError, MissingExtraError):
+        except (ConfigError, MissingExtraError, DivergedError):  # the last may come of the step that measures memory
             if not resume:
                 folder.remove_unless_begun()
             raise
