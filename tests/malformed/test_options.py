@@ -3,12 +3,14 @@
 A new study is covered as soon as it is in the catalogue. Each option gets a few values, in turn; ``make fuzz`` has all.
 """
 
+import re
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
 import pytest
 from any_study import BEYOND, STUDIES, words_of
-from calling import call, refused, require_refused_or_begun
+from calling import Ended, call, refused, require_refused, require_refused_or_begun
 from hypothesis import settings
 from wrong_values import DOUBTFUL, WRONG, Option, options
 
@@ -38,14 +40,27 @@ def _cases() -> list[Any]:
     return found
 
 
+def require_value_and_range(ended: Ended, typed: str, value: str) -> None:
+    """See that a refusal says what was typed and what is allowed, or what it would take and what there is."""
+    if ended.code != 2:
+        return
+    shown = {value[:20], repr(value)[1:20], value.replace(",", ", ")}
+    with suppress(ValueError, OverflowError):
+        shown |= {repr(float(value)), f"{float(value):g}"}
+        shown |= {str(int(float(value)))[:20]}
+    another = set(re.findall(r"(--[a-z.-]+) = ", ended.err)) - {typed}  # that does not go with what was typed
+    assert another or "GiB" in ended.err or any(word in ended.err for word in shown), f"none of {shown} in {ended}"
+    said = ("allowed", "GiB", "Argument helptext", "Expected one of", "Unrecognized options")  # the last three: tyro's
+    assert any(word in ended.err for word in said), ended
+
+
 @pytest.mark.parametrize(("name", "option", "value", "must"), _cases())
 def test_an_option_of_a_study(tmp_path, name, option: Option, value, must):
     words = [*words_of(name, option.typed), option.typed, value]
     names = (*option.names, *BEYOND, *(["Unrecognized options"] if option.kind is bool else []))
-    if must:
-        refused(*words, within=tmp_path, names=names)
-    else:
-        require_refused_or_begun(call(*words, within=tmp_path), names)
+    ended = call(*words, within=tmp_path)
+    (require_refused if must else require_refused_or_begun)(ended, names)
+    require_value_and_range(ended, option.typed, value)
 
 
 @pytest.mark.parametrize("name", STUDIES)

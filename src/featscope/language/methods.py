@@ -57,7 +57,8 @@ def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
     given = options.layer is not None or options.model == RETRIEVER or not needs_layer
     if not given:
         require_folder(options.model)  # a layer of what is not there cannot be chosen
-    require(options, "layer", given and (options.layer or 0) >= 0, ">= 0", "choose_layer finds one for your model.")
+    cure = "choose_layer finds one for your model."
+    require(options, "layer", given and (options.layer or 0) >= 0, f">= 0 where --model = {options.model!r}", cure)
     require(options, "window", options.window >= 1, ">= 1")
     require(options, "keep", options.keep > options.window, f"> window = {options.window}")
     return Reading(RETRIEVER_LAYER if options.layer is None else options.layer, options.keep, options.window)
