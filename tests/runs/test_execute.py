@@ -17,7 +17,7 @@ from torch import nn
 
 from featscope.claims import STATED, bound
 from featscope.options import ConfigError, MissingExtraError, require
-from featscope.runs import Settings, execute, run
+from featscope.runs import Settings, execute, run, workers
 from featscope.runs.folder import RunFolder
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last
@@ -202,6 +202,17 @@ def test_divergence_at_the_step_that_measures_memory_leaves_nothing_behind(tmp_p
     with pytest.raises(DivergedError):
         run(Toy(), Settings(), tmp_path / "made" / "run")
     assert not (tmp_path / "made").exists()
+
+
+def test_a_worker_killed_before_the_last_has_its_work_interrupts_the_run(tmp_path, monkeypatch):
+    class Broken(workers.ProcessPoolExecutor):
+        def submit(self, *_):
+            raise workers.BrokenProcessPool("a child process terminated abruptly")
+
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 2)
+    monkeypatch.setattr(workers, "ProcessPoolExecutor", Broken)
+    with pytest.raises(InterruptedRunError, match="killed"):
+        run(Toy(), Settings(), tmp_path / "run")
 
 
 def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, monkeypatch):

@@ -123,23 +123,22 @@ class LongTailedImages(Sizes):
         available = torch.bincount(train.labels, minlength=classes).tolist()
         tail = available if self.ratio is None else class_sizes(classes, largest or min(available), self.ratio)
         return LongTailedSource(
-            self._choose(train, spread(sum(tail), classes) if self.balanced else tail, draws),
-            self._choose(fitted, _evenly(fitted, probe), draws),
-            self._choose(measured, _evenly(measured, test), draws),
+            self._choose(train, spread(sum(tail), classes) if self.balanced else tail, draws, "largest"),
+            self._choose(fitted, _evenly(fitted, probe), draws, "probe"),
+            self._choose(measured, _evenly(measured, test), draws, "test"),
             train.class_names,
             head_to_tail(tail),
         )
 
-    def _choose(self, images: EncodedImages, sizes: list[int], draws: Draws) -> ImageSet:
+    def _choose(self, images: EncodedImages, sizes: list[int], draws: Draws, option: str) -> ImageSet:
         shuffled = draws.choice(len(images.labels), len(images.labels))[0].cpu()
         chosen = []
         for label, size in enumerate(sizes):
             of_class = shuffled[images.labels[shuffled] == label]
-            if size > len(of_class):
-                raise ConfigError(
-                    f"{self.source!r} has {len(of_class)} images of class {label} ({images.class_names[label]}), and "
-                    f"{size} are wanted: take fewer, or ratio None for a data set that is long-tailed as it is"
-                )
+            name = f"class {label} ({images.class_names[label]})"
+            most = f"what wants at most {len(of_class)} images of {name}, as many as "
+            cure = f"{size} are wanted. Take fewer, or imbalance None for a data set that is long-tailed as it is."
+            require(self, option, size <= len(of_class), f"{most}{self.source!r} has", cure)
             chosen.append(of_class[:size])
         index = torch.cat(chosen)
         return ImageSet(images.pixels(index).to(draws.device), images.labels[index].to(draws.device))

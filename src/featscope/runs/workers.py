@@ -32,6 +32,7 @@ from featscope.threads import cores
 _SECONDS_BETWEEN_REPORTS = 0.2
 _PR_SET_PDEATHSIG = 1
 _STOP = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_KILLED = "a worker process was killed, perhaps for want of memory"
 
 T = TypeVar("T")
 
@@ -126,6 +127,8 @@ def _in_workers(
                 while wait(futures, timeout=_SECONDS_BETWEEN_REPORTS).not_done:
                     show()
                 show()
+    except BrokenProcessPool:  # one was killed before the last had its work
+        raise InterruptedRunError(_KILLED) from None
     finally:
         _work = None
     return _results(futures)
@@ -135,7 +138,7 @@ def _results(futures: Sequence["Future[T]"]) -> list[T]:
     errors = [error for future in futures if (error := future.exception()) is not None]
     for error in errors:
         if isinstance(error, BrokenProcessPool):
-            raise InterruptedRunError("a worker process was killed, perhaps for want of memory") from None
+            raise InterruptedRunError(_KILLED) from None
         if not isinstance(error, StoppedError):
             raise error
     if errors:
