@@ -21,7 +21,7 @@ from featscope.registry import entries
 from featscope.threads import cores
 
 settings.register_profile("featscope", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fuzz", max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fuzz", max_examples=4_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("featscope")
 
 
