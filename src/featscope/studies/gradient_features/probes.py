@@ -10,6 +10,7 @@ from torch.nn.functional import normalize
 
 from featscope.models.fixed_bias_relu import FixedBiasReLUNetwork
 from featscope.probes.gradient_outer_product import average_gradient_outer_product, matrix_agreement
+from featscope.probes.ridge import ridge_fits
 from featscope.training import GradientTraining, Measurement
 from featscope.training.feature_step import alignment_to, margin_loss
 
@@ -136,8 +137,6 @@ def random_features(experiment: GradientTraining) -> Mapping[str, Measurement]:
 def _best_ridge(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor) -> Tensor:
     """Accuracy of each replica with the penalty that is best for it on the test samples: at an advantage."""
     x, x_test = (torch.cat([each, torch.ones_like(each[..., :1])], -1) for each in (x, x_test))
-    gram, target = x.mT @ x / x.shape[1], x.mT @ y[..., None] / x.shape[1]
-    scale = torch.diagonal(gram, dim1=1, dim2=2).mean(1)[:, None, None] * torch.eye(x.shape[-1]).to(x)
-    answers = [x_test @ torch.linalg.solve(gram + ridge * scale, target) for ridge in RIDGES]
-    right = [((answer[..., 0] * y_test) > 0).double().mean(1) for answer in answers]
+    answers = [(x_test @ weights[..., None])[..., 0] for weights in ridge_fits(x, y, RIDGES)]
+    right = [((answer * y_test) > 0).double().mean(1) for answer in answers]
     return torch.stack(right).amax(0)

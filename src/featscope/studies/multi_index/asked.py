@@ -12,6 +12,7 @@ from torch import Tensor
 
 from featscope.data.multi_index import MultiIndex
 from featscope.probes.gradient_features import simplified_gradient
+from featscope.probes.ridge import ridge_fits
 from featscope.streams import Streams
 from featscope.theory import multi_index as theory
 from featscope.training import Answer
@@ -223,10 +224,7 @@ def ridge(w: Tensor, b: Tensor, x: Tensor, y: Tensor, fresh: Tensor) -> Float[Te
     """Answers at ``fresh`` of the read-out of neurons (w, b) that ridge regression fits to (x, y)."""
     hidden, judged = (torch.baddbmm(-b[:, None], each, w.mT).relu().double() for each in (x, fresh))
     y, fitted = y.double(), hidden.shape[1] * 4 // 5
-    gram = hidden[:, :fitted].mT @ hidden[:, :fitted] / fitted
-    target = hidden[:, :fitted].mT @ y[:, :fitted, None] / fitted
-    scale = torch.diagonal(gram, dim1=1, dim2=2).mean() * torch.eye(gram.shape[-1], dtype=DOUBLE)
-    found = [torch.linalg.solve(gram + penalty * scale, target) for penalty in PENALTIES]
+    found = ridge_fits(hidden[:, :fitted], y[:, :fitted], PENALTIES)[..., None]
     held = torch.stack([((hidden[:, fitted:] @ a)[..., 0] - y[:, fitted:]).square().mean() for a in found])
     return (judged @ found[int(held.argmin())])[..., 0]
 
