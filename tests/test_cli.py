@@ -148,7 +148,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
         (["check"], "usage: featscope check STUDY"),
         (["check", "nothing"], "STUDY = 'nothing' is unknown"),
         (["check", "decoupling", "--steps"], "'--steps' is too much"),
-        (["judge"], "usage: featscope judge TABLE.csv [options], with TABLE.csv"),
+        (["judge"], "usage: featscope judge DIR or TABLE.csv [options], with DIR or TABLE.csv"),
         (["judge", "no-such.csv"], "no-such.csv cannot be read (No such file or directory): allowed is a CSV file"),
         (["judge", "no-such.csv", "--n", "1"], "--n = 1 is out of range: allowed is >= 2"),
         (["judge", "no-such.csv", "--error-is", "std"], "sample"),

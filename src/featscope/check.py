@@ -79,7 +79,7 @@ def check(study: Study) -> Checked:
             figures = drawn
             headlines = [*small.story(runs, claims).headlines]
         except Exception as error:
-            problems.append(f"figures or story: {_said(error, runs)}")
+            problems.append(f"figures or story: {said(error, runs)}")
     ids = [figure.id for figure in figures]
     problems += [f"two figures have the id {name!r}" for name in dict.fromkeys(n for n in ids if ids.count(n) > 1)]
     known = [test.statement.id for test in small.tests]
@@ -106,7 +106,7 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
             elif arm.recipe.replica_axis and (series := _not_alone(study, arm, runs[arm.name])):
                 mixed.setdefault(series, []).append(arm.name)
         except Exception as error:
-            failed.setdefault(_said(error), []).append(arm.name)
+            failed.setdefault(said(error), []).append(arm.name)
     problems = [f"{_arms(names)} cannot take a step: {trouble}" for trouble, names in failed.items()]
     if by_chance:
         problems.append(
@@ -162,7 +162,7 @@ def _judge(study: Study, runs: Mapping[str, xr.Dataset]) -> tuple[list[Claim], l
             try:
                 found = test.judge(study, name, runs) if name in runs or not test.of_runs else None
             except Exception as error:
-                problems.append(f"the claim {test.statement.id!r} on {name!r}: {_said(error, runs, name)}")
+                problems.append(f"the claim {test.statement.id!r} on {name!r}: {said(error, runs, name)}")
                 continue
             claims += [found] if found else []
     return claims, problems + [line for claim in claims for line in _out_of_range(claim)]
@@ -200,8 +200,14 @@ def _out_of_range(claim: Claim) -> Iterator[str]:
             return
 
 
-def _said(error: Exception, runs: Mapping[str, xr.Dataset] | None = None, arm: str = "") -> str:
-    """The error in a line; where a series or an arm is unknown, what was meant."""
+def said(error: Exception, runs: Mapping[str, xr.Dataset] | None = None, arm: str = "") -> str:
+    """An error of a study's own code in a line; where a series or an arm is unknown, what was meant.
+
+    Args:
+        error: what the code raised.
+        runs: arm -> what was measured on it.
+        arm: which one the code was about.
+    """
     if runs and (name := _series_asked_for(error)):
         measured = sorted({str(v) for run in runs.values() for v in run.variables})
         if name not in measured:

@@ -19,6 +19,7 @@ FeatScope, a microscope for feature learning.
   featscope report DIR             rebuild the report from what is stored, without training
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
   featscope check STUDY            one step of every arm, every claim and figure: seconds, for authors of studies
+  featscope judge DIR              judge a stored run anew, without training, by what its study claims now
   featscope judge TABLE.csv [--json]   are published means, with their errors, apart? verdicts as on one's own runs
   featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
 

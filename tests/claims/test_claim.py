@@ -123,6 +123,7 @@ numbers = st.one_of(finite, st.sampled_from([nan, inf, -inf]))
 )
 def test_json_keeps_the_verdict_and_everything_that_is_finite(samples, predicted, relation, ends):
     more = {"title": "Plainly", "measures": "how much.", "range": ends, "expected": False}
+    samples = np.clip(samples, *ends)
     made = judged(samples, relation, predicted, 0.5 if relation == "=" else 0.0, **more)
     plain = json.loads(json.dumps(made.to_json(), allow_nan=False))
     back = Claim.from_json(plain)
@@ -189,6 +190,7 @@ def test_a_share_is_of_all_things_and_not_the_mean_of_shares():
         (1.0, {"law": "mean"}, 'say law="exact" if no chance enters'),
         (np.ones(3), {"law": "share"}, "how many things each replica counted"),
         (np.array([0.5, 1.0]), {"law": "yes/no"}, "0 or 1 in each replica"),
+        (np.array([0.5, -9.0]), {"range": (0.0, 1.0)}, r"-9, outside of the range \[0, 1\]"),
     ],
 )
 def test_a_law_that_cannot_be_is_refused(samples, more, says):

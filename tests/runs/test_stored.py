@@ -83,7 +83,10 @@ BROKEN = {
 def test_a_file_that_is_no_json_object_is_refused(out, name, broken):
     content, message = BROKEN[broken]
     (out / name).write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"{name}:? {message}.*(restore it|run again with --resume)"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"{name}:? {message}.*(restore it|judge it again: featscope judge DIR|run again with --resume)",
+    ):
         report_run(out, Claiming())
 
 
@@ -190,7 +193,7 @@ CLAIMS = [
 @pytest.mark.parametrize(("change", "message"), CLAIMS)
 def test_claims_that_no_run_wrote_are_refused(out, change, message):
     spoil(out / "claims.json", change)
-    with pytest.raises(ConfigError, match=f"(?s){message}.*run again with --resume"):
+    with pytest.raises(ConfigError, match=f"(?s){message}.*judge it again: featscope judge DIR"):
         report_run(out, Claiming())
 
 
@@ -262,7 +265,8 @@ def test_a_flipped_bit_is_told_wherever_it_is(whole, tmp_path, name):
         else:
             read += 1
             assert repr(found) == repr(kept)
-    assert all(name in message and "--" in message for message in told)  # the file, and the cure
+    cures = ("--resume", "--overwrite", "featscope judge")
+    assert all(name in message and any(cure in message for cure in cures) for message in told)
     assert read <= (0 if name == "trajectory.nc" else len(places) / 10)
 
 

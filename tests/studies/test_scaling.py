@@ -10,7 +10,7 @@ import xarray as xr
 
 from featscope.claims import Claim, bound, identity
 from featscope.cli import main
-from featscope.commands.trend import _tell
+from featscope.commands.trend import tell_trends
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.provenance import command
@@ -134,7 +134,7 @@ def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, c
         with pytest.raises(ConfigError, match=f"{message}.*--resume, which foretells anew"):
             read_trends(tmp_path)
     with RunFolder.held(tmp_path / "run", resume=True), pytest.raises(ConfigError, match="is held by another run"):
-        _tell(ScalingStudy(Grown(), "width"), Outcome(tmp_path / "run", {}, []))
+        tell_trends(ScalingStudy(Grown(), "width"), Outcome(tmp_path / "run", {}, []))
 
 
 def test_another_ladder_is_chosen_by_its_symbol_and_named_in_the_command():

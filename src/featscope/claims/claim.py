@@ -28,6 +28,7 @@ Verdict = Literal["holds", "fails", "undecided"]
 
 _UNLIKELY = 0.2  # chance that the spread is above what `Claim.replicas_needed` takes it for
 _MOST = 3000  # replicas that anybody would run
+_ROUNDING = 1e-6  # beyond the ends of a range, of their size
 _SURE = 1e-9  # p-values are not looked for below
 
 
@@ -110,7 +111,7 @@ class Claim:
 
         Raises:
             ValueError: a single number, which has no law but "exact"; a share without its trials; a yes or no that is
-                neither 0 nor 1.
+                neither 0 nor 1; a sample outside of ``range`` by more than rounding.
         """
         found = np.asarray(samples, dtype=np.float64)
         counted = np.asarray(trials, dtype=np.float64)
@@ -124,6 +125,7 @@ class Claim:
         found = np.atleast_1d(found)
         if law in ("share", "yes/no"):
             range = (0.0, 1.0)
+        _require_within(range, found)
         upwards = _upwards(found, relation, predicted)
         ends = interval(found, law, trials=counted.tolist(), within=range, upwards=upwards)
         return cls(
@@ -326,6 +328,14 @@ class Claim:
         for field in ("values", "trials"):
             fields[field] = tuple(nan if value is None else value for value in fields.get(field, ()))
         return cls(**fields)
+
+
+def _require_within(ends: tuple[float, float], samples: np.ndarray) -> None:
+    """Refuse samples beyond what they are said to be: their interval would end before it begins."""
+    room = _ROUNDING * max(1.0, *(abs(end) for end in ends if isfinite(end)), 1.0)
+    for value in samples[np.isfinite(samples)].tolist():
+        if not ends[0] - room <= value <= ends[1] + room:
+            raise ValueError(f"a sample is {value:g}, outside of the range [{ends[0]:g}, {ends[1]:g}] that is declared")
 
 
 def how_many_hold(claims: Sequence[Claim]) -> str:

@@ -196,7 +196,14 @@ class Test:
 
     def claims(self, study: Any, runs: Mapping[str, Any]) -> Iterable[Claim]:
         """A claim for each of its arms that was run, and for all that it names where it is not about arms."""
-        found = (self.judge(study, arm, runs) for arm in self.arms(study) if arm in runs or not self.of_runs)
+        found = []
+        for arm in self.arms(study):
+            if arm in runs or not self.of_runs:
+                try:
+                    found.append(self.judge(study, arm, runs))
+                except Exception as error:
+                    error.add_note(f"in the claim {self.statement.id!r} on {arm!r}")
+                    raise
         return [claim for claim in found if claim is not None]
 
 

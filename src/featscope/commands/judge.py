@@ -1,4 +1,4 @@
-"""`featscope judge`: published means, with their errors, against each other or against bounds."""
+"""`featscope judge`: a stored run by what its study claims now, or published means by their errors."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from rich.table import Table
 
 from featscope.claims import Claim, ErrorKind, Row, false_expected, not_after_holm, read_table, worth
 from featscope.commands.parsing import name_and_options, parse
-from featscope.options import require
+from featscope.options import ConfigError, require
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,20 @@ class _JudgeArgs:
         require(self, "n", self.n is None or self.n >= 2, ">= 2")
 
 
+@dataclass(frozen=True)
+class _AgainArgs:
+    """Judge a stored run by what its study claims now. Nothing is trained."""
+
+    study: str = ""
+    """MODULE:CLASS of the study, where no package registers it."""
+
+
 def judge(words: list[str]) -> int:
-    """Print the verdict on each line of a table, and what they are worth together."""
-    path, options = name_and_options(words, "judge", "TABLE.csv")
+    """Judge a run folder again; or print the verdict on each line of a table, and what they are worth together."""
+    path, options = name_and_options(words, "judge", "DIR or TABLE.csv")
+    if Path(path).is_dir():
+        again: _AgainArgs = parse(_AgainArgs, options, "judge DIR")
+        return _run(Path(path), again.study)
     chosen: _JudgeArgs = parse(_JudgeArgs, options, "judge TABLE.csv")
     rows = [row.read_as(chosen.n, chosen.error_is) for row in read_table(Path(path))]
     claims = [row.claim for row in rows]
@@ -48,6 +59,31 @@ def judge(words: list[str]) -> int:
         print(line)
     if lost:
         print("* Not after Holm's correction: " + "; ".join(map(_words, lost)) + ".")
+    return 0
+
+
+def _run(directory: Path, named: str) -> int:
+    """Judge a run folder again, and say what is otherwise than before."""
+    from featscope.commands import run  # with torch, which tables do not need
+    from featscope.commands.trend import tell_trends
+    from featscope.report.run_report import report_run
+    from featscope.runs.execute import UnjudgedError
+    from featscope.runs.judging import judge_again
+    from featscope.runs.stored import read_plan
+    from featscope.studies.scaling import ScalingStudy
+
+    plan = read_plan(directory)
+    study = run.stored_study(plan, named)
+    try:
+        outcome, changed = judge_again(directory, study)
+    except UnjudgedError as error:
+        raise ConfigError(run.how_to_judge(error, directory)) from None
+    if isinstance(study, ScalingStudy):
+        tell_trends(study, outcome)
+    elif outcome.claims:
+        run.print_verdicts(plan["study"], outcome.claims)
+    print("\n".join(["Otherwise than before:", *(f"  {line}" for line in changed)]) if changed else "All as before.")
+    print(f"report: {report_run(directory, study if named else None)}")
     return 0
 
 

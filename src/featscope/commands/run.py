@@ -2,9 +2,10 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from featscope.axes import find_option
 from featscope.check import check as check_study
+from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
 from featscope.options import ConfigError
@@ -22,7 +24,8 @@ from featscope.registry import broken, entries, find
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import how_many_diverged, in_words
-from featscope.runs.execute import Outcome
+from featscope.runs.execute import Outcome, UnjudgedError
+from featscope.runs.plain import from_plain
 from featscope.runs.programs import programs
 from featscope.runs.stored import read_claims
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
@@ -170,6 +173,9 @@ def execute(
     except EqualReplicasError as error:
         print(f"featscope: {error}. Intervals over such replicas mean nothing; no claim was judged.", file=sys.stderr)
         return 3, []
+    except UnjudgedError as error:
+        print(f"featscope: {how_to_judge(error, out)}", file=sys.stderr)
+        return 2, []
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
         command = shlex.join(["featscope", *again, "--resume"])
         why = f" ({stopped})" if str(stopped) else ""
@@ -184,7 +190,7 @@ def execute(
     if tell is not None:
         tell(outcome)
     elif outcome.claims:
-        _print_verdicts(study.name, outcome.claims)
+        print_verdicts(study.name, outcome.claims)
         print(how_many_hold(outcome.claims), worth(outcome.claims))
     else:
         print(study.story(outcome.runs, []).found)
@@ -196,7 +202,46 @@ def execute(
     return 0, outcome.claims
 
 
-def _print_verdicts(name: str, claims: Sequence[Claim]) -> None:
+def how_to_judge(error: UnjudgedError, out: Path) -> str:
+    """What is wrong with a claim whose own code raised, and the command that judges once it is mended."""
+    cause = error.__cause__
+    assert isinstance(cause, Exception)
+    where = " ".join(getattr(cause, "__notes__", []))
+    return (
+        f"{said(cause)} {where}. What was measured is kept. Mend the claim, then judge without training:\n"
+        f"  featscope judge {shlex.quote(str(out))}"
+    )
+
+
+def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
+    """The study of a stored run with its options, as ``config.json`` has them.
+
+    Args:
+        plan: what ``config.json`` holds.
+        named: MODULE:CLASS, of a study that no package registers.
+
+    Raises:
+        ConfigError: there is no such study, or this version of it cannot have these options.
+    """
+    if named:
+        module, _, attribute = named.partition(":")
+        try:
+            getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError(f"--study = {named!r} cannot be loaded ({error}): allowed is MODULE:CLASS") from None
+    else:
+        find(plan["study"])  # loads the classes of its config
+    try:
+        study = from_plain(plan["config"])
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"config.json does not fit {plan['study']} as it is installed: {error}") from None
+    if not isinstance(study, Study):
+        raise ConfigError(f"config.json: config = {type(study).__name__} is out of range: allowed is a Study's options")
+    return study
+
+
+def print_verdicts(name: str, claims: Sequence[Claim]) -> None:
+    """The table of verdicts."""
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
     table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
     for heading in ("claim", "arm", "predicted", "measured", "verdict"):

@@ -40,12 +40,12 @@ def trend(words: list[str]) -> int:
     train = trainer(chosen.trend.engine, chosen.trend.address)
     with as_typed(type(chosen)):
         study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
-        tell = partial(_tell, study)
+        tell = partial(tell_trends, study)
         code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell)
     return code
 
 
-def _tell(study: ScalingStudy, outcome: Outcome) -> None:
+def tell_trends(study: ScalingStudy, outcome: Outcome) -> None:
     """Write ``trends.json`` and print what is foretold."""
     trends = study.trends(outcome.claims)
     ladder = study.ladder

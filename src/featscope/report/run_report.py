@@ -1,5 +1,6 @@
 """The report of a run folder, from what is stored in it."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
@@ -17,6 +18,7 @@ from featscope.report.provenance import changed_options, command, facts
 from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.environment import mixed
 from featscope.runs.folder import RunFolder
+from featscope.runs.judging import changes
 from featscope.runs.lock import locked
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
@@ -52,7 +54,7 @@ def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Pa
     name = plan["study"]
     if study is not None:
         summary = cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
-        said = replace(content(study, runs, claims), title=name, summary=summary)
+        said = replace(_as_read(directory, study, runs, claims), title=name, summary=summary)
         registered = name in entries() and find(name)[1] is type(study)
         again = command(study, plan) if registered else ""
         said = replace(said, question=said.question or summary, command=again)
@@ -63,7 +65,7 @@ def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Pa
     try:
         study = from_plain(plan["config"])
         again = command(study, plan)
-        said = content(study, runs, claims)
+        said = _as_read(directory, study, runs, claims)
     except _UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"
         warn(f"{name} cannot read {directory}, so its report shows only what is stored ({why})", stacklevel=2)
@@ -71,6 +73,24 @@ def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Pa
     said = replace(said, title=name, source=entry.source, summary=entry.summary, command=again)
     said = replace(said, question=study.asks or entry.summary)
     return write_report(directory, _computed_by(said, study, environment))
+
+
+def _as_read(directory: Path, study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
+    """What ``study`` says of the run, and whether it would judge it otherwise than what is stored, which is shown."""
+    said = content(study, runs, claims)
+    try:
+        changed = changes(claims, list(study.claims(runs)))
+    except Exception as error:  # whatever a claim's own code raises
+        changed = [f"it cannot judge them at all ({type(error).__name__}: {error})"]
+    if not changed:
+        return said
+    more = f" and {len(changed) - _TOLD} more" if len(changed) > _TOLD else ""
+    otherwise = (
+        "Claims are shown as they were stored, and the study as it is installed judges some otherwise: "
+        f"{'; '.join(changed[:_TOLD])}{more}. To judge all anew, without training: "
+        f"featscope judge {shlex.quote(str(directory))}"
+    )
+    return replace(said, warnings=[*said.warnings, otherwise])
 
 
 def _computed_by(said: Content, study: Study, environment: Mapping[str, Any]) -> Content:

@@ -17,7 +17,7 @@ from featscope.runs import checksum
 _CURES = {
     "config.json": "restore it, or begin anew with --overwrite",
     "environment.json": "restore it, or move it away and run again with --resume, which writes a new one",
-    "claims.json": "run again with --resume, which judges anew without training",
+    "claims.json": "judge it again: featscope judge DIR",
     "trends.json": "run again with --resume, which foretells anew without training",
     "trajectory.nc": "run again with --resume, which writes it anew without training",
 }

@@ -34,6 +34,10 @@ MOST_REPLICAS = 1_000_000
 """Replicas that a run may have: each has files, measurements and weights of its own."""
 
 
+class UnjudgedError(RuntimeError):
+    """All is measured and stored, but a claim's own code raised; its cause is what it raised (exit code 2)."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to run a study, whatever the study.
@@ -100,6 +104,7 @@ def run(
         MissingExtraError: the study needs what is not installed; nothing is left of the run.
         DivergedError: training diverged; nothing is left of a run that did at its first step.
         EqualReplicasError: replicas are equal where chance should make them differ.
+        UnjudgedError: a claim cannot be judged; `featscope.runs.judging` goes on from there.
         InterruptedRunError: Ctrl-C or a termination signal.
     """
     require_countable(study)
@@ -157,7 +162,10 @@ def _run(
                 {k: torch.from_numpy(w) for k, w in weights.items()},
                 {"arm": arm.name},
             )
-    claims = list(study.claims(runs))
+    try:
+        claims = list(study.claims(runs))
+    except Exception as error:
+        raise UnjudgedError(str(folder.path)) from error
     folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
     seconds = about_machine.get("seconds", 0.0) + time.monotonic() - began
     folder.write_json("environment.json", about_machine | {"seconds": seconds})

@@ -1,0 +1,83 @@
+"""A stored run is judged again, without training, and what is otherwise than before is said."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from featscope.claims import ordering
+from featscope.commands.run import execute as in_terminal
+from featscope.commands.run import stored_study
+from featscope.options import ConfigError
+from featscope.report.run_report import report_run
+from featscope.runs import Settings, run
+from featscope.runs.execute import UnjudgedError
+from featscope.runs.judging import judge_again
+from featscope.runs.stored import read_claims, read_plan
+from featscope.studies.base import last
+from swept import Pull
+
+LEAST = 0.0
+
+
+@dataclass(frozen=True)
+class Judged(Pull):
+    """The same, with a claim."""
+
+    name = "judged"
+
+    @ordering("nobody", on="pulled", more_than=0.0)
+    def is_pulled(self, run):
+        """Numbers end above a bound. Measured: 1 and a thousandth of the loss at the end, less the bound."""
+        return 1 + last(run, run.loss) / 1000 - LEAST
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
+    run(Judged(), Settings(replicas=4), tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_run_is_judged_again_as_before(out):
+    before = (out / "claims.json").read_bytes()
+    outcome, changed = judge_again(out, Judged())
+    assert not changed
+    assert [claim.verdict for claim in outcome.claims] == ["holds"]
+    assert (out / "claims.json").read_bytes() == before
+    (out / "claims.json").write_text("damaged")
+    judge_again(out, Judged())
+    assert (out / "claims.json").read_bytes() == before
+
+
+def test_what_a_mended_claim_changes_is_said_and_written(out, monkeypatch):
+    monkeypatch.setitem(globals(), "LEAST", 10.0)
+    page = report_run(out, Judged()).read_text()
+    assert "judges some otherwise: is-pulled@pulled: holds, now fails" in page  # the report alone changes no verdict
+    assert read_claims(out)[0].verdict == "holds"
+    _, changed = judge_again(out, Judged())
+    assert changed == ["is-pulled@pulled: holds, now fails"]
+    assert read_claims(out)[0].verdict == "fails"
+    assert "otherwise" not in report_run(out, Judged()).read_text()
+
+
+def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
+    monkeypatch.setitem(globals(), "LEAST", "a word")
+    code, _ = in_terminal(Judged(), Settings(replicas=4), tmp_path / "run", ["run", "judged"])
+    said = capsys.readouterr().err
+    assert code == 2
+    assert "in the claim 'is-pulled' on 'pulled'" in said
+    assert "test_judging.py, line" in said
+    assert f"featscope judge {tmp_path / 'run'}" in said
+    with pytest.raises(UnjudgedError):
+        judge_again(tmp_path / "run", Judged())
+    monkeypatch.setitem(globals(), "LEAST", 0.0)
+    outcome, changed = judge_again(tmp_path / "run", Judged())
+    assert changed == ["is-pulled@pulled is new: holds"]
+    assert outcome.claims == read_claims(tmp_path / "run")
+
+
+def test_the_study_of_a_folder_can_be_named(out):
+    assert stored_study(read_plan(out), f"{__name__}:Judged") == Judged()
+    with pytest.raises(ConfigError, match=r"--study = 'nowhere:Study' cannot be loaded .* allowed is MODULE:CLASS"):
+        stored_study(read_plan(out), "nowhere:Study")
