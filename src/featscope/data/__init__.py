@@ -22,6 +22,7 @@ from featscope.data.sparse_coding import SparseCoding, SparseCodingSource, Spars
 from featscope.data.sparse_tokens import SparseTokens, SparseTokensSource, TokenPairs
 from featscope.data.spurious_features import SpuriousFeatures, SpuriousSource
 from featscope.data.structured_parity import StructuredParity, StructuredParitySource
+from featscope.data.task_features import TaskFeatures, TaskFeatureSource
 from featscope.data.tasks import LinearTask, linear_task
 from featscope.data.uniform_parity import UniformParity, UniformParitySource
 
@@ -68,6 +69,8 @@ __all__ = [
     "SpuriousSource",
     "StructuredParity",
     "StructuredParitySource",
+    "TaskFeatureSource",
+    "TaskFeatures",
     "TokenPairs",
     "UniformParity",
     "UniformParitySource",
