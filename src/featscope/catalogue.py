@@ -185,6 +185,14 @@ NUCLEAR_NORM = Entry(
     target="featscope.studies.nuclear_norm:NuclearNormStudy",
 )
 
+UNIVERSALITY = Entry(
+    name="universality",
+    source="Shi 2024 (dissertation), Section 7.2, Appendix F.1 and F.2",
+    summary="Which features contrastive pre-training on one task and on many keeps, and what labels it takes after.",
+    minutes=0.5,
+    target="featscope.studies.universality:Universality",
+)
+
 ICL_FLIPPED_LABELS = Entry(
     name="icl-flipped-labels",
     source="Shi 2024 (dissertation), Section 5.6, Figures 5.1 and 5.2",

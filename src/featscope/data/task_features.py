@@ -109,7 +109,9 @@ class TaskFeatureSource(nn.Module):
         private = which[..., None] * z[..., None, o.shared :]
         return torch.cat([z[..., : o.shared], private.flatten(-2)], -1)
 
-    def pairs(self, draws: Draws, count: int) -> tuple[Float[Tensor, "replica pair d"], Float[Tensor, "replica pair d"]]:
+    def pairs(
+        self, draws: Draws, count: int
+    ) -> tuple[Float[Tensor, "replica pair d"], Float[Tensor, "replica pair d"]]:
         """x and x⁺ of ``count`` pairs."""
         z, other = self.hidden_pairs(draws, count)
         turned = self.dictionary.to(z).mT

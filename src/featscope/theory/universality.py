@@ -3,8 +3,8 @@
 s features are shared by T tasks, p = r - s are private to each. A representation weighs them √α and √α_t; α and α_t are
 diagonal entries of its Gram matrix in the features.
 
-Where the source is mended: α = 1 for all s < r and every convex decreasing loss that is not linear, not "for some α"; the
-error of the joint representation is O(√(rT/m)), the main text drops √r; the optimum is not unique up to rotation
+Where the source is mended: α = 1 for all s < r and every convex decreasing loss that is not linear, not "for some α";
+the error of the joint representation is O(√(rT/m)), the main text drops √r; the optimum is not unique up to rotation
 (`superposed_finetuned` has what follows for fine-tuning); a threshold of Theorem 7.2 is one of its proof
 (`encoding_threshold`), not of what is learned.
 """
@@ -179,8 +179,6 @@ def encoding_threshold(alone: float, others: float) -> float:
     # log((1 + e^(1/2) y)/(1 + y)) = fall, y = exp(-2 B²).
     y = np.expm1(fall) / (np.exp(0.5) - np.exp(fall))
     return float(sqrt(-np.log(y) / 2))
-
-
 
 
 def dominance_violation(shared: int, rank: int, tasks: int) -> float:

@@ -111,7 +111,7 @@ class HiddenClaims(UniversalityArms):
         on=SEARCHED,
         more_than=0.0,
         law="exact",
-        note="The proof's construction, from a representation ±B that leaves the feature out.",
+        note="The proof's construction, where others than z_i have f(z)·f(z⁻) = -B², its worst case.",
     )
     def theorem_7_2_threshold(self, run: xr.Dataset) -> xr.DataArray:
         r"""The proof's threshold is lower for a feature that is more spread out.
@@ -177,7 +177,7 @@ class HiddenClaims(UniversalityArms):
         because=f"Bound: of 2 at most; {STATED}",
     )
     def kept_at_every_norm(self, run: xr.Dataset) -> xr.DataArray:
-        """Free representations keep both features at every norm: a threshold of the proof is not one of what is learned.
+        """Free representations keep both features at every norm: the threshold is one of the proof only.
 
         Measured: mean distance over B of the second feature's values, the least over norms and probabilities.
         """

@@ -1,7 +1,9 @@
 """What a few labels of a task teach on representations whose weights are known: errors, complexities, similarities."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import pi, sqrt
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -75,7 +77,7 @@ class Labelled:
 class LabelledFitted(Once):
     """Predictors by least squares in the ball that holds the label, Rademacher complexities, and CKA."""
 
-    quantities = {
+    quantities: ClassVar[Mapping[str, Quantity]] = {
         "error": Quantity("mean absolute error", ("noise", "samples", "weight"), (2, len(SAMPLES), 5)),
         "complexity": Quantity("√m R_m", ("weight",), (5,)),
         "complexity_of_rank": Quantity("√m R_m for T = 4, r = 2s", ("rank",), (len(RANKS),)),
@@ -165,7 +167,7 @@ class TwoOptima:
         batch: pairs on which losses are compared.
     """
 
-    data: TaskFeatures = TaskFeatures()
+    data: TaskFeatures = field(default_factory=TaskFeatures)
     batch: int = 2000
 
     def __post_init__(self) -> None:
@@ -179,7 +181,7 @@ class TwoOptima:
 class TwoOptimaCompared(Once):
     """Losses of both on the same pairs, their norms, ranks and Gram matrices, and the predictors that they need."""
 
-    quantities = {
+    quantities: ClassVar[Mapping[str, Quantity]] = {
         "loss_difference": Quantity("largest difference of the logistic loss of a pair"),
         "spectral": Quantity("largest singular value of the superposed W"),
         "frobenius": Quantity("its squared Frobenius norm"),

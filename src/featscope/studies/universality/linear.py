@@ -218,6 +218,7 @@ class LinearClaims(HiddenClaims):
 
         Measured: loss for ℓ(t) = -t with all private weight on one task, less that with 1/T on each; s = p = T = 4.
         """
+
         def loss(alphas: np.ndarray) -> float:
             return -float(4 + 4 * alphas.mean())
 
@@ -256,9 +257,7 @@ class LinearClaims(HiddenClaims):
         """
         return run.across_tasks
 
-    @identity(
-        "derived, for Lemma F.3", on=TWO, relation="=", law="exact", because="Whole numbers.", range=POSITIVE
-    )
+    @identity("derived, for Lemma F.3", on=TWO, relation="=", law="exact", because="Whole numbers.", range=POSITIVE)
     def r_outputs_are_enough(self, run: xr.Dataset, arm: str) -> Found:
         """As many outputs as one task has features serve all tasks.
 
@@ -345,5 +344,3 @@ class LinearClaims(HiddenClaims):
         Measured: $\|W\|_F^2-r$.
         """
         return run.frobenius - self.data(arm).rank
-
-

@@ -1,9 +1,9 @@
 """Section 7.2.1 on finite hidden spaces: a representation is a table, and every expectation a sum over all triples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import pi, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -78,7 +78,7 @@ class RandomTables:
 class RandomTablesJudged(Once):
     """Tables that nobody trained: identities and inequalities that hold for all of them."""
 
-    quantities = {
+    quantities: ClassVar[Mapping[str, Quantity]] = {
         "off_pca": Quantity("loss for ℓ(t) = -t less minus the variance of averages over spurious features"),
         "off_linear_pca": Quantity("the same of a linear representation and the PCA objective on averaged inputs"),
         "jensen": Quantity("logistic loss less that of averages"),
@@ -178,7 +178,7 @@ class SearchedTables:
 class SearchedTablesFound(Once):
     """Tables of least logistic loss, over norms and over the second feature's probability."""
 
-    quantities = {
+    quantities: ClassVar[Mapping[str, Quantity]] = {
         "spurious_share": Quantity("share of variance due to spurious features", ("rarity", "norm"), (2, 4)),
         "distance": Quantity("mean distance over B of the second feature's two values", ("rarity", "norm"), (2, 4)),
         "threshold": Quantity("B_i of Theorem 7.2's proof", ("rarity",), (2,)),
@@ -250,9 +250,10 @@ class FourStates:
 class FourStatesFound(Once):
     """The text's representation, the best that is found, and what linear classifiers do on it."""
 
-    quantities = {
+    quantities: ClassVar[Mapping[str, Quantity]] = {
         "printed_loss": Quantity("logistic loss of the text's representation"),
         "apart_loss": Quantity("logistic loss of the other one on the same corners"),
+        "start_loss": Quantity("mean loss of random starts"),
         "best_loss": Quantity("least loss of all starts"),
         "off_chance": Quantity("largest distance of an accuracy without intercept from 1/2"),
         "with_intercept": Quantity("best accuracy of a linear classifier with an intercept"),
@@ -289,6 +290,7 @@ class FourStatesFound(Once):
         self.keep(
             printed_loss=losses(printed) * ones,
             apart_loss=losses(apart) * ones,
+            start_loss=losses(normalize(start, dim=-1)).mean(-1),
             best_loss=losses(best).amin(-1),
             off_chance=(right(printed) - 0.5).abs().amax(-1),
             with_intercept=right(printed, cut).amax(-1),
