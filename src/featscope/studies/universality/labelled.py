@@ -98,7 +98,7 @@ class LabelledFitted(Once):
         one, four, sixteen = (self._weights(b) for b in (1.0, 0.25, 1 / 16))
         z = draws.normal(o.pairs, RANK, dtype=torch.float64)
         other = torch.cat([torch.ones(SHARED), torch.zeros(private)]).to(z)
-        sums = draws.normal(40 * o.repeats, _DRAWN, dtype=torch.float64).sum(-1)
+        sums = summed(draws, 40 * o.repeats)
         target = self._targets(draws)
         sample = draws.normal(o.repeats, 500, RANK, dtype=torch.float64)
         label = (sample @ target[..., None])[..., 0]
@@ -156,6 +156,11 @@ def similarity(x: Float[Tensor, "replica n p"], y: Float[Tensor, "replica n q"])
     x, y = (one - one.mean(1, keepdim=True) for one in (x, y))
     across, first, second = (torch.linalg.matrix_norm(a.mT @ b) for a, b in ((y, x), (x, x), (y, y)))
     return across.square() / (first * second)
+
+
+def summed(draws: Draws, count: int) -> Float[Tensor, "replica count"]:
+    """Σ_i z_j of samples."""
+    return draws.normal(count, _DRAWN, dtype=torch.float64).sum(-1)
 
 
 @dataclass(frozen=True)

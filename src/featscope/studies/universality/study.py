@@ -43,7 +43,9 @@ class Universality(LinearClaims):
     def rademacher(self, run: xr.Dataset) -> xr.DataArray:
         r"""Rademacher complexity is that of normal features.
 
-        $\sqrt m R_m=B\,E\|(\sqrt\alpha g_S,\sqrt{\alpha_t}g_P)\|$. Measured: over it, mean of signs and inputs, mean of T = 1, 4, 16, 64 and of fine-tuning.
+        $\sqrt m R_m=B\,E\|(\sqrt\alpha g_S,\sqrt{\alpha_t}g_P)\|$.
+
+        Measured: over this, mean of signs and inputs, mean of T = 1, 4, 16, 64 and of fine-tuning.
         """
         wanted = [theory.rademacher(SHARED, RANK, beta) for beta in betas()]
         return (run.complexity / xr.DataArray(wanted, dims="weight")).mean("weight")

@@ -122,7 +122,7 @@ class RandomTablesJudged(Once):
         h = torch.cat([kept, (a * norm) * torch.eye(6).to(f).expand(len(f), -1, -1)], -1)
         own = (h * h).sum(-1)
         margin = own[:, ::2] - (h[:, ::2] * h[:, 1::2]).sum(-1)
-        labels = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * _STATES).to(phi)
+        labels = sign_patterns(_STATES).to(phi)
         guess = (means @ draws.normal(_OUTPUTS, 1, dtype=torch.float64))[..., 0].sign()
         wrong = (guess[:, None] != labels).to(phi)
         self.keep(
@@ -136,6 +136,11 @@ class RandomTablesJudged(Once):
             off_construction=torch.cat([(own.sqrt() - norm[..., 0]).abs(), (margin - 0.5).abs()], 1).amax(1),
             label_error=(wrong * of_r[:, None]).sum(-1).mean(-1),
         )
+
+
+def sign_patterns(count: int) -> Float[Tensor, "pattern count"]:
+    """All ways to choose ``count`` signs."""
+    return torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * count)
 
 
 def softplus_of_minus(t: Tensor) -> Tensor:
@@ -282,7 +287,7 @@ class FourStatesFound(Once):
             return (guess * label > 0).to(points).mean(-1)
 
         # On a line of two points at distance B from 0, tables are signs of the four states.
-        signs = torch.cartesian_prod(*[torch.tensor([-3.0, 3.0])] * 4).to(start)
+        signs = 3 * sign_patterns(4).to(start)
         on_line = losses(signs[..., None])
         optimal = on_line < on_line.min() + 1e-12
         left_out = (signs[:, 0] == signs[:, 1]) & (signs[:, 2] == signs[:, 3])
