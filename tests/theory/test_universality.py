@@ -101,7 +101,7 @@ def test_similarity_is_that_of_gram_matrices():
 
 
 def test_the_construction_gains_above_its_threshold_only():
-    # Four states, f = ±B by the first coordinate, which is even; the second one's values have probabilities 1 - e and e.
+    # Four states, f = ±B by the first coordinate, which is even; the second one's values have chances 1 - e and e.
     e, norm = 0.1, 1.6
     chance = np.array([(1 - e) / 2, e / 2, (1 - e) / 2, e / 2])
     before = norm * np.array([[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [-1, 0, 0, 0, 0], [-1, 0, 0, 0, 0.0]])

@@ -22,18 +22,18 @@ from scipy.stats import chi2
 
 Numbers = Any
 """A number, or an array of NumPy or xarray."""
-Loss = Callable[[np.ndarray], np.ndarray]
+Loss = Callable[[Numbers], Numbers]
 
 XOR_LOSS, TETRAHEDRON_LOSS = 0.36164964, 0.34875873
 """Least logistic losses of four equally likely states on the unit circle and on the unit sphere."""
 
 
-def logistic(t: np.ndarray) -> np.ndarray:
+def logistic(t: Numbers) -> Numbers:
     """log(1 + exp(-t))."""
     return np.logaddexp(0, -t)
 
 
-def exponential(t: np.ndarray) -> np.ndarray:
+def exponential(t: Numbers) -> Numbers:
     """exp(-t)."""
     return np.exp(-t)
 
@@ -55,7 +55,7 @@ def shared_optimum(loss: Loss, shared: int, rank: int, tasks: int, steps: int = 
     return float(alpha[np.argmin(np.einsum("aij,i,j->a", values, of_z / of_z.sum(), of_z1 / of_z1.sum()))])
 
 
-def exponential_loss(alpha: float, alphas: Sequence[float], weights: Sequence[float], shared: int, rank: int) -> float:
+def exponential_loss(alpha: float, alphas: Numbers, weights: Sequence[float], shared: int, rank: int) -> float:
     """Σ w_t E exp(-α Z - α_t Z_t)."""
     private = (1 + 2 * np.asarray(alphas)) ** (-(rank - shared) / 2)
     return float((1 + 2 * alpha) ** (-shared / 2) * np.dot(weights, private))
@@ -164,15 +164,15 @@ def encoding_gain(norm: float, alone: float, others: float) -> float:
         alone: Pr[z_i differs and nothing else does].
         others: Pr[something else differs].
     """
-    fall = logistic(np.array(0.0)) - logistic(np.array(0.5))
-    rise = logistic(np.array(2 * norm**2 - 0.5)) - logistic(np.array(2 * norm**2))
+    fall = logistic(0.0) - logistic(0.5)
+    rise = logistic(2 * norm**2 - 0.5) - logistic(2 * norm**2)
     return float(alone * fall - others * rise)
 
 
 def encoding_threshold(alone: float, others: float) -> float:
     """B_i of Theorem 7.2 as its proof has it: the norm from which on `encoding_gain` is positive; √(1/2), where the
     construction begins to be possible, if it always is."""
-    fall = alone / others * float(logistic(np.array(0.0)) - logistic(np.array(0.5)))
+    fall = alone / others * float(logistic(0.0) - logistic(0.5))
     low = sqrt(0.5)
     if encoding_gain(low, alone, others) >= 0:
         return low

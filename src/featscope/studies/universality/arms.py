@@ -34,7 +34,7 @@ class UniversalityArms(Study):
     """What joint and specific contrastive pre-training keep, and what labels it takes (Section 7.2, Appendix F.1, F.2).
 
     Attributes:
-        steps: of pre-training and of fine-tuning.
+        steps: of pre-training; fine-tuning takes half of them.
         batch: pairs of a step.
         gamma: γ, how far fine-tuning may go.
         table_steps: of a search for tables.
@@ -131,8 +131,9 @@ class UniversalityArms(Study):
         role: Role = "arm",
         lr: float = _LR,
     ) -> Arm[Training]:
-        rules: dict[str, RuleConfig | None] = {"cooling": Cooling(self.steps, lr), "bounds": bounds}
+        steps = self.steps if learner.start == "random" else max(1, self.steps // 2)
+        rules: dict[str, RuleConfig | None] = {"cooling": Cooling(steps, lr), "bounds": bounds}
         optimizer, loss = TorchOptimizer("SGD", lr=lr), loss or PairLoss(self.batch)
-        recipe = Training(data, learner, loss, optimizer, rules, self.steps, max(1, self.steps // 10))
+        recipe = Training(data, learner, loss, optimizer, rules, steps, max(1, steps // 10))
         label = name.replace("-", " ")
         return Arm(name, recipe, about, label, role, at_end=(pretraining.ended,), watch=pretraining.progress)
