@@ -7,7 +7,7 @@ import xarray as xr
 
 from featscope.figures import Bars, Curve, Curves, Heatmaps, Panel
 from featscope.studies.base import Runs, last
-from featscope.studies.summaries import bars, chart, curve, heatmaps
+from featscope.studies.summaries import bars, chart, curve
 from featscope.studies.universality.arms import EIGHT, JOINT, KEPT, LABELS, SEARCHED, SPECIFIC, TUNED, TURNED
 from featscope.studies.universality.labelled import NOISE, RANK, ROW, SAMPLES, SHARED, TASKS, betas
 from featscope.studies.universality.tables import NORMS, RARE
@@ -77,18 +77,22 @@ def _labels() -> np.ndarray:
 
 def matrices(study: "Universality", runs: Runs) -> Heatmaps:
     """Gram matrices of all features."""
-    panels = {}
-    for arm, label in _SHOWN.items():
-        count = np.arange(1, study.data(arm).features + 1)
-        panels[label] = runs[arm].gram.assign_coords(feature=count, other=count)
-    return heatmaps(
+    data = study.data(JOINT)
+    starts = {0: "shared", data.invariant: "spurious"} | {data.own(t).start: f"task {t + 1}" for t in range(data.tasks)}
+    names = [starts.get(place, "") for place in range(data.features)]
+    return Heatmaps(
         "matrices",
         "Features of different tasks may share outputs, since they never occur together",
-        "Gram matrix of the representation in the features: 1 to 4 are shared, then four of each task, then spurious.",
-        panels,
-        ("feature", "feature"),
-        ("other", "feature"),
+        "Gram matrix of the representation in the features, mean over replicas.",
+        {
+            label: runs[arm].gram.transpose("replica", "feature", "other").values.mean(0)
+            for arm, label in _SHOWN.items()
+        },
+        "feature",
+        "feature",
         "entry of the Gram matrix",
+        names,
+        names,
         claims=("kinds-do-not-mix", "features-of-a-kind-are-equal", "superposed-solution-equal-loss"),
     )
 

@@ -22,7 +22,7 @@ TASKS = (1, 4, 16, 64)
 """T that the representation was trained on."""
 GAMMA = 0.5
 """Of fine-tuning, after 16 tasks."""
-SAMPLES = (5, 10, 15, 40, 160)
+SAMPLES = (5, 10, 15, 25, 40, 160)
 NOISE = (0.0, 0.5)
 RANKS = (10, 20, 40, 80)
 ROW = (1, 2, 4, 8, 16)

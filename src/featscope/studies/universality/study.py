@@ -163,7 +163,7 @@ class Universality(LinearClaims):
     def noiseless_gap_vanishes(self, run: xr.Dataset) -> xr.DataArray:
         """Without noise, as many labels as features leave no error, whatever the tasks of pre-training.
 
-        Measured: largest error from 40 labels on.
+        Measured: largest error from 25 labels on.
         """
         return run.error.isel(noise=0, samples=ENOUGH).max(["samples", "weight"])
 
@@ -317,7 +317,7 @@ class Universality(LinearClaims):
         costs = (error.isel(weight=TASKS.index(4)) / error.isel(weight=0)).mean()
         return Story(
             f"Pre-training on four tasks keeps shared features in full and gives each task's own {said} ({own}). "
-            f"With half as many labels as features, errors are {in_words(costs)} times larger.",
+            f"With half as many labels as features, errors are {in_words(costs)} times as large.",
             "Each of four tasks has 4 features that all share and 4 of its own; 8 more are changed by augmentation. A "
             "representation has room for 8. Bars are squared weights: what is pre-trained on one task keeps its 8, the "
             "joint one spreads half of its room over all tasks, and fine-tuning without labels takes some back. With "
