@@ -1,20 +1,25 @@
 """The figures of the study."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import xarray as xr
 
 from featscope.figures import Bars, Curve, Curves, Heatmaps, Panel
 from featscope.studies.base import Runs, last
 from featscope.studies.summaries import bars, chart, curve
-from featscope.studies.universality.arms import EIGHT, JOINT, KEPT, LABELS, SEARCHED, SPECIFIC, TUNED, TURNED
+from featscope.studies.universality.arms import (
+    EIGHT,
+    JOINT,
+    KEPT,
+    LABELS,
+    SEARCHED,
+    SPECIFIC,
+    TUNED,
+    TURNED,
+    UniversalityArms,
+)
 from featscope.studies.universality.labelled import NOISE, RANK, ROW, SAMPLES, SHARED, TASKS, betas
 from featscope.studies.universality.tables import NORMS, RARE
 from featscope.theory import universality as theory
-
-if TYPE_CHECKING:
-    from featscope.studies.universality.study import Universality
 
 _SHOWN = {
     SPECIFIC: "one task",
@@ -75,7 +80,7 @@ def _labels() -> np.ndarray:
     return np.array(SAMPLES, float)
 
 
-def matrices(study: "Universality", runs: Runs) -> Heatmaps:
+def matrices(study: UniversalityArms, runs: Runs) -> Heatmaps:
     """Gram matrices of all features."""
     data = study.data(JOINT)
     starts = {0: "shared", data.invariant: "spurious"} | {data.own(t).start: f"task {t + 1}" for t in range(data.tasks)}
@@ -97,7 +102,7 @@ def matrices(study: "Universality", runs: Runs) -> Heatmaps:
     )
 
 
-def on_the_way(study: "Universality", runs: Runs) -> Curves:
+def on_the_way(study: UniversalityArms, runs: Runs) -> Curves:
     """Weights over steps."""
     panels = []
     for arm in (SPECIFIC, JOINT, EIGHT, KEPT):
