@@ -41,7 +41,7 @@ SHORT = {
     "cka-of-trained-representations",
 }
 """Claims that few steps of small batches do not come to."""
-WIDE = {"mended-variance", "many-labels-close-the-gap", "complexity-ratio"}
+WIDE = {"mended-variance", "many-labels-close-the-gap", "complexity-ratio", "cka-closed-form"}
 """Claims that few draws leave undecided."""
 
 
@@ -161,7 +161,7 @@ def unturned(experiment):
 
 
 def within_only(self, experiment, step):
-    experiment.learner.matrix.copy_(WITHIN(experiment.learner.matrix, 8))
+    experiment.learner.matrix.copy_(WITHIN(experiment.learner.matrix, 7))
 
 
 def alike(start, loss, steps):
@@ -292,7 +292,7 @@ FAULTS = {
         labelled, "similarity", lambda x, y: x.new_ones(len(x)), "similarity-falls-along-the-row", LABELS
     ),
 }
-LONGER = Trial(Universality(steps=300, batch=512, table_steps=250, repeats=20))
+LONGER = Trial(Universality(steps=500, batch=512, table_steps=250, repeats=20))
 """For claims that the smallest study does not come to."""
 
 
