@@ -98,7 +98,7 @@ class LabelledFitted(Once):
         one, four, sixteen = (self._weights(b) for b in (1.0, 0.25, 1 / 16))
         z = draws.normal(o.pairs, RANK, dtype=torch.float64)
         other = torch.cat([torch.ones(SHARED), torch.zeros(private)]).to(z)
-        sums = summed(draws, 40 * o.repeats)
+        sums = summed(draws, 400 * o.repeats)
         target = self._targets(draws)
         sample = draws.normal(o.repeats, 500, RANK, dtype=torch.float64)
         label = (sample @ target[..., None])[..., 0]

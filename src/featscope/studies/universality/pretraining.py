@@ -16,6 +16,7 @@ from featscope.streams import Draws, Streams
 from featscope.training import GradientTraining, Measurement
 
 _ROUNDS = 5  # of projections on the ball around W* and on the spectral ball
+_LEAST = 1e-300
 _BISECTIONS = 40
 
 
@@ -128,7 +129,7 @@ class NormBoundsRule(nn.Module):
 
 def within(matrix: Float[Tensor, "replica k d"], rank: int) -> Float[Tensor, "replica k d"]:
     """The nearest matrix with ‖W‖ <= 1 and ‖W‖_F² <= ``rank``: singular values min(1, σ/(1 + μ))."""
-    u, values, v = torch.linalg.svd(matrix, full_matrices=False)
+    values, u, wide = _singular(matrix)
     low = torch.zeros_like(values[:, :1])
     high = values.norm(dim=-1, keepdim=True)  # at this μ the Frobenius norm is below 1
     for _ in range(_BISECTIONS):
@@ -136,7 +137,18 @@ def within(matrix: Float[Tensor, "replica k d"], rank: int) -> Float[Tensor, "re
         above = (values / (1 + middle)).clamp(max=1).square().sum(-1, keepdim=True) > rank
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)
     loose = values.clamp(max=1).square().sum(-1, keepdim=True) <= rank
-    return (u * (values / (1 + torch.where(loose, 0, high))).clamp(max=1)[:, None]) @ v
+    by = torch.minimum(1 / (1 + torch.where(loose, 0, high)), 1 / values)
+    return ((u * by[:, None]) @ (u.mT @ wide)).to(matrix)
+
+
+def _singular(matrix: Float[Tensor, "replica k d"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Singular values, left singular vectors, and the matrix, all float64.
+
+    From its Gram matrix: an SVD may not converge where many singular values are 1, as they are here.
+    """
+    wide = matrix.double()
+    squares, u = torch.linalg.eigh(wide @ wide.mT)
+    return squares.clamp_min(_LEAST).sqrt(), u, wide
 
 
 @dataclass(frozen=True)
@@ -173,8 +185,8 @@ class NearStartRule(nn.Module):
         for _ in range(_ROUNDS):
             way = matrix - self.start
             matrix = self.start + way * (self.config.gamma / way.norm(dim=(-2, -1), keepdim=True)).clamp(max=1)
-            u, values, v = torch.linalg.svd(matrix, full_matrices=False)
-            matrix = (u * values.clamp(max=1)[:, None]) @ v
+            values, u, wide = _singular(matrix)
+            matrix = ((u * (1 / values).clamp(max=1)[:, None]) @ (u.mT @ wide)).to(matrix)
         experiment.learner.matrix.copy_(matrix)
 
 
