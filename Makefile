@@ -1,7 +1,7 @@
 # Two commands for a newcomer: `make demo` and `make test`. Each sets up .venv first if needed.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := images,language,cluster
+EXTRAS := images,language,cluster,encoders
 
 .PHONY: demo test test-long lint cards coverage bench bench-language faults fuzz trends torture docs clean
 

@@ -46,7 +46,7 @@ FORBIDDEN = [
     importing("from featscope.training import train", of="probes/collapse", what="training"),
     importing("from featscope.studies import Study", of="language/prompt", what="studies"),
     importing("from featscope.runs import Settings", of="studies/summaries", what="runs"),
-    importing("from featscope.testing import Trial", of="runs/files", what="testing"),
+    importing("from featscope.testing import Trial", of="runs/lock", what="testing"),
     importing("from featscope.report import report_run", of="check", what="report"),
     importing("from featscope.numbers import per_replica", of="options", what="numbers"),
     importing(

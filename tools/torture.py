@@ -36,10 +36,10 @@ import torch
 import featscope
 import featscope.commands.run as commands
 from featscope.cli import main as command_line
+from featscope.files import atomic_write
 from featscope.runs import shard, workers
-from featscope.runs.files import atomic_write
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, read_trends
-from featscope.runs.tensors import unpacked
+from featscope.tensors import unpacked
 from processes import SMALL
 from swept import installed
 

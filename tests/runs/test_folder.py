@@ -8,8 +8,8 @@ import torch
 import xarray as xr
 
 from featscope.claims import Claim
+from featscope.files import atomic_write
 from featscope.options import ConfigError
-from featscope.runs.files import atomic_write
 from featscope.runs.folder import RunFolder
 from featscope.runs.stored import read_plan
 
@@ -91,7 +91,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
 def test_an_atomic_write_that_fails_leaves_the_old_version(tmp_path, monkeypatch):
     file = tmp_path / "a.json"
     atomic_write(file, b"old")
-    monkeypatch.setattr("featscope.runs.files.os.fsync", lambda handle: 1 / 0)
+    monkeypatch.setattr("featscope.files.os.fsync", lambda handle: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         atomic_write(file, b"new")
     assert file.read_bytes() == b"old"

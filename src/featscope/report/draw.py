@@ -25,6 +25,7 @@ from featscope.figures import (
     Panel,
     Scatters,
 )
+from featscope.files import atomic_write
 from featscope.report.draw_matrices import draw_heatmaps, draw_images, draw_movie
 from featscope.report.geometry import band, deviations, grid, interval_or_gap, mark_labels, x_range
 from featscope.report.look import (
@@ -49,7 +50,6 @@ from featscope.report.paper import (
     plain_logarithm,
     tidy,
 )
-from featscope.runs.files import atomic_write
 
 _DASHES: dict[str, Any] = {"line": "-", "dash": (0, (5, 2.5)), "dashdot": "-.", "dot": ":"}
 _MARKERS = {"circle": "o", "triangle-up": "^", "square": "s", "diamond": "D", "x": "X", "circle-open": "o"}

@@ -17,6 +17,7 @@ from PIL import Image
 
 from featscope.claims import LEVEL, Claim, worth
 from featscope.figures import Agreement, Figure
+from featscope.files import atomic_write
 from featscope.report.arm_table import ArmTable
 from featscope.report.claim_view import (
     NOT_AT_DEFAULTS,
@@ -31,7 +32,6 @@ from featscope.report.claim_view import (
 )
 from featscope.report.figure_data import figure_data
 from featscope.report.typeset import typeset
-from featscope.runs.files import atomic_write
 
 _SCRIPTS = ("core", "axes", "curves", "bars", "movie", "matrices", "scatters", "export", "page")
 _FEW = 4  # claims that a page shows as cards where its study names none

@@ -18,8 +18,8 @@ import psutil
 import torch
 
 from featscope.allocator import keep_freed_memory
+from featscope.files import atomic_write
 from featscope.options import ConfigError, MissingExtraError
-from featscope.runs.files import atomic_write
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor
 from featscope.runs.shard import Shard, ShardResult

@@ -13,13 +13,13 @@ import torch
 import xarray as xr
 
 from featscope.claims import LEVEL, Claim
+from featscope.files import atomic_write
 from featscope.options import ConfigError
 from featscope.runs import checksum
-from featscope.runs.files import atomic_write
 from featscope.runs.lock import NAME as LOCK
 from featscope.runs.lock import Lock, require_free
 from featscope.runs.stored import read_trajectory
-from featscope.runs.tensors import DamagedError, packed, unpacked
+from featscope.tensors import DamagedError, packed, unpacked
 
 _FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "trends.json", "report.html")
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}

@@ -1,0 +1,81 @@
+"""Features on disk, by what they were made of.
+
+A file is named by a hash of the encoder (weights, how pixels enter) and of the images. So nothing in the cache is ever
+out of date, and it may be deleted at any time.
+"""
+
+import os
+from hashlib import blake2b
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from featscope.encoders.frozen import FrozenEncoder, embedded
+from featscope.files import atomic_write
+from featscope.options import ConfigError
+from featscope.tensors import DamagedError, packed, unpacked
+
+_DECODED_AT_ONCE = 512
+
+
+@runtime_checkable
+class Pictures(Protocol):
+    """Images that can be told from others before they are decoded."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def fingerprint(self) -> bytes:
+        """A hash of them all, in their order."""
+        ...
+
+    def pixels(self, index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
+        """The images at ``index``."""
+        ...
+
+
+def default_folder() -> Path:
+    """Where features are kept if nothing is said: ``featscope/features`` in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "featscope" / "features"
+
+
+def cached_features(
+    encoder: FrozenEncoder, images: Pictures, folder: Path | None = None
+) -> Float[Tensor, "image feature"]:
+    """What ``encoder`` makes of ``images``, in float32; computed at the first call, read at all others.
+
+    A file appears in one step: two processes may compute the same and write it in turn, and none reads half of it. A
+    damaged one is computed anew.
+
+    Args:
+        encoder: the encoder.
+        images: what it is shown.
+        folder: where features are kept, made if it is not there; `default_folder` if not given.
+
+    Raises:
+        ConfigError: the folder cannot be made or written to.
+    """
+    folder = folder or default_folder()
+    key = blake2b(encoder.fingerprint() + images.fingerprint(), digest_size=20).hexdigest()
+    file = folder / f"{key}.safetensors"
+    try:
+        found = unpacked(file)[0].get("features")
+    except (DamagedError, OSError):
+        found = None
+    if found is not None and found.shape == (len(images), encoder.features):
+        return found
+    parts = torch.arange(len(images)).split(_DECODED_AT_ONCE)
+    features = torch.cat([embedded(encoder, images.pixels(part)) for part in parts])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, packed({"features": features}, {"images": len(images)}))
+    except OSError as error:
+        raise ConfigError(
+            f"the cache of features {str(folder)!r} cannot be written ({error.strerror}): allowed is a folder that can "
+            "be. Set XDG_CACHE_HOME to one."
+        ) from None
+    return features

@@ -1,0 +1,58 @@
+"""An encoder whose weights stay as they came."""
+
+from hashlib import blake2b
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+AT_ONCE = 16
+"""Images in one pass. Feature maps of more do not fit in a core's cache: at 256 a core does half as many a second."""
+
+
+class FrozenEncoder(nn.Module):
+    """Maps bytes of pixels to features. It is in evaluation mode for good, and no weight has a gradient.
+
+    What is in training mode normalises with the statistics of the batch, and moves those that it came with.
+
+    Args:
+        body: maps scaled images to feature maps; features are their means over the image.
+        features: channels of the feature maps.
+        side: height and width that images are brought to first, in pixels.
+        shift, scale: a pixel x in 0 to 255 enters as (x - shift) / scale.
+    """
+
+    def __init__(self, body: nn.Module, features: int, side: int, shift: float, scale: float) -> None:
+        super().__init__()
+        self.body, self.features, self.side, self.shift, self.scale = body, features, side, shift, scale
+        self.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> "FrozenEncoder":
+        """Evaluation mode, whatever is asked for."""
+        return super().train(False)
+
+    def forward(self, pixels: UInt8[Tensor, "image 3 height width"]) -> Float[Tensor, "image feature"]:
+        """The features of images."""
+        x = pixels.float()
+        if x.shape[-2:] != (self.side, self.side):
+            x = interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
+        return self.body((x - self.shift) / self.scale).mean((-2, -1))
+
+    def fingerprint(self) -> bytes:
+        """A hash of all that features depend on besides the pixels: weights by name, and how pixels enter."""
+        entry = f"{self.features} {self.side} {self.shift!r} {self.scale!r}"
+        state = blake2b(entry.encode(), digest_size=32)
+        for name, value in sorted(self.state_dict().items()):
+            state.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+            state.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return state.digest()
+
+
+@torch.no_grad()
+def embedded(
+    encoder: FrozenEncoder, pixels: UInt8[Tensor, "image 3 height width"], at_once: int = AT_ONCE
+) -> Float[Tensor, "image feature"]:
+    """Features of images, ``at_once`` of them in one pass."""
+    return torch.cat([encoder(part) for part in pixels.split(at_once)])
