@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from featscope.data.images import as_float
+from featscope.evaluation import Accuracy, k_nearest_neighbours, linear_probe
 from featscope.models import Encoder, activations
 from featscope.probes.filters import colourfulness, distance_from_init
 from featscope.probes.readout import (
-    knn_accuracy,
-    linear_probe,
     mean_colour,
     one_thread,
     regression_score,
@@ -79,14 +78,15 @@ def readout(experiment: GradientTraining) -> Mapping[str, Measurement]:
     fitted, measured = ([maps[name] for name in encoder.layers] for maps in pooled)
     hues, other_hues = (mean_colour(each) for each in images)
 
-    def read(score: Callable[..., float], known: Tensor, asked: Tensor, about: str) -> Measurement:
-        return _by_layer((score(a, known, b, asked) for a, b in zip(fitted, measured, strict=True)), about)
+    def read(score: Callable[..., float | Accuracy], known: Tensor, asked: Tensor, about: str) -> Measurement:
+        scores = (score(a, known, b, asked) for a, b in zip(fitted, measured, strict=True))
+        return _by_layer((each.value if isinstance(each, Accuracy) else each for each in scores), about)
 
     # The record keeps numbers; the names of the classes travel in the description.
     names = ", ".join(experiment.source.class_names)
     return {
         "linear_probe": read(linear_probe, y, z, "test accuracy of logistic regression"),
-        "knn": read(knn_accuracy, y, z, "test accuracy of 20 nearest neighbours"),
+        "knn": read(k_nearest_neighbours, y, z, "test accuracy of 20 nearest neighbours"),
         "silhouette": _by_layer((silhouette(b, z) for b in measured), "mean silhouette of the classes, by cosine"),
         "colour_readout": read(regression_score, hues, other_hues, "R² of ridge regression to the mean colour"),
         "map": one(tsne(measured[-1][:MAPPED]), "t-SNE of the features of test images", "point", "axis"),

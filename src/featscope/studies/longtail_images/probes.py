@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featscope.evaluation import linear_probe_labels, mean_by_class
 from featscope.models import Encoder
-from featscope.probes.readout import accuracy_by_class, features_of, linear_probe_labels, mean_by_class, one_thread
+from featscope.probes.readout import features_of, one_thread
 from featscope.training import GradientTraining, MagnitudePruning, Measurement
 
 one = Measurement.of_one
@@ -27,7 +28,7 @@ def readout(experiment: GradientTraining) -> Mapping[str, Measurement]:
     classes, fitted, measured = len(source.class_names), source.probe_set, source.test_set
     seen, asked = (features_of(experiment.learner, images.pixels).cpu() for images in (fitted, measured))
     named = linear_probe_labels(seen, fitted.labels, asked)
-    accuracy = accuracy_by_class(named, measured.labels.cpu(), classes)
+    accuracy = mean_by_class((named == measured.labels.cpu()).double(), measured.labels.cpu(), classes)
     sizes = torch.bincount(source.train_set.labels, minlength=classes).double()
     # The record keeps numbers; the names of the classes travel in the description.
     names = ", ".join(source.class_names[label] for label in source.head_to_tail)

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from featscope.evaluation import linear_probe
 from featscope.models import Encoder, IdentityHead
 from featscope.models.prediction_head import matrix_of
 from featscope.probes import collapse
 from featscope.probes.filters import distance
-from featscope.probes.readout import features_of, linear_probe, one_thread
+from featscope.probes.readout import features_of, one_thread
 from featscope.probes.targets import gradient_to_targets
 from featscope.training import GradientTraining, Measurement
 
@@ -59,7 +60,7 @@ def readout(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Test accuracy of a linear probe on the frozen encoder, without augmentation (Section 8)."""
     encoder, train, test = experiment.learner, experiment.source.train_set, experiment.source.test_set
     fitted, measured = (features_of(encoder, images.pixels).cpu() for images in (train, test))
-    accuracy = linear_probe(fitted, train.labels, measured, test.labels)
+    accuracy = linear_probe(fitted, train.labels, measured, test.labels).value
     return {"linear_probe": one(torch.tensor(accuracy), "test accuracy of logistic regression")}
 
 

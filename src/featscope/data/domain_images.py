@@ -1,0 +1,159 @@
+"""Labelled images of several domains: photographs and sketches of the same classes, say."""
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from featscope.data.encoded_images import EncodedImages
+from featscope.options import ConfigError, MissingExtraError
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+_MOST_DOMAINS = 100
+
+
+class DomainImages:
+    """Images with a class and a domain each. They are decoded whenever they are asked for, and not kept.
+
+    Args:
+        labels: class of each image.
+        domains: domain of each image.
+        class_names: name of each class.
+        domain_names: name of each domain.
+        pixels: images by their indices.
+        fingerprint: a hash of all images, in their order.
+
+    Raises:
+        ConfigError: there are fewer than two domains or classes, or a domain lacks a class.
+    """
+
+    def __init__(
+        self,
+        labels: Int[Tensor, " image"],
+        domains: Int[Tensor, " image"],
+        class_names: Sequence[str],
+        domain_names: Sequence[str],
+        pixels: Callable[[Any], Any],
+        fingerprint: Callable[[], bytes],
+    ) -> None:
+        self.labels, self.domains = labels, domains
+        self.class_names, self.domain_names = tuple(class_names), tuple(domain_names)
+        self.pixels, self.fingerprint = pixels, fingerprint
+        if not 2 <= len(self.domain_names) <= _MOST_DOMAINS:
+            raise _error(f"images of 2 to {_MOST_DOMAINS} domains", f"There are {len(self.domain_names)}.")
+        if len(self.class_names) < 2:
+            raise _error("images of two classes or more", "All are of one.")
+        for index, name in enumerate(self.domain_names):
+            if len(chosen := torch.nonzero(domains == index)) < 5:
+                raise _error("5 images of each domain or more", f"{name!r} has {len(chosen)}.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@lru_cache(maxsize=2)
+def open_domains(folder: str) -> DomainImages:
+    """Images of a folder, in one of two layouts.
+
+    Either the Hub's: parquet files below it with columns ``image`` (encoded bytes), ``domain`` (text or a whole number)
+    and ``label``. Or DomainBed's: ``DOMAIN/CLASS/*.jpg`` (also .jpeg and .png), the same classes in each.
+
+    Raises:
+        ConfigError: no such folder, or files of another layout.
+        MissingExtraError: parquet files need the extra 'images'.
+    """
+    root = Path(os.path.expanduser(folder))
+    if not root.is_dir():
+        raise _error("a folder of images of several domains", f"{folder[:200]!r} is none.")
+    if files := sorted(root.rglob("*.parquet")):
+        return _from_parquet(folder, files)
+    return _from_folders(folder, root)
+
+
+def _from_parquet(folder: str, files: Sequence[Path]) -> DomainImages:
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtraError(f"The image data {folder!r}", "images") from None
+    try:
+        table = pa.concat_tables([pq.read_table(file) for file in files])
+    except (pa.ArrowException, OSError) as error:
+        raise _error("readable parquet files of one layout", f"{str(error)[:200]}. Download them again.") from None
+    if "domain" not in table.column_names:
+        found = ", ".join(table.column_names)
+        raise _error("a table with a column domain", f"It has {found}. Rename the column.")
+    images = EncodedImages.from_table(folder, table)  # checks images and labels
+    column = [str(value) for value in table.column("domain").to_pylist()]
+    names = sorted(set(column))
+    domains = torch.tensor([names.index(name) for name in column])
+    encoded = table.column("image" if "image" in table.column_names else "img").combine_chunks().field("bytes")
+    return _of_bytes(images.labels, domains, images.class_names, names, lambda i: encoded[i].as_py())
+
+
+def _from_folders(folder: str, root: Path) -> DomainImages:
+    names = sorted(part.name for part in root.iterdir() if part.is_dir())
+    files = {name: sorted(f for f in (root / name).glob("*/*") if f.suffix.lower() in _SUFFIXES) for name in names}
+    names = [name for name in names if files[name]]
+    if not names:
+        raise _error("a folder with parquet files, or with DOMAIN/CLASS/*.jpg", f"{folder[:200]!r} has neither.")
+    classes = sorted({file.parent.name for name in names for file in files[name]})
+    every = [(d, file) for d, name in enumerate(names) for file in files[name]]
+    labels = torch.tensor([classes.index(file.parent.name) for _, file in every])
+    domains = torch.tensor([domain for domain, _ in every])
+    return _of_bytes(labels, domains, classes, names, lambda i: every[i][1].read_bytes())
+
+
+def _of_bytes(
+    labels: Tensor, domains: Tensor, classes: Sequence[str], names: Sequence[str], encoded: Callable[[int], bytes]
+) -> DomainImages:
+    def pixels(index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
+        found = [_decoded(encoded(i), i) for i in index.tolist()]
+        if len(sizes := {tuple(one.shape) for one in found}) > 1:
+            raise _error("images of one size", f"There are {sorted(sizes)[:3]} among others. Resize them.")
+        return torch.stack(found)
+
+    def fingerprint() -> bytes:
+        state = blake2b(digest_size=32)
+        for i in range(len(labels)):
+            state.update(blake2b(encoded(i), digest_size=16).digest())
+        return state.digest()
+
+    return DomainImages(labels, domains, classes, names, pixels, fingerprint)
+
+
+def of_pixels(
+    pixels: UInt8[Tensor, "image 3 height width"],
+    labels: Int[Tensor, " image"],
+    domains: Int[Tensor, " image"],
+    class_names: Sequence[str],
+    domain_names: Sequence[str],
+) -> DomainImages:
+    """Images that are in memory."""
+
+    def fingerprint() -> bytes:
+        return blake2b(str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes(), digest_size=32).digest()
+
+    return DomainImages(labels, domains, class_names, domain_names, lambda index: pixels[index], fingerprint)
+
+
+def _decoded(data: bytes, i: int) -> UInt8[Tensor, "3 height width"]:
+    from PIL import Image
+
+    try:
+        opened = Image.open(io.BytesIO(data)).convert("RGB")
+    except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
+        raise _error("images that can be decoded", f"Image {i} cannot ({str(error)[:200]}).") from None
+    return torch.from_numpy(np.array(opened)).permute(2, 0, 1)
+
+
+def _error(allowed: str, cure: str) -> ConfigError:
+    return ConfigError(f"data is out of range: allowed is {allowed}. {cure}")

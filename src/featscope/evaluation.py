@@ -1,0 +1,152 @@
+"""How well classes are told apart by frozen features, with intervals: linear probes, neighbours, new domains.
+
+Features are standardised with the training set's mean and deviation first: no accuracy should depend on the scale of a
+feature. Probes run on the CPU with scikit-learn, which takes features from any model.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from featscope.claims.intervals import LEVEL, interval_of_binomial
+from featscope.options import ConfigError
+from featscope.streams import Draws
+
+Features = Float[Tensor, "sample feature"]
+Labels = Int[Tensor, " sample"]
+TestFeatures = Float[Tensor, "other feature"]
+TestLabels = Int[Tensor, " other"]
+Namer = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Names a class for each test sample, given training features, their labels and test features."""
+
+
+class Accuracy(NamedTuple):
+    """The share of samples that are named rightly, and its interval.
+
+    The interval is Clopper and Pearson's at 99 %, over samples: what other samples of the same kind would give with the
+    same training. It does not know how much another training would differ.
+
+    Attributes:
+        value: the share; NaN of no samples.
+        low, high: ends of the interval; 0 and 1 of no samples.
+        samples: how many there are.
+    """
+
+    value: float
+    low: float
+    high: float
+    samples: int
+
+    @classmethod
+    def of(cls, right: Bool[Tensor, " sample"]) -> "Accuracy":
+        """The accuracy of samples of which it is known whether they were named rightly."""
+        count, hits = len(right), int(right.sum())
+        low, high = interval_of_binomial(hits, count, LEVEL) if count else (0.0, 1.0)
+        return cls(hits / count if count else float("nan"), low, high, count)
+
+
+def linear_probe(
+    train: Features, train_labels: Labels, test: TestFeatures, test_labels: TestLabels, penalty: float = 1.0
+) -> Accuracy:
+    """Test accuracy of multinomial logistic regression on frozen features.
+
+    Args:
+        train, train_labels: what the probe is fitted to.
+        test, test_labels: what its accuracy is measured on.
+        penalty: weight of ||v||²/2 against the sum of losses (1 / scikit-learn's C).
+    """
+    return Accuracy.of(linear_probe_labels(train, train_labels, test, penalty) == test_labels.cpu())
+
+
+def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeatures, penalty: float = 1.0) -> TestLabels:
+    """The class that `linear_probe` names for each test sample."""
+    fitted, measured = standardised(train, test)
+    model = LogisticRegression(C=1 / penalty, max_iter=200, tol=1e-3)
+    with warnings.catch_warnings():
+        # The iteration limit is early stopping of a probe, not a failure.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(fitted, train_labels.cpu().numpy())
+    return torch.from_numpy(model.predict(measured))
+
+
+def k_nearest_neighbours(
+    train: Features, train_labels: Labels, test: TestFeatures, test_labels: TestLabels, neighbours: int = 20
+) -> Accuracy:
+    """Test accuracy of the majority among the nearest training samples by cosine of standardised features."""
+    fitted, measured = (on_sphere(features) for features in standardised(train, test))
+    model = KNeighborsClassifier(min(neighbours, len(fitted)), algorithm="brute")
+    named = model.fit(fitted, train_labels.cpu().numpy()).predict(measured)
+    return Accuracy.of(torch.from_numpy(named) == test_labels.cpu())
+
+
+def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[Accuracy]:
+    """The accuracy on the samples of each class."""
+    return [Accuracy.of((named == labels)[labels == one]) for one in range(classes)]
+
+
+def mean_by_class(values: Float[Tensor, " sample"], labels: Labels, classes: int) -> Float[Tensor, " class"]:
+    """Mean of ``values`` over each class's samples; NaN for a class without samples."""
+    sums = torch.bincount(labels, weights=values.double(), minlength=classes)
+    return sums / torch.bincount(labels, minlength=classes)
+
+
+def held_out(groups: Int[Tensor, " sample"], share: float, draws: Draws) -> Bool[Tensor, " sample"]:
+    """Which samples are set aside: ``share`` of each group (domain, class), rounded, chosen at random."""
+    order = draws.uniform(len(groups))[0].cpu()
+    chosen = torch.zeros(len(groups), dtype=torch.bool)
+    for group in groups.unique():
+        (members,) = torch.nonzero(groups == group, as_tuple=True)
+        chosen[members[order[members].argsort()[: round(share * len(members))]]] = True
+    return chosen
+
+
+def leave_one_domain_out(
+    features: Features,
+    labels: Labels,
+    domains: Int[Tensor, " sample"],
+    held: Bool[Tensor, " sample"] | None = None,
+    namer: Namer = linear_probe_labels,
+) -> Sequence[Accuracy]:
+    """Accuracy on each domain of what was trained on all others.
+
+    Args:
+        features, labels: the samples.
+        domains: domain of each, from 0 on.
+        held: samples that take no part (see `held_out`), neither in training nor in measuring; DomainBed sets aside a
+            fifth of each domain to choose among trainings. None for all samples.
+        namer: what is trained.
+
+    Raises:
+        ConfigError: there is one domain only.
+    """
+    count = int(domains.max()) + 1
+    if count < 2:
+        raise ConfigError(f"domains = {count} is out of range: allowed are 2 or more. One is left out.")
+    used = torch.ones(len(labels), dtype=torch.bool) if held is None else ~held
+    found = []
+    for target in range(count):
+        train, test = used & (domains != target), used & (domains == target)
+        named = namer(features[train], labels[train], features[test])
+        found.append(Accuracy.of(named == labels[test]))
+    return found
+
+
+def standardised(train: Tensor, *others: Tensor) -> list[np.ndarray]:
+    """All with the mean and deviation of ``train`` taken out, feature by feature."""
+    scaler = StandardScaler().fit(train.cpu().numpy())
+    return [scaler.transform(features.cpu().numpy()) for features in (train, *others)]
+
+
+def on_sphere(features: np.ndarray) -> np.ndarray:
+    """Each sample over its length; zeros stay."""
+    norms = np.linalg.norm(features, axis=1, keepdims=True)
+    return features / np.where(norms > 0, norms, 1)

@@ -1,0 +1,110 @@
+"""Accuracies on frozen features: by a probe, by neighbours, by class, in a domain that was left out."""
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.evaluation import (
+    Accuracy,
+    accuracy_by_class,
+    held_out,
+    k_nearest_neighbours,
+    leave_one_domain_out,
+    linear_probe,
+    linear_probe_labels,
+    mean_by_class,
+)
+from featscope.options import ConfigError
+from featscope.streams import Streams
+
+
+def clusters(count: int, spread: float, seed: int):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 3
+    centres = torch.eye(3, 6)
+    return centres[labels] + spread * torch.randn(count, 6, generator=generator), labels
+
+
+PROBES = pytest.mark.parametrize("probe", [linear_probe, k_nearest_neighbours])
+
+
+@PROBES
+def test_separated_classes_are_read_out_and_noise_is_not(probe):
+    assert probe(*clusters(150, 0.05, 0), *clusters(90, 0.05, 1)).value == 1
+    assert probe(*clusters(150, 50.0, 0), *clusters(90, 50.0, 1)).value < 0.6
+
+
+@PROBES
+def test_scale_of_features_does_not_matter(probe):
+    scale = torch.tensor([1e-3, 1, 1e3, 1, 1, 10])
+    (a, y), (b, z) = clusters(150, 0.5, 0), clusters(90, 0.5, 1)
+    assert probe(a * scale, y, b * scale, z).value == pytest.approx(probe(a, y, b, z).value, abs=0.02)
+
+
+@PROBES
+def test_constant_features_do_not_break_anything(probe):
+    features, labels = torch.zeros(30, 4), torch.arange(30) % 3
+    assert 0 <= probe(features, labels, features, labels).value <= 1
+
+
+def test_by_class():
+    named, labels = torch.tensor([0, 0, 1, 2, 2, 1, 2]), torch.tensor([0, 0, 0, 2, 2, 2, 2])
+    by_class = accuracy_by_class(named, labels, 3)
+    assert [one.value for one in by_class] == [2 / 3, pytest.approx(np.nan, nan_ok=True), 3 / 4]
+    assert by_class[1] == (pytest.approx(np.nan, nan_ok=True), 0, 1, 0)
+    assert [one.samples for one in by_class] == [3, 0, 4]
+    (a, y), (b, z) = clusters(150, 0.5, 0), clusters(90, 0.5, 1)
+    each = accuracy_by_class(linear_probe_labels(a, y, b), z, 3)
+    assert np.mean([one.value for one in each]) == pytest.approx(linear_probe(a, y, b, z).value)
+
+
+def test_means_by_class():
+    by_class = mean_by_class(torch.tensor([1.0, 3.0, -2.0]), torch.tensor([2, 2, 0]), 3)
+    assert by_class[[0, 2]].tolist() == [-2, 2]
+    assert by_class[1].isnan()
+
+
+def test_intervals_cover():
+    truth, draws = 0.9, Streams(0, [0]).at("coins").uniform(400, 50)[0]
+    found = [Accuracy.of(row < truth) for row in draws]
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.985
+    assert Accuracy.of(torch.ones(50, dtype=torch.bool)).low == pytest.approx(0.005 ** (1 / 50))
+
+
+def test_a_fifth_of_each_domain_is_held_out():
+    domains = torch.tensor([0] * 10 + [1] * 23 + [2] * 100)
+    held = held_out(domains, 0.2, Streams(0, [0]).at("held"))
+    assert [int(held[domains == domain].sum()) for domain in range(3)] == [2, 5, 20]
+    assert torch.equal(held, held_out(domains, 0.2, Streams(0, [0]).at("held")))
+    assert not torch.equal(held, held_out(domains, 0.2, Streams(0, [1]).at("held")))
+
+
+def test_what_is_left_out_is_never_trained_on():
+    features, labels = clusters(90, 0.1, 0)
+    domains = torch.arange(90) // 30
+    held = torch.arange(90) % 5 == 0
+    seen = []
+
+    def namer(train, train_labels, test):
+        seen.append((train, test))
+        return linear_probe_labels(train, train_labels, test)
+
+    found = leave_one_domain_out(features, labels, domains, held, namer)
+    assert [one.samples for one in found] == [24, 24, 24]
+    for target, (train, test) in enumerate(seen):
+        assert torch.equal(test, features[(domains == target) & ~held])
+        assert torch.equal(train, features[(domains != target) & ~held])
+
+
+def test_a_domain_of_its_own_is_not_recognised():
+    features, labels = clusters(300, 0.05, 0)
+    domains = torch.arange(300) // 100
+    features = torch.where((domains == 2)[:, None], features.roll(1, 1), features)  # classes stand elsewhere there
+    first, second, third = leave_one_domain_out(features, labels, domains)
+    assert third.high < 0.5
+    assert third.value < min(first.value, second.value)
+
+
+def test_one_domain_alone_is_refused():
+    with pytest.raises(ConfigError, match="2 or more"):
+        leave_one_domain_out(*clusters(9, 0.1, 0), torch.zeros(9, dtype=torch.long))
