@@ -177,6 +177,14 @@ ICL_PARITY = Entry(
     target="featscope.studies.icl_parity:IclParity",
 )
 
+DOMAIN_GENERALISATION = Entry(
+    name="domain-generalisation",
+    source="Shi 2024 (dissertation), Sections 6.3.2 and 6.3.3, Tables 6.1 to 6.3 and E.1 to E.6",
+    summary="The nuclear norm of features, beside a Frobenius norm, where one domain of images is left out.",
+    minutes=1.0,
+    target="featscope.studies.domain_generalisation:DomainGeneralisation",
+)
+
 NUCLEAR_NORM = Entry(
     name="nuclear-norm",
     source="Shi 2024 (dissertation), Sections 6.2 to 6.4, Appendix E.1",

@@ -1,0 +1,152 @@
+"""The figures of the study, described for the report to draw."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+
+from featscope.figures import Bars, Curves, Panel
+from featscope.studies.base import Runs
+from featscope.studies.domain_generalisation.arms import (
+    FROBENIUS,
+    NUCLEAR,
+    PENALISED,
+    PRINTED,
+    STRENGTHS,
+    accuracy,
+    chosen,
+    rank,
+)
+from featscope.studies.domain_generalisation.published import COLUMNS, TABLE_E2
+from featscope.studies.summaries import bars, chart, curve
+
+_ACCURACY = "accuracy in the domain left out (%)"
+
+
+def accuracies(runs: Runs, said: str) -> Bars:
+    """Every algorithm, plain and with penalties."""
+    arms = [arm for arm in PENALISED if arm in runs]
+    each = {
+        "plain": accuracy,
+        "NU, 0.01": lambda run: accuracy(run, NUCLEAR + PRINTED),
+        "NU, chosen": lambda run: chosen(run, NUCLEAR),
+        "Frobenius, 0.01": lambda run: accuracy(run, FROBENIUS + PRINTED),
+        "Frobenius, chosen": lambda run: chosen(run, FROBENIUS),
+    }
+    return bars(
+        "accuracies",
+        "Accuracy in a domain that was left out",
+        f"{said}Means over the domains, each left out once. The strength is 0.01, or chosen on what is held out of the "
+        "training domains.",
+        [PENALISED[arm] for arm in arms],
+        {label: _side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
+        _ACCURACY,
+        within=(0.0, 100.0),
+        claims=("classes-are-recognised", "a-new-domain-costs-accuracy"),
+    )
+
+
+def gains(runs: Runs, said: str) -> Bars:
+    """What penalties gain over the same algorithm without; beside it what is printed for PACS."""
+    arms = [arm for arm in PENALISED if arm in runs]
+    each = {
+        "NU, 0.01": lambda run: accuracy(run, NUCLEAR + PRINTED) - accuracy(run),
+        "NU, chosen": lambda run: chosen(run, NUCLEAR) - accuracy(run),
+        "Frobenius, chosen": lambda run: chosen(run, FROBENIUS) - accuracy(run),
+    }
+    made = bars(
+        "gains",
+        "What penalties gain",
+        f"{said}Differences to the same algorithm without a penalty, paired by replica."
+        + ("" if said else " Beside them what Table E.2 prints for PACS, with another network, all of it trained."),
+        [PENALISED[arm] for arm in arms],
+        {label: _side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
+        "difference (points)",
+        references=[(0.0, "equal")],
+        claims=(
+            "nu-beats-erm",
+            "nu-changes-little",
+            "nu-beats-erm-at-the-chosen-strength",
+            "nu-beats-mixup",
+            "nu-beats-swad",
+            "nu-beats-frobenius",
+        ),
+    )
+    if not said:
+        found = [TABLE_E2[f"{arm}, NU"][1] - TABLE_E2[arm][1] if f"{arm}, NU" in TABLE_E2 else np.nan for arm in arms]
+        made.series["NU, printed"] = _alone(found)
+    return made
+
+
+def strengths(run: xr.Dataset, said: str) -> Curves:
+    """ERM over λ: accuracy, and three ranks."""
+    at = np.array(STRENGTHS)
+
+    def over(first: int, of: Mapping[int, xr.DataArray]) -> xr.DataArray:
+        return _side_by_side([of[first + place] for place in range(len(STRENGTHS))])
+
+    def both(title: str, label: str, of: Mapping[int, xr.DataArray]) -> Panel:
+        plain = _side_by_side([of[0]] * len(STRENGTHS))
+        lines = [
+            curve(over(NUCLEAR, of), "NU", "group", x=at),
+            curve(over(FROBENIUS, of), "Frobenius", "group", x=at),
+            curve(plain, "plain", "group", x=at, dashed=True),
+        ]
+        return Panel(title, "strength λ", label, lines, log_x=True)
+
+    trainings = range(1 + 2 * len(STRENGTHS))
+    names = {
+        "raw_rank": ("Stable rank", "stable rank"),
+        "centred_rank": ("Stable rank, centred", "stable rank"),
+        "entropy_rank": ("By entropy", "effective number of directions"),
+    }
+    return chart(
+        "strengths",
+        "What the strength does",
+        f"{said}ERM, means over the domains left out; ranks are of features there.",
+        both("Accuracy", _ACCURACY, {t: accuracy(run, t) for t in trainings}),
+        *(both(title, y, {t: rank(run, kind, t) for t in trainings}) for kind, (title, y) in names.items()),
+        claims=(
+            "lambda-window-ends",
+            "stable-rank-falls",
+            "stable-rank-rises",
+            "centred-stable-rank-falls",
+            "entropy-rank-falls",
+        ),
+    )
+
+
+def by_domain(runs: Runs, said: str) -> Bars:
+    """ERM and SWAD in each domain; beside them what is printed for PACS."""
+    domains = runs["erm"].sizes["target"]
+    paper = not said and domains == len(COLUMNS)
+    series = {
+        label: 100 * runs[arm].accuracy.isel(training=training, drop=True).rename(target="group")
+        for arm in ("erm", "swad")
+        if arm in runs
+        for label, training in ((PENALISED[arm], 0), (f"{PENALISED[arm]}, NU 0.01", NUCLEAR + PRINTED))
+    }
+    made = bars(
+        "by-domain",
+        "Each domain",
+        f"{said}The domain left out."
+        + (" Beside it Table E.2, with another network, all of it trained." if paper else ""),
+        list(COLUMNS) if paper else [f"domain {place + 1}" for place in range(domains)],
+        series,
+        _ACCURACY,
+        within=(0.0, 100.0),
+        claims=("printed-gains-exceed-their-errors", "nu-leads-the-printed-alternatives"),
+    )
+    if paper:
+        for key, label in (("erm", "ERM, printed"), ("erm, NU", "ERM, NU, printed")):
+            made.series[label] = _alone(TABLE_E2[key][0])
+    return made
+
+
+def _side_by_side(values: list[xr.DataArray]) -> xr.DataArray:
+    return xr.concat(values, "group").transpose("replica", "group")
+
+
+def _alone(values: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    found = np.asarray(values, dtype=float)
+    return found, np.full_like(found, np.nan), np.full_like(found, np.nan)
