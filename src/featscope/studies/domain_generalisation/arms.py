@@ -56,7 +56,7 @@ class DomainGeneralisationArms(Study):
     encoder: EncoderName = "efficientnet-lite0"
     units: int = 64
     batch: int = 32
-    steps: int = 300
+    steps: int = 200
     rate: float = 1e-3
 
     def __post_init__(self) -> None:
