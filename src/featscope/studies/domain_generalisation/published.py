@@ -50,13 +50,7 @@ def least_gain(name: str) -> float:
     """Lower end of the 99 % interval of a gain of Table 6.1, its errors read as DomainBed makes them."""
     mean, error, without, its_error = TABLE_61[name]
     one, other = (Summary(m, e, _RUNS, "population-mean") for m, e in ((mean, error), (without, its_error)))
-    about: Mapping[str, Any] = {
-        "id": "gain",
-        "source": "Table 6.1",
-        "statement": "NU gains",
-        "kind": "ordering",
-        "arm": name,
-    }
+    about: Mapping[str, Any] = {"id": "gain", "source": "Table 6.1", "statement": "NU gains", "kind": "ordering"}
     return Claim.from_summary(one, ">", 0.0, against=other, arm=name, **about).interval[0]
 
 

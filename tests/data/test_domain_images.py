@@ -1,0 +1,114 @@
+"""Images of several domains: the Hub's layout, DomainBed's folders, and small sets that need no files."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from featscope.data.domain_images import open_domains
+from featscope.data.made_up_domains import COLOURED, coloured_digits, made_up_domains
+from featscope.encoders import Pictures
+from featscope.options import ConfigError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+WORDS = ("sketch", "photo")
+
+
+def png(value: int, side: int = 4) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(np.full((side, side, 3), value, dtype=np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def table(count: int = 12, **columns):
+    rows = {
+        "image": [{"bytes": png(10 * i), "path": None} for i in range(count)],
+        "domain": [WORDS[i % 2] for i in range(count)],
+        "label": [i % 3 for i in range(count)],
+    } | columns
+    return pa.table({name: values for name, values in rows.items() if values is not None})
+
+
+def test_the_layout_of_the_hub(tmp_path):
+    pq.write_table(table(), tmp_path / "train-00000-of-00001.parquet")
+    images = open_domains(str(tmp_path))
+    assert isinstance(images, Pictures)
+    assert (len(images), images.domain_names, len(images.class_names)) == (12, ("photo", "sketch"), 3)
+    assert images.domains.tolist() == [1, 0] * 6
+    assert images.pixels(torch.tensor([3, 0]))[:, 0, 0, 0].tolist() == [30, 0]
+
+
+def test_the_layout_of_domainbed(tmp_path):
+    for domain in WORDS:
+        for label in ("cat", "dog"):
+            (tmp_path / domain / label).mkdir(parents=True)
+            for i in range(3):
+                (tmp_path / domain / label / f"{i}.png").write_bytes(png(i + (100 if domain == "photo" else 0)))
+    images = open_domains(str(tmp_path))
+    assert (len(images), images.domain_names, images.class_names) == (12, ("photo", "sketch"), ("cat", "dog"))
+    first = images.pixels(torch.arange(12))[:, 0, 0, 0]
+    assert torch.equal(first >= 100, images.domains == 0)
+    assert images.labels[images.domains == 0].tolist() == [0, 0, 0, 1, 1, 1]
+    assert (tmp_path / "photo" / "cat" / "0.png").exists()
+
+
+def test_the_fingerprint_is_that_of_the_bytes(tmp_path):
+    for name in ("one", "same", "other"):
+        (tmp_path / name).mkdir()
+    pq.write_table(table(), tmp_path / "one" / "a.parquet")
+    pq.write_table(table(), tmp_path / "same" / "b.parquet")
+    pq.write_table(table(image=[{"bytes": png(7), "path": None}] * 12), tmp_path / "other" / "a.parquet")
+    one, same, other = (open_domains(str(tmp_path / name)).fingerprint() for name in ("one", "same", "other"))
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"domain": None}, "a column domain.*Rename"),
+        ({"domain": ["one"] * 12}, "2 to 100 domains.*There are 1"),
+        ({"domain": ["one"] * 10 + ["two"] * 2}, "5 images of each domain.*'two' has 2"),
+        ({"label": None}, "label or fine_label"),
+    ],
+)
+def test_other_tables_are_refused(tmp_path, columns, message):
+    pq.write_table(table(**columns), tmp_path / "a.parquet")
+    with pytest.raises(ConfigError, match=message):
+        open_domains(str(tmp_path))
+
+
+def test_what_is_no_image_is_named(tmp_path):
+    pq.write_table(table(image=[{"bytes": b"no", "path": None}] * 12), tmp_path / "a.parquet")
+    with pytest.raises(ConfigError, match=r"Image 4 cannot"):
+        open_domains(str(tmp_path)).pixels(torch.tensor([4]))
+
+
+def test_folders_that_hold_nothing_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="has neither"):
+        open_domains(str(tmp_path))
+    with pytest.raises(ConfigError, match="is none"):
+        open_domains(str(tmp_path / "nowhere"))
+
+
+def test_made_up_domains_differ_in_style():
+    images = made_up_domains()
+    pixels = images.pixels(torch.arange(len(images))).float()
+    grey = pixels[images.domains == images.domain_names.index("grey")]
+    assert (grey[:, 0] == grey[:, 1]).all()
+    means = [float(pixels[images.domains == domain].mean()) for domain in range(4)]
+    assert means[3] < min(means[:3]) / 2
+
+
+@pytest.mark.parametrize("name", COLOURED)
+def test_colour_agrees_as_often_as_said(name):
+    images = coloured_digits(name)
+    pixels = images.pixels(torch.arange(len(images)))
+    red = (pixels[:, 0] > 0).flatten(1).any(1)
+    assert not pixels[red][:, 1:].any()
+    for domain, share in enumerate(COLOURED[name]):
+        here = images.domains == domain
+        agrees = (red == images.labels.bool())[here].double().mean()
+        assert float(agrees) == pytest.approx(share, abs=0.06)  # about three deviations of 600 coins
