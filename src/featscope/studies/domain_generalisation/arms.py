@@ -35,8 +35,8 @@ class DomainGeneralisationArms(Study):
     """Nuclear norm regularisation where one domain of images is left out (dissertation, Sections 6.3.2 and 6.3.3).
 
     Images become features of a frozen encoder once; a small network on these is trained. Without `data` the images are
-    made up, and what is found says nothing about the paper. On PACS replicas differ by about 0.6 points: ten see a gain of
-    two thirds of a point at 99 %, and no smaller one.
+    made up, and what is found says nothing about the paper. On PACS replicas differ by about 0.6 points: ten see a gain
+    of two thirds of a point at 99 %, and no smaller one.
 
     Attributes:
         data: "made-up"; "coloured-digits", where colour says no more of the label than shape does, or
