@@ -20,6 +20,7 @@ FeatScope, a microscope for feature learning.
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
   featscope check STUDY            one step of every arm, every claim and figure: seconds, for authors of studies
   featscope judge DIR              judge a stored run anew, without training, by what its study claims now
+  featscope compare DIR DIR ...    what differs between runs of one study: options, versions, claims, curves
   featscope judge TABLE.csv [--json]   are published means, with their errors, apart? verdicts as on one's own runs
   featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
 
@@ -110,6 +111,11 @@ def _command(word: str) -> Command:
         from featscope.commands.trend import trend
 
         return trend
+    if word == "compare":
+        _prefer_sleeping_threads()
+        from featscope.commands.compare import compare
+
+        return compare
     if word == "judge":
         from featscope.commands.judge import judge
 
@@ -117,7 +123,9 @@ def _command(word: str) -> Command:
     if word == "generate":
         _prefer_sleeping_threads()
         return _generate
-    raise ConfigError(f"{word!r} is no command: allowed is {', '.join([*light, *heavy, 'trend', 'judge', 'generate'])}")
+    raise ConfigError(
+        f"{word!r} is no command: allowed is {', '.join([*light, *heavy, 'trend', 'judge', 'compare', 'generate'])}"
+    )
 
 
 def _generate(words: list[str]) -> int:

@@ -41,6 +41,21 @@ _SHADES = 64
 
 
 @dataclass(frozen=True)
+class Table:
+    """Words in rows and columns; without rows, its title alone is shown.
+
+    Attributes:
+        title: what it is of.
+        headings: above the columns.
+        rows: as many cells each; the first names the row.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
 class Content:
     """What a page says.
 
@@ -55,6 +70,7 @@ class Content:
         summary: what was done.
         claims: all claims, in order.
         arms: what sets arms apart; each arm's label and role stand there, too.
+        tables: what is told in rows, below the first picture.
         figures: in order; the first is the page's picture.
         replicas: how many of each arm were run.
         command: what runs it again; empty where no command does.
@@ -72,6 +88,7 @@ class Content:
     summary: str = ""
     claims: Sequence[Claim] = ()
     arms: Sequence[ArmTable] = ()
+    tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
     replicas: int = 1
     command: str = ""

@@ -1,0 +1,158 @@
+"""The page that lays runs beside each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from shlex import quote
+
+import numpy as np
+
+from featscope.claims import LEVEL
+from featscope.figures import Curves, Panel
+from featscope.report.folder import write_report
+from featscope.report.numbers import decimals_for, number
+from featscope.report.page import Content, Table
+from featscope.runs.compared import Pair, StoredRun, after_holm, environments, options, pairs, shift
+from featscope.studies.summaries import chart, over_steps
+
+_FIRST, _AT_MOST = 4, 40  # panels at the top of the page, and in all
+_ROUNDING = 1e-9
+
+
+def write_comparison(runs: Sequence[StoredRun], out: Path) -> Path:
+    """Write ``report.html`` and its figures into ``out``; the page's path.
+
+    Args:
+        runs: see `featscope.runs.compared.read_runs`; the others are compared with the first.
+        out: a folder, which is made.
+    """
+    first, *others = runs
+    found = {other.name: pairs(first, other) for other in others}
+    names = [run.name for run in runs]
+    curves = _curves(runs)
+    content = Content(
+        title=first.plan["study"],
+        question=f"What is different between {', '.join(names[:-1])} and {names[-1]}?",
+        found=headline(runs, found),
+        lede=_lede(runs),
+        tables=[*_set_otherwise(runs), *(_claims(first, other, found[other.name]) for other in others), *_alone(runs)],
+        figures=curves,
+        replicas=min(run.plan["replicas"] for run in runs),
+        command=f"featscope compare {' '.join(quote(str(run.folder)) for run in runs)}",
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    return write_report(out, content)
+
+
+def headline(runs: Sequence[StoredRun], found: Mapping[str, Mapping[str, Pair]]) -> str:
+    """What differs, in a sentence or two."""
+    said = []
+    for name, of in found.items():
+        changed = sum(pair.changed for pair in of.values())
+        sure = len(after_holm(of))
+        verdicts = "no verdict is another one" if not changed else f"{changed} verdicts are others"
+        verdicts = "1 verdict is another one" if changed == 1 else verdicts
+        apart = "no measurement differs" if not sure else f"{sure} measurements differ"
+        apart = "1 measurement differs" if sure == 1 else apart
+        against = "" if len(found) == 1 else f"{name}: "
+        said.append(f"{against}Of {len(of)} claims that both judge, {verdicts}; {apart} by more than chance")
+    return ". ".join(said) + "."
+
+
+def _lede(runs: Sequence[StoredRun]) -> str:
+    seeds = {run.plan["seed"] for run in runs}
+    how = (
+        "Replicas of one number began from the same draws and are compared with each other, where there are as many."
+        if len(seeds) == 1
+        else "Replicas of different seeds are independent: their means are compared, with Welch's interval."
+    )
+    return f"{how} A difference is the later run less {runs[0].name}. It counts where it survives Holm's correction."
+
+
+def _set_otherwise(runs: Sequence[StoredRun]) -> list[Table]:
+    names = [run.name for run in runs]
+    found = []
+    for title, rows in (("Options", options(runs)), ("Versions and machines", environments(runs))):
+        if rows:
+            found.append(
+                Table(f"{title} that differ", ["", *names], [[name, *values] for name, values in rows.items()])
+            )
+        else:
+            found.append(Table(f"{title}: all the same", [], []))
+    return found
+
+
+def _claims(first: StoredRun, other: StoredRun, found: Mapping[str, Pair]) -> Table:
+    sure = after_holm(found)
+    rows = [_row(key, pair, key in sure) for key, pair in found.items()]
+    rows.sort(key=lambda row: (row[-1] == "", row[-1] != "another verdict"))
+    headings = ["claim", first.name, other.name, "difference", f"{100 * LEVEL:.3g} % interval", ""]
+    return Table(f"{other.name} beside {first.name}, claim by claim", headings, rows)
+
+
+def _row(key: str, pair: Pair, sure: bool) -> list[str]:
+    claim, _, arm = key.partition("@")
+    values = [f"{number(one.measured)}, {one.verdict}" for one in (pair.one, pair.other)]
+    interval = ""
+    if pair.difference is not None:
+        low, high = pair.difference.interval
+        decimals = decimals_for(low, high)
+        interval = f"{number(low, decimals)} to {number(high, decimals)}" + (", paired" if pair.paired else "")
+    said = "another verdict" if pair.changed else ("differs" if sure else "")
+    title = pair.one.title or pair.one.statement
+    return [f"{title} ({claim}, {arm})", *values, number(shift(pair)), interval, said]
+
+
+def _alone(runs: Sequence[StoredRun]) -> list[Table]:
+    """Claims that some of the runs do not judge."""
+    everywhere = set.intersection(*(set(run.claims) for run in runs))
+    keys = dict.fromkeys(key for run in runs for key in run.claims if key not in everywhere)
+    rows = [[key, *(run.claims[key].verdict if key in run.claims else "-" for run in runs)] for key in keys]
+    return [Table("Claims that not all of them judge", ["claim", *(run.name for run in runs)], rows)] if rows else []
+
+
+def _curves(runs: Sequence[StoredRun]) -> list[Curves]:
+    """What all of them measured over steps: a panel for each series and arm, with a curve a run."""
+    shared = set.intersection(*(set(run.runs) for run in runs))
+    panels: dict[tuple[str, str], Panel] = {}
+    for run in runs:
+        for figure in over_steps({arm: data for arm, data in run.runs.items() if arm in shared}):
+            for panel in figure.panels:
+                for curve in panel.curves:
+                    new = replace(panel, title=f"{panel.title}, {curve.label}", curves=[])
+                    known = panels.setdefault((panel.title, curve.label), new)
+                    more = [*known.curves, replace(curve, label=run.name)]
+                    panels[panel.title, curve.label] = replace(known, curves=more)
+    several = [panel for panel in panels.values() if len(panel.curves) > 1]
+    several.sort(key=_apart, reverse=True)
+    figures = [
+        ("furthest", "Where the runs are furthest apart", "In units of their intervals.", several[:_FIRST]),
+        ("others", "All else that they share", "", several[_FIRST:_AT_MOST]),
+    ]
+    left = f"{len(several) - _AT_MOST} more are not drawn." if len(several) > _AT_MOST else ""
+    caption = "A panel for each series and arm, a curve a run."
+    return [
+        chart(id, title, " ".join(filter(None, (caption, more, left if id == "others" else ""))), *drawn)
+        for id, title, more, drawn in figures
+        if drawn
+    ]
+
+
+def _apart(panel: Panel) -> float:
+    """How far the curves after the first are from it at most, in units of both half intervals."""
+    first, *others = panel.curves
+    found = [0.0]
+    for curve in others:
+        _, here, there = np.intersect1d(first.x, curve.x, return_indices=True)
+        gap = np.abs(first.y[here] - curve.y[there])
+        widths = [
+            (one.high - one.low)[at] / 2
+            for one, at in ((first, here), (curve, there))
+            if one.high is not None and one.low is not None
+        ]
+        if len(widths) == 2:
+            room = np.hypot(*widths)
+            found += (gap / np.maximum(room, _ROUNDING * np.abs(first.y[here]).max(initial=_ROUNDING))).tolist()
+    finite = [value for value in found if isfinite(value)]
+    return max(finite)

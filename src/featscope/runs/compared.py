@@ -1,0 +1,181 @@
+"""Stored runs beside each other: what was set otherwise, what computed them, and which measurements differ."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from featscope.claims import Claim, Summary, not_after_holm
+from featscope.options import ConfigError
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
+
+_MOST = 6  # runs that a table holds side by side
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as it is stored.
+
+    Attributes:
+        name: what tells it from the others: the end of its path.
+        folder: where it is.
+        plan: ``config.json``.
+        environment: ``environment.json``.
+        claims: "id@arm" -> claim.
+        runs: arm -> what was measured.
+    """
+
+    name: str
+    folder: Path
+    plan: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    claims: Mapping[str, Claim]
+    runs: Mapping[str, xr.Dataset]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A claim of two runs.
+
+    Attributes:
+        one: in the first run.
+        other: in a later one.
+        difference: the claim that nothing differs, measured as the later less the first: it fails where they do.
+            None where chance has no part in the measurement, or nothing is known of its spread.
+        paired: whether replicas of one number were compared with each other, as they began from the same draws.
+    """
+
+    one: Claim
+    other: Claim
+    difference: Claim | None
+    paired: bool
+
+    @property
+    def changed(self) -> bool:
+        """Whether the verdict is another one."""
+        return self.one.verdict != self.other.verdict
+
+    @property
+    def apart(self) -> bool:
+        """Whether the measurements differ by more than chance."""
+        return self.difference is not None and self.difference.verdict == "fails"
+
+
+def read_runs(folders: Sequence[Path]) -> list[StoredRun]:
+    """The runs in ``folders``, in order.
+
+    Raises:
+        ConfigError: fewer than two folders or too many, one twice, one that holds no finished run, or runs of
+            different studies.
+    """
+    if not 2 <= len(folders) <= _MOST:
+        raise ConfigError(f"compare takes 2 to {_MOST} run folders; {len(folders)} given")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise ConfigError("compare was given one folder twice: allowed are different ones")
+    plans = [read_plan(folder) for folder in folders]
+    studies = dict.fromkeys(plan["study"] for plan in plans)
+    if len(studies) > 1:
+        raise ConfigError(f"compare was given runs of {' and '.join(studies)}: allowed are runs of one study")
+    return [
+        StoredRun(
+            name,
+            folder,
+            plan,
+            read_environment(folder),
+            {f"{claim.id}@{claim.arm}": claim for claim in read_claims(folder)},
+            read_trajectory(folder),
+        )
+        for name, folder, plan in zip(_names(folders), folders, plans, strict=True)
+    ]
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that tell them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(one[-length:]) for one in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def options(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
+    """Options that are not the same in all, as they are typed -> the value in each; "-" where there is none."""
+    flat = [
+        {"--seed": str(run.plan["seed"]), "--replicas": str(run.plan["replicas"]), "--device": run.plan["device"]}
+        | dict(_flat(run.plan["config"], ""))
+        for run in runs
+    ]
+    return _unlike(flat)
+
+
+def environments(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
+    """Versions and machines that are not the same in all -> what it is in each."""
+    flat = []
+    for run in runs:
+        found = {"revision" if k == "git_revision" else k: str(v) for k, v in run.environment.items() if _is_plain(k)}
+        flat.append(found | dict(run.environment["packages"]))
+    return _unlike(flat)
+
+
+def _is_plain(name: str) -> bool:
+    return name in ("python", "platform", "processor", "device", "git_revision", "cores")
+
+
+def _flat(config: Any, prefix: str) -> list[tuple[str, str]]:
+    if not isinstance(config, dict):
+        several = isinstance(config, list)
+        return [(f"--{prefix}", " ".join(map(str, config)) if several else str(config))]
+    found = [(f"--{prefix}", config["type"].rpartition(":")[2])] if prefix and "type" in config else []
+    for name, value in config.items():
+        if name != "type":
+            found += _flat(value, f"{prefix}.{name}".strip(".").replace("_", "-"))
+    return found
+
+
+def _unlike(flat: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    names = dict.fromkeys(name for one in flat for name in one)
+    values = {name: [one.get(name, "-") for one in flat] for name in names}
+    return {name: each for name, each in values.items() if len(set(each)) > 1}
+
+
+def pairs(one: StoredRun, other: StoredRun) -> dict[str, Pair]:
+    """ "id@arm" -> the claim in both, for all that both judge, in the order of the first."""
+    same_draws = one.plan["seed"] == other.plan["seed"]
+    return {
+        key: _pair(claim, other.claims[key], same_draws) for key, claim in one.claims.items() if key in other.claims
+    }
+
+
+def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
+    first, second = np.asarray(one.values), np.asarray(other.values)
+    about: dict[str, Any] = {"id": one.id, "source": one.source, "statement": one.statement, "kind": one.kind}
+    about |= {"arm": one.arm, "expected": False, "note": ""}
+    enough = min(first.size, second.size) >= 2 and np.isfinite(first).all() and np.isfinite(second).all()
+    if not (enough and one.chance and other.chance):
+        return Pair(one, other, None, False)
+    if same_draws and first.size == second.size:
+        return Pair(one, other, Claim.from_samples(second - first, "=", 0.0, **about), True)
+    means = [Summary(float(each.mean()), float(each.std(ddof=1)), each.size) for each in (second, first)]
+    if not any(summary.error for summary in means):  # nothing is known of how much replicas differ
+        return Pair(one, other, None, False)
+    return Pair(one, other, Claim.from_summary(means[0], "=", 0.0, against=means[1], **about), False)
+
+
+def after_holm(found: Mapping[str, Pair]) -> set[str]:
+    """The keys of those that differ by more than chance even if one asks so many."""
+    differences = {key: pair.difference for key, pair in found.items() if pair.difference is not None}
+    lost = {id(claim) for claim in not_after_holm(list(differences.values()))}
+    return {key for key, claim in differences.items() if claim.verdict == "fails" and id(claim) not in lost}
+
+
+def shift(pair: Pair) -> float:
+    """The later measurement less the first; NaN where one is not finite."""
+    if pair.difference is not None:
+        return pair.difference.measured
+    difference = pair.other.measured - pair.one.measured
+    return difference if isfinite(difference) else float("nan")

@@ -1,0 +1,88 @@
+"""Runs beside each other: what was set otherwise, which measurements differ, and by how much."""
+
+import numpy as np
+import pytest
+
+from featscope.claims import Claim
+from featscope.commands.compare import compare
+from featscope.options import ConfigError
+from featscope.runs import Settings, run
+from featscope.runs.compared import Pair, _pair, after_holm, options, pairs, read_runs
+from swept import Noisy, Pull
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("featscope.runs.workers.cores", lambda: 1)
+        run(Pull(), Settings(replicas=4), place / "one")
+        run(Pull(data=Noisy(target=3.0)), Settings(replicas=4), place / "far")
+        run(Pull(), Settings(seed=1, replicas=4), place / "seed")
+    return place
+
+
+def judged(values, law="mean", **more) -> Claim:
+    about = {"id": "a", "source": "S", "statement": "It is.", "kind": "bound", "arm": "x", "expected": True}
+    return Claim.from_samples(np.asarray(values), ">=", 0.0, law=law, **about | {"note": ""} | more)
+
+
+def test_options_that_differ_are_named_as_they_are_typed(folders):
+    assert options(read_runs([folders / "one", folders / "far"])) == {"--data.target": ["1.0", "3.0"]}
+    assert options(read_runs([folders / "one", folders / "seed"])) == {"--seed": ["0", "1"]}
+
+
+def test_replicas_from_the_same_draws_are_compared_one_by_one():
+    one, other = judged([1.0, 5.0, 9.0, 3.0]), judged([1.2, 5.2, 9.21, 3.2])
+    together, apart = _pair(one, other, True), _pair(one, other, False)
+    assert (together.paired, apart.paired) == (True, False)
+    assert together.difference.measured == pytest.approx(0.2025) == pytest.approx(apart.difference.measured)
+    assert together.apart
+    assert not apart.apart
+    assert apart.difference.interval[0] < -5  # Welch's
+
+
+def test_what_nothing_is_known_of_is_no_difference():
+    assert _pair(judged([1.0, 2.0]), judged([1.0, 2.0, 3.0]), True).paired is False
+    assert _pair(judged(np.array([1.0])), judged([1.0, 2.0]), False).difference is None
+    assert _pair(judged([1.0, 1.0]), judged([2.0, 2.0]), False).difference is None
+    assert _pair(judged(np.array([1.0, 2.0]), "exact"), judged([1.0, 3.0]), False).difference is None
+    assert _pair(judged([1.0, np.nan]), judged([1.0, 2.0]), True).difference is None
+
+
+def test_one_of_many_must_survive_holm():
+    """At 99 % each, one of hundred alike differs by chance."""
+    draws = np.random.default_rng(0)
+    found = {str(n): _pair(*(judged(draws.normal(size=8)) for _ in range(2)), False) for n in range(300)}
+    assert 0 < sum(pair.apart for pair in found.values()) < 12
+    assert not after_holm(found)
+    found["far"] = Pair(*(judged(draws.normal(size=8) + shift) for shift in (0, 50)), None, False)
+    found["far"] = _pair(found["far"].one, found["far"].other, False)
+    assert after_holm(found) == {"far"}
+
+
+def test_the_page_and_the_terminal_say_it(folders, capsys):
+    assert compare([str(folders / "one"), str(folders / "far"), "--out", str(folders / "page")]) == 0
+    said = capsys.readouterr().out
+    assert "--data.target" in said
+    page = (folders / "page" / "report.html").read_text()
+    assert "What is different between one and far?" in page
+    assert "--data.target" in page
+    assert (folders / "page" / "figures" / "furthest.png").exists()
+
+
+def test_claims_of_both_are_paired_in_order(folders):
+    assert not pairs(*read_runs([folders / "one", folders / "far"]))  # the study claims nothing
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (["one"], "2 to 6 run folders; 1 given"),
+        (["one", "one"], "one folder twice"),
+        (["one", "nothing"], "config.json is missing"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(folders, chosen, message):
+    with pytest.raises(ConfigError, match=message):
+        read_runs([folders / name for name in chosen])
