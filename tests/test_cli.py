@@ -131,7 +131,10 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["walk"], "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, trend, judge, gen"),
+        (
+            ["walk"],
+            "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, trend, judge, comp",
+        ),
         (["show", "nothing"], "STUDY = 'nothing' is unknown: allowed is one of attention-circuits, decoupling,"),
         (["show", "decoupling", "more"], "'more' is too much"),
         (["run"], "usage: featscope run STUDY [options], with STUDY: one of attention-circuits, decoupling,"),
