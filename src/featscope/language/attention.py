@@ -1,28 +1,27 @@
 """Looking into the attention of a Hugging Face model while it runs.
 
 Models hand their queries (after rotary embedding), keys and values to an attention function that they look up by name
-(`transformers.AttentionInterface`). `watched` gives a model, for a while, a function that shows them to an observer
-and then does what the model's own function does. So one piece of code serves every architecture, and the numbers are
-the ones that the model itself computes.
+(`transformers.AttentionInterface`). `watched` stands, for a while, where functions are looked up: the one that is found
+shows them to an observer and then does what it does. So one piece of code serves every architecture and kernel, and the
+numbers are the ones that the model itself computes.
 """
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import AttentionInterface, PreTrainedModel
 
 from featscope.options import ConfigError
 
-_PREFIX = "featscope-"
+_own: Any = AttentionInterface.get_interface  # by which models look up a function by its name
 _lock = threading.Lock()
-_watchers: dict[int, int] = {}  # id of a model's config -> threads that watch it
-_mine = threading.local()  # observers of this thread, by the id of a model's config
+_watching = 0  # threads that watch a model
+_mine = threading.local()  # observers of this thread, by the id of a model's module
 
 
 class Attention(NamedTuple):
@@ -39,7 +38,7 @@ class Attention(NamedTuple):
     layer: int
     query: Float[Tensor, "batch head query channel"]
     key: Float[Tensor, "batch kv_head key channel"]
-    mask: Tensor | None
+    mask: Any
     scaling: float
 
 
@@ -58,62 +57,65 @@ class Observer(Protocol):
 def watched(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
     """Within it, ``observer`` sees every attention that ``model`` computes in this thread; others do not notice.
 
+    The model keeps the name of its attention function, by which transformers tells kernels and masks: eager, SDPA, flex
+    and flash attention and kernels of the Hub are watched alike. Of a model of text and images, attention of the text
+    is seen.
+
     Raises:
         ConfigError: the model does not take its attention function from `transformers.AttentionInterface`, or this
             thread watches it already.
     """
-    config = model.config
-    observers = _mine.__dict__.setdefault("observers", {})
-    if id(config) in observers:
+    text = model.get_decoder()
+    if not getattr(text, "_can_set_attn_implementation", lambda: True)():
+        raise ConfigError(
+            f"{type(model).__name__} computes attention by its own code: allowed is a model that supports "
+            "transformers' AttentionInterface"
+        )
+    observers: dict[int, Observer] = _mine.__dict__.setdefault("observers", {})
+    modules = [id(module) for module in text.modules()]
+    if not observers.keys().isdisjoint(modules):
         raise ConfigError("model is watched already: finish one generation before the next begins")
-    _enter(model)
-    observers[id(config)] = observer
+    observers.update(dict.fromkeys(modules, observer))
+    _count(1)
     try:
         yield
     finally:
-        del observers[id(config)]
-        _leave(model)
+        _count(-1)
+        for module in modules:
+            del observers[module]
 
 
-def _enter(model: PreTrainedModel) -> None:
-    config = model.config
+def _count(change: int) -> None:
+    """Count threads that watch; while there are any, transformers looks functions up here."""
+    global _watching
     with _lock:
-        if not _watchers.get(id(config)):
-            own = config._attn_implementation
-            name = _PREFIX + own
-            AttentionInterface.register(name, _watching(own))
-            AttentionMaskInterface.register(name, AttentionMaskInterface()[own])
-            model.set_attn_implementation(name)
-            if config._attn_implementation != name:
-                raise ConfigError(
-                    f"{type(model).__name__} computes attention by its own code: allowed is a model that supports "
-                    "transformers' AttentionInterface"
-                )
-        _watchers[id(config)] = _watchers.get(id(config), 0) + 1
+        _watching += change
+        found: Any = _looked_up if _watching else _own
+        AttentionInterface.get_interface = found  # type: ignore[method-assign]
 
 
-def _leave(model: PreTrainedModel) -> None:
-    config = model.config
-    with _lock:
-        _watchers[id(config)] -= 1
-        if not _watchers[id(config)]:
-            del _watchers[id(config)]
-            model.set_attn_implementation(config._attn_implementation.removeprefix(_PREFIX))
+def _looked_up(interface: AttentionInterface, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+    """What transformers would find, with this thread's observers around it."""
+    function: Callable[..., Any] = _own(interface, name, default)
+    observers: dict[int, Observer] = _mine.__dict__.get("observers", {})
+    if not observers:
+        return function
 
-
-def _watching(own: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
     def attention(
-        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        eager: Any = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-        function = AttentionInterface().get_interface(own, eager)
-        its: Any = module
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Any = None,
+        *rest: Any,
+        **options: Any,
+    ) -> Any:
+        observer, its = observers.get(id(module)), cast(Any, module)
+        if observer is None or getattr(its, "layer_idx", None) is None:
+            return function(module, query, key, value, attention_mask, *rest, **options)
         seen = Attention(its.layer_idx, query, key, attention_mask, options.get("scaling") or query.shape[-1] ** -0.5)
-        observer = _mine.__dict__.get("observers", {}).get(id(its.config))
-        if observer is None:
-            return function(module, query, key, value, attention_mask, **options)
         observer.before(seen)
-        result = function(module, query, key, value, attention_mask, **options)
+        result = function(module, query, key, value, attention_mask, *rest, **options)
         observer.after(seen)
         return result
 

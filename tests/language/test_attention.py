@@ -1,0 +1,101 @@
+"""Attention is watched whatever computes it."""
+
+import pytest
+import torch
+from small_models import padded, prompt, tiny
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import flash_attention_mask
+
+from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV
+from featscope.language.attention import watched
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+KERNELS = ("flash_attention_2", "flash_attention_3", "kernels-community/flash-attn2", "someone/paged-kernel")
+METHODS = {
+    "gemfilter": lambda model: GemFilter(model, 2, 16),
+    "snapkv": lambda model: SnapKV(model, 16, window=8),
+    "h2o": lambda model: H2O(model, 16, recent=8),
+    "one-run": lambda model: GemFilterOneRun(model, 16, layer=2),
+}
+
+
+def stub_kernel(ran):
+    """What a flash kernel does, by its definition: a causal mask of its own, and padding from a mask of two axes."""
+
+    def kernel(module, query, key, value, attention_mask, scaling=None, **options):
+        assert attention_mask is None or attention_mask.ndim == 2  # what transformers makes for names that it knows
+        ran.append(module.layer_idx)
+        length, keys = query.shape[2], key.shape[2]
+        seen = torch.ones(length, keys, dtype=torch.bool).tril(keys - length)[None, None]
+        if attention_mask is not None:
+            seen = seen & attention_mask[:, None, None, -keys:].bool()
+        groups = query.shape[1] // key.shape[1]
+        products = query @ key.repeat_interleave(groups, 1).mT * scaling
+        weights = products.masked_fill(~seen, torch.finfo(products.dtype).min).softmax(-1)
+        return (weights @ value.repeat_interleave(groups, 1)).transpose(1, 2), None
+
+    return kernel
+
+
+@pytest.fixture(params=KERNELS)
+def kernel_model(request, monkeypatch):
+    """A model on a kernel that cannot be loaded here, with a stub in its place."""
+    ran = []
+    monkeypatch.setitem(AttentionInterface._global_mapping, request.param, stub_kernel(ran))
+    monkeypatch.setitem(AttentionMaskInterface._global_mapping, request.param, flash_attention_mask)
+    model = tiny()
+    model.config._attn_implementation_internal = request.param
+    return model, ran, request.param
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_kernels_are_used_and_never_loaded_anew(method, kernel_model):
+    model, ran, name = kernel_model
+    rows = padded(prompt(60), prompt(40, 1))
+    found = METHODS[method](model).generate(rows, **GREEDY)
+    assert set(ran) == {0, 1, 2, 3}
+    assert model.config._attn_implementation == name
+    plain = METHODS[method](tiny()).generate(rows, **GREEDY)
+    assert torch.equal(found, plain)
+    assert torch.equal(found.kept, plain.kept)
+
+
+def test_chunks_go_through_kernels_too(kernel_model):
+    expected = GemFilter(tiny(), 2, 16).select(prompt())
+    assert torch.equal(GemFilter(kernel_model[0], 2, 16, chunk=20).select(prompt()), expected)
+
+
+@pytest.mark.parametrize("name", ["eager", "flex_attention"])
+def test_other_functions_choose_the_same_and_keep_their_name(name):
+    model = tiny()
+    model.set_attn_implementation(name)
+    assert torch.equal(GemFilter(model, 2, 16).select(prompt()), GemFilter(tiny(), 2, 16).select(prompt()))
+    assert model.config._attn_implementation == name
+
+
+def test_the_lookup_is_transformers_own_again():
+    own = AttentionInterface.get_interface
+    GemFilter(tiny(), 2, 16).select(prompt())
+    with pytest.raises(ConfigError):
+        GemFilter(tiny(), 2, 16).select(prompt(300))
+    assert AttentionInterface.get_interface is own
+
+
+def test_models_that_share_a_config_are_told_apart():
+    model = tiny()
+    other = type(model)(model.config).eval()
+    seen = []
+
+    class Sees:
+        def before(self, attention):
+            seen.append(attention.layer)
+
+        def after(self, attention):
+            pass
+
+    with watched(model, Sees()):
+        other(prompt())
+        assert seen == []
+        model(prompt())
+    assert seen == [0, 1, 2, 3]
