@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
+from featscope.language.decoder import text_model
 from featscope.options import ConfigError
 
 _own: Any = AttentionInterface.get_interface  # by which models look up a function by its name
@@ -65,7 +66,7 @@ def watched(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
         ConfigError: the model does not take its attention function from `transformers.AttentionInterface`, or this
             thread watches it already.
     """
-    text = model.get_decoder()
+    text = text_model(model)
     if not getattr(text, "_can_set_attn_implementation", lambda: True)():
         raise ConfigError(
             f"{type(model).__name__} computes attention by its own code: allowed is a model that supports "

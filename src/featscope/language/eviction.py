@@ -7,10 +7,12 @@ from typing import Any, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import Cache, DynamicLayer, PreTrainedModel
+from transformers import Cache, DynamicCache, DynamicLayer, PreTrainedModel
+from transformers.cache_utils import DynamicSlidingWindowLayer
 
 from featscope.language.attention import Attention, attention_weights, watched
-from featscope.language.method import require_decoder, require_fitting, require_own_input, with_kept
+from featscope.language.decoder import require_context, require_decoder, require_seeing, seeing, text_config
+from featscope.language.method import require_own_input, with_kept
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, select
 from featscope.options import ConfigError, require
@@ -84,24 +86,49 @@ class Eviction:
     def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
         """What ``model.generate`` returns. Its ``kept`` are the places kept ``[layer, batch, kv_head, kept]``.
 
+        Layers whose window hides a part of the prompt keep that window, as they always do; their ``kept`` are -1.
+
         Args:
             input_ids: prompts ``[batch, token]``, padded on the left.
             attention_mask: 0 at padding; found by the padding token if None, as in the model's ``generate``.
             options: those of the model's ``generate``.
 
         Raises:
-            ConfigError: the prompt is longer than the model's context, or hidden from layers by sliding windows.
+            ConfigError: the prompt is longer than the model's context, no layer sees all of it, or the model's cache
+                cannot drop entries.
         """
         _require_own_cache(self.model, options)
         prompt = read_prompt(self.model, input_ids, attention_mask)
-        layers = self.model.config.num_hidden_layers
-        require_fitting(self.model, prompt, range(layers), options.get("max_new_tokens") or 0)
-        cache = Cache(layer_class_to_replicate=_PartialLayer)
+        new = options.get("max_new_tokens") or self.model.generation_config.max_new_tokens or 0
+        require_context(self.model, prompt, new)
+        cache = self._cache(prompt, new)
         dropping = _Dropping(self, cache, prompt)
         with watched(self.model, dropping):
             output = self.model.generate(prompt.ids, attention_mask=prompt.mask, past_key_values=cache, **options)
-        copies = dropping.kept[0].shape[0] // len(prompt.ids)  # of each prompt, one a beam
-        return with_kept(output, torch.stack([dropping.kept[layer][::copies] for layer in range(layers)]))
+        return with_kept(output, dropping.all_kept(text_config(self.model).num_hidden_layers))
+
+    def chosen_by(self) -> int | None:
+        """The layer that chooses for all; None if each does for itself."""
+        return None
+
+    def _cache(self, prompt: Prompt, new: int) -> Cache:
+        """A cache that drops entries in layers that see all of the prompt, and is the model's own in the others."""
+        cache = DynamicCache(config=self.model.config)
+        length = int(prompt.real.sum(-1).max())
+        own = [type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers]
+        evicted = [layer for layer in seeing(self.model, length + new) if layer < len(own) and own[layer]]
+        if not evicted or self.chosen_by() not in (None, *evicted):
+            layer = self.chosen_by()
+            require_seeing(self.model, prompt, [len(own) - 1 if layer is None else layer])
+            raise ConfigError(
+                f"no layer of {type(self.model).__name__} both sees all of {length + new} tokens and has a cache of "
+                "its own that can drop some: allowed is a model with such layers. Use GemFilter."
+            )
+        if len(evicted) == len(own):  # without layers of its own before it reads: Phi-3 would take another for finished
+            return Cache(layer_class_to_replicate=_PartialLayer)
+        for layer in evicted:
+            cache.layers[layer] = _PartialLayer()
+        return cache
 
 
 def _require_own_cache(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
@@ -110,6 +137,12 @@ def _require_own_cache(model: PreTrainedModel, options: Mapping[str, Any]) -> No
     for name in ("assistant_model", "prompt_lookup_num_tokens", "cache_implementation", "prefill_chunk_size"):
         if options.get(name) or getattr(model.generation_config, name, None):
             raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")
+    its: Any = model
+    if not its._supports_default_dynamic_cache():
+        raise ConfigError(
+            f"{type(model).__name__} has a cache of its own kind, which cannot drop entries: allowed is a model that "
+            "transformers' DynamicCache serves. Use GemFilter, which leaves the cache to the model."
+        )
     if not options.get("use_cache", True):
         raise ConfigError("use_cache = False leaves nothing to evict: allowed is True")
 
@@ -126,7 +159,20 @@ class _Dropping:
     def before(self, attention: Attention) -> None:
         pass
 
+    def all_kept(self, layers: int) -> Int[Tensor, "layer batch kv_head kept"]:
+        """What each layer kept; -1 where it drops nothing by choice, and where others have more key heads."""
+        heads = max(kept.shape[1] for kept in self.kept.values())
+        first = next(iter(self.kept.values()))
+        copies = first.shape[0] // len(self.prompt.ids)  # of each prompt, one a beam
+        none = first.new_full((layers, len(self.prompt.ids), heads, first.shape[-1]), -1)
+        for layer, kept in self.kept.items():
+            none[layer, :, : kept.shape[1]] = kept[::copies]
+        return none
+
     def after(self, attention: Attention) -> None:
+        held: Any = self.cache.layers[attention.layer] if attention.layer < len(self.cache.layers) else None
+        if not isinstance(held, _PartialLayer):
+            return
         length, read = self.prompt.ids.shape[-1], attention.query.shape[2]
         if attention.layer in self.kept and read == 1:
             return
@@ -137,6 +183,12 @@ class _Dropping:
                 "an evicted cache cannot follow. Use GemFilter or full attention there."
             )
         batch, heads = attention.key.shape[:2]
+        if cast(Tensor, held.keys).shape[1] != heads:
+            raise ConfigError(
+                "the model's cache holds one compressed entry a token for all heads (multi-head latent attention, as "
+                f"DeepSeek's), and {type(self.method).__name__} keeps a set for each head: allowed is a cache with "
+                "keys of each head. Use GemFilter, which leaves the cache to the model."
+            )
         real = self.prompt.real.repeat_interleave(batch // len(self.prompt.real), 0)
         if length <= self.method.keep:
             everything = torch.arange(length, device=real.device).masked_fill(~real, -1)
@@ -150,8 +202,8 @@ class _Dropping:
         count = self.last.shape[-1]
         places = torch.where(self.last < 0, length - count + torch.arange(count, device=real.device), self.last)
         for layer in self.waiting:
-            held: Any = self.cache.layers[layer]
-            held.keep(places)
+            waiting: Any = self.cache.layers[layer]
+            waiting.keep(places)
             self.kept[layer] = self.last
         self.waiting = []
 
@@ -263,9 +315,13 @@ class GemFilterOneRun(Eviction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        layers = self.model.config.num_hidden_layers
+        layers = text_config(self.model).num_hidden_layers
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", "Layers count from 0.")
         require_rule("GemFilterOneRun", self.keep, self.pool, self.kernel, self.force_keep)
+
+    def chosen_by(self) -> int | None:
+        """``layer``."""
+        return self.layer
 
     def choose(
         self,

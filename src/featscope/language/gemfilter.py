@@ -1,28 +1,24 @@
 """GemFilter: an early layer chooses the tokens, the whole model reads only those."""
 
-import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
-from transformers import DynamicCache, PreTrainedModel
-from transformers.masking_utils import create_causal_mask
+from torch import Tensor
 
-from featscope.language.attention import Attention, watched
-from featscope.language.eviction import Eviction
-from featscope.language.method import (
-    FullCache,
-    Method,
+from featscope.language.attention import Attention
+from featscope.language.decoder import (
+    require_attention,
+    require_context,
     require_decoder,
-    require_fitting,
-    require_own_prompt,
-    with_kept,
-    with_prompt,
+    require_seeing,
+    text_config,
 )
+from featscope.language.eviction import Eviction
+from featscope.language.first_pass import attention_at, attention_in_chunks
+from featscope.language.method import FullCache, Method, require_own_prompt, with_kept, with_prompt
 from featscope.language.prompt import Prompt, padding_token, read_prompt
 from featscope.language.selection import Pool, Row, largest_row, require_rule, scores, select, summed_queries
 from featscope.options import ConfigError, require
@@ -67,9 +63,10 @@ class GemFilter:
         self.model = second.model if second else self.model
         require_decoder(self.model)
         self.second: Method = second or FullCache(self.model)
-        layers = self.model.config.num_hidden_layers
+        layers = text_config(self.model).num_hidden_layers
         cure = "Layers count from 0; choose_layer finds one for your model."
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", cure)
+        require_attention(self.model, self.layer)
         require_rule("GemFilter", self.keep, self.pool, self.kernel, self.force_keep)
         require(self, "row", self.row in ("last", "middle", "largest"), "last, middle or largest")
         require(self, "chunk", self.chunk is None or self.chunk >= 1, ">= 1, or None")
@@ -87,7 +84,7 @@ class GemFilter:
             what `select` returned.
 
         Raises:
-            ConfigError: the prompt is longer than the model's context, or hidden from layers by sliding windows.
+            ConfigError: the prompt is longer than the model's context, or hidden from the filter layer by its window.
         """
         require_own_prompt(options)
         prompt = read_prompt(self.model, input_ids, attention_mask)
@@ -102,68 +99,27 @@ class GemFilter:
 
     @torch.no_grad()
     def _select(self, prompt: Prompt) -> Int[Tensor, "batch kept"]:
-        require_fitting(self.model, prompt, range(self.layer + 1))
+        require_context(self.model, prompt)
+        require_seeing(self.model, prompt, [self.layer])
         query, key = self._whole(prompt) if self.chunk is None else self._chunked(prompt, self.chunk)
         return select(scores(query, key), prompt.real, self.keep, self.pool, self.kernel, self.force_keep)
 
     def _whole(self, prompt: Prompt) -> tuple[Tensor, Tensor]:
         """The choosing row's summed queries, and the keys, at the filter layer."""
         reached = attention_at(self.model, prompt, self.layer)
-        rows = reached.query[:, :, -1:] if self.row == "last" else reached.query
-        return self._choosing(summed_queries(rows, reached.key.shape[1]), reached.key, prompt), reached.key
+        return self._choosing(self._queries(reached), reached.key, prompt), reached.key
 
     def _chunked(self, prompt: Prompt, chunk: int) -> tuple[Tensor, Tensor]:
-        """The same, layer by layer, and chunk by chunk within a layer: only one layer's keys and values exist."""
-        hidden, given = _entering(self.model, prompt)
-        own_angles = any(isinstance(of_kind, dict) for of_kind in self.model.config.rope_parameters.values())
-        takes = inspect.signature(_blocks(self.model)[0].forward).parameters
-        if own_angles or "past_key_values" not in takes or not isinstance(given.get("position_embeddings"), tuple):
-            raise ConfigError(
-                f"chunk = {chunk} needs layers that share their rotary angles and take past_key_values: those of "
-                f"{type(self.model).__name__} do not. Leave out chunk."
-            )
-        pieces = [slice(start, start + chunk) for start in range(0, hidden.shape[1], chunk)]
-        for layer in range(self.layer):
-            for piece, result in self._through(layer, hidden, given, prompt, pieces):
-                hidden[:, piece] = result
+        """The same, chunk by chunk."""
         queries: list[Tensor] = []
-        reached = _Until(self.layer)
-        with watched(self.model, reached):
-            for _ in self._through(self.layer, hidden, given, prompt, pieces):
-                query, key = reached.attention.query, reached.attention.key
-                rows = query[:, :, -1:] if self.row == "last" else query
-                queries = [*([] if self.row == "last" else queries), summed_queries(rows, key.shape[1])]
-        return self._choosing(torch.cat(queries, 2), key, prompt), key
+        for reached in attention_in_chunks(self.model, prompt, self.layer, chunk):
+            queries = [*([] if self.row == "last" else queries), self._queries(reached)]
+        return self._choosing(torch.cat(queries, 2), reached.key, prompt), reached.key
 
-    def _through(
-        self, layer: int, hidden: Tensor, given: dict[str, Any], prompt: Prompt, pieces: Sequence[slice]
-    ) -> Iterator[tuple[slice, Tensor]]:
-        """What ``layer`` makes of each piece of ``hidden``; nothing where an observer ends it."""
-        cache = DynamicCache()
-        block: Any = _blocks(self.model)[layer]
-        for piece in pieces:
-            part = hidden[:, piece]
-            positions = prompt.positions[:, piece]
-            mask = create_causal_mask(
-                self.model.config,
-                part,
-                prompt.mask[:, : piece.start + part.shape[1]],
-                cache,
-                positions,
-                layer_idx=layer,
-            )
-            own = {
-                "position_embeddings": tuple(angle[:, piece] for angle in given["position_embeddings"]),
-                "position_ids": positions,
-                "attention_mask": mask,
-                "past_key_values": cache,
-                "use_cache": True,
-            }
-            try:
-                result = block(part, **given | own)
-            except _ReachedError:
-                result = part
-            yield piece, result if isinstance(result, Tensor) else result[0]
+    def _queries(self, reached: Attention) -> Float[Tensor, "batch kv_head row channel"]:
+        """Summed queries, of the rows that may choose."""
+        rows = reached.query[:, :, -1:] if self.row == "last" else reached.query
+        return summed_queries(rows, reached.key.shape[1])
 
     def _choosing(self, queries: Tensor, key: Tensor, prompt: Prompt) -> Float[Tensor, "batch kv_head channel"]:
         """The summed queries of the row that chooses."""
@@ -175,66 +131,3 @@ class GemFilter:
         else:
             chosen = largest_row(queries, key, prompt.real)
         return queries[torch.arange(len(chosen)), :, chosen]
-
-
-def attention_at(model: PreTrainedModel, prompt: Prompt, layer: int) -> Attention:
-    """What enters the attention of ``layer``: the model's own pass, up to there.
-
-    Raises:
-        ConfigError: that layer has no attention.
-    """
-    reached = _Until(layer)
-    with watched(model, reached):
-        _run(model, prompt)
-    if not hasattr(reached, "attention"):
-        raise ConfigError(f"layer = {layer} of {type(model).__name__} has no attention: choose one that has")
-    return reached.attention
-
-
-class _ReachedError(Exception):
-    """The first pass has what it needs."""
-
-
-class _Until:
-    """Ends a forward pass at the attention of a layer, and has it."""
-
-    attention: Attention
-
-    def __init__(self, layer: int) -> None:
-        self.layer = layer
-
-    def before(self, attention: Attention) -> None:
-        if attention.layer == self.layer:
-            self.attention = attention
-            raise _ReachedError
-
-    def after(self, attention: Attention) -> None:
-        pass
-
-
-def _run(model: PreTrainedModel, prompt: Prompt) -> None:
-    """The model on the prompt, without its head, until something raises `_ReachedError`."""
-    with suppress(_ReachedError):
-        model.base_model(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
-
-
-def _blocks(model: PreTrainedModel) -> nn.ModuleList:
-    """The model's layers: its only list of modules that has as many."""
-    count = model.config.num_hidden_layers
-    return next(m for m in model.base_model.children() if isinstance(m, nn.ModuleList) and len(m) == count)
-
-
-def _entering(model: PreTrainedModel, prompt: Prompt) -> tuple[Tensor, dict[str, Any]]:
-    """What enters the first layer: embedded tokens, and the other arguments."""
-    found: dict[str, Any] = {}
-
-    def stop(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        found["hidden"], found["options"] = arguments[0], options
-        raise _ReachedError
-
-    handle = _blocks(model)[0].register_forward_pre_hook(stop, with_kwargs=True)
-    try:
-        _run(model, prompt)
-    finally:
-        handle.remove()
-    return found["hidden"], found["options"]

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.attention import Attention, watched
-from featscope.language.method import require_decoder, require_fitting
+from featscope.language.decoder import require_context, require_decoder, require_seeing, seeing, text_config, text_model
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, select
 from featscope.options import ConfigError
@@ -66,7 +66,8 @@ def choose_layer(
 ) -> LayerChoice:
     """The first layer whose choice covers the needle, stable over examples.
 
-    Later layers may lose it again: the last ones prepare the output (Section 9.4.3).
+    Later layers may lose it again: the last ones prepare the output (Section 9.4.3). Layers whose window hides
+    a part of the prompt are not offered.
 
     Every layer's choice is read off one pass of the whole model, so that the probe costs a prefill an example.
 
@@ -131,8 +132,8 @@ def _distances(
     ids, span = needle_span(tokenizer, text, needle)
     prompt = read_prompt(model, ids.to(model.device), torch.ones_like(ids))
     chosen = choices_of_all_layers(model, prompt, keep, pool, kernel)
-    never = ids.shape[1]  # a layer without attention finds nothing
-    layers = range(model.config.num_hidden_layers)
+    never = ids.shape[1]  # a layer that does not see the whole prompt finds nothing
+    layers = range(text_config(model).num_hidden_layers)
     return [needle_distance(chosen[layer][0].cpu(), span) if layer in chosen else never for layer in layers]
 
 
@@ -140,12 +141,19 @@ def _distances(
 def choices_of_all_layers(
     model: PreTrainedModel, prompt: Prompt, keep: int, pool: Pool = "avg", kernel: int = 5
 ) -> dict[int, Int[Tensor, "batch kept"]]:
-    """What each layer that has attention would choose, from one pass of the model."""
-    require_fitting(model, prompt, range(model.config.num_hidden_layers))
+    """What each layer that sees the whole prompt would choose, from one pass of the model.
+
+    Raises:
+        ConfigError: the prompt is longer than the model's context, or no layer sees all of it.
+    """
+    require_context(model, prompt)
+    layers = seeing(model, int(prompt.real.sum(-1).max()))
+    if not layers:
+        require_seeing(model, prompt, [text_config(model).num_hidden_layers - 1])
     choosing = _Choosing(prompt, keep, pool, kernel)
     with watched(model, choosing):
-        model.base_model(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
-    return choosing.kept
+        text_model(model)(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
+    return {layer: kept for layer, kept in choosing.kept.items() if layer in layers}
 
 
 class _Choosing:

@@ -11,7 +11,14 @@ from typing import Any
 
 import psutil
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
 from featscope.hub import asking_hub
@@ -33,7 +40,7 @@ _MOST_LAYERS = 10_000  # far more than anybody trains; each is built before a we
 
 
 def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A causal language model, ready to generate, and its tokenizer.
+    """A causal language model, ready to generate, and its tokenizer. A model of text and images is one, for text.
 
     All weights come from safetensors files, nothing is made up for those that are missing, and the model has read a
     short prompt.
@@ -103,7 +110,7 @@ def layers_of(name: str) -> int:
     """
     require_folder(name)
     with _place(name) as place, _in_words(name):
-        return AutoConfig.from_pretrained(place, trust_remote_code=False).num_hidden_layers
+        return AutoConfig.from_pretrained(place, trust_remote_code=False).get_text_config().num_hidden_layers
 
 
 @contextmanager
@@ -134,7 +141,7 @@ def _load(name: str, place: str, device: str) -> tuple[PreTrainedModel, PreTrain
         _require_room(name, config, device)
         tokenizer: Any = AutoTokenizer.from_pretrained(place, padding_side="left", trust_remote_code=False)
         dtype = torch.float32 if device == "cpu" else "auto"
-        load: Any = AutoModelForCausalLM.from_pretrained
+        load: Any = _kind_of(config).from_pretrained
         model, found = load(
             place,
             config=config,
@@ -153,12 +160,18 @@ def _load(name: str, place: str, device: str) -> tuple[PreTrainedModel, PreTrain
     return model, tokenizer
 
 
+def _kind_of(config: Any) -> Any:
+    """What loads the model: one of text and images is loaded whole, and reads text."""
+    whole = config.get_text_config() is not config and type(config) in AutoModelForImageTextToText._model_mapping
+    return AutoModelForImageTextToText if whole else AutoModelForCausalLM
+
+
 def _require_room(name: str, config: Any, device: str) -> None:
     """Refuse a model that memory cannot hold, before any of it is there."""
     if device != "cpu":
         return
     with torch.device("meta"):
-        shapes = AutoModelForCausalLM.from_config(config)
+        shapes = _kind_of(config).from_config(config)
     need, free = 4 * sum(weight.numel() for weight in shapes.parameters()), psutil.virtual_memory().available
     if need > free:
         raise ConfigError(

@@ -63,7 +63,19 @@ def read_prompt(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tenso
             "attention_mask hides tokens behind or between others: allowed is padding on the left. "
             "Set tokenizer.padding_side = 'left'."
         )
+    _require_text(model, input_ids)
     return Prompt(input_ids, real)
+
+
+def _require_text(model: PreTrainedModel, input_ids: Tensor) -> None:
+    """Raise `ConfigError` where a prompt has a place for an image, which only the model as a whole can read."""
+    for name in ("image_token_id", "video_token_id", "audio_token_id"):
+        token = getattr(model.config, name, None)
+        if token is not None and bool((input_ids == token).any()):
+            raise ConfigError(
+                f"input_ids hold {name} = {token}, the place of an image, a video or a sound: allowed is text. "
+                "Ask the model itself about images."
+            )
 
 
 def _guessed_mask(model: PreTrainedModel, input_ids: Tensor) -> Tensor:
@@ -76,4 +88,4 @@ def _guessed_mask(model: PreTrainedModel, input_ids: Tensor) -> Tensor:
 def padding_token(model: PreTrainedModel) -> int | None:
     """The token that ``model`` pads with, if it has one."""
     own = model.generation_config.pad_token_id
-    return model.config.pad_token_id if own is None else own
+    return model.config.get_text_config(decoder=True).pad_token_id if own is None else own

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.attention import Attention, attention_weights, watched
-from featscope.language.method import require_fitting
+from featscope.language.decoder import require_context, require_seeing, text_config, text_model
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
@@ -79,11 +79,12 @@ class ModelRow:
         encoded = its(text, return_offsets_mapping=True, verbose=False)
         ids = torch.tensor([encoded["input_ids"]], device=self.model.device)
         prompt = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
-        layers = self.model.config.num_hidden_layers
-        require_fitting(self.model, prompt, range(layers))
+        layers = text_config(self.model).num_hidden_layers
+        require_context(self.model, prompt)
+        require_seeing(self.model, prompt, range(layers))
         last = _LastRow(layers - 1, prompt)
         with watched(self.model, last):
-            self.model.base_model(ids, attention_mask=prompt.mask, use_cache=False)
+            text_model(self.model)(ids, attention_mask=prompt.mask, use_cache=False)
         return AttentionRow(last.weights.cpu(), torch.tensor(encoded["offset_mapping"]).reshape(-1, 2))
 
 

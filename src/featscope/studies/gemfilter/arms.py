@@ -60,7 +60,7 @@ class Retrieval(Questionnaire):
         of, reading = self.study, self.study.reading
         model, tokenizer = load_once(of.model, str(streams.device))
         model = untrained(model, streams.at("weights")) if self.random_weights else model
-        haystack, layers = Haystack(tokenizer, read_texts(of.haystack)), range(model.config.num_hidden_layers)
+        haystack, layers = Haystack(tokenizer, read_texts(of.haystack)), range(layers_of(of.model))
         methods = [reading.build(name, model) for name in METHODS]
         of_layers = [replace(reading, layer=layer).build("gemfilter", model) for layer in layers]
         of_keeps = [replace(reading, keep=keep).build("gemfilter", model) for keep in of.keeps]

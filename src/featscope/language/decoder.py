@@ -1,0 +1,142 @@
+"""The text model inside a model, and which of its layers see a whole prompt."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from featscope.language.prompt import Prompt
+from featscope.options import ConfigError
+
+_WINDOWS = {"full_attention": None, "sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+
+
+def text_config(model: PreTrainedModel) -> Any:
+    """What describes the layers that read text; of a model of text and images, the text's own."""
+    return model.config.get_text_config(decoder=True)
+
+
+def text_model(model: PreTrainedModel) -> Any:
+    """The decoder that reads text, without its head and without what reads images."""
+    return _with_blocks(model)[0]
+
+
+def blocks(model: PreTrainedModel) -> nn.ModuleList:
+    """Its layers."""
+    return _with_blocks(model)[1]
+
+
+def _with_blocks(model: PreTrainedModel) -> tuple[Any, nn.ModuleList]:
+    """The first module within the model's decoder that holds a list with as many modules as there are layers."""
+    count = text_config(model).num_hidden_layers
+    for module in model.get_decoder().modules():
+        for child in module.children():
+            if isinstance(module, PreTrainedModel) and isinstance(child, nn.ModuleList) and len(child) == count:
+                return module, child
+    raise ConfigError(
+        f"model = {type(model).__name__} has no list of {count} layers in its decoder: allowed is a decoder that "
+        "transformers ships, such as Llama"
+    )
+
+
+def kinds_of(model: PreTrainedModel) -> list[str]:
+    """What kind of attention each layer has, by transformers' names."""
+    config = text_config(model)
+    windowed = getattr(config, "sliding_window", None) is not None
+    kinds = getattr(config, "layer_types", None)
+    return list(kinds or ["sliding_attention" if windowed else "full_attention"] * config.num_hidden_layers)
+
+
+def sight_of(model: PreTrainedModel, layer: int) -> float:
+    """How many tokens ``layer`` sees: no end, those of its window, or none where it has no attention to tokens."""
+    kind = kinds_of(model)[layer]
+    if kind not in _WINDOWS:
+        return 0
+    window = getattr(text_config(model), _WINDOWS[kind] or "", None)
+    return float("inf") if window is None else window
+
+
+def seeing(model: PreTrainedModel, length: int) -> list[int]:
+    """The layers that see all of so many tokens."""
+    return [layer for layer in range(len(kinds_of(model))) if sight_of(model, layer) >= length]
+
+
+def require_decoder(model: Any) -> None:
+    """Raise `ConfigError` unless ``model`` is a transformers model whose text a decoder with rotary angles reads."""
+    name = type(model).__name__
+    if isinstance(model, PreTrainedModel) and not model.can_generate():
+        raise ConfigError(
+            f"model = {name} cannot generate: allowed is a model with a language head, such as {name}ForCausalLM"
+        )
+    if not isinstance(model, PreTrainedModel):
+        raise ConfigError(
+            f"model = {name} is no transformers model: allowed is a PreTrainedModel. Unwrap it first "
+            "(model._orig_mod of a compiled one, model.get_base_model() of an adapter)"
+        )
+    if model.config.is_encoder_decoder:
+        raise ConfigError(f"model = {name} is an encoder-decoder: allowed is a decoder, such as Llama")
+    if not getattr(text_config(model), "rope_parameters", None):
+        raise ConfigError(
+            f"model = {name} declares no rotary position embedding (config.rope_parameters): allowed is a rotary "
+            "decoder, such as Llama, Mistral, Qwen, Phi-3 or Gemma. Other positions cannot be given anew."
+        )
+    blocks(model)
+
+
+def require_attention(model: PreTrainedModel, layer: int) -> None:
+    """Raise `ConfigError` unless ``layer`` has attention, by which it could choose."""
+    kinds = kinds_of(model)
+    if sight_of(model, layer) == 0:
+        fine = ", ".join(str(other) for other in range(len(kinds)) if sight_of(model, other) > 0)
+        raise ConfigError(
+            f"layer = {layer} of {type(model).__name__} is of kind {kinds[layer]}, which attends to no single token: "
+            f"allowed is a layer of attention ({fine})"
+        )
+
+
+def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
+    """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more."""
+    length, context = _length(prompt) + new, context_of(model)
+    if context is not None and length > context:
+        raise ConfigError(
+            f"the prompt has {length - new} tokens{f' and {new} are to come' if new else ''}: allowed is at most "
+            f"{context}, the context of the model. Shorten the prompt, or load a model of a longer context."
+        )
+
+
+def require_seeing(model: PreTrainedModel, prompt: Prompt, layers: Iterable[int]) -> None:
+    """Raise `ConfigError` unless each of ``layers`` sees all of ``prompt``."""
+    length = _length(prompt)
+    for layer in layers:
+        window = sight_of(model, layer)
+        if window < length:
+            others = ", ".join(map(str, seeing(model, length)))
+            cure = f"a layer that sees all of it ({others})" if others else "no layer sees more; shorten the prompt"
+            raise ConfigError(
+                f"the prompt has {length} tokens, and layer {layer} of {type(model).__name__} sees the last "
+                f"{window:g} only: allowed is "
+                + (cure if others else f"at most {window:g} tokens, as {cure}, or load another model")
+            )
+
+
+def context_of(model: PreTrainedModel) -> int | None:
+    """The longest text that the model declares to read; scaling of its rotary angles by a factor included."""
+    config = text_config(model)
+    declared = getattr(config, "max_position_embeddings", None)
+    rope = rope_of(model)
+    if declared is None or rope.get("rope_type") not in ("yarn", "dynamic", "linear"):
+        return declared
+    original = rope.get("original_max_position_embeddings") or declared
+    return max(declared, int(original * rope.get("factor", 1.0)))
+
+
+def rope_of(model: PreTrainedModel) -> dict[str, Any]:
+    """How rotary angles are made; where layers of windows have their own, in the others."""
+    rope = text_config(model).rope_parameters
+    own: Any = rope.get("full_attention")
+    return own if isinstance(own, dict) else rope
+
+
+def _length(prompt: Prompt) -> int:
+    return int(prompt.real.sum(-1).max())

@@ -1,0 +1,172 @@
+"""A prompt read by the layers below one, whole or in chunks, and what enters the attention of that one."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers.masking_utils import (
+    create_causal_mask,
+    create_chunked_causal_mask,
+    create_sliding_window_causal_mask,
+)
+
+from featscope.language.attention import Attention, watched
+from featscope.language.decoder import blocks, kinds_of, text_config, text_model
+from featscope.language.prompt import Prompt
+from featscope.options import ConfigError
+
+_MASKS = {
+    "full_attention": create_causal_mask,
+    "sliding_attention": create_sliding_window_causal_mask,
+    "chunked_attention": create_chunked_causal_mask,
+}
+_OF_ALL_LAYERS = {"position_embeddings", "position_ids"}  # tensors that a layer may be given beside what it reads
+
+
+class Reached(Exception):  # noqa: N818 - it ends a pass that has what it needs; nothing is wrong
+    """The pass is where it was to go."""
+
+
+class Until:
+    """Ends a forward pass at the attention of a layer, and has it."""
+
+    attention: Attention
+
+    def __init__(self, layer: int) -> None:
+        self.layer = layer
+
+    def before(self, attention: Attention) -> None:
+        if attention.layer == self.layer:
+            self.attention = attention
+            raise Reached
+
+    def after(self, attention: Attention) -> None:
+        pass
+
+
+def attention_at(model: PreTrainedModel, prompt: Prompt, layer: int, cache: Cache | None = None) -> Attention:
+    """What enters the attention of ``layer``: the model's own pass, up to there.
+
+    Args:
+        model: reads the prompt.
+        prompt: what is read. With a cache, the mask is that of all tokens and ``ids`` are the new ones.
+        layer: its number.
+        cache: of what was read before, which grows up to that layer; None for none.
+
+    Raises:
+        ConfigError: that layer has no attention.
+    """
+    reached = Until(layer)
+    new = prompt.ids.shape[1]
+    with watched(model, reached), suppress(Reached):
+        text_model(model)(
+            prompt.ids,
+            attention_mask=prompt.mask,
+            position_ids=prompt.positions[:, -new:],
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+    if not hasattr(reached, "attention"):
+        raise ConfigError(f"layer = {layer} of {type(model).__name__} has no attention: choose one that has")
+    return reached.attention
+
+
+def attention_in_chunks(model: PreTrainedModel, prompt: Prompt, layer: int, chunk: int) -> Iterator[Attention]:
+    """The same for each chunk of the prompt, layer by layer: only one layer's keys and values exist at a time.
+
+    Raises:
+        ConfigError: layers need what cannot be cut into chunks.
+    """
+    hidden, given = _entering(model, prompt)
+    _require_chunks(model, layer, chunk, given)
+    pieces = [slice(start, start + chunk) for start in range(0, hidden.shape[1], chunk)]
+    for below in range(layer):
+        for piece, result in _through(model, below, hidden, given, prompt, pieces):
+            hidden[:, piece] = result
+    reached = Until(layer)
+    with watched(model, reached):
+        for _ in _through(model, layer, hidden, given, prompt, pieces):
+            yield reached.attention
+
+
+def _require_chunks(model: PreTrainedModel, layer: int, chunk: int, given: dict[str, Any]) -> None:
+    takes = inspect.signature(blocks(model)[0].forward).parameters
+    own = sorted(name for name, value in given.items() if isinstance(value, Tensor) and name not in _OF_ALL_LAYERS)
+    kinds = sorted(set(kinds_of(model)[: layer + 1]) - _MASKS.keys())
+    problem = None
+    if "past_key_values" not in takes or "position_embeddings" not in given:
+        problem = "do not take past_key_values and position_embeddings"
+    elif own:
+        problem = f"each read {', '.join(own)}, too"
+    elif kinds:
+        problem = f"are partly of kind {', '.join(kinds)}"
+    if problem:
+        raise ConfigError(
+            f"chunk = {chunk} needs layers of attention that read nothing else: those of {type(model).__name__} "
+            f"{problem}. Leave out chunk."
+        )
+
+
+def _through(
+    model: PreTrainedModel,
+    layer: int,
+    hidden: Tensor,
+    given: dict[str, Any],
+    prompt: Prompt,
+    pieces: Sequence[slice],
+) -> Iterator[tuple[slice, Tensor]]:
+    """What ``layer`` makes of each piece of ``hidden``; nothing where an observer ends it."""
+    cache, kind = DynamicCache(), kinds_of(model)[layer]
+    block: Any = blocks(model)[layer]
+    angles = _angles(model, kind, hidden, prompt, given["position_embeddings"])
+    for piece in pieces:
+        part, positions = hidden[:, piece], prompt.positions[:, piece]
+        seen = prompt.mask[:, : piece.start + part.shape[1]]
+        own = {
+            "position_embeddings": _cut(angles, piece),
+            "position_ids": positions,
+            "attention_mask": _MASKS[kind](text_config(model), part, seen, cache, positions, layer_idx=layer),
+            "past_key_values": cache,
+            "use_cache": True,
+        }
+        try:
+            result = block(part, **given | own)
+        except Reached:
+            result = part
+        yield piece, result if isinstance(result, Tensor) else result[0]
+
+
+def _angles(model: PreTrainedModel, kind: str, hidden: Tensor, prompt: Prompt, first: Any) -> Any:
+    """Rotary angles of layers of this kind, which may have their own; ``first`` are those of the first layer."""
+    rotary = getattr(text_model(model), "rotary_emb", None)
+    if rotary is None or "layer_type" not in inspect.signature(rotary.forward).parameters:
+        return first
+    return rotary(hidden, prompt.positions, kind)
+
+
+def _cut(angles: Any, piece: slice) -> Any:
+    """Those of a part of the tokens, ``[..., token, channel]``."""
+    return angles[..., piece, :] if isinstance(angles, Tensor) else tuple(angle[..., piece, :] for angle in angles)
+
+
+def _entering(model: PreTrainedModel, prompt: Prompt) -> tuple[Tensor, dict[str, Any]]:
+    """What enters the first layer: embedded tokens, and the other arguments."""
+    found: dict[str, Any] = {}
+
+    def stop(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        found["hidden"], found["options"] = arguments[0], options
+        found["options"] |= {f"input {i}": other for i, other in enumerate(arguments) if i and other is not None}
+        raise Reached
+
+    handle = blocks(model)[0].register_forward_pre_hook(stop, with_kwargs=True)
+    no_mask = torch.zeros(1, 1, 1, 1, device=prompt.ids.device)  # of four axes, it is taken for finished: none is built
+    try:
+        with suppress(Reached):
+            text_model(model)(prompt.ids, attention_mask=no_mask, position_ids=prompt.positions, use_cache=False)
+    finally:
+        handle.remove()
+    return found["hidden"], {name: value for name, value in found["options"].items() if name != "attention_mask"}

@@ -1,0 +1,130 @@
+"""Models whose layers differ, that read more than text, or whose cache is of another kind."""
+
+import pytest
+import torch
+from hybrid_models import HYBRIDS, IN_CHUNKS, PICTURES, hybrid, with_pictures
+from small_models import padded, prompt, tiny, word_tokenizer
+from test_layers import text
+
+from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV, choose_layer, load_model
+from featscope.language.layers import choices_of_all_layers
+from featscope.language.prompt import Prompt
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+
+
+@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v3"])
+def test_only_the_filter_layer_must_see_the_whole_prompt(name):
+    model = hybrid(name)
+    full = model.generate(prompt(), **GREEDY)
+    assert torch.equal(GemFilter(model, 3, 60).generate(prompt(), **GREEDY), full)
+    assert GemFilter(model, 3, 16).generate(prompt(), **GREEDY).kept.shape == (1, 16)
+
+
+def test_a_filter_layer_with_a_window_names_those_that_see_all():
+    with pytest.raises(ConfigError, match=r"layer 2 of Gemma2ForCausalLM sees the last 16 only: .* \(1, 3\)"):
+        GemFilter(hybrid("gemma2"), 2, 8).select(prompt())
+    assert GemFilter(hybrid("gemma2"), 2, 8).select(prompt(16)).shape == (1, 8)
+    with pytest.raises(ConfigError, match="no layer sees more"):
+        GemFilter(hybrid("windowed-mistral"), 2, 8).select(prompt())
+    with pytest.raises(ConfigError, match=r"of kind linear_attention.*allowed is a layer of attention \(1, 3\)"):
+        GemFilter(hybrid("qwen3-next"), 2, 8)
+
+
+@pytest.mark.parametrize("name", IN_CHUNKS)
+def test_chunks_have_the_masks_and_angles_of_their_layer(name):
+    model = hybrid(name)
+    for batch in (prompt(), padded(prompt(60), prompt(41, 1))):
+        whole = GemFilter(model, 3, 16).select(batch)
+        for chunk in (7, 30):
+            assert torch.equal(GemFilter(model, 3, 16, chunk=chunk).select(batch), whole)
+
+
+@pytest.mark.parametrize("name", ["gemma4", "qwen3-next", "minimax"])
+def test_layers_that_cannot_be_cut_into_chunks_say_why(name):
+    with pytest.raises(ConfigError, match=r"needs layers of attention that read nothing else.*Leave out chunk"):
+        GemFilter(hybrid(name), 3, 16, chunk=7).select(prompt())
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_layers_that_see_everything_evict_and_windows_stay(name):
+    model = hybrid(name)
+    full = model.generate(prompt(), **GREEDY)
+    methods = (SnapKV(model, 60, window=8), H2O(model, 60, recent=8), GemFilterOneRun(model, 60, layer=3))
+    for method in methods:
+        assert torch.equal(method.generate(prompt(), **GREEDY), full)
+    sees = {3} if name == "llama4" else {1, 3}
+    for method in (SnapKV(model, 20, window=8), H2O(model, 20, recent=8), GemFilterOneRun(model, 20, layer=3)):
+        out = method.generate(prompt(), return_dict_in_generate=True, **GREEDY)
+        assert {layer for layer in range(4) if (out.kept[layer] >= 0).all()} == sees
+        assert all((out.kept[layer] == -1).all() for layer in {0, 1, 2, 3} - sees)
+        assert {out.past_key_values.layers[layer].keys.shape[2] for layer in sees} == {25}
+
+
+@pytest.mark.parametrize("name", ["gemma3", "ministral"])
+def test_new_tokens_see_what_was_kept_and_their_windows(name):
+    """The same as the model with all that is dropped masked by hand in the layers that see everything."""
+    model = hybrid(name)
+    out = GemFilterOneRun(model, 16, layer=3).generate(prompt(), **GREEDY)
+    causal = torch.ones(61, 61, dtype=torch.bool).tril()
+    near = causal & (torch.arange(61)[:, None] - torch.arange(61) < 16)
+    kept = causal.clone()
+    kept[60, :60] = False
+    kept[60, out.kept[3, 0, 0]] = True
+    masks = {"full_attention": kept[None, None], "sliding_attention": near[None, None]}
+    logits = model(out[:, :61], attention_mask=masks, position_ids=torch.arange(61)[None]).logits
+    assert out[0, 61] == logits[0, -1].argmax()
+
+
+def test_caches_that_cannot_drop_entries_are_refused_by_name_with_a_cure_that_works():
+    for name, message in (
+        ("minimax", "MiniMaxForCausalLM has a cache of its own kind.*Use GemFilter"),
+        ("deepseek-v3", "multi-head latent attention, as DeepSeek's.*Use GemFilter"),
+        ("windowed-mistral", "no layer sees more; shorten the prompt"),
+    ):
+        for method in (SnapKV, H2O):
+            with pytest.raises(ConfigError, match=message):
+                method(hybrid(name), 34).generate(prompt(), **GREEDY)
+    assert SnapKV(hybrid("windowed-mistral"), 6, window=2).generate(prompt(10), **GREEDY).shape == (1, 16)
+
+
+def test_the_layer_is_chosen_among_those_that_see():
+    model = hybrid("gemma2")
+    examples = [(text(60, seed), " ".join(text(60, seed).split()[20:23])) for seed in range(4)]
+    found = choose_layer(model, word_tokenizer(), examples, keep=60)
+    assert found.layer == 1
+    assert found.covered.tolist() == [0, 1, 0, 1]
+    whole = Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool))
+    chosen = choices_of_all_layers(model, whole, 16)
+    assert list(chosen) == [1, 3]
+    assert torch.equal(chosen[3], GemFilter(model, 3, 16).select(prompt()))
+    with pytest.raises(ConfigError, match="no layer sees more"):
+        choices_of_all_layers(hybrid("windowed-mistral"), whole, 16)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_text_goes_through_models_of_text_and_pictures(name, tmp_path):
+    with_pictures(name).save_pretrained(tmp_path)
+    word_tokenizer().save_pretrained(tmp_path)
+    model, _ = load_model(str(tmp_path))
+    full = model.generate(prompt(), **GREEDY)
+    assert torch.equal(GemFilter(model, 3, 60).generate(prompt(), **GREEDY), full)
+    assert torch.equal(SnapKV(model, 60, window=8).generate(prompt(), **GREEDY), full)
+    assert GemFilter(model, 3, 16).generate(prompt(), **GREEDY).shape == (1, 66)
+
+
+def test_pictures_are_refused():
+    model = with_pictures("qwen2-vision")
+    gem = GemFilter(model, 3, 16)
+    with pytest.raises(ConfigError, match="pixel_values cannot be given: the method reads text alone"):
+        gem.generate(prompt(), pixel_values=torch.zeros(1), **GREEDY)
+    model.config.image_token_id = 7
+    with pytest.raises(ConfigError, match="hold image_token_id = 7, the place of an image"):
+        gem.generate(torch.tensor([[3, 7, 9]]), **GREEDY)
+
+
+def test_windows_longer_than_the_prompt_hide_nothing():
+    model = tiny("gemma2", sliding_window=80)
+    out = SnapKV(model, 20, window=8).generate(prompt(), **GREEDY)
+    assert (out.kept >= 0).all()
