@@ -10,11 +10,16 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
-    one_line, layer, others = BLOCKS
+    one_line, questions, layer, others = BLOCKS
     exec(compile(one_line, "language.md", "exec"), names)
     said, kept, *_ = capsys.readouterr().out.split("\n", 1)
     assert said.strip() == "amber lantern."
     assert "Paris amber lantern opens" in kept
+    exec(compile(questions, "language.md", "exec"), names)
+    paris, oslo = re.findall(r"In (?:Paris|Oslo) (\w+ \w+)\.", capsys.readouterr().out)
+    assert (paris, oslo) == ("amber lantern", "bronze harbor")
+    end = names["context"].prompt.ids[0, -8:]
+    assert "Oslo bronze harbor" in names["tokenizer"].decode(end)
     exec(compile(layer, "language.md", "exec"), names)
     assert names["choice"].layer == 2
     assert (tmp_path / "layers.png").exists()

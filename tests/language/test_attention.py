@@ -13,10 +13,10 @@ from featscope.options import ConfigError
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
 KERNELS = ("flash_attention_2", "flash_attention_3", "kernels-community/flash-attn2", "someone/paged-kernel")
 METHODS = {
-    "gemfilter": lambda model: GemFilter(model, 2, 16),
+    "gemfilter": lambda model: GemFilter(model, 2, 16, window=0),
     "snapkv": lambda model: SnapKV(model, 16, window=8),
     "h2o": lambda model: H2O(model, 16, recent=8),
-    "one-run": lambda model: GemFilterOneRun(model, 16, layer=2),
+    "one-run": lambda model: GemFilterOneRun(model, 16, layer=2, window=0),
 }
 
 
@@ -62,23 +62,25 @@ def test_kernels_are_used_and_never_loaded_anew(method, kernel_model):
 
 
 def test_chunks_go_through_kernels_too(kernel_model):
-    expected = GemFilter(tiny(), 2, 16).select(prompt())
-    assert torch.equal(GemFilter(kernel_model[0], 2, 16, chunk=20).select(prompt()), expected)
+    expected = GemFilter(tiny(), 2, 16, window=0).select(prompt())
+    assert torch.equal(GemFilter(kernel_model[0], 2, 16, window=0, chunk=20).select(prompt()), expected)
 
 
 @pytest.mark.parametrize("name", ["eager", "flex_attention"])
 def test_other_functions_choose_the_same_and_keep_their_name(name):
     model = tiny()
     model.set_attn_implementation(name)
-    assert torch.equal(GemFilter(model, 2, 16).select(prompt()), GemFilter(tiny(), 2, 16).select(prompt()))
+    assert torch.equal(
+        GemFilter(model, 2, 16, window=0).select(prompt()), GemFilter(tiny(), 2, 16, window=0).select(prompt())
+    )
     assert model.config._attn_implementation == name
 
 
 def test_the_lookup_is_transformers_own_again():
     own = AttentionInterface.get_interface
-    GemFilter(tiny(), 2, 16).select(prompt())
+    GemFilter(tiny(), 2, 16, window=0).select(prompt())
     with pytest.raises(ConfigError):
-        GemFilter(tiny(), 2, 16).select(prompt(300))
+        GemFilter(tiny(), 2, 16, window=0).select(prompt(300))
     assert AttentionInterface.get_interface is own
 
 

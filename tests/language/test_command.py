@@ -66,7 +66,8 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--layer", "2", "--model", "./nowhere"], "--model = './nowhere' is no folder"),
         (["--layer", "2", "--prompt", "nothing.txt"], "--prompt = PosixPath('nothing.txt') is out of range"),
         (["--method", "snapkv", "--layer", "2"], "--layer = 2 is out of range: allowed is no value with"),
-        (["--method", "h2o", "--keep-last", "2"], "--keep-last = 2 is out of range: allowed is no value with"),
+        (["--method", "h2o", "--window", "0"], "--window = 0 is out of range: allowed is 1 to 1023, less than keep"),
+        (["--layer", "2", "--keep", "32"], "--window = 32 is out of range: allowed is 0 to 31, less than keep"),
         (["--method", "snapkv", "--keep", "1"], "--keep = 1 is out of range: allowed is 2 to 1048576"),
     ],
 )
@@ -80,13 +81,13 @@ def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, pr
 
 def test_a_lost_question_is_said_and_can_be_kept(model_folder, prompt_file, capsys):
     options = ["--model", model_folder, "--prompt", prompt_file, "--layer", "2", "--max-new-tokens", "2", "--show-kept"]
-    lost = generate(*options, "--keep", "5")
+    lost = generate(*options, "--keep", "5", "--window", "0")
     first = capsys.readouterr()
     assert lost == 0
-    assert "--keep-last N keeps" in first.err
-    assert generate(*options, "--keep", "5", "--keep-last", "3") == 0
+    assert "--window N keeps" in first.err
+    assert generate(*options, "--keep", "5", "--window", "3") == 0
     second = capsys.readouterr()
-    assert "--keep-last" not in second.err
+    assert "--window" not in second.err
     last_words = " ".join(f"w{3 + i % 90}" for i in range(197, 200))
     assert f"{last_words}⟧" in " ".join(second.out.split())
 

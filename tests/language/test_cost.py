@@ -24,7 +24,7 @@ def test_reading_a_prompt_takes_the_operations_of_the_formula():
 @torch.no_grad()
 @pytest.mark.parametrize(("keep", "held"), [(60, 61), (20, 21)])
 def test_a_new_token_takes_the_operations_of_what_is_held(keep, held):
-    method = FullCache(tiny()) if keep == 60 else GemFilter(tiny(), layer=2, keep=keep)
+    method = FullCache(tiny()) if keep == 60 else GemFilter(tiny(), layer=2, keep=keep, window=0)
     assert cost.new_token_operations(method, prompt()) == decoding_operations(SIZE, held)
 
 

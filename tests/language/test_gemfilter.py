@@ -38,7 +38,7 @@ def test_keeping_everything_is_the_models_own_generation(name):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_rows_of_a_padded_batch_are_those_of_prompts_alone(name):
-    gem = GemFilter(tiny(name), layer=2, keep=16)
+    gem = GemFilter(tiny(name), layer=2, keep=16, window=0)
     rows = [prompt(60), prompt(40, 1), prompt(11, 2)]
     batch = gem.generate(padded(*rows), **GREEDY)
     for i, row in enumerate(rows):
@@ -53,13 +53,15 @@ def test_rows_of_a_padded_batch_are_those_of_prompts_alone(name):
 def test_chunks_choose_what_the_whole_pass_chooses(name, row):
     model = tiny(name)
     batch = padded(prompt(60), prompt(40, 1))
-    whole = GemFilter(model, 2, 16, row=row).select(batch)
+    whole = GemFilter(model, 2, 16, window=0, row=row).select(batch)
     for chunk in (7, 30, 100):
-        assert torch.equal(GemFilter(model, 2, 16, row=row, chunk=chunk).select(batch), whole)
+        assert torch.equal(GemFilter(model, 2, 16, window=0, row=row, chunk=chunk).select(batch), whole)
 
 
 def test_rows_choose_differently():
-    chosen = [GemFilter(tiny(), 2, 16, row=row).select(prompt()).tolist() for row in ("last", "middle", "largest")]
+    chosen = [
+        GemFilter(tiny(), 2, 16, window=0, row=row).select(prompt()).tolist() for row in ("last", "middle", "largest")
+    ]
     assert chosen[0] != chosen[1]
     assert chosen[0] != chosen[2]
 
@@ -80,7 +82,7 @@ def test_the_choice_is_that_of_raw_products_of_the_models_own_layers():
     products = (key.repeat_interleave(2, 1) @ query[:, :, -1, :, None]).sum((1, 3))
     average = torch.nn.functional.avg_pool1d(products[:, None], 5, 1, 2)[0, 0]
     expected = average.topk(16).indices.sort().values
-    assert torch.equal(GemFilter(model, 2, 16).select(ids)[0], expected)
+    assert torch.equal(GemFilter(model, 2, 16, window=0).select(ids)[0], expected)
 
 
 def test_only_layers_below_the_filter_run():
@@ -91,18 +93,18 @@ def test_only_layers_below_the_filter_run():
     model.lm_head.register_forward_hook(lambda module, given, result: ran.append(99))
     for chunk in (None, 20):
         ran.clear()
-        GemFilter(model, 2, 16, chunk=chunk).select(prompt())
+        GemFilter(model, 2, 16, window=0, chunk=chunk).select(prompt())
         assert set(ran) == {0, 1}
 
 
 def test_the_whole_prompt_comes_back_in_front_of_what_is_generated():
-    out = GemFilter(tiny(), 2, 16).generate(prompt(), **GREEDY)
+    out = GemFilter(tiny(), 2, 16, window=0).generate(prompt(), **GREEDY)
     assert out.shape == (1, 66)
     assert torch.equal(out[:, :60], prompt())
 
 
 def test_beams_samples_streamers_and_stopping_criteria_work():
-    gem = GemFilter(tiny(), 2, 16)
+    gem = GemFilter(tiny(), 2, 16, window=0)
     beams = gem.generate(
         prompt(), num_beams=3, num_return_sequences=2, return_dict_in_generate=True, output_scores=True, **GREEDY
     )
@@ -131,21 +133,21 @@ def test_beams_samples_streamers_and_stopping_criteria_work():
 
 def test_the_second_pass_may_evict_too():
     model = tiny()
-    out = GemFilter(SnapKV(model, keep=20, window=4), layer=2, keep=32).generate(prompt(), **GREEDY)
+    out = GemFilter(SnapKV(model, keep=20, window=4), layer=2, keep=32, window=0).generate(prompt(), **GREEDY)
     assert out.shape == (1, 66)
     assert out.kept.shape == (1, 32)
-    whole = GemFilter(SnapKV(model, keep=40, window=4), layer=2, keep=32).generate(prompt(), **GREEDY)
-    assert torch.equal(whole, GemFilter(model, 2, 32).generate(prompt(), **GREEDY))
+    whole = GemFilter(SnapKV(model, keep=40, window=4), layer=2, keep=32, window=0).generate(prompt(), **GREEDY)
+    assert torch.equal(whole, GemFilter(model, 2, 32, window=0).generate(prompt(), **GREEDY))
 
 
 def test_the_model_is_left_as_it_was():
     model = tiny()
     before = model(prompt()).logits
-    GemFilter(model, 2, 16).generate(prompt(), **GREEDY)
+    GemFilter(model, 2, 16, window=0).generate(prompt(), **GREEDY)
     assert model.config._attn_implementation == "sdpa"
     assert torch.equal(model(prompt()).logits, before)
     with pytest.raises(ConfigError, match="at most 256"):
-        GemFilter(model, 2, 16).generate(prompt(300), **GREEDY)
+        GemFilter(model, 2, 16, window=0).generate(prompt(300), **GREEDY)
     assert model.config._attn_implementation == "sdpa"
 
 
@@ -160,7 +162,7 @@ class Nothing:
 def test_a_thread_watches_a_model_once():
     model = tiny()
     with watched(model, Nothing()), pytest.raises(ConfigError, match="watched already"):
-        GemFilter(model, 2, 16).select(prompt())
+        GemFilter(model, 2, 16, window=0).select(prompt())
     assert model.config._attn_implementation == "sdpa"
 
 
@@ -168,11 +170,11 @@ def test_other_threads_do_not_notice():
     """Plain and filtered generations at the same time, each with its own result."""
     model = tiny()
     plain = model.generate(prompt(), **GREEDY)
-    filtered = GemFilter(model, 2, 16).generate(prompt(), **GREEDY)
+    filtered = GemFilter(model, 2, 16, window=0).generate(prompt(), **GREEDY)
     with watched(model, Nothing()), ThreadPoolExecutor(3) as pool:
         works = [
             lambda: model.generate(prompt(), **GREEDY),
-            lambda: GemFilter(model, 2, 16).generate(prompt(), **GREEDY),
+            lambda: GemFilter(model, 2, 16, window=0).generate(prompt(), **GREEDY),
             lambda: SnapKV(model, 20, window=4).generate(prompt(), **GREEDY),
         ]
         found = [pool.submit(works[i % 3]) for i in range(12)]
@@ -203,22 +205,26 @@ def test_layers_with_rotary_angles_of_their_own_go_whole_and_in_chunks():
     ).eval()
     full = model.generate(prompt(), **GREEDY)
     assert torch.equal(GemFilter(model, 2, 60).generate(prompt(), **GREEDY), full)
-    assert torch.equal(GemFilter(model, 2, 16, chunk=20).select(prompt()), GemFilter(model, 2, 16).select(prompt()))
+    assert torch.equal(
+        GemFilter(model, 2, 16, window=0, chunk=20).select(prompt()), GemFilter(model, 2, 16, window=0).select(prompt())
+    )
 
 
 def test_scaled_contexts_are_as_long_as_declared_and_padding_does_not_count():
     rope = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 64}
     scaled = tiny("qwen2", rope_parameters=rope, max_position_embeddings=64)
-    assert GemFilter(scaled, 2, 16).select(prompt(200)).shape == (1, 16)
+    assert GemFilter(scaled, 2, 16, window=0).select(prompt(200)).shape == (1, 16)
     with pytest.raises(ConfigError, match="at most 256"):
-        GemFilter(scaled, 2, 16).select(prompt(300))
+        GemFilter(scaled, 2, 16, window=0).select(prompt(300))
     long = torch.nn.functional.pad(prompt(60), (240, 0))
-    assert torch.equal(GemFilter(tiny(), 2, 16).select(long) - 240, GemFilter(tiny(), 2, 16).select(prompt(60)))
+    assert torch.equal(
+        GemFilter(tiny(), 2, 16, window=0).select(long) - 240, GemFilter(tiny(), 2, 16, window=0).select(prompt(60))
+    )
 
 
 def test_sums_over_heads_are_not_rounded_to_half_precision():
     model = tiny().to(torch.bfloat16)
-    kept = GemFilter(model, 2, 16).select(prompt())
+    kept = GemFilter(model, 2, 16, window=0).select(prompt())
     assert kept.shape == (1, 16)
     from featscope.language.selection import summed_queries
 
@@ -231,6 +237,11 @@ def test_sums_over_heads_are_not_rounded_to_half_precision():
         ({"layer": 4}, r"GemFilter.layer = 4 is out of range: allowed is 0 to 3. .*choose_layer"),
         ({"layer": -1}, "allowed is 0 to 3"),
         ({"keep": 0}, r"GemFilter.keep = 0 is out of range: allowed is >= 1"),
+        (
+            {"window": 16},
+            "0 to 15, less than keep = 16. Keep more, or a smaller window; 0 is the paper's rule",
+        ),
+        ({"window": 8, "force_keep": range(-20, -8)}, "at most keep = 16 places, with the window"),
         ({"kernel": 4}, "an odd number"),
         ({"chunk": 0}, ">= 1, or None"),
         ({"force_keep": range(-17, 0)}, "at most keep = 16 places"),
@@ -238,24 +249,24 @@ def test_sums_over_heads_are_not_rounded_to_half_precision():
 )
 def test_wrong_options_say_what_is_allowed(options, message):
     with pytest.raises(ConfigError, match=message):
-        GemFilter(tiny(), **{"layer": 2, "keep": 16} | options)
+        GemFilter(tiny(), **{"layer": 2, "keep": 16, "window": 0} | options)
 
 
 def test_models_that_cannot_be_filtered_say_why():
     sizes = {"vocab_size": 100, "num_layers": 1, "num_heads": 2, "d_model": 16, "d_ff": 16, "d_kv": 8}
     with pytest.raises(ConfigError, match="encoder-decoder"):
-        GemFilter(T5ForConditionalGeneration(T5Config(**sizes)), 0, 4)
+        GemFilter(T5ForConditionalGeneration(T5Config(**sizes)), 0, 4, window=0)
     with pytest.raises(ConfigError, match="no rotary position embedding"):
-        GemFilter(GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2)), 0, 4)
+        GemFilter(GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2)), 0, 4, window=0)
 
 
 def test_what_is_no_transformers_model_is_refused():
     with pytest.raises(ConfigError, match="no transformers model: allowed is a PreTrainedModel"):
-        GemFilter(torch.nn.Linear(2, 2), 0, 4)
+        GemFilter(torch.nn.Linear(2, 2), 0, 4, window=0)
     with pytest.raises(ConfigError, match="cannot generate"):
-        GemFilter(tiny().model, 2, 16)
+        GemFilter(tiny().model, 2, 16, window=0)
     with pytest.raises(ConfigError, match="has a second pass already"):
-        GemFilter(GemFilter(tiny(), 2, 16), 2, 4)
+        GemFilter(GemFilter(tiny(), 2, 40), 2, 40)
 
 
 def test_a_window_that_hides_early_tokens_is_refused_and_one_that_does_not_is_fine():
@@ -263,9 +274,9 @@ def test_a_window_that_hides_early_tokens_is_refused_and_one_that_does_not_is_fi
     with pytest.raises(
         ConfigError, match=r"60 tokens, and layer 2 of Mistral.* sees the last 32 only: allowed is at most 32"
     ):
-        GemFilter(narrow, 2, 16).select(prompt())
-    assert GemFilter(narrow, 2, 16).select(prompt(30)).shape == (1, 16)
-    assert GemFilter(tiny("mistral", sliding_window=64), 2, 16).select(prompt()).shape == (1, 16)
+        GemFilter(narrow, 2, 16, window=0).select(prompt())
+    assert GemFilter(narrow, 2, 16, window=0).select(prompt(30)).shape == (1, 16)
+    assert GemFilter(tiny("mistral", sliding_window=64), 2, 16, window=0).select(prompt()).shape == (1, 16)
 
 
 @pytest.mark.parametrize(
@@ -281,11 +292,11 @@ def test_a_window_that_hides_early_tokens_is_refused_and_one_that_does_not_is_fi
 )
 def test_wrong_prompts_say_what_is_allowed(ids, mask, message):
     with pytest.raises(ConfigError, match=message):
-        GemFilter(tiny(), 2, 16).generate(ids, mask)
+        GemFilter(tiny(), 2, 16, window=0).generate(ids, mask)
 
 
 def test_options_that_speak_of_another_prompt_are_refused():
-    gem = GemFilter(tiny(), 2, 16)
+    gem = GemFilter(tiny(), 2, 16, window=0)
     with pytest.raises(ConfigError, match="use max_new_tokens"):
         gem.generate(prompt(), max_length=80)
     with pytest.raises(ConfigError, match="max_length = 80 counts the prompt"):

@@ -19,32 +19,32 @@ def test_only_the_filter_layer_must_see_the_whole_prompt(name):
     model = hybrid(name)
     full = model.generate(prompt(), **GREEDY)
     assert torch.equal(GemFilter(model, 3, 60).generate(prompt(), **GREEDY), full)
-    assert GemFilter(model, 3, 16).generate(prompt(), **GREEDY).kept.shape == (1, 16)
+    assert GemFilter(model, 3, 16, window=0).generate(prompt(), **GREEDY).kept.shape == (1, 16)
 
 
 def test_a_filter_layer_with_a_window_names_those_that_see_all():
     with pytest.raises(ConfigError, match=r"layer 2 of Gemma2ForCausalLM sees the last 16 only: .* \(1, 3\)"):
-        GemFilter(hybrid("gemma2"), 2, 8).select(prompt())
-    assert GemFilter(hybrid("gemma2"), 2, 8).select(prompt(16)).shape == (1, 8)
+        GemFilter(hybrid("gemma2"), 2, 8, window=0).select(prompt())
+    assert GemFilter(hybrid("gemma2"), 2, 8, window=0).select(prompt(16)).shape == (1, 8)
     with pytest.raises(ConfigError, match="no layer sees more"):
-        GemFilter(hybrid("windowed-mistral"), 2, 8).select(prompt())
+        GemFilter(hybrid("windowed-mistral"), 2, 8, window=0).select(prompt())
     with pytest.raises(ConfigError, match=r"of kind linear_attention.*allowed is a layer of attention \(1, 3\)"):
-        GemFilter(hybrid("qwen3-next"), 2, 8)
+        GemFilter(hybrid("qwen3-next"), 2, 8, window=0)
 
 
 @pytest.mark.parametrize("name", IN_CHUNKS)
 def test_chunks_have_the_masks_and_angles_of_their_layer(name):
     model = hybrid(name)
     for batch in (prompt(), padded(prompt(60), prompt(41, 1))):
-        whole = GemFilter(model, 3, 16).select(batch)
+        whole = GemFilter(model, 3, 16, window=0).select(batch)
         for chunk in (7, 30):
-            assert torch.equal(GemFilter(model, 3, 16, chunk=chunk).select(batch), whole)
+            assert torch.equal(GemFilter(model, 3, 16, window=0, chunk=chunk).select(batch), whole)
 
 
 @pytest.mark.parametrize("name", ["gemma4", "qwen3-next", "minimax"])
 def test_layers_that_cannot_be_cut_into_chunks_say_why(name):
     with pytest.raises(ConfigError, match=r"needs layers of attention that read nothing else.*Leave out chunk"):
-        GemFilter(hybrid(name), 3, 16, chunk=7).select(prompt())
+        GemFilter(hybrid(name), 3, 16, window=0, chunk=7).select(prompt())
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
@@ -55,7 +55,11 @@ def test_layers_that_see_everything_evict_and_windows_stay(name):
     for method in methods:
         assert torch.equal(method.generate(prompt(), **GREEDY), full)
     sees = {3} if name == "llama4" else {1, 3}
-    for method in (SnapKV(model, 20, window=8), H2O(model, 20, recent=8), GemFilterOneRun(model, 20, layer=3)):
+    for method in (
+        SnapKV(model, 20, window=8),
+        H2O(model, 20, recent=8),
+        GemFilterOneRun(model, 20, layer=3, window=0),
+    ):
         out = method.generate(prompt(), return_dict_in_generate=True, **GREEDY)
         assert {layer for layer in range(4) if (out.kept[layer] >= 0).all()} == sees
         assert all((out.kept[layer] == -1).all() for layer in {0, 1, 2, 3} - sees)
@@ -66,7 +70,7 @@ def test_layers_that_see_everything_evict_and_windows_stay(name):
 def test_new_tokens_see_what_was_kept_and_their_windows(name):
     """The same as the model with all that is dropped masked by hand in the layers that see everything."""
     model = hybrid(name)
-    out = GemFilterOneRun(model, 16, layer=3).generate(prompt(), **GREEDY)
+    out = GemFilterOneRun(model, 16, layer=3, window=0).generate(prompt(), **GREEDY)
     causal = torch.ones(61, 61, dtype=torch.bool).tril()
     near = causal & (torch.arange(61)[:, None] - torch.arange(61) < 16)
     kept = causal.clone()
@@ -96,11 +100,11 @@ def test_the_layer_is_chosen_among_those_that_see():
     assert found.layer == 1
     assert found.covered.tolist() == [0, 1, 0, 1]
     whole = Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool))
-    chosen = choices_of_all_layers(model, whole, 16)
+    chosen = choices_of_all_layers(model, whole, 16, window=0)
     assert list(chosen) == [1, 3]
-    assert torch.equal(chosen[3], GemFilter(model, 3, 16).select(prompt()))
+    assert torch.equal(chosen[3], GemFilter(model, 3, 16, window=0).select(prompt()))
     with pytest.raises(ConfigError, match="no layer sees more"):
-        choices_of_all_layers(hybrid("windowed-mistral"), whole, 16)
+        choices_of_all_layers(hybrid("windowed-mistral"), whole, 16, window=0)
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -111,12 +115,12 @@ def test_text_goes_through_models_of_text_and_pictures(name, tmp_path):
     full = model.generate(prompt(), **GREEDY)
     assert torch.equal(GemFilter(model, 3, 60).generate(prompt(), **GREEDY), full)
     assert torch.equal(SnapKV(model, 60, window=8).generate(prompt(), **GREEDY), full)
-    assert GemFilter(model, 3, 16).generate(prompt(), **GREEDY).shape == (1, 66)
+    assert GemFilter(model, 3, 16, window=0).generate(prompt(), **GREEDY).shape == (1, 66)
 
 
 def test_pictures_are_refused():
     model = with_pictures("qwen2-vision")
-    gem = GemFilter(model, 3, 16)
+    gem = GemFilter(model, 3, 16, window=0)
     with pytest.raises(ConfigError, match="pixel_values cannot be given: the method reads text alone"):
         gem.generate(prompt(), pixel_values=torch.zeros(1), **GREEDY)
     model.config.image_token_id = 7

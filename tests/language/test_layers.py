@@ -35,19 +35,19 @@ def test_a_needles_tokens_are_those_that_touch_it():
 def test_one_pass_gives_every_layers_choice():
     model = tiny()
     ids = torch.randint(3, 100, (2, 50), generator=torch.Generator().manual_seed(0))
-    all_layers = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), 12)
+    all_layers = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), 12, window=0)
     assert list(all_layers) == [0, 1, 2, 3]
     for layer, chosen in all_layers.items():
-        assert torch.equal(chosen, GemFilter(model, layer, 12).select(ids))
+        assert torch.equal(chosen, GemFilter(model, layer, 12, window=0).select(ids))
 
 
 def test_the_first_layer_that_covers_is_chosen():
     model, tokenizer = tiny(), word_tokenizer()
     examples = [(text(60, seed), " ".join(text(60, seed).split()[20:23])) for seed in range(4)]
-    found = choose_layer(model, tokenizer, examples, keep=60)
+    found = choose_layer(model, tokenizer, examples, keep=60, window=0)
     assert found.layer == 0
     assert (found.distance == 0).all()
-    few = choose_layer(model, tokenizer, examples, keep=3)
+    few = choose_layer(model, tokenizer, examples, keep=3, window=0)
     assert few.layer is None
     assert few.distance.max() > 0
     assert len(few.figure().axes) == 2
@@ -58,14 +58,14 @@ def test_a_layer_must_hold_in_enough_examples(monkeypatch):
 
     rows = iter([[9, 0, 4, 0, 0], [9, 5, 4, 0, 0], [9, 5, 4, 0, 3]])
     monkeypatch.setattr(layers, "_distances", lambda *given: next(rows))
-    found = choose_layer(tiny(), word_tokenizer(), [("w5", "w5")] * 3, keep=4, stable=0.6)
+    found = choose_layer(tiny(), word_tokenizer(), [("w5", "w5")] * 3, keep=4, window=0, stable=0.6)
     assert found.layer == 3
     np.testing.assert_allclose(found.covered, [0, 1 / 3, 0, 1, 2 / 3])
 
 
 def test_no_examples_are_refused():
     with pytest.raises(ConfigError, match="one pair"):
-        choose_layer(tiny(), word_tokenizer(), [], keep=4)
+        choose_layer(tiny(), word_tokenizer(), [], keep=40)
 
 
 def test_a_choice_draws_itself_even_without_a_layer():

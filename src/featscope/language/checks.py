@@ -44,13 +44,13 @@ class Case:
 
     @property
     def gemfilter(self) -> GemFilter:
-        """The method."""
-        return GemFilter(self.model, self.layer, self.keep)
+        """The method, by the paper's rule."""
+        return GemFilter(self.model, self.layer, self.keep, window=0)
 
     @property
     def keeping_all(self) -> GemFilter:
         """The method with every token kept."""
-        return GemFilter(self.model, self.layer, self.length)
+        return GemFilter(self.model, self.layer, self.length, window=0)
 
     @property
     def attention(self) -> Attention:
@@ -164,7 +164,7 @@ def projections_run(case: Case) -> float:
 @check
 def one_run_overlap(case: Case) -> float:
     """Share of the choice that GemFilter-One-Run makes too."""
-    once = case.generate(GemFilterOneRun(case.model, case.keep, layer=case.layer)).kept
+    once = case.generate(GemFilterOneRun(case.model, case.keep, layer=case.layer, window=0)).kept
     return _overlap(case.gemfilter.select(case.prompt), once[case.layer, :, 0])
 
 

@@ -21,7 +21,6 @@ from featscope.options import ConfigError, require
 
 Command = Literal["gemfilter", "snapkv", "h2o", "full"]
 """The methods of `featscope.language.methods` that the command offers; the others are variations for studies."""
-_WINDOW = 32  # last tokens that SnapKV and H2O keep, as in the paper
 _SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
 
 
@@ -36,7 +35,7 @@ class Generate:
             layer, or nothing.
         layer: the layer that chooses, from 0 (gemfilter). Papers chose 13 of 32 for Llama 3.1 8B.
         keep: tokens of the prompt that are kept.
-        keep_last: last tokens that are kept in any case (gemfilter), such as the question. The paper's rule has none.
+        window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         max_new_tokens: tokens to generate at most.
         show_kept: print the prompt with what was kept.
         device: "cpu", "cuda" or "cuda:N".
@@ -47,7 +46,7 @@ class Generate:
     method: Command = "gemfilter"
     layer: int | None = None
     keep: int = 1024
-    keep_last: int = 0
+    window: int = 32
     max_new_tokens: int = 64
     show_kept: bool = False
     device: str = "cpu"
@@ -55,10 +54,10 @@ class Generate:
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
         require(self, "keep", 2 <= self.keep <= MOST_TOKENS, f"2 to {MOST_TOKENS}")
-        require(self, "keep_last", 0 <= self.keep_last <= self.keep, f"0 to keep = {self.keep}")
-        for name, unset in (("layer", None), ("keep_last", 0)):
-            useless = self.method != "gemfilter" and getattr(self, name) != unset
-            require(self, name, not useless, f"no value with --method {self.method}", "It is GemFilter's.")
+        least = 0 if self.method in ("gemfilter", "full") else 1
+        require(self, "window", least <= self.window < self.keep, f"{least} to {self.keep - 1}, less than keep")
+        useless = self.method != "gemfilter" and self.layer is not None
+        require(self, "layer", not useless, f"no value with --method {self.method}", "It is GemFilter's.")
         require(self, "max_new_tokens", 1 <= self.max_new_tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS}")
         require_folder(self.model)
         cure = "choose_layer finds one for your model."
@@ -68,10 +67,8 @@ class Generate:
     def build(self, model: PreTrainedModel) -> Method:
         """The method on ``model``."""
         layer = RETRIEVER_LAYER if self.layer is None else self.layer
-        if self.method == "gemfilter":
-            name = "question-kept" if self.keep_last else "gemfilter"
-            return Reading(layer, self.keep, self.keep_last).build(name, model)
-        return Reading(layer, self.keep, min(_WINDOW, self.keep - 1)).build(self.method, model)
+        name = "question-kept" if self.method == "gemfilter" and self.window else self.method
+        return Reading(layer, self.keep, self.window).build(name, model)
 
 
 def generate(options: Generate) -> None:
@@ -93,7 +90,7 @@ def generate(options: Generate) -> None:
     if options.method != "full" and length <= options.keep:
         print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
     if options.method == "gemfilter" and int(output.kept[0, -1]) != length - 1:
-        print("The last token was not chosen: --keep-last N keeps the last N tokens of the prompt.", file=sys.stderr)
+        print("The last token was not chosen: --window N keeps the last N tokens of the prompt.", file=sys.stderr)
     if options.show_kept:
         share = kept_share(output.kept, length)
         console = Console()

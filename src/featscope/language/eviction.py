@@ -14,7 +14,7 @@ from featscope.language.attention import Attention, attention_weights, watched
 from featscope.language.decoder import require_context, require_decoder, require_seeing, seeing, text_config
 from featscope.language.method import require_own_input, with_kept
 from featscope.language.prompt import Prompt, read_prompt
-from featscope.language.selection import Pool, last_row_scores, require_rule, select
+from featscope.language.selection import Pool, last_row_scores, require_rule, require_window, select
 from featscope.options import ConfigError, require
 
 _ROWS_AT_ONCE = 256
@@ -303,12 +303,14 @@ class GemFilterOneRun(Eviction):
 
     Attributes:
         layer: r, the layer that chooses, from 0.
+        window: last tokens that are kept in any case. 0 is the paper's rule.
         pool: how scores of neighbours are pooled.
         kernel: neighbours that are pooled, an odd number.
-        force_keep: places kept in any case, from the prompt's first token, or its last if negative.
+        force_keep: other places kept in any case, from the prompt's first token, or its last if negative.
     """
 
     layer: int = field(kw_only=True)
+    window: int = 32
     pool: Pool = "avg"
     kernel: int = 5
     force_keep: Sequence[int] = ()
@@ -317,7 +319,8 @@ class GemFilterOneRun(Eviction):
         super().__post_init__()
         layers = text_config(self.model).num_hidden_layers
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", "Layers count from 0.")
-        require_rule("GemFilterOneRun", self.keep, self.pool, self.kernel, self.force_keep)
+        require_window(self)
+        require_rule("GemFilterOneRun", self.keep, self.pool, self.kernel, self.force_keep, self.window)
 
     def chosen_by(self) -> int | None:
         """``layer``."""
@@ -334,5 +337,6 @@ class GemFilterOneRun(Eviction):
             return before
         heads = attention.key.shape[1]
         products = last_row_scores(attention.query, attention.key)
-        chosen = select(products, real, self.keep, self.pool, self.kernel, self.force_keep)
+        force = (*range(-self.window, 0), *self.force_keep)
+        chosen = select(products, real, self.keep, self.pool, self.kernel, force)
         return chosen[:, None].expand(-1, heads, -1)

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featscope.language.attention import Attention
+from featscope.language.context import Context
 from featscope.language.decoder import (
     require_attention,
     require_context,
@@ -20,7 +21,16 @@ from featscope.language.eviction import Eviction
 from featscope.language.first_pass import attention_at, attention_in_chunks
 from featscope.language.method import FullCache, Method, require_own_prompt, with_kept, with_prompt
 from featscope.language.prompt import Prompt, padding_token, read_prompt
-from featscope.language.selection import Pool, Row, largest_row, require_rule, scores, select, summed_queries
+from featscope.language.selection import (
+    Pool,
+    Row,
+    largest_row,
+    require_rule,
+    require_window,
+    scores,
+    select,
+    summed_queries,
+)
 from featscope.options import ConfigError, require
 
 
@@ -38,10 +48,11 @@ class GemFilter:
             does the second pass.
         layer: r, the layer that chooses, from 0 as in the model's configuration; `choose_layer` finds one.
         keep: k, the tokens kept.
+        window: last tokens of the prompt that are among these in any case, as the question is. 0 is the paper's rule,
+            which keeps neither question nor first token for what they are.
         pool: how scores of neighbours are pooled. The paper's text says maximum, its code averages.
         kernel: neighbours that are pooled, an odd number.
-        force_keep: places kept in any case, from the prompt's first token, or its last if negative. Nothing in the
-            rule keeps the first token or the question.
+        force_keep: other places kept in any case, from the prompt's first token, or its last if negative.
         row: whose query chooses; "last" is GemFilter, the others are the ablation of Section 9.4.4.
         chunk: tokens that go through a layer at once in the first pass; None for all. Smaller ones need less memory
             for the same result, up to rounding.
@@ -50,6 +61,7 @@ class GemFilter:
     model: Any
     layer: int
     keep: int
+    window: int = 32
     pool: Pool = "avg"
     kernel: int = 5
     force_keep: Sequence[int] = ()
@@ -67,7 +79,8 @@ class GemFilter:
         cure = "Layers count from 0; choose_layer finds one for your model."
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", cure)
         require_attention(self.model, self.layer)
-        require_rule("GemFilter", self.keep, self.pool, self.kernel, self.force_keep)
+        require_window(self)
+        require_rule("GemFilter", self.keep, self.pool, self.kernel, self.force_keep, self.window)
         require(self, "row", self.row in ("last", "middle", "largest"), "last, middle or largest")
         require(self, "chunk", self.chunk is None or self.chunk >= 1, ">= 1, or None")
 
@@ -88,9 +101,27 @@ class GemFilter:
         """
         require_own_prompt(options)
         prompt = read_prompt(self.model, input_ids, attention_mask)
-        kept = self._select(prompt)
+        return self.answer(prompt, self._select(prompt), **options)
+
+    def read(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Context:
+        """Read a document once, to ask about it many times.
+
+        Args:
+            input_ids: documents ``[batch, token]``, padded on the left.
+            attention_mask: as of `generate`.
+
+        Raises:
+            ConfigError: a document is longer than the model's context, or another row than the last chooses.
+        """
+        require(self, "row", self.row == "last", "last, where a document is asked about")
+        return Context(self, read_prompt(self.model, input_ids, attention_mask))
+
+    def answer(self, prompt: Prompt, kept: Int[Tensor, "batch kept"], **options: Any) -> Any:
+        """The second pass alone: generate from the tokens of ``prompt`` at ``kept``, as `generate` does."""
         short = prompt.take(kept, padding_token(self.model) or 0)
         output = self.second.generate(short.ids, short.mask, **options)
+        if short.ids.shape != prompt.ids.shape:
+            _spend(output)
         return with_kept(with_prompt(output, short.ids.shape[-1], prompt.ids), kept)
 
     def select(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Int[Tensor, "batch kept"]:
@@ -101,20 +132,21 @@ class GemFilter:
     def _select(self, prompt: Prompt) -> Int[Tensor, "batch kept"]:
         require_context(self.model, prompt)
         require_seeing(self.model, prompt, [self.layer])
-        query, key = self._whole(prompt) if self.chunk is None else self._chunked(prompt, self.chunk)
-        return select(scores(query, key), prompt.real, self.keep, self.pool, self.kernel, self.force_keep)
-
-    def _whole(self, prompt: Prompt) -> tuple[Tensor, Tensor]:
-        """The choosing row's summed queries, and the keys, at the filter layer."""
-        reached = attention_at(self.model, prompt, self.layer)
-        return self._choosing(self._queries(reached), reached.key, prompt), reached.key
-
-    def _chunked(self, prompt: Prompt, chunk: int) -> tuple[Tensor, Tensor]:
-        """The same, chunk by chunk."""
+        if self.chunk is None:
+            return self.choose(attention_at(self.model, prompt, self.layer), prompt)
         queries: list[Tensor] = []
-        for reached in attention_in_chunks(self.model, prompt, self.layer, chunk):
+        for reached in attention_in_chunks(self.model, prompt, self.layer, self.chunk):
             queries = [*([] if self.row == "last" else queries), self._queries(reached)]
-        return self._choosing(torch.cat(queries, 2), reached.key, prompt), reached.key
+        return self._chosen(torch.cat(queries, 2), reached.key, prompt)
+
+    def choose(self, reached: Attention, prompt: Prompt) -> Int[Tensor, "batch kept"]:
+        """The tokens of ``prompt`` that the filter layer chooses, given what enters its attention."""
+        return self._chosen(self._queries(reached), reached.key, prompt)
+
+    def _chosen(self, queries: Tensor, key: Tensor, prompt: Prompt) -> Int[Tensor, "batch kept"]:
+        found = scores(self._choosing(queries, key, prompt), key)
+        force = (*range(-self.window, 0), *self.force_keep)
+        return select(found, prompt.real, self.keep, self.pool, self.kernel, force)
 
     def _queries(self, reached: Attention) -> Float[Tensor, "batch kv_head row channel"]:
         """Summed queries, of the rows that may choose."""
@@ -131,3 +163,18 @@ class GemFilter:
         else:
             chosen = largest_row(queries, key, prompt.real)
         return queries[torch.arange(len(chosen)), :, chosen]
+
+
+def _spend(output: Any) -> None:
+    """Let the cache of an ``output`` refuse to go on: it holds the kept tokens, and the output's text is the whole."""
+    cache = getattr(output, "past_key_values", None)
+    if cache is not None:
+        cache.update = _refuse
+
+
+def _refuse(*arguments: Any, **options: Any) -> None:
+    raise ConfigError(
+        "past_key_values of GemFilter's output hold the kept tokens of a prompt, at places that are not those of its "
+        "sequences: going on from them would read tokens twice. To go on, or to ask again, use "
+        "context = gem.read(ids), context.ask(question) and context.add(turn)."
+    )

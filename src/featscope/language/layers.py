@@ -60,6 +60,7 @@ def choose_layer(
     tokenizer: PreTrainedTokenizerBase,
     examples: Sequence[tuple[str, str]],
     keep: int,
+    window: int = 32,
     pool: Pool = "avg",
     kernel: int = 5,
     stable: float = 0.9,
@@ -76,6 +77,7 @@ def choose_layer(
         tokenizer: its tokenizer, a fast one.
         examples: pairs of a whole prompt, with its question, and the part of it that answers.
         keep: tokens kept.
+        window: of these, the last ones of the prompt, which no needle is in; see `GemFilter`.
         pool: see `GemFilter`.
         kernel: see `GemFilter`.
         stable: share of examples in which a layer must cover the needle.
@@ -85,6 +87,8 @@ def choose_layer(
             cannot read a prompt.
     """
     require_decoder(model)
+    if not 0 <= window < keep:
+        raise ConfigError(f"window = {window!r} is out of range: allowed is 0 to {keep - 1}, less than keep = {keep}")
     require_rule("choose_layer", keep, pool, kernel)
     if not examples:
         raise ConfigError("examples = [] is empty: allowed is one pair (prompt, needle) or more")
@@ -92,7 +96,7 @@ def choose_layer(
         raise ConfigError(f"examples = {examples!r:.60} are no pairs: allowed are pairs (prompt, needle) of text")
     if not 0 < stable <= 1:
         raise ConfigError(f"stable = {stable!r} is out of range: allowed is (0, 1]")
-    distance = np.array([_distances(model, tokenizer, *example, keep, pool, kernel) for example in examples])
+    distance = np.array([_distances(model, tokenizer, *example, keep, window, pool, kernel) for example in examples])
     good = np.flatnonzero((distance == 0).mean(0) >= stable)
     return LayerChoice(int(good[0]) if len(good) else None, distance, stable)
 
@@ -126,12 +130,13 @@ def _distances(
     text: str,
     needle: str,
     keep: int,
+    window: int,
     pool: Pool,
     kernel: int,
 ) -> list[int]:
     ids, span = needle_span(tokenizer, text, needle)
     prompt = read_prompt(model, ids.to(model.device), torch.ones_like(ids))
-    chosen = choices_of_all_layers(model, prompt, keep, pool, kernel)
+    chosen = choices_of_all_layers(model, prompt, keep, window, pool, kernel)
     never = ids.shape[1]  # a layer that does not see the whole prompt finds nothing
     layers = range(text_config(model).num_hidden_layers)
     return [needle_distance(chosen[layer][0].cpu(), span) if layer in chosen else never for layer in layers]
@@ -139,7 +144,7 @@ def _distances(
 
 @torch.no_grad()
 def choices_of_all_layers(
-    model: PreTrainedModel, prompt: Prompt, keep: int, pool: Pool = "avg", kernel: int = 5
+    model: PreTrainedModel, prompt: Prompt, keep: int, window: int, pool: Pool = "avg", kernel: int = 5
 ) -> dict[int, Int[Tensor, "batch kept"]]:
     """What each layer that sees the whole prompt would choose, from one pass of the model.
 
@@ -150,15 +155,15 @@ def choices_of_all_layers(
     layers = seeing(model, int(prompt.real.sum(-1).max()))
     if not layers:
         require_seeing(model, prompt, [text_config(model).num_hidden_layers - 1])
-    choosing = _Choosing(prompt, keep, pool, kernel)
+    choosing = _Choosing(prompt, keep, pool, kernel, range(-window, 0))
     with watched(model, choosing):
         text_model(model)(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
     return {layer: kept for layer, kept in choosing.kept.items() if layer in layers}
 
 
 class _Choosing:
-    def __init__(self, prompt: Prompt, keep: int, pool: Pool, kernel: int) -> None:
-        self.prompt, self.rule = prompt, (keep, pool, kernel)
+    def __init__(self, prompt: Prompt, *rule: Any) -> None:
+        self.prompt, self.rule = prompt, rule
         self.kept: dict[int, Tensor] = {}
 
     def before(self, attention: Attention) -> None:

@@ -82,13 +82,13 @@ METHODS: Mapping[str, Listed] = {
     "full": Listed("full attention", "Full attention.", lambda of, model: FullCache(model)),
     "gemfilter": Listed(
         "GemFilter",
-        "GemFilter: layer {layer} chooses {keep} tokens.",
-        lambda of, model: GemFilter(model, of.layer, of.keep),
+        "GemFilter by the paper's rule: layer {layer} chooses {keep} tokens.",
+        lambda of, model: GemFilter(model, of.layer, of.keep, window=0),
     ),
     "question-kept": Listed(
         "question kept",
-        "The same, with the last {window} tokens among them in any case.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, force_keep=range(-of.window, 0)),
+        "GemFilter with the last {window} of its {keep} tokens kept in any case.",
+        lambda of, model: GemFilter(model, of.layer, of.keep, of.window),
     ),
     "snapkv": Listed(
         "SnapKV",
@@ -103,16 +103,16 @@ METHODS: Mapping[str, Listed] = {
     "one-run": Listed(
         "one run",
         "One run: all layers read the prompt, then each keeps the {keep} entries that layer {layer} chooses.",
-        lambda of, model: GemFilterOneRun(model, of.keep, layer=of.layer),
+        lambda of, model: GemFilterOneRun(model, of.keep, layer=of.layer, window=0),
     ),
     "middle-row": Listed(
         "middle row",
         "GemFilter, but the prompt's middle token chooses (dissertation, Section 9.4.4).",
-        lambda of, model: GemFilter(model, of.layer, of.keep, row="middle"),
+        lambda of, model: GemFilter(model, of.layer, of.keep, window=0, row="middle"),
     ),
     "largest-row": Listed(
         "largest row",
         "GemFilter, but the row of scores with the largest norm chooses.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, row="largest"),
+        lambda of, model: GemFilter(model, of.layer, of.keep, window=0, row="largest"),
     ),
 }

@@ -5,7 +5,7 @@ summed over heads; they are averaged over neighbours, and the tokens with the la
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -13,13 +13,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import avg_pool1d, max_pool1d
 
-from featscope.options import ConfigError
+from featscope.options import ConfigError, require
 
 Pool = Literal["avg", "max", "none"]
 Row = Literal["last", "middle", "largest"]
 
 
-def require_rule(who: str, keep: int, pool: Pool, kernel: int, force: Sequence[int] = ()) -> None:
+def require_window(options: Any) -> None:
+    """Raise `ConfigError` unless ``options`` keep a window of last tokens, and more."""
+    require(options, "keep", options.keep >= 1, ">= 1")
+    allowed = f"0 to {options.keep - 1}, less than keep = {options.keep}"
+    cure = "Keep more, or a smaller window; 0 is the paper's rule."
+    require(options, "window", 0 <= options.window < options.keep, allowed, cure)
+
+
+def require_rule(who: str, keep: int, pool: Pool, kernel: int, force: Sequence[int] = (), window: int = 0) -> None:
     """Raise `ConfigError` unless the options of ``who`` are such as `select` takes."""
     if isinstance(force, int | slice):
         raise ConfigError(f"{who}.force_keep = {force!r} is no list: allowed are places, such as range(-8, 0)")
@@ -27,7 +35,12 @@ def require_rule(who: str, keep: int, pool: Pool, kernel: int, force: Sequence[i
         ("keep", keep, keep >= 1, ">= 1"),
         ("pool", pool, pool in get_args(Pool), "avg, max or none"),
         ("kernel", kernel, kernel >= 1 and kernel % 2 == 1, "an odd number >= 1"),
-        ("force_keep", force, len(set(force)) <= keep, f"at most keep = {keep} places. Keep more, or force fewer"),
+        (
+            "force_keep",
+            force,
+            len({*force, *range(-window, 0)}) <= keep,
+            f"at most keep = {keep} places, with the window. Keep more, or force fewer",
+        ),
     ]
     for name, value, fine, allowed in wrong:
         if not fine:

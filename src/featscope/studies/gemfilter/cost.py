@@ -68,7 +68,7 @@ class Cost(Questionnaire):
 def measured(model: PreTrainedModel, prompt: Tensor) -> Mapping[str, float]:
     """What ``prompt`` costs, by the names of answers."""
     methods = {name: Reading(FILTER, KEEP).build(name, model) for name in NEW}
-    gem, real = GemFilter(model, FILTER, KEEP), torch.ones_like(prompt, dtype=torch.bool)
+    gem, real = GemFilter(model, FILTER, KEEP, window=0), torch.ones_like(prompt, dtype=torch.bool)
     at = attention_at(model, Prompt(prompt, real), FILTER)
     work = {
         "full": lambda: model(prompt, use_cache=True, logits_to_keep=1),

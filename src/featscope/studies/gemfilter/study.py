@@ -97,7 +97,10 @@ class GemFilterStudy(ExactAndCost):
         """
         return self.mean(run.last_kept).isel(layer=self.reading.layer)
 
-    @no_worse("derived, for Section 9.4.1", note="No part of the paper's rule: force_keep.")
+    @no_worse(
+        "derived, for Section 9.4.1",
+        note="Not the paper's rule (window=0); the library's default.",
+    )
     def question_kept_is_no_worse(self, run: xr.Dataset) -> Found:
         """GemFilter that keeps the question answers as well as full attention.
 

@@ -18,11 +18,15 @@ Examples = Mapping[str, Mapping[str, Float[np.ndarray, " example"]]]
 """Arm -> answer -> its values of all examples."""
 
 LENGTH, SCORE = "length of the prompt (tokens)", "score (points of 100)"
-ARMS = {name: METHODS[name].label for name in ("full", "snapkv", "h2o", "gemfilter", "middle-row")}
+ARMS = {name: METHODS[name].label for name in ("full", "snapkv", "h2o", "gemfilter", "question-kept", "middle-row")}
 _FEWEST = 10
 """Examples of a task from which on its interval is drawn; that of two or four hides all else."""
 _INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples, of tasks with {_FEWEST} or more and of the mean."
-_COMPARED = ("gemfilter-is-comparable-to-snapkv", "gemfilter-is-no-worse-than-h2o")
+_COMPARED = (
+    "gemfilter-is-comparable-to-snapkv",
+    "question-kept-is-comparable-to-snapkv",
+    "gemfilter-is-no-worse-than-h2o",
+)
 
 
 def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: int) -> Bars:
@@ -41,10 +45,8 @@ def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: i
 def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, published: str) -> Bars:
     """What GemFilter gains and loses; beside it what it does in the paper, in its table ``published``."""
     series = {
-        f"{ARMS['gemfilter']} less {ARMS[other]}": _means(
-            found, found["gemfilter"]["score"] - found[other]["score"], -100.0
-        )
-        for other in ("snapkv", "full")
+        f"{ARMS[one]} less {ARMS[other]}": _means(found, found[one]["score"] - found[other]["score"], -100.0)
+        for one, other in (("gemfilter", "snapkv"), ("gemfilter", "full"), ("question-kept", "snapkv"))
     }
     beside = ""
     if not said and (pair := nearest_pair(published, keep)):

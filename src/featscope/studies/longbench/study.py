@@ -57,6 +57,23 @@ class LongBench(LongBenchArms):
         """
         return self._against(runs, arm, "snapkv")
 
+    @identity(
+        "derived, for Section 9.4.2",
+        on="question-kept",
+        equals=0.0,
+        within=MARGIN,
+        given=lambda study: not study.is_made_up,
+        things=lambda study: 1,
+        range=APART,
+        note=f"Tolerance: {MARGIN:g} points, a stated choice. SnapKV keeps the same last tokens.",
+    )
+    def question_kept_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found:
+        """GemFilter that keeps the question scores as SnapKV does where both keep as much.
+
+        Measured: the difference of means, paired by example; the interval is over examples.
+        """
+        return self._against(runs, arm, "snapkv")
+
     @ordering(
         "Section 9.4.2, Table 9.1",
         on="gemfilter",

@@ -1,0 +1,108 @@
+"""A document that is read once below the filter layer, and asked about many times."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from transformers import DynamicCache
+
+from featscope.language.attention import Attention
+from featscope.language.decoder import kinds_of, require_context, require_seeing, rope_of
+from featscope.language.first_pass import attention_at
+from featscope.language.prompt import Prompt, read_prompt
+from featscope.options import ConfigError
+
+if TYPE_CHECKING:
+    from featscope.language.gemfilter import GemFilter
+
+_CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
+_BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the length of the text
+
+
+class Context:
+    """What `GemFilter.read` returns: a document, and what the layers up to the filter layer made of it.
+
+    Each question chooses tokens of its own among the document's and its own ones. What does not depend on the question
+    is kept: keys and values of the layers up to the filter layer, (r + 1)/m of a whole cache. Where they depend on
+    what follows (layers with a state, as linear attention; rotary angles by the length of the text), document and
+    question are read anew each time, with the same answers.
+
+    Attributes:
+        prompt: the document, and what was added to it.
+    """
+
+    def __init__(self, method: "GemFilter", prompt: Prompt) -> None:
+        self._method = method
+        goes_back = set(kinds_of(method.model)[: method.layer + 1]) <= set(_CUT)
+        reuses = goes_back and rope_of(method.model).get("rope_type") not in _BY_LENGTH
+        self._cache = DynamicCache() if reuses else None
+        self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
+        self._append(prompt)
+
+    @property
+    def length(self) -> int:
+        """Tokens of the document, with padding."""
+        return self.prompt.ids.shape[1]
+
+    def ask(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+        """Generate from the document and ``input_ids`` behind it. The context stays as it was.
+
+        Args:
+            input_ids: the question ``[batch, token]``, a row for each document, without padding and without a token
+                that begins a text.
+            attention_mask: ones, if it is given.
+            options: those of the model's ``generate``.
+
+        Returns:
+            what `GemFilter.generate` returns for document and question in one.
+
+        Raises:
+            ConfigError: the question cannot stand behind the document.
+        """
+        whole = self._behind(input_ids, attention_mask)
+        if self._cache is None:
+            return self._method.generate(whole.ids, whole.mask, **options)
+        require_context(self._method.model, whole)
+        require_seeing(self._method.model, whole, [self._method.layer])
+        try:
+            kept = self._method.choose(self._read(whole), whole)
+        finally:
+            for layer in self._cache.layers:
+                if (more := int(layer.get_seq_length()) - self.length) > 0:
+                    layer.crop(-more)
+        return self._method.answer(whole, kept, **options)
+
+    def add(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> None:
+        """Put ``input_ids`` behind the document, such as a question and its answer: the next one is asked after them.
+
+        Raises:
+            ConfigError: they cannot stand behind the document.
+        """
+        self._append(self._behind(input_ids, attention_mask))
+
+    @torch.no_grad()
+    def _append(self, whole: Prompt) -> None:
+        require_context(self._method.model, whole)
+        if self._cache is not None:
+            step = self._method.chunk or whole.ids.shape[1]
+            for end in range(self.length + step, whole.ids.shape[1] + step, step):
+                self._read(Prompt(whole.ids[:, :end], whole.real[:, :end]))
+                self.prompt = Prompt(whole.ids[:, :end], whole.real[:, :end])
+        self.prompt = whole
+
+    @torch.no_grad()
+    def _read(self, whole: Prompt) -> Attention:
+        """What enters the filter layer's attention: queries of what is new in ``whole``, keys of all of it."""
+        method = self._method
+        return attention_at(method.model, whole._replace(ids=whole.ids[:, self.length :]), method.layer, self._cache)
+
+    def _behind(self, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
+        added = read_prompt(self._method.model, input_ids, attention_mask)
+        ids: Int[Tensor, "batch token"] = self.prompt.ids
+        if added.ids.shape[0] != ids.shape[0] or not bool(added.real.all()):
+            raise ConfigError(
+                f"input_ids has {added.ids.shape[0]} rows{'' if added.real.all() else ', with padding'}: allowed is a "
+                f"row without padding for each of the {ids.shape[0]} documents. Ask questions of other lengths apart."
+            )
+        return Prompt(torch.cat([ids, added.ids.to(ids.device)], 1), torch.cat([self.prompt.real, added.real], 1))

@@ -1,0 +1,130 @@
+"""Documents that are read once and asked about many times."""
+
+import pytest
+import torch
+from hybrid_models import HYBRIDS, hybrid
+from small_models import ARCHITECTURES, padded, prompt, tiny
+
+from featscope.language import GemFilter, SnapKV
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+QUESTIONS = (prompt(5, 7), prompt(9, 8), prompt(1, 9))
+
+
+def both(document: torch.Tensor, question: torch.Tensor) -> torch.Tensor:
+    return torch.cat([document, question.expand(len(document), -1)], 1)
+
+
+def same(found, expected) -> bool:
+    return torch.equal(found, expected) and torch.equal(found.kept, expected.kept)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_answers_are_those_of_document_and_question_in_one(name):
+    gem = GemFilter(tiny(name), 2, 16, window=4)
+    context = gem.read(prompt())
+    for question in (*QUESTIONS, QUESTIONS[0]):
+        assert same(context.ask(question, **GREEDY), gem.generate(both(prompt(), question), **GREEDY))
+    assert context.length == 60
+
+
+@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v3"])
+def test_models_whose_layers_differ_are_asked_too(name):
+    gem = GemFilter(hybrid(name), 3, 16, window=4)
+    context = gem.read(prompt())
+    for question in QUESTIONS:
+        assert same(context.ask(question, **GREEDY), gem.generate(both(prompt(), question), **GREEDY))
+
+
+def test_only_the_question_goes_through_the_layers_below():
+    model = tiny()
+    read: list[int] = []
+    model.model.layers[0].register_forward_hook(lambda module, given, result: read.append(given[0].shape[1]))
+    gem = GemFilter(model, 2, 16, window=4)
+    context = gem.read(prompt())
+    assert read == [60]
+    for question in QUESTIONS:
+        read.clear()
+        context.ask(question, max_new_tokens=1)
+        assert read == [question.shape[1], 16]
+    read.clear()
+    GemFilter(model, 2, 16, window=4, chunk=25).read(prompt())
+    assert read == [25, 25, 10]
+
+
+def test_questions_choose_anew():
+    context = GemFilter(tiny(), 2, 16, window=4).read(prompt())
+    assert len({tuple(context.ask(question, max_new_tokens=1).kept[0].tolist()) for question in QUESTIONS}) == 3
+
+
+def test_a_talk_goes_on_behind_what_was_added():
+    gem = GemFilter(tiny(), 2, 16, window=4, chunk=7)
+    context = gem.read(prompt())
+    first = context.ask(QUESTIONS[0], **GREEDY)
+    context.add(first[:, context.length :])
+    assert context.length == 60 + 5 + 6
+    assert same(context.ask(QUESTIONS[1], **GREEDY), gem.generate(both(first, QUESTIONS[1]), **GREEDY))
+
+
+def test_documents_of_a_batch_are_padded_and_questions_are_not():
+    gem = GemFilter(tiny(), 2, 16, window=4)
+    documents = padded(prompt(60), prompt(40, 1))
+    context = gem.read(documents)
+    questions = torch.cat([prompt(5, 7), prompt(5, 8)])
+    assert same(context.ask(questions, **GREEDY), gem.generate(torch.cat([documents, questions], 1), **GREEDY))
+    for wrong in (prompt(5), padded(prompt(5), prompt(3))):
+        with pytest.raises(ConfigError, match="a row without padding for each of the 2 documents"):
+            context.ask(wrong, **GREEDY)
+
+
+@pytest.mark.parametrize(
+    ("name", "rope"),
+    [
+        ("qwen2", {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}),
+        ("phi3", {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [3.0] * 4}),
+    ],
+)
+def test_angles_that_differ_with_the_length_are_those_of_the_whole(name, rope):
+    long = {"original_max_position_embeddings": 62} if name == "phi3" else {"max_position_embeddings": 62}
+    rope = rope | {"original_max_position_embeddings": 62}
+    gem = GemFilter(tiny(name, rope_parameters=rope, **long), 2, 16, window=4)
+    context = gem.read(prompt())
+    for question in QUESTIONS:
+        assert same(context.ask(question, **GREEDY), gem.generate(both(prompt(), question), **GREEDY))
+
+
+@pytest.mark.parametrize("second", [lambda model: model, lambda model: SnapKV(model, 12, window=4)])
+def test_the_returned_cache_does_not_go_on(second):
+    model = tiny()
+    out = GemFilter(second(model), 2, 16, window=4).generate(prompt(), return_dict_in_generate=True, **GREEDY)
+    assert len(out.past_key_values.layers) == 4
+    longer = torch.cat([out.sequences, QUESTIONS[0]], 1)
+    for going_on in (
+        lambda: model.generate(longer, past_key_values=out.past_key_values, **GREEDY),
+        lambda: model.generate(out.sequences, past_key_values=out.past_key_values, **GREEDY),
+        lambda: model(QUESTIONS[0], past_key_values=out.past_key_values),
+    ):
+        with pytest.raises(ConfigError, match=r"context = gem.read\(ids\), context.ask\(question\)"):
+            going_on()
+
+
+def test_caches_that_hold_the_whole_prompt_go_on():
+    model = tiny()
+    plain = model.generate(prompt(), return_dict_in_generate=True, **GREEDY)
+    longer = torch.cat([plain.sequences, QUESTIONS[0]], 1)
+    expected = model.generate(longer, **GREEDY)
+    for method in (GemFilter(model, 2, 60), SnapKV(model, 60)):
+        out = method.generate(prompt(), return_dict_in_generate=True, **GREEDY)
+        assert torch.equal(model.generate(longer, past_key_values=out.past_key_values, **GREEDY), expected)
+
+
+def test_another_row_and_long_texts_are_refused():
+    with pytest.raises(ConfigError, match=r"GemFilter.row = 'middle' is out of range: allowed is last"):
+        GemFilter(tiny(), 2, 16, window=4, row="middle").read(prompt())
+    context = GemFilter(tiny(), 2, 16, window=4).read(prompt(250))
+    with pytest.raises(ConfigError, match="at most 256"):
+        context.add(prompt(9))
+    assert context.length == 250
+    with pytest.raises(ConfigError, match="at most 256"):
+        context.ask(prompt(9), **GREEDY)
