@@ -1,5 +1,7 @@
 """Reading a long prompt: GemFilter's first pass against all layers, and against kvpress' SnapKV where it is installed.
 
+Then all methods end to end, from the prompt to the first and to the last new token.
+
     python -m benchmarks.long_prompt [--lengths 2048 4096 8192]
 
 kvpress asks for an older transformers than `featscope[language]`; `make bench-language` gives it an environment of its
@@ -9,6 +11,7 @@ own. Both then run there, on the same model. Programs take turns; memory is the 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import torch
@@ -18,7 +21,8 @@ from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.compare import turns
-from featscope.language.methods import Reading
+from featscope.language.cost import arrivals
+from featscope.language.methods import METHODS, Reading
 from featscope.language.selection import scores, select, summed_queries
 from featscope.training.memory import peak_bytes
 
@@ -33,6 +37,7 @@ class Bench:
         layer: r.
         keep: k.
         width: of the model; half of it for keys and values.
+        new: tokens to generate where both passes are timed.
         rounds: times each program runs, in turns; the median counts.
         threads: of torch.
     """
@@ -42,6 +47,7 @@ class Bench:
     layer: int = 2
     keep: int = 1024
     width: int = 256
+    new: int = 16
     rounds: int = 3
     threads: int = 2
 
@@ -56,7 +62,7 @@ def model_of(bench: Bench) -> Any:
         num_hidden_layers=bench.layers,
         num_attention_heads=8,
         num_key_value_heads=4,
-        max_position_embeddings=max(bench.lengths),
+        max_position_embeddings=max(bench.lengths) + bench.new,
         bos_token_id=1,
         eos_token_id=None,
         pad_token_id=0,
@@ -109,6 +115,29 @@ def main() -> None:
     bench = tyro.cli(Bench)
     torch.set_num_threads(bench.threads)
     model = model_of(bench)
+    tables = [_passes(bench, model), _end_to_end(bench, model)]
+    for table in tables:
+        Console(width=120).print(table)
+
+
+def _end_to_end(bench: Bench, model: Any) -> Table:
+    """Seconds from the prompt to the first and the last new token, both passes of GemFilter in them, by method."""
+    table = Table(title=f"Seconds to the first and the last of {bench.new} new tokens, {bench.keep} kept")
+    names = ("full", "question-kept", "snapkv", "h2o")
+    for heading in ("tokens", *(METHODS[name].label for name in names), "H2O / full, first"):
+        table.add_column(heading, justify="right")
+    for length in bench.lengths:
+        ids = torch.randint(3, 1024, (1, length), generator=torch.Generator().manual_seed(length))
+        methods = {name: Reading(bench.layer, bench.keep).build(name, model) for name in names}
+        rounds = [{n: arrivals(m, ids, bench.new) for n, m in methods.items()} for _ in range(bench.rounds)]
+        found = {name: [median(one[name][end] for one in rounds) for end in (0, -1)] for name in names}
+        shown = [f"{first:.2f}  {last:.2f}" for first, last in found.values()]
+        table.add_row(str(length), *shown, f"{found['h2o'][0] / found['full'][0]:.1f}")
+    return table
+
+
+def _passes(bench: Bench, model: Any) -> Table:
+    """The first pass alone against all layers."""
     table = Table(title=f"{bench.layers} layers, filter layer {bench.layer}: r/m = {bench.layer / bench.layers:g}")
     timings = ("tokens", "all layers", "first pass", "ratio", "choice / first", "kvpress SnapKV")
     for heading in (*timings, "MiB: all", "first", "kvpress"):
@@ -127,7 +156,7 @@ def main() -> None:
             f"{found['first pass MiB']:.0f}",
             f"{found['kvpress SnapKV MiB']:.0f}" if kvpress is not None else "",
         )
-    Console(width=120).print(table)
+    return table
 
 
 if __name__ == "__main__":

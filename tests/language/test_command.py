@@ -1,5 +1,8 @@
 """`featscope generate`."""
 
+import re
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -90,6 +93,35 @@ def test_a_lost_question_is_said_and_can_be_kept(model_folder, prompt_file, caps
     assert "--window" not in second.err
     last_words = " ".join(f"w{3 + i % 90}" for i in range(197, 200))
     assert f"{last_words}⟧" in " ".join(second.out.split())
+
+
+def test_times_are_end_to_end(model_folder, prompt_file, capsys):
+    options = ["--model", model_folder, "--prompt", prompt_file, "--keep", "40"]
+    assert generate(*options, "--layer", "2", "--max-new-tokens", "4") == 0
+    found = re.search(
+        r"came after (\S+) s \((\S+) s to choose, (\S+) s to read the choice\), the last of 4 after (\S+) s",
+        capsys.readouterr().err,
+    )
+    first, chose, read, last = map(float, found.groups())
+    assert chose + read == pytest.approx(first, abs=0.011)
+    assert last >= first > 0
+    assert generate(*options, "--method", "h2o", "--max-new-tokens", "1") == 0
+    assert re.search(r"The first new token came after \S+ s\.\n", capsys.readouterr().err)
+
+
+def test_a_chat_template_is_used_if_asked_for(model_folder, prompt_file, tmp_path, capsys):
+    options = ["--prompt", prompt_file, "--layer", "2", "--keep", "40", "--chat"]
+    assert generate("--model", model_folder, *options) == 2
+    assert "has no chat template. Leave --chat out" in " ".join(capsys.readouterr().err.split())
+    shutil.copytree(model_folder, tmp_path / "chat")
+    tokenizer = word_tokenizer()
+    said = "{% for m in messages %}{{ m.content }} </s> {% endfor %}"
+    tokenizer.chat_template = f"<s> {said}{{% if add_generation_prompt %}}w9{{% endif %}}"
+    tokenizer.save_pretrained(tmp_path / "chat")
+    assert generate("--model", str(tmp_path / "chat"), *options, "--max-new-tokens", "2", "--show-kept") == 0
+    out = capsys.readouterr().out
+    assert "</s> w9⟧" in out
+    assert "40 of 203 tokens kept" in out
 
 
 def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from transformers import AttentionInterface, PreTrainedModel
 
 from featscope.language.decoder import text_model
@@ -136,7 +137,9 @@ def attention_weights(
     keys = attention.key.shape[2]
     query = attention.query.unflatten(1, (attention.key.shape[1], -1))
     places = torch.arange(keys - query.shape[3], keys, device=real.device)[rows]
-    products = torch.einsum("bgjrd,bgtd->bgjrt", query[..., rows, :].float(), attention.key.float())
-    seen = (torch.arange(keys, device=real.device) <= places[:, None]) & real[:, None, :]
+    last = int(places[-1]) + 1  # no row of these sees later keys, so that half of all products need not be formed
+    products = torch.einsum("bgjrd,bgtd->bgjrt", query[..., rows, :].float(), attention.key[:, :, :last].float())
+    seen = (torch.arange(last, device=real.device) <= places[:, None]) & real[:, None, :last]
     hidden = ~seen[:, None, None]
-    return (products * attention.scaling).masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(hidden, 0.0)
+    weights = (products * attention.scaling).masked_fill_(hidden, -torch.inf).softmax(-1).masked_fill_(hidden, 0.0)
+    return pad(weights, (0, keys - last))

@@ -1,6 +1,7 @@
 """`featscope generate`: one prompt, one method, and what of the prompt it kept."""
 
 import sys
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from rich.console import Console
 from rich.text import Text
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
 from featscope.language.haystack import MOST_TOKENS
@@ -37,6 +39,7 @@ class Generate:
         keep: tokens of the prompt that are kept.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         max_new_tokens: tokens to generate at most.
+        chat: put the prompt into the model's chat template, as what a user says.
         show_kept: print the prompt with what was kept.
         device: "cpu", "cuda" or "cuda:N".
     """
@@ -48,6 +51,7 @@ class Generate:
     keep: int = 1024
     window: int = 32
     max_new_tokens: int = 64
+    chat: bool = False
     show_kept: bool = False
     device: str = "cpu"
 
@@ -82,10 +86,12 @@ def generate(options: Generate) -> None:
         raise ConfigError(f"prompt = {str(options.prompt)!r} is empty: allowed is a file with text")
     model, tokenizer = load_model(options.model, options.device)
     method = options.build(model)
-    encoded = tokenizer(prompt.rstrip("\n"), return_tensors="pt").to(model.device)
+    encoded = _encoded(options, tokenizer, prompt.rstrip("\n")).to(model.device)
     streamer: Any = _AnswerStreamer(tokenizer)
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
+    began = time.perf_counter()
     output = method.generate(encoded["input_ids"], encoded["attention_mask"], **settings)
+    print(_took([at - began for at in streamer.times], chose=options.method == "gemfilter"), file=sys.stderr)
     length = encoded["input_ids"].shape[-1]
     if options.method != "full" and length <= options.keep:
         print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
@@ -100,11 +106,46 @@ def generate(options: Generate) -> None:
         console.print(_summary(share, options.method))
 
 
+def _encoded(options: Generate, tokenizer: Any, prompt: str) -> Any:
+    """Tokens of the prompt and their mask.
+
+    Raises:
+        ConfigError: a chat template is asked for and the tokenizer has none.
+    """
+    if not options.chat:
+        return tokenizer(prompt, return_tensors="pt")
+    if not tokenizer.chat_template:
+        raise ConfigError(
+            f"chat = True cannot be used: the tokenizer of {options.model!r} has no chat template. Leave --chat "
+            "out, and write what the model was trained on into the file"
+        )
+    said = [{"role": "user", "content": prompt}]
+    return tokenizer.apply_chat_template(said, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+
+
+def _took(seconds: list[float], *, chose: bool) -> str:
+    """End to end, in words: from the prompt's tokens to the first new one and to the last."""
+    prompt, first, *others = seconds
+    passes = f" ({prompt:.2f} s to choose, {first - prompt:.2f} s to read the choice)" if chose else ""
+    last = f", the last of {1 + len(others)} after {others[-1]:.2f} s" if others else ""
+    return f"The first new token came after {first:.2f} s{passes}{last}."
+
+
 class _AnswerStreamer(TextStreamer):
-    """Prints what is generated, but not the prompt."""
+    """Prints what is generated, but not the prompt.
+
+    Attributes:
+        times: when the model was handed its prompt, and when each new token was there.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
+        self.times: list[float] = []
+
+    def put(self, value: Tensor) -> None:
+        """Tokens: the prompt's first, then new ones. They come from the device, which is waited for."""
+        self.times.append(time.perf_counter())
+        super().put(value)
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
         """Text that is complete."""

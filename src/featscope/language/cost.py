@@ -53,6 +53,18 @@ def new_token_seconds(method: Method, prompt: Tensor, count: int = 16) -> float:
     return float(np.median(np.diff(_at_each_token(_now, method, prompt, count))))
 
 
+def arrivals(method: Method, prompt: Tensor, count: int = 16) -> list[float]:
+    """Seconds from the prompt to each new token, end to end: all that the method does is in them.
+
+    Args:
+        method: generates.
+        prompt: tokens ``[1, token]``.
+        count: tokens to generate.
+    """
+    began = _now()
+    return [at - began for at in _at_each_token(_now, method, prompt, count)]
+
+
 def _counter() -> FlopCounterMode:
     on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return FlopCounterMode(display=False, custom_mapping={on_cpu: _attention_on_cpu})

@@ -12,8 +12,9 @@ from transformers.cache_utils import DynamicSlidingWindowLayer
 
 from featscope.language.attention import Attention, attention_weights, watched
 from featscope.language.decoder import require_context, require_decoder, require_seeing, seeing, text_config
-from featscope.language.method import require_own_input, with_kept
-from featscope.language.prompt import Prompt, read_prompt
+from featscope.language.method import OfModel, require_own_input
+from featscope.language.output import with_kept
+from featscope.language.prompt import Prompt, asked_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, require_window, select
 from featscope.options import ConfigError, require
 
@@ -50,7 +51,7 @@ class _PartialLayer(DynamicLayer):
 
 
 @dataclass
-class Eviction:
+class Eviction(OfModel):
     """Base of methods that drop keys and values of the prompt once it is read; those of new tokens stay.
 
     A prompt of at most ``keep`` tokens is kept whole.
@@ -83,13 +84,13 @@ class Eviction:
         """
         raise NotImplementedError
 
-    def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+    def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
         """What ``model.generate`` returns. Its ``kept`` are the places kept ``[layer, batch, kv_head, kept]``.
 
         Layers whose window hides a part of the prompt keep that window, as they always do; their ``kept`` are -1.
 
         Args:
-            input_ids: prompts ``[batch, token]``, padded on the left.
+            input_ids: prompts, a tensor ``[batch, token]``, padded on the left.
             attention_mask: 0 at padding; found by the padding token if None, as in the model's ``generate``.
             options: those of the model's ``generate``.
 
@@ -98,7 +99,7 @@ class Eviction:
                 cannot drop entries.
         """
         _require_own_cache(self.model, options)
-        prompt = read_prompt(self.model, input_ids, attention_mask)
+        prompt, options = asked_prompt(self.model, input_ids, attention_mask, options)
         new = options.get("max_new_tokens") or self.model.generation_config.max_new_tokens or 0
         require_context(self.model, prompt, new)
         cache = self._cache(prompt, new)

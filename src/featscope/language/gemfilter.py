@@ -19,8 +19,9 @@ from featscope.language.decoder import (
 )
 from featscope.language.eviction import Eviction
 from featscope.language.first_pass import attention_at, attention_in_chunks
-from featscope.language.method import FullCache, Method, require_own_prompt, with_kept, with_prompt
-from featscope.language.prompt import Prompt, padding_token, read_prompt
+from featscope.language.method import FullCache, Method, OfModel, counted_from, require_own_input
+from featscope.language.output import with_kept, with_prompt
+from featscope.language.prompt import Prompt, asked_prompt, padding_token, read_prompt
 from featscope.language.selection import (
     Pool,
     Row,
@@ -35,7 +36,7 @@ from featscope.options import ConfigError, require
 
 
 @dataclass
-class GemFilter:
+class GemFilter(OfModel):
     """Two-pass generation from long prompts (dissertation, Chapter 9, Algorithm 2).
 
     The first pass runs the layers below ``layer`` on the whole prompt and keeps no cache; the queries and keys of
@@ -84,11 +85,11 @@ class GemFilter:
         require(self, "row", self.row in ("last", "middle", "largest"), "last, middle or largest")
         require(self, "chunk", self.chunk is None or self.chunk >= 1, ">= 1, or None")
 
-    def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+    def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
         """Generate from the kept tokens.
 
         Args:
-            input_ids: prompts ``[batch, token]``, padded on the left.
+            input_ids: prompts, a tensor ``[batch, token]``, padded on the left.
             attention_mask: 0 at padding; found by the padding token if None, as in the model's ``generate``.
             options: those of the model's ``generate``.
 
@@ -99,8 +100,8 @@ class GemFilter:
         Raises:
             ConfigError: the prompt is longer than the model's context, or hidden from the filter layer by its window.
         """
-        require_own_prompt(options)
-        prompt = read_prompt(self.model, input_ids, attention_mask)
+        require_own_input(options)
+        prompt, options = asked_prompt(self.model, input_ids, attention_mask, options)
         return self.answer(prompt, self._select(prompt), **options)
 
     def read(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Context:
@@ -118,7 +119,9 @@ class GemFilter:
 
     def answer(self, prompt: Prompt, kept: Int[Tensor, "batch kept"], **options: Any) -> Any:
         """The second pass alone: generate from the tokens of ``prompt`` at ``kept``, as `generate` does."""
+        require_own_input(options)
         short = prompt.take(kept, padding_token(self.model) or 0)
+        options = counted_from(prompt.ids.shape[-1], self.model, options)
         output = self.second.generate(short.ids, short.mask, **options)
         if short.ids.shape != prompt.ids.shape:
             _spend(output)

@@ -1,17 +1,15 @@
 """What all ways of generating have in common."""
 
+import copy
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 from transformers import PreTrainedModel
 
-from featscope.language.prompt import read_prompt
+from featscope.language.output import with_kept
+from featscope.language.prompt import asked_prompt
 from featscope.options import ConfigError
-
-Output = TypeVar("Output")
 
 
 @runtime_checkable
@@ -20,21 +18,38 @@ class Method(Protocol):
 
     model: Any
 
-    def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+    def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
         """What ``model.generate`` returns, with the attribute ``kept``."""
 
 
-def require_own_prompt(options: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` for options of ``generate`` that speak of a prompt which is not the one that is read."""
-    config = options.get("generation_config")
-    for name in ("max_length", "min_length"):
-        value = options.get(name) or (getattr(config, name, None) if config is not None else None)
-        if value:
+def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of ``generate`` for a part of a prompt: lengths that count the prompt count its ``prompt`` tokens.
+
+    `max_length` and `min_length`, of the options, of their ``generation_config`` or of the model's own, become
+    `max_new_tokens` and `min_new_tokens`.
+
+    Raises:
+        ConfigError: `max_length` leaves no room for a new token.
+    """
+    rest = dict(options)
+    config = rest.get("generation_config") or model.generation_config
+    counts = {}
+    for kind in ("max", "min"):
+        length, new = f"{kind}_length", f"{kind}_new_tokens"
+        asked = rest.pop(length, None) or getattr(config, length, None)
+        if not asked or (rest.get(new) or getattr(config, new, None)) is not None:
+            continue
+        if kind == "max" and asked <= prompt:
             raise ConfigError(
-                f"{name} = {value} counts the prompt, of which only a part is read: use "
-                f"{name.replace('_length', '_new_tokens')}"
+                f"max_length = {asked} leaves no room behind a prompt of {prompt} tokens: allowed is more than "
+                f"{prompt}. Use max_new_tokens"
             )
-    require_own_input(options)
+        counts |= {length: None, new: max(asked - prompt, 0)}
+    if not counts:
+        return rest
+    config = copy.deepcopy(config)
+    others = config.update(**counts, **{name: value for name, value in rest.items() if name != "generation_config"})
+    return others | {"generation_config": config}
 
 
 def require_own_input(options: Mapping[str, Any]) -> None:
@@ -50,24 +65,19 @@ def require_own_input(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name} cannot be given: the method reads the prompt itself. Give input_ids alone.")
 
 
-def with_kept(output: Output, kept: Any) -> Output:
-    """``output`` of a ``generate`` with the attribute ``kept``."""
-    output.kept = kept  # type: ignore[attr-defined]
-    return output
+class OfModel:
+    """A method's other half: what it does not do itself, its model does, so that a pipeline takes it for the model."""
+
+    model: Any
+
+    def __getattr__(self, name: str) -> Any:
+        """What the model has of that name: ``config``, ``device``, ``generation_config`` and so on."""
+        if name == "model" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.model, name)
 
 
-def with_prompt(output: Any, read: int, prompt: Int[Tensor, "batch token"]) -> Any:
-    """``output`` with the whole ``prompt`` in place of the ``read`` tokens that the model read."""
-    sequences = output if isinstance(output, Tensor) else output.sequences
-    repeated = prompt.repeat_interleave(sequences.shape[0] // prompt.shape[0], 0)
-    whole = torch.cat([repeated, sequences[:, read:]], -1)
-    if isinstance(output, Tensor):
-        return whole
-    output.sequences = whole
-    return output
-
-
-class FullCache:
+class FullCache(OfModel):
     """The model's own generation, with every key and value kept.
 
     Args:
@@ -77,9 +87,9 @@ class FullCache:
     def __init__(self, model: PreTrainedModel) -> None:
         self.model: Any = model
 
-    def generate(self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+    def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
         """What ``model.generate`` returns; its ``kept`` are all places ``[batch, token]``, -1 at padding."""
-        prompt = read_prompt(self.model, input_ids, attention_mask)
+        prompt, options = asked_prompt(self.model, input_ids, attention_mask, options)
         output = self.model.generate(prompt.ids, attention_mask=prompt.mask, **options)
         places = torch.arange(prompt.ids.shape[-1], device=prompt.ids.device).expand_as(prompt.ids)
         return with_kept(output, places.masked_fill(~prompt.real, -1))

@@ -1,6 +1,7 @@
 """A batch of prompts, and what can be wrong with it."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -37,7 +38,23 @@ class Prompt(NamedTuple):
         return Prompt(ids, kept >= 0)
 
 
-def read_prompt(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
+def asked_prompt(
+    model: PreTrainedModel, input_ids: Any, attention_mask: Any, options: Mapping[str, Any]
+) -> tuple[Prompt, dict[str, Any]]:
+    """The prompt that a ``generate`` is given, as ``input_ids`` or as ``inputs``, and its other options.
+
+    Raises:
+        ConfigError: there is none, or two, or it cannot be read.
+    """
+    rest = dict(options)
+    inputs = rest.pop("inputs", None)
+    if (input_ids is None) == (inputs is None):
+        given = "none" if inputs is None else "both"
+        raise ConfigError(f"of input_ids and inputs {given} is given: allowed is one, a batch of token numbers")
+    return read_prompt(model, inputs if input_ids is None else input_ids, attention_mask), rest
+
+
+def read_prompt(model: PreTrainedModel, input_ids: Any, attention_mask: Any) -> Prompt:
     """Check a batch of prompts.
 
     Where no mask is given, tokens that equal the model's padding token are padding, as in the model's ``generate``.
@@ -45,6 +62,12 @@ def read_prompt(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tenso
     Raises:
         ConfigError: the batch is not made of prompts that the model can read.
     """
+    for name, value in (("input_ids", input_ids), ("attention_mask", attention_mask)):
+        if not isinstance(value, Tensor) and not (value is None and name == "attention_mask"):
+            raise ConfigError(
+                f"{name} is a {type(value).__name__}: allowed is a tensor [batch, token]. A tokenizer makes it with "
+                "return_tensors='pt', and what it returns is handed over as **inputs"
+            )
     if input_ids.ndim != 2 or input_ids.is_floating_point() or input_ids.numel() == 0:
         raise ConfigError(
             f"input_ids has shape {tuple(input_ids.shape)} and type {input_ids.dtype}: allowed is a batch of token "
