@@ -10,7 +10,7 @@ import pytest
 import torch
 import xarray as xr
 
-from featscope.language import checks, eviction, gemfilter, selection
+from featscope.language import checks, eviction, first_pass, gemfilter, selection
 from featscope.language.method import FullCache
 from featscope.language.methods import METHODS
 from featscope.language.prompt import Prompt
@@ -99,7 +99,7 @@ def shifted(self, input_ids, attention_mask=None, **options):
     return self.model.generate(input_ids, attention_mask=attention_mask, position_ids=positions, **options)
 
 
-deeper = type("Deeper", (gemfilter._Until,), {"__init__": lambda self, layer: setattr(self, "layer", layer + 1)})
+deeper = type("Deeper", (first_pass.Until,), {"__init__": lambda self, layer: setattr(self, "layer", layer + 1)})
 FAULTS = {
     "a lost token": (
         (gemfilter, "select", lambda *a, **k: select(*a, **k)[:, 1:]),
@@ -114,7 +114,7 @@ FAULTS = {
         (selection, "scores", lambda query, key: (key @ query[..., None])[..., 0].softmax(-1).sum(1)),
         {"scale-invariance"},
     ),
-    "a deeper pass": ((gemfilter, "_Until", deeper), {"layers-run", "projections-run"}),
+    "a deeper pass": ((first_pass, "Until", deeper), {"layers-run", "projections-run"}),
     "a second pass on everything": ((Prompt, "take", lambda self, kept, padding: self), {"cache-length-is-keep"}),
     "old positions": ((FullCache, "generate", shifted), {"positions-are-compact"}),
     "another choice of one run": (
@@ -148,7 +148,7 @@ def test_a_pass_through_all_layers_is_seen(monkeypatch):
 
 
 def test_a_choice_that_does_not_look_is_seen(monkeypatch):
-    first = lambda model, prompt, keep: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
+    first = lambda model, prompt, keep, window: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
     monkeypatch.setattr(arms, "choices_of_all_layers", first)
     found = TRIAL.again("retrieval")
     assert found["early-layer-finds-needle", "retrieval"].measured < 0.5

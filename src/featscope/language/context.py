@@ -1,6 +1,6 @@
 """A document that is read once below the filter layer, and asked about many times."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Int
@@ -13,11 +13,25 @@ from featscope.language.first_pass import attention_at
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.options import ConfigError
 
-if TYPE_CHECKING:
-    from featscope.language.gemfilter import GemFilter
-
 _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
 _BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the length of the text
+
+
+class Reader(Protocol):
+    """What a context needs of `GemFilter`, which says what its parts are."""
+
+    model: Any
+    layer: int
+    chunk: int | None
+
+    def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
+        """Both passes."""
+
+    def choose(self, reached: Attention, prompt: Prompt) -> Int[Tensor, "batch kept"]:
+        """The choice, given what enters the filter layer's attention."""
+
+    def answer(self, prompt: Prompt, kept: Int[Tensor, "batch kept"], **options: Any) -> Any:
+        """The second pass alone."""
 
 
 class Context:
@@ -32,7 +46,7 @@ class Context:
         prompt: the document, and what was added to it.
     """
 
-    def __init__(self, method: "GemFilter", prompt: Prompt) -> None:
+    def __init__(self, method: Reader, prompt: Prompt) -> None:
         self._method = method
         goes_back = set(kinds_of(method.model)[: method.layer + 1]) <= set(_CUT)
         reuses = goes_back and rope_of(method.model).get("rope_type") not in _BY_LENGTH
@@ -68,7 +82,8 @@ class Context:
         try:
             kept = self._method.choose(self._read(whole), whole)
         finally:
-            for layer in self._cache.layers:
+            layers: Any = self._cache.layers
+            for layer in layers:
                 if (more := int(layer.get_seq_length()) - self.length) > 0:
                     layer.crop(-more)
         return self._method.answer(whole, kept, **options)

@@ -33,7 +33,7 @@ def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]
     """
     rest = dict(options)
     config = rest.get("generation_config") or model.generation_config
-    counts = {}
+    counts: dict[str, int | None] = {}
     for kind in ("max", "min"):
         length, new = f"{kind}_length", f"{kind}_new_tokens"
         asked = rest.pop(length, None) or getattr(config, length, None)

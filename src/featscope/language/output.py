@@ -23,7 +23,8 @@ class Sequences(Tensor):
 
     def __deepcopy__(self, memo: Any) -> "Sequences":
         """A copy with a copy of ``kept``."""
-        return with_kept(copy.deepcopy(self.as_subclass(Tensor), memo), copy.deepcopy(self.kept, memo))
+        copied: Any = copy.deepcopy(self.as_subclass(Tensor), memo)
+        return with_kept(copied, copy.deepcopy(self.kept, memo))
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
