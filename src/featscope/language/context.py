@@ -1,6 +1,6 @@
 """A document that is read once below the filter layer, and asked about many times."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int
@@ -17,6 +17,7 @@ _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds who
 _BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the length of the text
 
 
+@runtime_checkable
 class Reader(Protocol):
     """What a context needs of `GemFilter`, which says what its parts are."""
 
