@@ -63,6 +63,16 @@ GEMMA4 = {
     "hidden_size_per_layer_input": 8,
     "num_kv_shared_layers": 0,
 }
+GEMMA3N = {
+    "sliding_window": 16,
+    "layer_types": EVERY_OTHER,
+    "vocab_size_per_layer_input": 100,
+    "hidden_size_per_layer_input": 8,
+    "num_kv_shared_layers": 0,
+    "laurel_rank": 4,
+    "intermediate_size": [64] * 4,
+    "activation_sparsity_pattern": [0.0] * 4,
+}
 LLAMA4 = {"attention_chunk_size": 16, "intermediate_size_mlp": 64, "rope_parameters": ANGLES, **EXPERTS}
 WINDOWED = {"sliding_window": 16, "layer_types": EVERY_OTHER}
 
@@ -76,10 +86,12 @@ TEXT: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen3-next": ("Qwen3NextConfig", "Qwen3NextForCausalLM", {"layer_types": LINEAR, **QWEN3_NEXT}),
     "minimax": ("MiniMaxConfig", "MiniMaxForCausalLM", {"layer_types": LINEAR, "block_size": 8, **EXPERTS}),
     "deepseek-v3": ("DeepseekV3Config", "DeepseekV3ForCausalLM", LATENT),
+    "deepseek-v2": ("DeepseekV2Config", "DeepseekV2ForCausalLM", LATENT),
+    "gemma3n": ("Gemma3nTextConfig", "Gemma3nForCausalLM", GEMMA3N),
     "windowed-mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": 16}),
 }
-HYBRIDS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "gemma4", "qwen3-next")
-IN_CHUNKS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "deepseek-v3")
+HYBRIDS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "gemma4", "gemma3n", "qwen3-next")
+IN_CHUNKS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "deepseek-v2", "deepseek-v3")
 PICTURES = ("gemma3-vision", "qwen2-vision", "mistral3-vision", "gemma4-vision")
 
 

@@ -29,7 +29,7 @@ def test_answers_are_those_of_document_and_question_in_one(name):
     assert context.length == 60
 
 
-@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v3"])
+@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v2", "deepseek-v3"])
 def test_models_whose_layers_differ_are_asked_too(name):
     gem = GemFilter(hybrid(name), 3, 16, window=4)
     context = gem.read(prompt())

@@ -14,7 +14,7 @@ from featscope.options import ConfigError
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
 
 
-@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v3"])
+@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v2", "deepseek-v3"])
 def test_only_the_filter_layer_must_see_the_whole_prompt(name):
     model = hybrid(name)
     full = model.generate(prompt(), **GREEDY)
@@ -41,7 +41,7 @@ def test_chunks_have_the_masks_and_angles_of_their_layer(name):
             assert torch.equal(GemFilter(model, 3, 16, window=0, chunk=chunk).select(batch), whole)
 
 
-@pytest.mark.parametrize("name", ["gemma4", "qwen3-next", "minimax"])
+@pytest.mark.parametrize("name", ["gemma4", "gemma3n", "qwen3-next", "minimax"])
 def test_layers_that_cannot_be_cut_into_chunks_say_why(name):
     with pytest.raises(ConfigError, match=r"needs layers of attention that read nothing else.*Leave out chunk"):
         GemFilter(hybrid(name), 3, 16, window=0, chunk=7).select(prompt())
@@ -84,6 +84,7 @@ def test_new_tokens_see_what_was_kept_and_their_windows(name):
 def test_caches_that_cannot_drop_entries_are_refused_by_name_with_a_cure_that_works():
     for name, message in (
         ("minimax", "MiniMaxForCausalLM has a cache of its own kind.*Use GemFilter"),
+        ("deepseek-v2", "multi-head latent attention, as DeepSeek's.*Use GemFilter"),
         ("deepseek-v3", "multi-head latent attention, as DeepSeek's.*Use GemFilter"),
         ("windowed-mistral", "no layer sees more; shorten the prompt"),
     ):
