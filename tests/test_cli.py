@@ -41,7 +41,19 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
     assert code == 2
     assert all(
         f"featscope {command}" in out
-        for command in ("list", "show", "run", "sweep", "trend", "report", "verify", "check", "judge", "compare")
+        for command in (
+            "list",
+            "show",
+            "run",
+            "sweep",
+            "trend",
+            "report",
+            "verify",
+            "check",
+            "judge",
+            "compare",
+            "export",
+        )
     )
     assert call(capfd, "--help")[:2] == (0, out)
 

@@ -12,6 +12,7 @@ USAGE = """\
 FeatScope, a microscope for feature learning.
 
   featscope list [--json]          the studies: name, source, one line, minutes on 2 cores
+  featscope list --runs DIR        which runs are below a folder, and what came of them
   featscope show STUDY             what it claims, with sources, and its options with defaults
   featscope run STUDY [options]    run it; the report is DIR/report.html  (options: featscope run STUDY --help)
   featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03
@@ -21,6 +22,7 @@ FeatScope, a microscope for feature learning.
   featscope check STUDY            one step of every arm, every claim and figure: seconds, for authors of studies
   featscope judge DIR              judge a stored run anew, without training, by what its study claims now
   featscope compare DIR DIR ...    what differs between runs of one study: options, versions, claims, curves
+  featscope export DIR             what a run measured and judged, as tables (CSV, parquet)
   featscope judge TABLE.csv [--json]   are published means, with their errors, apart? verdicts as on one's own runs
   featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
 
@@ -111,6 +113,10 @@ def _command(word: str) -> Command:
         from featscope.commands.trend import trend
 
         return trend
+    if word == "export":
+        from featscope.commands.stored import export_run
+
+        return export_run
     if word == "compare":
         _prefer_sleeping_threads()
         from featscope.commands.compare import compare
@@ -123,9 +129,8 @@ def _command(word: str) -> Command:
     if word == "generate":
         _prefer_sleeping_threads()
         return _generate
-    raise ConfigError(
-        f"{word!r} is no command: allowed is {', '.join([*light, *heavy, 'trend', 'judge', 'compare', 'generate'])}"
-    )
+    known = [*light, *heavy, "trend", "judge", "compare", "export", "generate"]
+    raise ConfigError(f"{word!r} is no command: allowed is {', '.join(known)}")
 
 
 def _generate(words: list[str]) -> int:

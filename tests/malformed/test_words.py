@@ -7,7 +7,20 @@ pytestmark = pytest.mark.timeout(120)
 
 LONG = "x" * 300
 NOT_NAMES = ("", " ", "nothing", "η", LONG, "../../evil", "/", "a/b", "\x07", "\n", "[red]x[/red]", "{0}", "%s")
-COMMANDS = ("list", "show", "run", "sweep", "trend", "report", "verify", "check", "judge", "compare", "generate")
+COMMANDS = (
+    "list",
+    "show",
+    "run",
+    "sweep",
+    "trend",
+    "report",
+    "verify",
+    "check",
+    "judge",
+    "compare",
+    "export",
+    "generate",
+)
 NUL = "a\0b"
 SMALL = ("run", "tensor-power", "--sequences", "6")
 
@@ -30,7 +43,7 @@ def test_a_study_that_is_not_there(tmp_path, command, name):
 def test_an_option_that_is_not_there(tmp_path, command, word):
     named = {"show": ["decoupling"], "run": ["decoupling"], "sweep": ["decoupling"], "trend": ["tensor-power"]}
     named |= {"check": ["decoupling"], "judge": ["table.csv"], "report": ["folder"], "generate": ["--prompt", "file"]}
-    named |= {"compare": ["a", "b"]}
+    named |= {"compare": ["a", "b"], "export": ["folder"]}
     if (command, word) == ("verify", "--") or (command, word) == ("list", "--"):
         pytest.skip("nothing follows it")
     ended = call(command, *named.get(command, []), word, within=tmp_path)

@@ -9,10 +9,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from featscope.catalogue import Entry
 from featscope.commands.parsing import name_and_options, parse, require_no_more
+from featscope.options import require
 from featscope.registry import broken, entries, entry, find
 
 Card = Mapping[str, Any]
@@ -25,11 +27,20 @@ class _ListArgs:
 
     json: bool = False
     """Print JSON."""
+    runs: Path | None = None
+    """A folder: print which runs are below it in place of the studies."""
+
+    def __post_init__(self) -> None:
+        require(self, "runs", not (self.runs and self.json), "no folder together with --json")
 
 
 def list_studies(words: list[str]) -> int:
-    """Print a table of the studies."""
+    """Print a table of the studies, or of runs."""
     wanted = parse(_ListArgs, words, "list")
+    if wanted.runs is not None:
+        from featscope.commands.stored import list_runs
+
+        return list_runs(wanted.runs)
     if wanted.json:
         listed = [asdict(study) for study in entries().values()]
         print(json.dumps([*listed, *({"name": name, "broken": why} for name, why in broken().items())], indent=2))

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import psutil
 import torch
 import xarray as xr
 
-from featscope.claims import Claim
+from featscope.claims import Claim, how_many_hold
 from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.diverged import how_many_diverged, without_diverged
 from featscope.runs.environment import environment, mixed, with_history
+from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, to_plain
 from featscope.runs.shard import Shard, ShardResult
@@ -78,6 +80,15 @@ class Outcome:
     runs: dict[str, xr.Dataset]
     claims: list[Claim]
     mixed: str = ""
+
+    def to_frame(self) -> pd.DataFrame:
+        """The claims as a pandas frame, see `featscope.runs.export.claims_frame`."""
+        return claims_frame(self.claims)
+
+    def _repr_html_(self) -> str:
+        """The verdicts as a table, for notebooks."""
+        columns = ["title", "arm", "relation", "predicted", "measured", "low", "high", "verdict", "expected"]
+        return f"<p>{how_many_hold(self.claims)}</p>{self.to_frame()[columns].to_html(index=False)}"
 
 
 def run(

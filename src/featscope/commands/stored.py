@@ -1,0 +1,82 @@
+"""What is stored: `featscope list --runs`, and `featscope export`."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from featscope.claims import how_many_hold
+from featscope.commands.parsing import parse
+from featscope.options import ConfigError
+from featscope.runs.export import Kind, export
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
+
+_DEEPEST = 4  # folders below the one that is searched
+
+
+@dataclass(frozen=True)
+class _ExportArgs:
+    """Write what a run measured and judged as tables."""
+
+    folder: tyro.conf.Positional[Path]
+    """The run folder."""
+    out: Path | None = None
+    """Folder that receives the tables; `tables` in the run folder if not given."""
+    format: Kind = "csv"
+    """Kind of file; parquet needs the extra 'images'."""
+
+
+def export_run(words: list[str]) -> int:
+    """Write a run as tables."""
+    chosen: _ExportArgs = parse(_ExportArgs, words, "export")
+    read_plan(chosen.folder)  # says so where there is no run
+    runs, claims = read_trajectory(chosen.folder), read_claims(chosen.folder)
+    written = export(runs, claims, chosen.out or chosen.folder / "tables", chosen.format)
+    print(f"{len(written)} tables: {written[0].parent}")
+    return 0
+
+
+def list_runs(folder: Path) -> int:
+    """Print which runs are below a folder, when they began and what came of them."""
+    if not folder.is_dir():
+        raise ConfigError(f"--runs = {str(folder)!r} is no folder: allowed is one below which runs are, such as runs")
+    table = Table("folder", "study", "began (UTC)", "seed", "replicas", "what came of it")
+    found = list(_runs(folder))
+    for run in found:
+        table.add_row(*map(escape, _row(run)), style=None)
+    if found:
+        Console().print(table)
+    else:
+        print(f"No run is below {folder}.")
+    return 0
+
+
+def _runs(folder: Path) -> Iterator[Path]:
+    """Folders with a plan, in order; a run's own folders are not searched."""
+    for place, below, files in os.walk(folder):
+        below.sort()
+        if "config.json" in files:
+            below.clear()
+            yield Path(place)
+        elif len(Path(place).relative_to(folder).parts) >= _DEEPEST:
+            below.clear()
+
+
+def _row(run: Path) -> list[str]:
+    try:
+        plan = read_plan(run)
+    except ConfigError as error:
+        return [str(run), "", "", "", "", f"cannot be read: {error}"]
+    about = [plan["study"], "", str(plan["seed"]), str(plan["replicas"])]
+    try:
+        about[1] = (read_environment(run).get("since") or "").removesuffix("Z").replace("T", " ")
+        came = how_many_hold(read_claims(run)) or "Nothing is claimed."
+    except ConfigError as error:
+        unfinished = not (run / "claims.json").exists()
+        came = "not finished: run it again with --resume" if unfinished else f"cannot be read: {error}"
+    return [str(run), *about, came]

@@ -1,0 +1,59 @@
+"""Runs as tables: every measurement and claim is there again."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from calling import call
+
+from featscope.commands.stored import export_run, list_runs
+from featscope.options import ConfigError
+from featscope.runs.export import claims_frame, measured_frames
+from featscope.runs.stored import read_claims, read_trajectory
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs")
+    words = ("run", "tensor-power", "--sequences", "6", "--steps", "8", "--replicas", "2", "--out", "a/run")
+    assert call(*words, within=place, goes="to the end").code == 0
+    return place / "a" / "run"
+
+
+def test_a_run_is_written_as_tables(out, capsys):
+    assert export_run([str(out)]) == 0
+    assert "tables" in capsys.readouterr().out
+    claims = read_claims(out)
+    table = pd.read_csv(out / "tables" / "claims.csv")
+    assert table.verdict.tolist() == [claim.verdict for claim in claims]
+    np.testing.assert_allclose(table.measured, [claim.measured for claim in claims])
+    values = pd.read_csv(out / "tables" / "values.csv")
+    assert len(values) == sum(len(claim.values) for claim in claims)
+
+
+def test_every_series_is_in_one_table_with_its_axes(out):
+    for run in read_trajectory(out).values():
+        frames = dict(measured_frames(run))
+        names = [name for frame in frames.values() for name in frame.columns if name in run.data_vars]
+        assert sorted(names) == sorted(map(str, run.data_vars))
+        for axes, frame in frames.items():
+            sizes = [run.sizes[axis] for axis in axes.split("-")] if axes != "once" else []
+            assert len(frame) == np.prod(sizes, dtype=int)
+
+
+def test_an_outcome_shows_itself_in_words(out):
+    claims = read_claims(out)
+    assert set(claims_frame(claims).columns) >= {"id", "arm", "measured", "low", "high", "verdict"}
+    assert len(claims_frame([])) == 0
+
+
+def test_runs_are_found_below_a_folder(out, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    (out.parent / "broken").mkdir()
+    (out.parent / "broken" / "config.json").write_text("{")
+    assert list_runs(out.parents[1]) == 0
+    said = capsys.readouterr().out
+    assert "tensor-power" in said
+    assert "claims" in said
+    assert "cannot be read" in said
+    with pytest.raises(ConfigError, match="is no folder"):
+        list_runs(out / "nowhere")
