@@ -32,7 +32,7 @@ def _cases() -> list[Any]:
         for option in options(kind()):
             now = next(turn)
             always = ALWAYS.get(option.kind, ())
-            wrong = dict.fromkeys([*always, *_few(WRONG.get(option.kind, ()), now, 2 - len(always) // 2)])
+            wrong = dict.fromkeys([*_few(always, now, 1), *_few(WRONG.get(option.kind, ()), now, 1)])
             doubtful = _few(DOUBTFUL[option.kind], now, 1)
             for value, must in [*((one, True) for one in wrong), *((one, False) for one in doubtful)]:
                 id = f"{name} {option.typed} {value[:12]!r}"
