@@ -1,14 +1,19 @@
-"""Encoders that were trained elsewhere, and what they make of images, kept on disk."""
+"""Encoders that were trained elsewhere, and what they make of images and sentences, kept on disk."""
 
-from featscope.encoders.cache import Pictures, cached_features, default_folder
+from featscope.encoders.cache import Pictures, cached, cached_features, default_folder
 from featscope.encoders.efficientnet import EfficientNetLite0
 from featscope.encoders.frozen import FrozenEncoder, embedded
+from featscope.encoders.minilm import MiniLM, SentenceEncoder, cached_sentences
 
 __all__ = [
     "EfficientNetLite0",
     "FrozenEncoder",
+    "MiniLM",
     "Pictures",
+    "SentenceEncoder",
+    "cached",
     "cached_features",
+    "cached_sentences",
     "default_folder",
     "embedded",
 ]

@@ -5,6 +5,7 @@ out of date, and it may be deleted at any time.
 """
 
 import os
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -59,20 +60,39 @@ def cached_features(
     Raises:
         ConfigError: the folder cannot be made or written to.
     """
-    folder = folder or default_folder()
     key = blake2b(encoder.fingerprint() + images.fingerprint(), digest_size=20).hexdigest()
+
+    def made() -> Tensor:
+        parts = torch.arange(len(images)).split(_DECODED_AT_ONCE)
+        return torch.cat([embedded(encoder, images.pixels(part)) for part in parts])
+
+    return cached(key, (len(images), encoder.features), made, folder)
+
+
+def cached(key: str, shape: tuple[int, ...], made: Callable[[], Tensor], folder: Path | None = None) -> Tensor:
+    """What ``made`` returns, in float32; computed at the first call, read at all others.
+
+    Args:
+        key: hexadecimal digits that name all that it depends on.
+        shape: of what ``made`` returns.
+        made: computes it.
+        folder: see `cached_features`.
+
+    Raises:
+        ConfigError: the folder cannot be made or written to.
+    """
+    folder = folder or default_folder()
     file = folder / f"{key}.safetensors"
     try:
         found = unpacked(file)[0].get("features")
     except (DamagedError, OSError):
         found = None
-    if found is not None and found.shape == (len(images), encoder.features):
+    if found is not None and found.shape == shape:
         return found
-    parts = torch.arange(len(images)).split(_DECODED_AT_ONCE)
-    features = torch.cat([embedded(encoder, images.pixels(part)) for part in parts])
+    features = made()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        atomic_write(file, packed({"features": features}, {"images": len(images)}))
+        atomic_write(file, packed({"features": features}, {"count": shape[0]}))
     except OSError as error:
         raise ConfigError(
             f"the cache of features {str(folder)!r} cannot be written ({error.strerror}): allowed is a folder that can "

@@ -1,0 +1,82 @@
+"""A contrastive term beside the loss of fine-tuning (Shi 2024, dissertation, Section 7.2.2, (7.9))."""
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from featscope.losses.nt_xent import NTXent
+from featscope.options import ConfigError, require
+
+LEAST = 1e-3
+"""Nats. A term that begins below has next to no gradient."""
+
+
+class ContrastiveRegularizer:
+    """λ times NT-Xent of two views of each sample of a batch, to be added to the loss of any encoder.
+
+    The first value is checked. Two views that hardly differ (such as those of dropout) at a low temperature give a
+    term of about exp(-1/τ) nats: nothing fails, and training is that without it. Negatives are the other samples of the
+    batch. Classifying both views is a change of its own: compare with fine-tuning on two views and ``weight = 0``.
+
+    Args:
+        views: makes two views of a batch of inputs; None if the encoder makes them itself, as dropout does, which is
+            then called twice with the same inputs.
+        temperature: τ.
+        weight: λ. The dissertation has 0.1 with MoCo's loss and 1 with SimCLR's.
+
+    Attributes:
+        first: NT-Xent at the first call, in nats and without λ; None before.
+
+    Raises:
+        ConfigError: the temperature is not above 0, or the weight below 0.
+    """
+
+    def __init__(
+        self, views: Callable[[Any], tuple[Any, Any]] | None = None, temperature: float = 0.5, weight: float = 0.1
+    ) -> None:
+        self.views, self.temperature, self.weight = views, temperature, weight
+        require(self, "temperature", temperature > 0 and isfinite(temperature), "> 0")
+        require(self, "weight", weight >= 0 and isfinite(weight), ">= 0")
+        self.first: float | None = None
+        self._loss = NTXent(temperature)
+
+    def __call__(self, encoder: Callable[[Any], Tensor], x: Any) -> Float[Tensor, ""]:
+        """The term of a batch of inputs.
+
+        Args:
+            encoder: maps a batch of inputs to features ``[batch, neuron]``.
+            x: what ``views``, or the encoder, takes.
+
+        Raises:
+            ConfigError: see `of_features`.
+        """
+        one, other = self.views(x) if self.views is not None else (x, x)
+        return self.of_features(encoder(one), encoder(other))
+
+    def of_features(
+        self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
+    ) -> Float[Tensor, ""]:
+        """The term of the features of two views, where these are at hand already.
+
+        Raises:
+            ConfigError: at the first call it is below a thousandth of a nat, or not finite.
+        """
+        # Half precision holds no difference of cosines that a low temperature makes count.
+        value = self._loss(_wide(anchor), _wide(positive))
+        if self.first is None:
+            found = float(value.detach())
+            if not LEAST <= found < float("inf"):
+                raise ConfigError(
+                    f"the contrastive term begins at {found:.2g} nats: allowed is {LEAST:g} or more, as a smaller one "
+                    f"has next to no gradient. There are {len(anchor)} pairs, and temperature = {self.temperature:g}: "
+                    "take two pairs or more, a higher temperature (0.5, say), or views that differ more."
+                )
+            self.first = found
+        return self.weight * value
+
+
+def _wide(features: Tensor) -> Tensor:
+    return features if features.dtype.itemsize >= 4 else features.float()

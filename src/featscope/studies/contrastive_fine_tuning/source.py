@@ -1,0 +1,186 @@
+"""Frozen features of labelled images and sentences, and of a fixed number of augmented views of each."""
+
+import os
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from featscope.data.domain_images import open_domains
+from featscope.data.encoded_images import open_split
+from featscope.encoders import EfficientNetLite0, MiniLM, cached_features, cached_sentences
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.views.image_augmentation import Crop, CropColor
+
+MADE_UP = "made-up"
+VIEWS = 10
+"""Stored augmentations of each sample, the smaller of the paper's two budgets."""
+_IMAGES, _TEST_IMAGES = 2000, 2000
+_PHOTOS, _SENTENCES, _TEST_SENTENCES = 1000, 600, 1000
+SENTENCE_FILES = {"trec": "TREC.train.all", "mr": "rt-polarity.all", "subj": "subj.all", "cr": "custrev.all"}
+"""Files of a label, a blank and a sentence a line; SST-2 has a table of its own."""
+_CROPS = CropColor(Crop(0.2), 0.5)
+_AT_ONCE = 512
+
+
+class Samples(NamedTuple):
+    """What is known of each sample; features have a mean square of 1 over the pool.
+
+    Attributes:
+        features: of the samples that may be trained on, as they are.
+        views: of augmentations of each.
+        labels: their classes.
+        test, test_labels: samples that are never trained on.
+        classes: how many classes there are.
+    """
+
+    features: Float[Tensor, "sample feature"]
+    views: Float[Tensor, "sample view feature"]
+    labels: Int[Tensor, " sample"]
+    test: Float[Tensor, "other feature"]
+    test_labels: Int[Tensor, " other"]
+    classes: int
+
+
+class Augmented:
+    """Images in memory, or one augmentation of each.
+
+    Args:
+        images: the images.
+        view: number of the augmentation; None for images as they are.
+    """
+
+    def __init__(self, images: UInt8[Tensor, "image 3 height width"], view: int | None = None) -> None:
+        self._images, self._view = images, view
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def fingerprint(self) -> bytes:
+        """A hash of the images, of how they are augmented, and of the augmentation's number."""
+        about = f"{tuple(self._images.shape)} {self._view} {_CROPS if self._view is not None else None}"
+        return blake2b(about.encode() + self._images.numpy().tobytes(), digest_size=32).digest()
+
+    def pixels(self, index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
+        """The images at ``index``; an augmentation is that of the batch, which begins at a fixed image."""
+        chosen = self._images[index]
+        if self._view is None:
+            return chosen
+        draws = Streams(0, [0]).at(f"augmentation {self._view}", int(index[0]))
+        made = _CROPS.augment(chosen[None].float() / 255, draws)[0]
+        return (255 * made).round().clamp(0, 255).to(torch.uint8)
+
+
+@lru_cache(maxsize=8)
+def samples_of(name: str, data: str) -> Samples:
+    """Samples of "images", "photos", or of a set of sentences, in the folder ``data``, or made up.
+
+    The pool is chosen once, the same for all replicas; features are computed once, then read from the cache.
+
+    Raises:
+        ConfigError: ``data`` cannot be read.
+        MissingExtraError: what reads it, or the encoder, is not installed.
+    """
+    if data == MADE_UP:
+        return made_up(name)
+    if name == "images":
+        return _of_images(*_images(data))
+    if name == "photos":
+        return _of_images(*_photos(data))
+    return _of_sentences(*_sentences(name, data))
+
+
+def made_up(name: str) -> Samples:
+    """Gaussian classes in 8 of 24 dimensions; in the others views are drawn anew, as spurious features are."""
+    draws = Streams(0, [0]).at(f"made-up samples {name}")
+    classes, pool, test = 4, 300, 300
+    centres = 1.2 * draws.normal(classes, 8)[0]
+    labels = (draws.uniform(pool + test)[0] * classes).long()
+    meant = centres[labels] + draws.normal(pool + test, 8)[0]
+    noise = 1.5 * draws.normal(pool + test, 1 + VIEWS, 16)[0]
+    every = torch.cat([meant[:, None].expand(-1, 1 + VIEWS, -1), noise], -1)
+    return _scaled(every[:pool, 0], every[:pool, 1:], labels[:pool], every[pool:, 0], labels[pool:], classes)
+
+
+def _images(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+    parts = []
+    for split, wanted in (("train", _IMAGES), ("test", _TEST_IMAGES)):
+        images = open_split(data, split)
+        draws = Streams(0, [0]).at(f"pool {split}")
+        index = draws.choice(len(images.labels), min(wanted, len(images.labels)))[0]
+        parts += [images.pixels(index), images.labels[index]]
+        classes = len(images.class_names)
+    return parts[0], parts[1], parts[2], parts[3], classes
+
+
+def _photos(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+    images = open_domains(data)
+    if "photo" not in images.domain_names:
+        raise ConfigError(
+            f"photos = {data[:200]!r} is out of range: allowed is a folder of images with a domain 'photo'. Its "
+            f"domains are {', '.join(images.domain_names)[:200]}."
+        )
+    (index,) = torch.nonzero(images.domains == images.domain_names.index("photo"), as_tuple=True)
+    index = index[Streams(0, [0]).at("pool").choice(len(index), len(index))[0]]
+    pixels, labels, size = images.pixels(index), images.labels[index], min(_PHOTOS, 2 * len(index) // 3)
+    return pixels[:size], labels[:size], pixels[size:], labels[size:], len(images.class_names)
+
+
+def _of_images(pool: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, classes: int) -> Samples:
+    encoder = EfficientNetLite0().load()
+    plain = cached_features(encoder, Augmented(pool))
+    views = torch.stack([cached_features(encoder, Augmented(pool, view)) for view in range(VIEWS)], 1)
+    return _scaled(plain, views, labels, cached_features(encoder, Augmented(test)), test_labels, classes)
+
+
+def _sentences(name: str, data: str) -> tuple[list[str], Tensor, list[str], Tensor, int]:
+    """Sentences of the pool and of the test, with labels."""
+    folder = Path(os.path.expanduser(data))
+    try:
+        if name == "sst2":
+            rest = _tabled(folder / "train.tsv"), _tabled(folder / "test.tsv")
+        else:
+            rest = _lines(folder / SENTENCE_FILES[name]), []
+            if name == "trec":
+                rest = rest[0], _lines(folder / "TREC.test.all")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"sentences = {data[:200]!r} is out of range: allowed is a folder with the sentences of {name!r} "
+            f"({str(error)[:200]})."
+        ) from None
+    train, test = rest
+    order = Streams(0, [0]).at("pool").choice(len(train), len(train))[0].tolist()
+    pool = [train[i] for i in order[:_SENTENCES]]
+    test = test or [train[i] for i in order[_SENTENCES : _SENTENCES + _TEST_SENTENCES]]
+    names = sorted({label for label, _ in pool + test})
+    (x, y), (tx, ty) = (
+        ([text for _, text in part], torch.tensor([names.index(label) for label, _ in part])) for part in (pool, test)
+    )
+    return x, y, tx, ty, len(names)
+
+
+def _lines(file: Path) -> list[tuple[str, str]]:
+    pairs = [line.partition(" ") for line in file.read_text("utf-8").splitlines() if line.strip()]
+    return [(label, text.strip()) for label, _, text in pairs]
+
+
+def _tabled(file: Path) -> list[tuple[str, str]]:
+    pairs = [line.rpartition("\t") for line in file.read_text("utf-8").splitlines()[1:] if line.strip()]
+    return [(label.strip(), text.strip()) for text, _, label in pairs]
+
+
+def _of_sentences(pool: list[str], labels: Tensor, test: list[str], test_labels: Tensor, classes: int) -> Samples:
+    encoder = MiniLM().load()
+    plain = cached_sentences(encoder, pool)
+    views = torch.stack([cached_sentences(encoder, pool, view) for view in range(VIEWS)], 1)
+    return _scaled(plain, views, labels, cached_sentences(encoder, test), test_labels, classes)
+
+
+def _scaled(plain: Tensor, views: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, classes: int) -> Samples:
+    size = plain.square().mean().sqrt()
+    return Samples(plain / size, views / size, labels, test / size, test_labels, classes)
