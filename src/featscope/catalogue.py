@@ -185,6 +185,14 @@ DOMAIN_GENERALISATION = Entry(
     target="featscope.studies.domain_generalisation:DomainGeneralisation",
 )
 
+CONTRASTIVE_FINE_TUNING = Entry(
+    name="contrastive-fine-tuning",
+    source="Shi 2024 (dissertation), Section 7.3, Appendix F.3, Tables 7.1, 7.2 and F.1 to F.11",
+    summary="Fine-tuning with a contrastive term, and with the second view alone; pre-training on ever more data sets.",
+    minutes=8.0,
+    target="featscope.studies.contrastive_fine_tuning:ContrastiveFineTuning",
+)
+
 NUCLEAR_NORM = Entry(
     name="nuclear-norm",
     source="Shi 2024 (dissertation), Sections 6.2 to 6.4, Appendix E.1",

@@ -7,4 +7,13 @@ from featscope.losses.nt_xent import NTXent
 from featscope.losses.nuclear_norm import NuclearNorm
 from featscope.losses.similarity import Masked, paired, products
 
-__all__ = ["ContrastiveRegularizer", "InfoNCE", "Masked", "NTXent", "NonContrastive", "NuclearNorm", "paired", "products"]
+__all__ = [
+    "ContrastiveRegularizer",
+    "InfoNCE",
+    "Masked",
+    "NTXent",
+    "NonContrastive",
+    "NuclearNorm",
+    "paired",
+    "products",
+]

@@ -22,6 +22,9 @@ VIEWS = 10
 """Stored augmentations of each sample, the smaller of the paper's two budgets."""
 _IMAGES, _TEST_IMAGES = 2000, 2000
 _PHOTOS, _SENTENCES, _TEST_SENTENCES = 1000, 600, 1000
+DOMAINS = {"photos": "photo", "sketches": "sketch", "cartoons": "cartoon"}
+"""Sets of images that are domains of PACS."""
+_FEW = 4  # views of sets that are pre-trained on alone
 SENTENCE_FILES = {"trec": "TREC.train.all", "mr": "rt-polarity.all", "subj": "subj.all", "cr": "custrev.all"}
 """Files of a label, a blank and a sentence a line; SST-2 has a table of its own."""
 _CROPS = CropColor(Crop(0.2), 0.5)
@@ -78,9 +81,9 @@ class Augmented:
 
 @lru_cache(maxsize=8)
 def samples_of(name: str, data: str) -> Samples:
-    """Samples of "images", "photos", or of a set of sentences, in the folder ``data``, or made up.
+    """Samples of one set in the folder ``data``, or made up: "images", one of `DOMAINS`, of `SENTENCE_FILES`, or "sst2".
 
-    The pool is chosen once, the same for all replicas; features are computed once, then read from the cache.
+    They are looked for in the folders ``cifar10``, ``pacs``, ``sentences`` and ``sst2`` below it. The pool is chosen once, the same for all replicas; features are computed once, then read from the cache.
 
     Raises:
         ConfigError: ``data`` cannot be read.
@@ -88,11 +91,12 @@ def samples_of(name: str, data: str) -> Samples:
     """
     if data == MADE_UP:
         return made_up(name)
+    folder = Path(os.path.expanduser(data))
     if name == "images":
-        return _of_images(*_images(data))
-    if name == "photos":
-        return _of_images(*_photos(data))
-    return _of_sentences(*_sentences(name, data))
+        return _of_images(*_images(str(folder / "cifar10")), VIEWS)
+    if name in DOMAINS:
+        return _of_images(*_photos(str(folder / "pacs"), DOMAINS[name]), VIEWS if name == "photos" else _FEW)
+    return _of_sentences(*_sentences(name, folder))
 
 
 def made_up(name: str) -> Samples:
@@ -118,29 +122,31 @@ def _images(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     return parts[0], parts[1], parts[2], parts[3], classes
 
 
-def _photos(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
+def _photos(data: str, domain: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     images = open_domains(data)
-    if "photo" not in images.domain_names:
+    if domain not in images.domain_names:
         raise ConfigError(
-            f"photos = {data[:200]!r} is out of range: allowed is a folder of images with a domain 'photo'. Its "
+            f"data = {data[:200]!r} is out of range: allowed is a folder of images with a domain {domain!r}. Its "
             f"domains are {', '.join(images.domain_names)[:200]}."
         )
-    (index,) = torch.nonzero(images.domains == images.domain_names.index("photo"), as_tuple=True)
+    (index,) = torch.nonzero(images.domains == images.domain_names.index(domain), as_tuple=True)
     index = index[Streams(0, [0]).at("pool").choice(len(index), len(index))[0]]
-    pixels, labels, size = images.pixels(index), images.labels[index], min(_PHOTOS, 2 * len(index) // 3)
+    size = min(_PHOTOS, 2 * len(index) // 3)
+    index = index[: size + _PHOTOS]
+    pixels, labels = images.pixels(index), images.labels[index]
     return pixels[:size], labels[:size], pixels[size:], labels[size:], len(images.class_names)
 
 
-def _of_images(pool: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, classes: int) -> Samples:
+def _of_images(pool: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, classes: int, count: int) -> Samples:
     encoder = EfficientNetLite0().load()
     plain = cached_features(encoder, Augmented(pool))
-    views = torch.stack([cached_features(encoder, Augmented(pool, view)) for view in range(VIEWS)], 1)
+    views = torch.stack([cached_features(encoder, Augmented(pool, view)) for view in range(count)], 1)
     return _scaled(plain, views, labels, cached_features(encoder, Augmented(test)), test_labels, classes)
 
 
-def _sentences(name: str, data: str) -> tuple[list[str], Tensor, list[str], Tensor, int]:
+def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Tensor, int]:
     """Sentences of the pool and of the test, with labels."""
-    folder = Path(os.path.expanduser(data))
+    folder = data / ("sst2" if name == "sst2" else "sentences")
     try:
         if name == "sst2":
             rest = _tabled(folder / "train.tsv"), _tabled(folder / "test.tsv")
@@ -150,7 +156,7 @@ def _sentences(name: str, data: str) -> tuple[list[str], Tensor, list[str], Tens
                 rest = rest[0], _lines(folder / "TREC.test.all")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"sentences = {data[:200]!r} is out of range: allowed is a folder with the sentences of {name!r} "
+            f"data = {str(data)[:200]!r} is out of range: allowed is a folder with the sentences of {name!r} "
             f"({str(error)[:200]})."
         ) from None
     train, test = rest
