@@ -129,7 +129,7 @@ def trade_off(run: xr.Dataset, said: str) -> Curves:
     return chart(
         "trade-off",
         "The trade-off: pre-training on ever more sets",
-        f"{said}CIFAR-10, then PACS photographs, sketches and cartoons; each union from scratch. Probes have 100 labels.",
+        f"{said}CIFAR-10, then PACS photographs, sketches and cartoons; each from scratch. Probes have 100 labels.",
         Panel("Linear probes", "sets", _ACCURACY, lines),
         Panel(
             "Features of the target",

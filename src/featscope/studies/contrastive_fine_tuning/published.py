@@ -97,7 +97,7 @@ ROWS: Mapping[str, tuple[str, str, str]] = {
     ),
 }
 """Table, target and, where it is said, stored views: of a linear probe, of fine-tuning and of it with the term; mean
-and error at each of `FRACTIONS`. Tables 7.1 and 7.2 are the last column of F.5, and of the rows with 10 views, and F.8."""
+and error at each of `FRACTIONS`. Table 7.1 is the last column of F.5, Table 7.2 that of F.8 and of rows with 10 views."""
 _PROBE, _TUNED, _OURS = range(3)
 PROBES: Mapping[str, tuple[float, float]] = {
     "CINIC-10": (88.41, 88.38),

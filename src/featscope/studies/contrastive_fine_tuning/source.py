@@ -81,9 +81,10 @@ class Augmented:
 
 @lru_cache(maxsize=8)
 def samples_of(name: str, data: str) -> Samples:
-    """Samples of one set in the folder ``data``, or made up: "images", one of `DOMAINS`, of `SENTENCE_FILES`, or "sst2".
+    """Samples of "images", one of `DOMAINS`, one of `SENTENCE_FILES` or "sst2", from the folder ``data`` or made up.
 
-    They are looked for in the folders ``cifar10``, ``pacs``, ``sentences`` and ``sst2`` below it. The pool is chosen once, the same for all replicas; features are computed once, then read from the cache.
+    They are looked for in the folders ``cifar10``, ``pacs``, ``sentences`` and ``sst2`` below it. The pool is chosen
+    once, the same for all replicas; features are computed once, then read from the cache.
 
     Raises:
         ConfigError: ``data`` cannot be read.
@@ -171,12 +172,13 @@ def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Ten
 
 
 def _lines(file: Path) -> list[tuple[str, str]]:
-    pairs = [line.partition(" ") for line in file.read_text("utf-8").splitlines() if line.strip()]
+    # Not splitlines: sentences hold other characters that it takes for ends of lines.
+    pairs = [line.partition(" ") for line in file.read_text("utf-8").split("\n") if line.strip()]
     return [(label, text.strip()) for label, _, text in pairs]
 
 
 def _tabled(file: Path) -> list[tuple[str, str]]:
-    pairs = [line.rpartition("\t") for line in file.read_text("utf-8").splitlines()[1:] if line.strip()]
+    pairs = [line.rpartition("\t") for line in file.read_text("utf-8").split("\n")[1:] if line.strip()]
     return [(label.strip(), text.strip()) for text, _, label in pairs]
 
 
