@@ -19,6 +19,7 @@ from featscope.training import Answer, Questionnaire
 SETS = ("images", "photos", "sketches", "cartoons")
 """Pre-training data in the order in which they are added; the target is the first."""
 _POOL = 1000  # samples of each set, so that none is in more batches than another
+_FEW = 2  # stored views of each; the sets that are only pre-trained on have no more
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Unions(Questionnaire):
         weights = adapter.start(1, features, self.units, outputs, 1, streams.at("adapter"))
         optimizer = torch.optim.Adam(weights[:4], lr=self.rate)
         term = ContrastiveRegularizer(None, TEMPERATURE, 1.0)
-        pool = torch.cat([one.views[:_POOL, :4] for one in sets])
+        pool = torch.cat([one.views[:_POOL, :_FEW] for one in sets])
         with torch.enable_grad():
             for _ in range(self.steps_each):
                 one, other = two_of(pool[draws.choice(len(pool), min(self.batch, len(pool)))[0]], draws)

@@ -97,8 +97,8 @@ ROWS: Mapping[str, tuple[str, str, str]] = {
     ),
 }
 """Table, target and, where it is said, stored views: of a linear probe, of fine-tuning and of it with the term; mean
-and error at each of `FRACTIONS`. Table 7.1 is the last column of F.5, Table 7.2 that of F.8 and of rows with 10 views."""
-_PROBE, _TUNED, _OURS = range(3)
+and error at each of `FRACTIONS`. Table 7.1 is the last column of F.5, Table 7.2 that of F.8 and of 10 views."""
+_TUNED, _OURS = 1, 2
 PROBES: Mapping[str, tuple[float, float]] = {
     "CINIC-10": (88.41, 88.38),
     "+SVHN": (85.18, 86.91),
@@ -125,11 +125,17 @@ def cells(row: str, method: int) -> Sequence[tuple[float, float]]:
     return [(float(mean), float(error)) for mean, error in mean_errors]
 
 
-def gains(tables: str, over: int = _TUNED, fractions: Sequence[int] = FRACTIONS) -> Sequence[float]:
-    """Printed gains of the term, in points, in all rows whose name begins with one of ``tables``' words."""
+def gains(tables: str, fractions: Sequence[int] = FRACTIONS, most_views: bool = True) -> Sequence[float]:
+    """Printed gains of the term, in points.
+
+    Args:
+        tables: "F.5 F.6", say.
+        fractions: of `FRACTIONS`.
+        most_views: whether rows with 100 stored views count, which are not in Table 7.2.
+    """
     found = []
     for row in ROWS:
-        if row.split()[0] in tables.split():
-            pairs = zip(FRACTIONS, cells(row, _OURS), cells(row, over), strict=True)
+        if row.split()[0] in tables.split() and (most_views or not row.endswith(", 100")):
+            pairs = zip(FRACTIONS, cells(row, _OURS), cells(row, _TUNED), strict=True)
             found += [round(one[0] - other[0], 2) for at, one, other in pairs if at in fractions]
     return found

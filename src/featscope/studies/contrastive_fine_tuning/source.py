@@ -24,7 +24,7 @@ _IMAGES, _TEST_IMAGES = 2000, 2000
 _PHOTOS, _SENTENCES, _TEST_SENTENCES = 1000, 600, 1000
 DOMAINS = {"photos": "photo", "sketches": "sketch", "cartoons": "cartoon"}
 """Sets of images that are domains of PACS."""
-_FEW = 4  # views of sets that are pre-trained on alone
+_FEW = 2  # views of sets that are pre-trained on alone
 SENTENCE_FILES = {"trec": "TREC.train.all", "mr": "rt-polarity.all", "subj": "subj.all", "cr": "custrev.all"}
 """Files of a label, a blank and a sentence a line; SST-2 has a table of its own."""
 _CROPS = CropColor(Crop(0.2), 0.5)

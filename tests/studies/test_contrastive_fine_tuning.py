@@ -1,0 +1,366 @@
+"""The study contrastive-fine-tuning: its parts against slow computation, and planted answers that change verdicts."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+
+from featscope.losses import NTXent
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.studies.contrastive_fine_tuning import (
+    ContrastiveFineTuning,
+    adapter,
+    arms,
+    pretraining,
+    published,
+    recipe,
+    source,
+)
+from featscope.studies.contrastive_fine_tuning.recipe import (
+    CONTRASTIVE,
+    METHODS,
+    ONE,
+    ONE_TERM,
+    TWO_TERM,
+    UNTRAINED,
+    FineTuning,
+)
+from featscope.testing import Fault, Trial
+
+# --- Parts ------------------------------------------------------------------------------------------------------------
+
+
+def draws(purpose: str = "test"):
+    return Streams(0, [0]).at(purpose)
+
+
+def test_adapters_side_by_side_are_adapters():
+    weights = adapter.start(3, 4, 5, 2, 3, draws())
+    with torch.no_grad():
+        for part in weights:
+            part += draws("moved").normal(*part.shape)[0]
+    x = draws("x").normal(6, 4)[0]
+    phi = adapter.adapted(weights, x)
+    for one in range(3):
+        alone = (x @ weights.inner[one].T + weights.threshold[one]).relu() @ weights.outer[one].T + weights.shift[one]
+        torch.testing.assert_close(phi[one], alone)
+        torch.testing.assert_close(adapter.logits(weights, phi)[one], alone @ weights.head[one].T + weights.bias[one])
+    torch.testing.assert_close(adapter.adapted(adapter.some(weights, 1, 3), x), phi[1:])
+
+
+def test_labels_are_of_each_class_as_many():
+    labels = torch.tensor([0] * 50 + [1] * 30 + [2] * 4)
+    chosen = recipe.balanced(labels, 3, 24, draws())
+    assert len(set(chosen.tolist())) == 24
+    assert torch.bincount(labels[chosen]).tolist() == [10, 10, 4]
+    assert len(recipe.balanced(labels, 3, 1000, draws())) == 84
+
+
+def test_two_views_differ_and_all_come_up():
+    views = torch.arange(40).view(10, 4, 1).float()
+    seen = set()
+    for turn in range(30):
+        one, other = recipe.two_of(views, draws(f"turn {turn}"))
+        assert (one != other).all()
+        assert torch.equal(one.long() // 4, torch.arange(10)[:, None])
+        seen |= set(one.flatten().tolist())
+    assert len(seen) == 40
+
+
+def test_classes_that_are_chosen_become_the_first():
+    every = source.made_up("images")
+    some = recipe._of_classes(every, 2, draws())
+    assert some.classes == 2
+    assert set(some.labels.tolist()) == {0, 1}
+    row = (every.features == some.features[0]).all(1).nonzero().item()
+    other = (every.features == some.features[some.labels.tolist().index(1 - int(some.labels[0]))]).all(1).nonzero()
+    assert every.labels[row] != every.labels[other.item()]
+    assert len(some.views) == len(some.features) == len(some.labels)
+
+
+def test_cka_knows_rotations_and_strangers():
+    x = draws().normal(50, 3)[0]
+    turn = torch.linalg.qr(draws("turn").normal(3, 3)[0]).Q
+    assert pretraining.cka(x, 2 * x @ turn + 1) == pytest.approx(1)
+    a, b = ((part - part.mean(0)).numpy().astype(float) for part in (x, draws("other").normal(50, 2)[0]))
+    grams = a @ a.T, b @ b.T  # the same by inner products of samples
+    slow = np.sum(grams[0] * grams[1]) / np.sqrt(np.sum(grams[0] ** 2) * np.sum(grams[1] ** 2))
+    assert pretraining.cka(torch.tensor(a), torch.tensor(b)) == pytest.approx(slow)
+
+
+def test_views_are_the_same_at_each_call_and_differ_from_each_other():
+    images = (255 * draws().uniform(4, 3, 8, 8)[0]).to(torch.uint8)
+    plain, one, other = source.Augmented(images), source.Augmented(images, 0), source.Augmented(images, 1)
+    rows = torch.arange(4)
+    assert torch.equal(plain.pixels(rows), images)
+    assert torch.equal(one.pixels(rows), source.Augmented(images, 0).pixels(rows))
+    assert not torch.equal(one.pixels(rows), other.pixels(rows))
+    assert len({each.fingerprint() for each in (plain, one, other)}) == 3
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+def test_lines_of_sentences_end_at_line_feeds_alone(tmp_path):
+    (tmp_path / "sentences").mkdir()
+    lines = [f"{i % 2} sentence {i} goes\x85 on\u2028 and on" for i in range(700)]
+    (tmp_path / "sentences" / "rt-polarity.all").write_text("\n".join(lines) + "\n", "utf-8")
+    pool, labels, test, test_labels, classes = source._sentences("mr", tmp_path)
+    assert (len(pool), len(test), classes) == (600, 100, 2)
+    assert not set(pool) & set(test)
+    for text, label in zip(pool + test, torch.cat([labels, test_labels]).tolist(), strict=True):
+        assert int(text.split()[1]) % 2 == label
+        assert text.endswith("and on")
+
+
+def test_tables_have_the_label_last(tmp_path):
+    (tmp_path / "sst2").mkdir()
+    for name, count in (("train", 20), ("test", 6)):
+        lines = ["sentence\tlabel"] + [f"{name} {i} \t{i % 2}" for i in range(count)]
+        (tmp_path / "sst2" / f"{name}.tsv").write_text("\n".join(lines))
+    pool, labels, test, test_labels, _ = source._sentences("sst2", tmp_path)
+    assert (len(pool), test[3], int(test_labels[3])) == (20, "test 3", 1)
+    assert [int(text.split()[1]) % 2 for text in pool] == labels.tolist()
+
+
+def test_sentences_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(ConfigError, match="allowed is a folder with the sentences of 'trec'"):
+        source.samples_of("trec", str(tmp_path))
+
+
+def test_images_of_both_layouts_become_features(tmp_path, monkeypatch):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("datasets"), pytest.importorskip("kornia")
+    from PIL import Image
+
+    def encoded(shade: int) -> dict[str, bytes]:
+        out = io.BytesIO()
+        Image.new("RGB", (8, 8), (shade, 255 - shade, 0)).save(out, "PNG")
+        return {"bytes": out.getvalue()}
+
+    class Pixels:
+        def load(self):
+            return self
+
+    monkeypatch.setattr(source, "EfficientNetLite0", Pixels)
+    monkeypatch.setattr(
+        source, "cached_features", lambda _, images: images.pixels(torch.arange(len(images))).float().mean((-2, -1))
+    )
+    for name in ("cifar10", "pacs"):
+        (tmp_path / name).mkdir()
+    for split, count in (("train", 12), ("test", 6)):
+        table = {"img": [encoded(i) for i in range(count)], "label": [i % 3 for i in range(count)]}
+        pq.write_table(pa.table(table), tmp_path / "cifar10" / f"{split}-0.parquet")
+    rows = {"image": [encoded(i) for i in range(24)], "label": [i % 2 for i in range(24)]}
+    pq.write_table(pa.table(rows | {"domain": ["photo", "sketch"] * 12}), tmp_path / "pacs" / "train-0.parquet")
+    found = source.samples_of("images", str(tmp_path))
+    assert (len(found.features), len(found.test), found.classes) == (12, 6, 3)
+    assert found.views.shape == (12, 10, 3)
+    photos = source.samples_of("photos", str(tmp_path))
+    assert (len(photos.features), len(photos.test)) == (8, 4)
+    with pytest.raises(ConfigError, match="a domain 'cartoon'"):
+        source.samples_of("cartoons", str(tmp_path))
+
+
+# --- Training ---------------------------------------------------------------------------------------------------------
+
+
+def one(**changes) -> FineTuning:
+    sizes = {"units": 16, "batch": 20, "steps_each": 60, "rate": 0.01} | changes
+    return FineTuning("images", source.MADE_UP, (60,), (10,), (0,), **sizes)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return one().asker(Streams(0, [0]))(60, 10, 0)
+
+
+def test_every_method_learns(trained):
+    assert len(trained["accuracy"]) == len(METHODS)
+    for name, accuracy in zip(METHODS, trained["accuracy"], strict=True):
+        assert accuracy > (0.35 if name.startswith("untrained") else 0.6), name
+
+
+def test_the_first_term_is_that_of_the_start(trained):
+    samples = source.made_up("images")
+    streams = Streams(0, [0])
+    rows = recipe.balanced(samples.labels, samples.classes, 60, streams.at("labelled", 0))
+    batches = streams.at("batches", 60)
+    pick = rows[batches.choice(60, 20)[0]]
+    both = recipe.two_of(samples.views[pick], batches)
+    weights = adapter.start(1, 24, 16, 8, samples.classes, streams.at("adapter"))
+    with torch.no_grad():
+        expected = NTXent(0.5)(*(adapter.adapted(weights, part)[0] for part in both))
+    assert trained["first_term"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_without_a_weight_the_term_changes_nothing(monkeypatch):
+    monkeypatch.setattr(recipe, "WEIGHTS", (0.0, 0.0))
+    found = one(steps_each=10).asker(Streams(0, [0]))(60, 10, 0)["accuracy"]
+    assert found[ONE] == found[ONE_TERM] == found[ONE_TERM + 1]
+    assert found[recipe.TWO] == found[TWO_TERM] == found[TWO_TERM + 1] != found[ONE]
+
+
+def test_wrong_pairs_harm_what_the_term_learns(trained):
+    wrong = one(wrong_pairs=True).asker(Streams(0, [0]))(60, 10, 0)["accuracy"]
+    assert wrong[ONE] == trained["accuracy"][ONE], "the same training without the term"
+    assert wrong[CONTRASTIVE] < trained["accuracy"][CONTRASTIVE] - 0.1
+
+
+def test_a_term_that_is_silent_is_refused(monkeypatch):
+    monkeypatch.setattr(recipe, "TEMPERATURE", 0.003)
+    near = source.made_up("images")
+    near = near._replace(views=near.features[:, None].expand(-1, 10, -1).contiguous())
+    monkeypatch.setattr(recipe, "samples_of", lambda name, data: near)
+    with pytest.raises(ConfigError, match="the contrastive term begins at"):
+        one().asker(Streams(0, [0]))(60, 10, 0)
+
+
+def test_pre_training_on_one_set_serves_it():
+    ask = pretraining.Unions(source.MADE_UP, 60, 16, 40, 60, 0.01).asker(Streams(0, [0]))
+    alone, all_sets = ask(1), ask(4)
+    assert alone["similarity"] == pytest.approx(1)
+    assert all_sets["similarity"] < 0.999
+    assert alone["accuracy"][0] > 0.6
+
+
+# --- Claims -----------------------------------------------------------------------------------------------------------
+
+
+def planted(term=0.0, second=0.0, trained=0.2, first=3.0, cold=1e-4):
+    """An `asker` of `FineTuning` that answers with these gains, and a little noise."""
+
+    def asker(self, streams):
+        def ask(labels, views, classes):
+            accuracy = dict.fromkeys(range(len(METHODS)), 0.6)
+            for place in (ONE_TERM, ONE_TERM + 1):
+                accuracy[place] += term
+            accuracy[recipe.TWO] += second
+            for place in (TWO_TERM, TWO_TERM + 1):
+                accuracy[place] += second + term
+            accuracy[CONTRASTIVE] = accuracy[UNTRAINED] + trained
+            noise = 1e-4 * streams.at(f"noise {self.source} {views} {classes}", labels).normal(len(METHODS) + 2)[0]
+            found = torch.tensor(list(accuracy.values())).double() + noise[:-2]
+            beginnings = {"first_term": first * (1 + float(noise[-1])), "cold_term": cold * (1 + float(noise[-2]))}
+            return {"accuracy": found.tolist(), "cosine": 0.9, **beginnings}
+
+        return ask
+
+    return asker
+
+
+def planted_unions(all_sets=0.7, similar=0.5):
+    def asker(self, streams):
+        def ask(sets):
+            noise = 1e-4 * streams.at("noise", sets).normal(5)[0].double()
+            level = {1: 0.6, 4: all_sets}.get(sets, 0.65)
+            likeness = {1: 1.0, 4: similar}.get(sets, 0.8)
+            return {"accuracy": (level + noise[:4]).tolist(), "similarity": likeness + float(noise[4])}
+
+        return ask
+
+    return asker
+
+
+@pytest.fixture(scope="module")
+def trial():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FineTuning, "asker", planted())
+        patch.setattr(pretraining.Unions, "asker", planted_unions())
+        found = Trial(ContrastiveFineTuning(data="a folder"), replicas=6)
+        assert found.runs
+        yield found
+
+
+def test_expected_claims_hold_and_all_are_judged(trial):
+    claims = trial.healthy
+    assert {claim.id for claim in claims.values()} == {statement.id for statement in trial.study.statements()}
+    for key, claim in claims.items():
+        if claim.expected:
+            assert claim.verdict == "holds", key
+    fails = {("printed-gains-are-all-above-zero", "Tables F.5 to F.8"), ("printed-probes-gain", "CINIC-10")}
+    fails |= {("printed-trade-off", "Table F.1, all labels"), ("printed-trade-off", "Table F.2, 8k labels")}
+    fails |= {("a-cold-term-is-there", name) for name in arms.TEXTS}
+    assert all(claims[key].verdict == "fails" for key in fails)
+
+
+ASKER, UNIONS = (FineTuning, "asker"), (pretraining.Unions, "asker")
+SWAPPED = {name: (after, before) for name, (before, after) in published.PROBES.items()}
+REVERSED = {name: [pair[::-1] for pair in pairs] for name, pairs in published.TRADE_OFF.items()}
+FAULTS = {
+    f"the term is silent: {arm}": Fault(*ASKER, planted(first=0.01), "the-term-is-there", arm) for arm in arms.TARGETS
+}
+FAULTS |= {
+    "contrastive training does nothing": Fault(
+        *ASKER, planted(trained=-0.01), "contrastive-training-does-something", "images"
+    ),
+    "more sets serve none": Fault(*UNIONS, planted_unions(all_sets=0.5), "more-sets-serve-all", "unions"),
+    "features come back": Fault(*UNIONS, planted_unions(similar=0.9), "features-move-away", "unions"),
+}
+FAULTS |= {
+    f"{table}: over the probe at 1 %": Fault(
+        published, "gains", lambda *_, **__: [-0.1], "printed-gains-are-all-above-zero", table, ("cr",)
+    )
+    for table in ("Table 7.1", "Table 7.2")
+}
+FAULTS |= {
+    f"{name}: before and after swapped": Fault(published, "PROBES", SWAPPED, "printed-probes-gain", name, ("cr",))
+    for name in published.PROBES
+    if name != "CINIC-10"
+}
+FAULTS |= {
+    f"{name}: specific and diverse swapped": Fault(published, "TRADE_OFF", REVERSED, "printed-trade-off", name, ("cr",))
+    for name in published.TRADE_OFF
+    if name not in ("Table F.1, all labels", "Table F.2, 8k labels")
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(trial, monkeypatch, fault):
+    trial.require_noticed(fault, monkeypatch)
+
+
+def test_every_expected_claim_has_a_fault(trial):
+    expected = {key for key, claim in trial.healthy.items() if claim.expected}
+    assert expected == {(fault.claim, fault.arm) for fault in FAULTS.values()}
+
+
+def test_gains_are_seen_where_there_are_any(trial, monkeypatch):
+    monkeypatch.setattr(FineTuning, "asker", planted(term=0.02, second=0.03))
+    claims = trial.again("images")
+    for name, points in (
+        ("the-term-beats-fine-tuning", 2),
+        ("the-term-beats-two-views", 2),
+        ("a-second-view-helps", 3),
+    ):
+        assert claims[name, "images"].verdict == "holds"
+        assert claims[name, "images"].measured == pytest.approx(points, abs=0.05)
+
+
+def test_printed_cells_are_those_of_the_tables_in_the_text():
+    assert published.gains("F.5", fractions=(100,)) == [0.93, 0.91, 0.9, 0.74]
+    assert len(published.gains("F.5 F.6 F.7 F.8")) == 90
+    assert min(published.gains("F.5 F.6 F.7 F.8")) == -0.28
+    assert published.cells("F.7 GTSRB, 10", 2)[-1] == (81.28, 0.10)
+
+
+def test_the_story_names_data_that_say_nothing(trial):
+    assert ContrastiveFineTuning().warning.startswith("MADE-UP")
+    assert trial.study.story(trial.runs, list(trial.healthy.values())).found.startswith("A contrastive term helps")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": ""}, "data = ''"),
+        ({"units": 7}, "units = 7"),
+        ({"batch": 1}, "batch = 1 .* negatives"),
+        ({"steps": 0}, "steps = 0"),
+        ({"rate": 0.0}, "rate = 0.0"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        ContrastiveFineTuning(**options)
