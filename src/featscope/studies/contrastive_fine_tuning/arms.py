@@ -49,7 +49,7 @@ class ContrastiveFineTuningArms(Study):
     default_replicas = 10
 
     data: str = MADE_UP
-    units: int = 128
+    units: int = 64
     batch: int = 50
     steps: int = 200
     rate: float = 1e-3

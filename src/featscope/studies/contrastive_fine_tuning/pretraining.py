@@ -18,7 +18,7 @@ from featscope.training import Answer, Questionnaire
 
 SETS = ("images", "photos", "sketches", "cartoons")
 """Pre-training data in the order in which they are added; the target is the first."""
-_POOL = 1000  # samples of each set, so that none is in more batches than another
+_POOL = 500  # samples of each set, so that none is in more batches than another
 _FEW = 2  # stored views of each; the sets that are only pre-trained on have no more
 
 

@@ -21,7 +21,7 @@ MADE_UP = "made-up"
 VIEWS = 10
 """Stored augmentations of each sample, the smaller of the paper's two budgets."""
 _IMAGES, _TEST_IMAGES = 2000, 2000
-_PHOTOS, _SENTENCES, _TEST_SENTENCES = 1000, 600, 1000
+_PHOTOS, _OTHERS, _SENTENCES, _TEST_SENTENCES = 1000, 500, 600, 1000
 DOMAINS = {"photos": "photo", "sketches": "sketch", "cartoons": "cartoon"}
 """Sets of images that are domains of PACS."""
 _FEW = 2  # views of sets that are pre-trained on alone
@@ -132,8 +132,9 @@ def _photos(data: str, domain: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int
         )
     (index,) = torch.nonzero(images.domains == images.domain_names.index(domain), as_tuple=True)
     index = index[Streams(0, [0]).at("pool").choice(len(index), len(index))[0]]
-    size = min(_PHOTOS, 2 * len(index) // 3)
-    index = index[: size + _PHOTOS]
+    most = _PHOTOS if domain == "photo" else _OTHERS
+    size = min(most, 2 * len(index) // 3)
+    index = index[: size + most]
     pixels, labels = images.pixels(index), images.labels[index]
     return pixels[:size], labels[:size], pixels[size:], labels[size:], len(images.class_names)
 
