@@ -51,7 +51,7 @@ class ContrastiveFineTuningArms(Study):
     data: str = MADE_UP
     units: int = 64
     batch: int = 50
-    steps: int = 200
+    steps: int = 100
     rate: float = 1e-3
 
     def __post_init__(self) -> None:
