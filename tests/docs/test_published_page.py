@@ -12,11 +12,12 @@ import pytest
 from featscope.claims import read_table
 from featscope.claims.table import AGAINST, COLUMNS
 from featscope.cli import main
+from featscope.studies.contrastive_fine_tuning.published import gains
 from featscope.studies.longtail_images.table2 import ACCURACY, GAP, TABLE_2
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "published.md").read_text()
-COUNTS = re.findall(r"^\| `featscope (judge [^`]+)` \| ([\d |]+) \|$", PAGE, re.M)
+COUNTS = re.findall(r"^\| `featscope (judge docs/tables/[np][^`]+)` \| ([\d |]+) \|$", PAGE, re.M)
 NUCLEAR, PRUNING = (ROOT / "docs" / "tables" / f"{name}.csv" for name in ("nuclear-norm", "pruning"))
 
 
@@ -113,3 +114,24 @@ def test_the_examples_run_and_print_what_is_shown(capsys, monkeypatch):
     assert capsys.readouterr().out.startswith("holds (1.8")
     exec(compile(rounding, "published.md", "exec"), {})
     assert capsys.readouterr().out == shown
+
+
+OF_TERMS = re.findall(r"^\| `featscope (judge docs/tables/contrastive[^`]+)` \| ([\d |]+) \|$", PAGE, re.M)
+
+
+@pytest.mark.parametrize(("command", "said"), OF_TERMS)
+def test_the_counts_of_contrastive_terms(capfd, monkeypatch, command, said):
+    claims = judged(capfd, monkeypatch, command)["claims"]
+    tables = [f"Table F.{number}" for number in (5, 6, 7, 8)]
+    hold = [claim["source"] for claim in claims if claim["verdict"] == "holds"]
+    fail = [claim["arm"] for claim in claims if claim["verdict"] == "fails"]
+    assert [int(count) for count in said.split(" | ")] == [len(hold), len(fail), *map(hold.count, tables)]
+    assert sum(claim["measured"] < 0 for claim in claims) == 4
+    assert len(OF_TERMS) == 5
+    if fail:
+        assert fail == ["ImageNet (10 views), 20 %", "CIFAR-10 (100 views), 100 %"]
+
+
+def test_the_table_of_contrastive_terms_is_that_of_the_study():
+    rows = read_table(ROOT / "docs" / "tables" / "contrastive-regularisation.csv")
+    assert [round(row.summary.mean - row.against.mean, 2) for row in rows] == gains("F.5 F.6 F.7 F.8")
