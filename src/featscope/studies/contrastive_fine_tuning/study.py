@@ -340,9 +340,13 @@ class ContrastiveFineTuning(ContrastiveFineTuningArms):
         fails = counts["the-term-beats-two-views"].count("fails")
         gain = in_words(difference(runs[IMAGES], TWO_TERM + _FULL, TWO), "{:+.2f}") if IMAGES in runs else "?"
         before = "MADE-UP SAMPLES. " if self.is_stand_in else ""
+        said = (
+            f"A contrastive term helps fine-tuning on {helps} of {of} data sets, on {beyond} beyond the second view it needs"
+            if helps or beyond
+            else f"No gain by a contrastive term is to be seen on any of {of} data sets"
+        )
         return Story(
-            f"{before}A contrastive term helps fine-tuning on {helps} of {of} data sets; on {beyond} beyond the second "
-            f"view it needs, and harms on {fails}. CIFAR-10: {gain} points.",
+            f"{before}{said}; it harms on {fails}. CIFAR-10: {gain} points beyond the second view.",
             f"{self.warning}Of each image or sentence a fixed encoder makes features, also of ten altered copies "
             "(views). A small network on these is trained with 100 labels. The term pulls the two views of a sample "
             "together, and different samples apart. Bars compare it with the same training without the term.",
