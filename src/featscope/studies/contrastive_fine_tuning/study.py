@@ -341,7 +341,7 @@ class ContrastiveFineTuning(ContrastiveFineTuningArms):
         gain = in_words(difference(runs[IMAGES], TWO_TERM + _FULL, TWO), "{:+.2f}") if IMAGES in runs else "?"
         before = "MADE-UP SAMPLES. " if self.is_stand_in else ""
         said = (
-            f"A contrastive term helps fine-tuning on {helps} of {of} data sets, on {beyond} beyond the second view it needs"
+            f"A contrastive term helps fine-tuning on {helps} of {of} data sets, on {beyond} beyond its second view"
             if helps or beyond
             else f"No gain by a contrastive term is to be seen on any of {of} data sets"
         )
