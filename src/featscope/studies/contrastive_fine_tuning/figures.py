@@ -28,7 +28,6 @@ from featscope.studies.contrastive_fine_tuning.recipe import (
     PROBE,
     TWO,
     TWO_TERM,
-    UNTRAINED,
 )
 from featscope.studies.contrastive_fine_tuning.source import VIEWS
 from featscope.studies.summaries import bars, chart, curve
@@ -47,7 +46,7 @@ def accuracies(runs: Runs, said: str) -> Bars:
     """Every method on every set at 100 labels."""
     arms = [arm for arm in TARGETS if arm in runs]
     each = {"linear probe": PROBE, "no augmentation": BARE} | dict(list(_CURVES.items())[1:])
-    each |= {"contrastive, then probe": CONTRASTIVE, "untrained, then probe": UNTRAINED}
+    each["contrastive, then probe"] = CONTRASTIVE
     return bars(
         "accuracies",
         "Fine-tuning with a contrastive term and without",

@@ -337,7 +337,7 @@ class ContrastiveFineTuning(ContrastiveFineTuningArms):
             (found.count("holds") for found in counts.values()),
             len(counts["the-term-beats-two-views"]),
         )
-        fails = counts["the-term-beats-two-views"].count("fails")
+        fails = sum("fails" in pair for pair in zip(*counts.values(), strict=True))
         gain = in_words(difference(runs[IMAGES], TWO_TERM + _FULL, TWO), "{:+.2f}") if IMAGES in runs else "?"
         before = "MADE-UP SAMPLES. " if self.is_stand_in else ""
         said = (
