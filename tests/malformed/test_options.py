@@ -49,7 +49,10 @@ def require_value_and_range(ended: Ended, typed: str, value: str) -> None:
         shown |= {repr(float(value)), f"{float(value):g}"}
         shown |= {str(int(float(value)))[:20]}
     another = set(re.findall(r"(--[a-z.-]+) = ", ended.err)) - {typed}  # that does not go with what was typed
-    assert another or "GiB" in ended.err or any(word in ended.err for word in shown), f"none of {shown} in {ended}"
+    derived = re.search(r"has [\d.e+]+ steps", ended.err)  # of an arm, made of what was typed
+    assert another or derived or "GiB" in ended.err or any(word in ended.err for word in shown), (
+        f"none of {shown} in {ended}"
+    )
     said = ("allowed", "GiB", "Argument helptext", "Expected one of", "Unrecognized options")  # the last three: tyro's
     assert any(word in ended.err for word in said), ended
 

@@ -9,6 +9,7 @@ import pytest
 from featscope.commands.run import execute as in_terminal
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, execute, run
+from featscope.runs.checksum import sealed
 from featscope.runs.environment import _revision, environment, mixed, with_history
 from featscope.runs.stored import read_environment
 from swept import Pull
@@ -131,3 +132,11 @@ def test_a_killed_git_is_asked_again(monkeypatch):
     monkeypatch.setattr(subprocess, "run", killed_at_first)
     assert _revision(Path(__file__)) == found
     assert len(asked) in (2, 4)  # it is asked once where there is no checkout
+
+
+def test_a_run_whose_time_is_unknown_goes_on(tmp_path):
+    out = run(Pull(), Settings(), tmp_path / "run").folder
+    stored = {name: value for name, value in written(out).items() if name != "checksum"}
+    (out / "environment.json").write_bytes(sealed(stored | {"seconds": None}))
+    run(Pull(), Settings(), out, resume=True)
+    assert written(out)["seconds"] >= 0

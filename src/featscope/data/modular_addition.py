@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from featscope.options import require
 from featscope.streams import Draws
 
-_MOST = 10**8
+MOST_POINTS = 10**8
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ModularAddition:
     def __post_init__(self) -> None:
         require(self, "inputs", self.inputs >= 2, ">= 2")
         require(self, "modulus", self.modulus >= 3, ">= 3", "Modulo 2 it is parity, which has no frequency.")
-        require(self, "modulus", self.modulus**self.inputs <= _MOST, f"at most {_MOST:,} points p^k")
+        require(self, "modulus", self.modulus**self.inputs <= MOST_POINTS, f"at most {MOST_POINTS:,} points p^k")
         require(self, "share", 0 < self.share <= 1, "> 0 and <= 1")
 
     @property

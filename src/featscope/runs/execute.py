@@ -178,7 +178,7 @@ def _run(
     except Exception as error:
         raise UnjudgedError(str(folder.path)) from error
     folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
-    seconds = about_machine.get("seconds", 0.0) + time.monotonic() - began
+    seconds = (about_machine.get("seconds") or 0.0) + time.monotonic() - began
     folder.write_json("environment.json", about_machine | {"seconds": seconds})
     return Outcome(out, runs, claims, mixed(about_machine))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from featscope.data.modular_addition import ModularAddition
+from featscope.data.modular_addition import MOST_POINTS, ModularAddition
 from featscope.models.decoder import Decoder
 from featscope.options import require
 from featscope.studies.addition import BatchCrossEntropy
@@ -57,7 +57,10 @@ class GrokkingArms(Study):
 
     def __post_init__(self) -> None:
         require(self, "moduli", len(self.moduli) == 4 and min(self.moduli) >= 3, "four numbers >= 3")
+        for k, p in enumerate(self.moduli, 2):
+            require(self, "moduli", p**k <= MOST_POINTS, f"at most {MOST_POINTS:,} points p^k for each k")
         require(self, "larger", self.larger > self.moduli[0], "> moduli[0]")
+        require(self, "larger", self.larger**2 <= MOST_POINTS, f"at most {MOST_POINTS:,} points p^2")
         for name in ("layers", "width", "heads", "steps", "batch"):
             require(self, name, getattr(self, name) >= 1, ">= 1")
         require(self, "head_dim", self.head_dim >= 0, ">= 0; 0 for width over heads")
