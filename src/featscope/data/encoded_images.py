@@ -18,6 +18,7 @@ from featscope.hub import asking_hub
 from featscope.options import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
+    import PIL.Image
     import pyarrow as pa  # type: ignore[import-untyped]
 
 _HUB_NAMES = {"cifar10": "uoft-cs/cifar10", "cifar100": "uoft-cs/cifar100", "stl10": "tanganke/stl10"}
@@ -51,12 +52,12 @@ class EncodedImages:
         side: int = 0,
     ) -> None:
         if len(labels) == 0:
-            raise _error(source, "one image or more", "It has none.")
+            raise source_error(source, "one image or more", "It has none.")
         if wrong := [label for label in (int(labels.min()), int(labels.max())) if not 0 <= label < len(class_names)]:
             cure = "Images without a label cannot be used." if wrong[0] == -1 else "Correct the labels."
-            raise _error(source, f"labels from 0 to {len(class_names) - 1}", f"One is {wrong[0]}. {cure}")
+            raise source_error(source, f"labels from 0 to {len(class_names) - 1}", f"One is {wrong[0]}. {cure}")
         if len(class_names) < 2:
-            raise _error(source, "images of two classes or more", "All are of one.")
+            raise source_error(source, "images of two classes or more", "All are of one.")
         self.labels, self.class_names = labels, class_names
         self._source, self._encoded, self._side = source, encoded, side
         self._decoded: Tensor | None = None
@@ -79,7 +80,7 @@ class EncodedImages:
 
         images = table.column(_column(source, table, _IMAGE_COLUMNS))
         if not pa.types.is_struct(images.type) or images.type.get_field_index("bytes") < 0:
-            raise _error(
+            raise source_error(
                 source,
                 "an image column of encoded bytes, as the Hub writes it",
                 f"Its type is {images.type}.",
@@ -87,9 +88,9 @@ class EncodedImages:
         name = _column(source, table, _LABEL_COLUMNS)
         column = table.column(name)
         if not pa.types.is_integer(column.type):
-            raise _error(source, "a label column of whole numbers", f"Its type is {column.type}.")
+            raise source_error(source, "a label column of whole numbers", f"Its type is {column.type}.")
         if column.null_count:
-            raise _error(source, "a label for each image", f"{column.null_count} are null. Leave these images out.")
+            raise source_error(source, "a label for each image", f"{column.null_count} are null. Leave these images out.")
         labels = torch.from_numpy(column.to_numpy().astype(np.int64))
         encoded = images.combine_chunks().field("bytes")
         class_names = _class_names(source, table, name, labels)
@@ -105,12 +106,12 @@ class EncodedImages:
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise _error(source, f"lines 'path label' in {file.name}", f"It cannot be read: {error}.") from None
+            raise source_error(source, f"lines 'path label' in {file.name}", f"It cannot be read: {error}.") from None
         lines = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip()]
         if wrong := [line for line in lines if len(line) != 2 or not re.fullmatch("[0-9]{1,9}", line[1])]:
-            raise _error(source, f"lines 'path label' in {file.name}", f"One is {' '.join(wrong[0])[:100]!r}.")
+            raise source_error(source, f"lines 'path label' in {file.name}", f"One is {' '.join(wrong[0])[:100]!r}.")
         if not lines:
-            raise _error(source, f"lines 'path label' in {file.name}", "It is empty.")
+            raise source_error(source, f"lines 'path label' in {file.name}", "It is empty.")
         labels = torch.tensor([int(label) for _, label in lines])
         class_names = _numbered(source, labels)
         return cls(source, labels, class_names, lambda i: (file.parent / lines[i][0]).read_bytes(), side)
@@ -127,7 +128,7 @@ class EncodedImages:
                 if self._decoded is None:
                     self._decoded = torch.empty(len(self.labels), *image.shape, dtype=torch.uint8)
                 if image.shape != self._decoded.shape[1:]:
-                    raise _error(
+                    raise source_error(
                         self._source,
                         "images of one size",
                         f"Image {i} has shape {tuple(image.shape)}, others "
@@ -139,15 +140,20 @@ class EncodedImages:
             return self._decoded[index]
 
     def _decode(self, i: int) -> UInt8[Tensor, "channel height width"]:
-        from PIL import Image, ImageOps
+        from PIL import Image
 
         try:
             opened = Image.open(io.BytesIO(self._encoded(i))).convert("RGB")
         except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
             reason = " ".join(str(error).split())[:200]
-            raise _error(
+            raise source_error(
                 self._source, "images that can be decoded", f"Image {i} cannot ({reason}). Download it again."
             ) from None
+        return self._fitted(opened)
+
+    def _fitted(self, opened: "PIL.Image.Image") -> UInt8[Tensor, "channel height width"]:
+        from PIL import Image, ImageOps
+
         if self._side and opened.size != (self._side, self._side):
             opened = ImageOps.fit(opened, (self._side, self._side), Image.Resampling.BICUBIC)
         return torch.from_numpy(np.array(opened)).permute(2, 0, 1)
@@ -156,8 +162,8 @@ class EncodedImages:
 def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
     """The split "train" or "test", say, of a folder (``source`` exists) or of a data set on the Hub.
 
-    A folder holds the Hub's parquet files of the split, or images and a list of the split's, such as
-    ``ImageNet_LT_train.txt``, with lines "path label". Images are brought to ``side`` pixels if it is not 0.
+    A folder holds the Hub's parquet files of the split, MNIST's idx files, or images and a list of the split's, such as
+    ``ImageNet_LT_train.txt``, with lines "path label". "digits" are those that come with scikit-learn. Images are brought to ``side`` pixels if it is not 0.
 
     One object is shared by all who ask, so that workers decode an image once.
 
@@ -171,20 +177,26 @@ def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
 
 @lru_cache(maxsize=4)
 def _open(source: str, split: str, side: int) -> EncodedImages:
+    from featscope.data import decoded_images  # which builds on this module
+
+    if source == decoded_images.BUNDLED:
+        return decoded_images.bundled_digits(split, side)
+    folder = Path(os.path.expanduser(source))
+    if folder.is_dir() and decoded_images.has_idx(folder):
+        return decoded_images.of_idx(source, folder, split, side)
     try:
         import datasets  # noqa: F401
         import PIL.Image  # noqa: F401
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingExtraError(f"The image data {source!r}", "images") from None
-    folder = Path(os.path.expanduser(source))
     if os.path.isdir(folder) and (lists := sorted(folder.glob(f"*{split}.txt"))):
         return EncodedImages.from_list(source, lists[0], side)
     if os.path.exists(folder):
         return EncodedImages.from_table(source, _local_table(folder, split), side)
     if source.startswith((".", "/", "~")) or source.count("/") > 1 or not source.isprintable() or len(source) > 200:
         allowed = "an existing folder, a data set of the Hub such as 'cifar10', or 'shapes'"
-        raise _error(source, allowed, "There is no such folder.")
+        raise source_error(source, allowed, "There is no such folder.")
     return EncodedImages.from_table(source, _hub_table(source, split), side)
 
 
@@ -196,7 +208,7 @@ def _local_table(folder: Path, split: str) -> "pa.Table":
     files = sorted(folder.rglob(f"{split}-*.parquet")) if folder.is_dir() else []
     if not files:
         found = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else [folder.name]
-        raise _error(
+        raise source_error(
             str(folder),
             f"a folder that holds {split}-*.parquet, as the Hub lays them out, or a list *{split}.txt",
             f"Found {', '.join(found) or 'nothing'}. Download the data set's parquet files into it.",
@@ -204,7 +216,7 @@ def _local_table(folder: Path, split: str) -> "pa.Table":
     try:
         return pa.concat_tables([pq.read_table(file) for file in files])
     except (pa.ArrowException, OSError) as error:
-        raise _error(str(folder), "readable parquet files", f"{error}. Download them again.") from None
+        raise source_error(str(folder), "readable parquet files", f"{error}. Download them again.") from None
 
 
 def _hub_table(source: str, split: str) -> "pa.Table":
@@ -215,7 +227,7 @@ def _hub_table(source: str, split: str) -> "pa.Table":
             return datasets.load_dataset(_HUB_NAMES.get(source, source), split=split).data.table
     except Exception as error:  # whatever the network, the Hub and its client can raise: the cure is the same
         reason = (str(error).splitlines() or [""])[0][:200]
-        raise _error(
+        raise source_error(
             source,
             "an existing folder, 'shapes', or a data set that the Hub can give",
             f"There is no such folder, and the Hub did not give {split!r} ({type(error).__name__}: "
@@ -229,7 +241,7 @@ def _column(source: str, table: "pa.Table", names: tuple[str, ...]) -> str:
         if name in table.column_names:
             return name
     found = ", ".join(table.column_names)
-    raise _error(source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column.")
+    raise source_error(source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column.")
 
 
 def _class_names(source: str, table: "pa.Table", column: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
@@ -243,9 +255,10 @@ def _numbered(source: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
     """A name for every class up to the last that has an image."""
     classes = int(labels.max()) + 1 if len(labels) else 0
     if classes > _MOST_CLASSES:
-        raise _error(source, f"labels from 0 to {_MOST_CLASSES - 1}", f"One is {classes - 1}. Count classes from 0.")
+        raise source_error(source, f"labels from 0 to {_MOST_CLASSES - 1}", f"One is {classes - 1}. Count classes from 0.")
     return tuple(f"class {index}" for index in range(classes))
 
 
-def _error(source: str, allowed: str, cure: str) -> ConfigError:
+def source_error(source: str, allowed: str, cure: str) -> ConfigError:
+    """What is said of a source that is not as it should be."""
     return ConfigError(f"data = {source[:300]!r} is out of range: allowed is {allowed}. {cure}")
