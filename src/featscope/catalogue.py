@@ -57,6 +57,14 @@ FIXED_FEATURES = Entry(
     target="featscope.studies.fixed_features:FixedFeatures",
 )
 
+INPUT_STRUCTURE = Entry(
+    name="input-structure",
+    source="Shi 2024 (dissertation), Section 2.6 and Appendix A.7.5",
+    summary="One teacher labels real and injected inputs: what a student learns of each, and how the teacher is chosen.",
+    minutes=8.0,
+    target="featscope.studies.input_structure:InputStructure",
+)
+
 IMBALANCE = Entry(
     name="imbalance",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, and its earlier workshop version",

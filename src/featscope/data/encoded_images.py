@@ -90,7 +90,9 @@ class EncodedImages:
         if not pa.types.is_integer(column.type):
             raise source_error(source, "a label column of whole numbers", f"Its type is {column.type}.")
         if column.null_count:
-            raise source_error(source, "a label for each image", f"{column.null_count} are null. Leave these images out.")
+            raise source_error(
+                source, "a label for each image", f"{column.null_count} are null. Leave these images out."
+            )
         labels = torch.from_numpy(column.to_numpy().astype(np.int64))
         encoded = images.combine_chunks().field("bytes")
         class_names = _class_names(source, table, name, labels)
@@ -255,7 +257,9 @@ def _numbered(source: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
     """A name for every class up to the last that has an image."""
     classes = int(labels.max()) + 1 if len(labels) else 0
     if classes > _MOST_CLASSES:
-        raise source_error(source, f"labels from 0 to {_MOST_CLASSES - 1}", f"One is {classes - 1}. Count classes from 0.")
+        raise source_error(
+            source, f"labels from 0 to {_MOST_CLASSES - 1}", f"One is {classes - 1}. Count classes from 0."
+        )
     return tuple(f"class {index}" for index in range(classes))
 
 

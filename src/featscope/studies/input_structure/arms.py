@@ -1,0 +1,146 @@
+"""What `input-structure` runs: kinds of injected inputs beside digits and photographs, and networks by size."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from featscope.options import require
+from featscope.studies.base import Arm, Role, Study
+from featscope.studies.input_structure import probes
+from featscope.studies.input_structure.inputs import Injection, Kind
+from featscope.studies.input_structure.mixing import Family, Mixing, Sizes
+from featscope.studies.input_structure.networks import Fit
+from featscope.training import Iteration, Measurement
+
+WHITE, COVARIANCE, FOREIGN, SAME, WIDE, SIZES = "white", "covariance", "foreign", "same", "wide", "sizes"
+FRACTIONS = {0.25: "fraction=0.25", 0.75: "fraction=0.75"}
+PHOTOS_WHITE, PHOTOS_FOREIGN, PHOTOS_SAME = "photos-white", "photos-foreign", "photos-same"
+DIGITS = (WHITE, COVARIANCE, FOREIGN, SAME, *FRACTIONS.values(), WIDE)
+PHOTOS = (PHOTOS_WHITE, PHOTOS_FOREIGN, PHOTOS_SAME)
+GAUSSIAN = (WHITE, *FRACTIONS.values(), WIDE, PHOTOS_WHITE)
+"""Arms with Gaussians of independent pixels."""
+_WIDE = 50
+
+
+@dataclass(frozen=True)
+class InputStructureArms(Study):
+    """A teacher labels real and injected inputs, a student learns both (dissertation, Section 2.6, Appendix A.7.5).
+
+    Attributes:
+        digits: for networks of one hidden layer: "digits", those that come with scikit-learn; a folder with MNIST's
+            files; or a data set of the Hub, such as "ylecun/mnist". They are made grey.
+        photographs: for residual networks, and injected beside digits: "shapes" for procedural images; a folder with
+            the Hub's parquet files; or a data set of the Hub, such as "cifar10" or "ufldl-stanford/svhn".
+        foreign: injected beside photographs, named in the same way.
+        train: labelled images; half of what there is where that is fewer, or where it is 0. None is 0 on CUDA, and on
+            the CPU 2,000 digits and 1,500 photographs.
+        test: images of each part to judge by; half of what there is where that is fewer, or where it is 0. None is 0
+            on CUDA, and on the CPU 1,000 digits and 500 photographs.
+        side: pixels that images are brought to; 0 for images as they are. None is 0 on CUDA, and on the CPU 8 for
+            digits, 16 for photographs.
+        sizes: hidden units of teachers that are tried, and of students.
+        larger: of teachers beside the chosen one.
+        student: hidden units of the student.
+        steps: of networks of one hidden layer.
+        residual_sizes: filters of residual teachers that are tried.
+        residual_student: of the residual student.
+        residual_steps: of residual networks.
+        weight: of the regulariser R of (A.289).
+        sharpness: λ within it.
+    """
+
+    name = "input-structure"
+
+    digits: str = "digits"
+    photographs: str = "shapes"
+    foreign: str = "digits"
+    train: int | None = None
+    test: int | None = None
+    side: int | None = None
+    sizes: tuple[int, ...] = (2, 3, 4, 6, 9, 13, 20, 40, 100)
+    larger: tuple[int, ...] = (50, 500)
+    student: int = 9
+    steps: int = 2000
+    residual_sizes: tuple[int, ...] = (5,)
+    residual_student: int = 9
+    residual_steps: int = 120
+    weight: float = 1.0
+    sharpness: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("train", "test", "side"):
+            require(self, name, (getattr(self, name) or 0) >= 0, ">= 0")
+        for name in ("steps", "residual_steps"):
+            require(self, name, getattr(self, name) >= 11, ">= 11", "Students are looked at twelve times.")
+        several = len(self.sizes) >= 3
+        require(self, "sizes", several, "three sizes or more, smallest first")
+        for name in ("student", "residual_student"):
+            require(self, name, getattr(self, name) >= 1, ">= 1")
+        self.arms()  # the options of its parts say what is wrong with theirs
+
+    def smallest(self) -> "InputStructureArms":
+        """Few images and sizes, on bundled digits and made-up images."""
+        return replace(
+            self,
+            digits="digits",
+            photographs="shapes",
+            foreign="digits",
+            train=200,
+            test=60,
+            side=8,
+            sizes=(2, 6, 30),
+            larger=(50,),
+            steps=60,
+            residual_sizes=(1,),
+            residual_student=2,
+            residual_steps=11,
+        )
+
+    def arms(self) -> Sequence[Arm[Iteration]]:
+        """Digits with each kind of injection, fractions, a wider student, sizes; then photographs."""
+        data = Injection(self.digits, self.photographs, WHITE, 0.5, self.train, self.test, self.side)
+        family = Family(data, "quadratic", self.sizes, Fit(self.steps), self.weight, self.sharpness)
+        few = (1500, 500, 16)
+        photos = replace(data, images=self.photographs, foreign=self.foreign, grey=False, on_cpu=few)
+        residual = replace(
+            family,
+            data=photos,
+            kind="residual",
+            sizes=self.residual_sizes,
+            fit=Fit(self.residual_steps, 64, 0.003),
+        )
+
+        def mixed(
+            name: str, about: str, one: Family, kind: Kind, student: int, fraction: float = 0.5, role: Role = "arm"
+        ) -> Arm[Iteration]:
+            learner = Mixing(replace(one, data=replace(one.data, kind=kind, fraction=fraction)), student)
+            label = name.replace("-", " ").replace("=", " ")
+            return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(probes.mixed,), watch=nothing)
+
+        m, n = self.student, self.residual_student
+        return [
+            mixed(WHITE, "digits with Gaussians of independent pixels, half and half", family, WHITE, m),
+            mixed(COVARIANCE, "Gaussians with the digits' mean and covariance instead", family, COVARIANCE, m),
+            mixed(FOREIGN, "grey photographs instead", family, FOREIGN, m),
+            mixed(SAME, "more digits instead", family, SAME, m, role="control"),
+            *(
+                mixed(name, f"{share:.0%} of inputs are Gaussians", family, WHITE, m, share)
+                for share, name in FRACTIONS.items()
+            ),
+            mixed(WIDE, f"the student has {_WIDE} hidden units", family, WHITE, _WIDE),
+            Arm(
+                SIZES,
+                Iteration(Sizes(family, self.larger), 1, 1),
+                "teachers by size on digits, and students by size on Gaussians",
+                "sizes",
+                at_end=(probes.sizes,),
+                watch=nothing,
+            ),
+            mixed(PHOTOS_WHITE, "photographs with Gaussians, residual networks", residual, WHITE, n),
+            mixed(PHOTOS_FOREIGN, "photographs with images of another data set", residual, FOREIGN, n),
+            mixed(PHOTOS_SAME, "photographs with more of them", residual, SAME, n, role="control"),
+        ]
+
+
+def nothing(experiment: object) -> Mapping[str, Measurement]:
+    """On the way nothing is measured."""
+    return {}

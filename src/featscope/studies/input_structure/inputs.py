@@ -1,0 +1,159 @@
+"""Labelled images and what is injected beside them."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featscope.data.encoded_images import open_split
+from featscope.data.images import as_float, drawn
+from featscope.data.shapes import SHAPES
+from featscope.options import require
+from featscope.streams import Draws, Streams
+
+Kind = Literal["white", "covariance", "foreign", "same"]
+"""Gaussians of independent pixels, Gaussians with the images' mean and covariance, images of another data set, more of
+the same images."""
+_SHAPES_DRAWN = {"train": 4000, "test": 1000}
+_RIDGE = 1e-4
+
+
+class Inputs(NamedTuple):
+    """One replica an entry of the first axis; pixels of unit variance and mean 0 over the labelled images.
+
+    Attributes:
+        x: labelled images to train on.
+        y: their labels.
+        tests: labelled images to judge by.
+        test_labels: their labels.
+        injected: what is injected in training.
+        injected_tests: more of it, to judge by.
+        classes: how many there are.
+    """
+
+    x: Float[Tensor, "replica image channel height width"]
+    y: Int[Tensor, "replica image"]
+    tests: Float[Tensor, "replica test channel height width"]
+    test_labels: Int[Tensor, "replica test"]
+    injected: Float[Tensor, "replica injected channel height width"]
+    injected_tests: Float[Tensor, "replica test channel height width"]
+    classes: int
+
+
+@dataclass(frozen=True)
+class Injection:
+    """Labelled images of a data set and inputs that are injected beside them.
+
+    Attributes:
+        images: "digits", "shapes", a folder, or a data set of the Hub.
+        foreign: images of kind "foreign", named in the same way.
+        kind: what is injected.
+        fraction: of training inputs that are injected, α.
+        train: labelled images; half of what there is where that is fewer, or where it is 0; None is 0 on CUDA, and on
+            the CPU `on_cpu`.
+        tests: of each part, as above.
+        side: in pixels; 0 for images as they are; None as above.
+        grey: one channel instead of three.
+        on_cpu: what None stands for there, of the three above.
+    """
+
+    images: str = "digits"
+    foreign: str = "shapes"
+    kind: Kind = "white"
+    fraction: float = 0.5
+    train: int | None = None
+    tests: int | None = None
+    side: int | None = None
+    grey: bool = True
+    on_cpu: tuple[int, int, int] = (2000, 1000, 8)
+
+    def __post_init__(self) -> None:
+        for name in ("images", "foreign"):
+            require(self, name, getattr(self, name) != "", "'digits', 'shapes', a folder, or a data set of the Hub")
+        require(self, "fraction", 0 < self.fraction <= 0.75, "above 0, 0.75 at most")
+        for name in ("train", "tests", "side"):
+            require(self, name, (getattr(self, name) or 0) >= 0, ">= 0")
+
+    def build(self, draws: Draws) -> Inputs:
+        """Draw a selection for each replica.
+
+        Raises:
+            ConfigError: the images cannot be had.
+        """
+        given = zip((self.train, self.tests, self.side), self.on_cpu, strict=True)
+        cpu = draws.device.type == "cpu"
+        train, most_tests, side = (few * cpu if one is None else one for one, few in given)
+        pool, labels, classes = _pool(self.images, "train", side)
+        test_pool, test_labels, _ = _pool(self.images, "test", side)
+        n, t = self._most(len(labels), train), self._most(len(test_labels), most_tests)
+        order = draws.choice(len(labels), len(labels)).cpu()
+        later = draws.choice(len(test_labels), 2 * t).cpu()
+        x = pool.pixels(order[:, :n], self.grey)
+        mean, scale = _level(x)
+        x, tests = (x - mean) / scale, (test_pool.pixels(later[:, :t], self.grey) - mean) / scale
+        m = round(n * self.fraction / (1 - self.fraction))
+        if self.kind == "same":
+            m = min(m, len(labels) - n)
+            more = (pool.pixels(order[:, n : n + m], self.grey) - mean) / scale
+            beside = more, (test_pool.pixels(later[:, t:], self.grey) - mean) / scale
+        elif self.kind == "foreign":
+            others, kinds, _ = _pool(self.foreign, "train", x.shape[-1])
+            m = min(m, len(kinds) - t)
+            found = others.pixels(draws.choice(len(kinds), m + t).cpu(), self.grey)
+            mean, scale = _level(found)
+            found = (found - mean) / scale
+            beside = found[:, :m], found[:, m:]
+        else:
+            noise = draws.normal(m + t, *x.shape[2:]).cpu()
+            if self.kind == "covariance":
+                noise = _coloured(noise, x)
+            beside = noise[:, :m], noise[:, m:]
+        parts = (x, labels[order[:, :n]], tests, test_labels[later[:, :t]], *beside)
+        return Inputs(*(one.to(draws.device) for one in parts), classes=classes)
+
+    def _most(self, available: int, wanted: int) -> int:
+        return min(available // 2, wanted or available)
+
+
+class _Pool:
+    """Images by index, decoded when asked for."""
+
+    def __init__(self, source: str, split: str, side: int) -> None:
+        if source == "shapes":
+            made = drawn(_SHAPES_DRAWN[split], side, Streams(0, [0]).at(f"shapes, {split}"))
+            self._made: Tensor | None = made.pixels
+            self.labels, self.classes = made.labels, len(SHAPES)
+        else:
+            self._made, self._split = None, open_split(source, split, side)
+            self.labels, self.classes = self._split.labels, len(self._split.class_names)
+
+    def pixels(self, index: Int[Tensor, "replica image"], grey: bool) -> Float[Tensor, "replica image c h w"]:
+        """Pixels in [0, 1]."""
+        bytes_ = self._made[index.flatten()] if self._made is not None else self._split.pixels(index.flatten())
+        found = as_float(bytes_)
+        found = found.mean(1, keepdim=True) if grey else found
+        return found.unflatten(0, tuple(index.shape))
+
+
+def _pool(source: str, split: str, side: int) -> tuple[_Pool, Int[Tensor, " image"], int]:
+    pool = _Pool(source, split, side)
+    return pool, pool.labels, pool.classes
+
+
+def _level(images: Float[Tensor, "replica image c h w"]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation over all of a replica."""
+    return images.mean((1, 2, 3, 4), keepdim=True), images.std((1, 2, 3, 4), keepdim=True)
+
+
+def _coloured(
+    noise: Float[Tensor, "replica draw c h w"], images: Float[Tensor, "replica image c h w"]
+) -> Float[Tensor, "replica draw c h w"]:
+    """Standard normals given the images' mean and covariance, replica by replica."""
+    flat = images.flatten(2).double()
+    centred = flat - flat.mean(1, keepdim=True)
+    covariance = centred.mT @ centred / flat.shape[1]
+    root = torch.linalg.cholesky(covariance + _RIDGE * torch.eye(flat.shape[2], dtype=torch.float64))
+    made = noise.flatten(2).double() @ root.mT + flat.mean(1, keepdim=True)
+    return made.float().unflatten(2, tuple(images.shape[2:]))
