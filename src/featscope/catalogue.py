@@ -60,9 +60,17 @@ FIXED_FEATURES = Entry(
 INPUT_STRUCTURE = Entry(
     name="input-structure",
     source="Shi 2024 (dissertation), Section 2.6 and Appendix A.7.5",
-    summary="One teacher labels real and injected inputs: what a student learns of each, and how the teacher is chosen.",
+    summary="One teacher labels real and injected inputs: what a student learns of each.",
     minutes=8.0,
     target="featscope.studies.input_structure:InputStructure",
+)
+
+LEARNED_FILTERS = Entry(
+    name="learned-filters",
+    source="Shi 2024 (dissertation), Section 2.6 and Appendix A.7.4",
+    summary="Filters learned from two classes of images: clusters by a rule, and whether early gradients agree.",
+    minutes=3.0,
+    target="featscope.studies.learned_filters:LearnedFilters",
 )
 
 IMBALANCE = Entry(

@@ -165,7 +165,8 @@ def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
     """The split "train" or "test", say, of a folder (``source`` exists) or of a data set on the Hub.
 
     A folder holds the Hub's parquet files of the split, MNIST's idx files, or images and a list of the split's, such as
-    ``ImageNet_LT_train.txt``, with lines "path label". "digits" are those that come with scikit-learn. Images are brought to ``side`` pixels if it is not 0.
+    ``ImageNet_LT_train.txt``, with lines "path label". "digits" are those that come with scikit-learn. Images are
+    brought to ``side`` pixels if it is not 0.
 
     One object is shared by all who ask, so that workers decode an image once.
 

@@ -1,10 +1,9 @@
 """The figures of the study."""
 
 import numpy as np
-from jaxtyping import Float
-from sklearn.manifold import smacof
 
 from featscope.figures import Bars, Curve, Curves, Panel, Scatters
+from featscope.probes.cosine_map import placed
 from featscope.studies.base import Runs
 from featscope.studies.fixed_features import arms as at
 from featscope.studies.fixed_features.probes import STAGES
@@ -52,17 +51,6 @@ def accuracy(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
     )
 
 
-def placed(directions: Float[np.ndarray, "point d"]) -> Float[np.ndarray, "point 2"]:
-    """Points in the plane whose distances are near to 1 - cosine."""
-    apart = np.clip(1 - directions @ directions.T, 0, 2)
-    np.fill_diagonal(apart, 0)
-    apart = (apart + apart.T) / 2
-    centred = apart**2 - (apart**2).mean(0)
-    values, vectors = np.linalg.eigh(-(centred - centred.mean(1, keepdims=True)) / 2)
-    begin = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))  # classical scaling
-    return smacof(apart, n_components=2, init=begin, n_init=1, max_iter=300, normalized_stress=False)[0]
-
-
 def maps(study: at.FixedFeaturesArms, runs: Runs) -> Scatters:
     """Weights of one replica at the start and after both steps, by their cosines; the same neurons coloured."""
     directions = runs[at.NETWORK].weights.isel(replica=0).values[:, :: max(1, 2 * study.neurons // _SHOWN)]
@@ -71,8 +59,11 @@ def maps(study: at.FixedFeaturesArms, runs: Runs) -> Scatters:
     final = directions[-1] @ target
     classes = np.concatenate([np.where(final > _NEAR, 1, np.where(final < -_NEAR, 2, 0)), [3, 4]])
     panels = {
-        name: placed(np.concatenate([points, [target, -target]]).astype(float))
-        for name, points in zip(STAGES, directions, strict=True)
+        name: placed(points @ points.T)
+        for name, points in (
+            (name, np.concatenate([weights, [target, -target]]).astype(float))
+            for name, weights in zip(STAGES, directions, strict=True)
+        )
     }
     return Scatters(
         "maps",

@@ -7,16 +7,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.data.encoded_images import open_split
-from featscope.data.images import as_float, drawn
-from featscope.data.shapes import SHAPES
+from featscope.data.image_pool import ImagePool, level
 from featscope.options import require
-from featscope.streams import Draws, Streams
+from featscope.streams import Draws
 
 Kind = Literal["white", "covariance", "foreign", "same"]
 """Gaussians of independent pixels, Gaussians with the images' mean and covariance, images of another data set, more of
 the same images."""
-_SHAPES_DRAWN = {"train": 4000, "test": 1000}
 _RIDGE = 1e-4
 
 
@@ -85,13 +82,14 @@ class Injection:
         given = zip((self.train, self.tests, self.side), self.on_cpu, strict=True)
         cpu = draws.device.type == "cpu"
         train, most_tests, side = (few * cpu if one is None else one for one, few in given)
-        pool, labels, classes = _pool(self.images, "train", side)
-        test_pool, test_labels, _ = _pool(self.images, "test", side)
+        pool = ImagePool(self.images, "train", side)
+        test_pool = ImagePool(self.images, "test", side)
+        labels, test_labels = pool.labels, test_pool.labels
         n, t = self._most(len(labels), train), self._most(len(test_labels), most_tests)
         order = draws.choice(len(labels), len(labels)).cpu()
         later = draws.choice(len(test_labels), 2 * t).cpu()
         x = pool.pixels(order[:, :n], self.grey)
-        mean, scale = _level(x)
+        mean, scale = level(x)
         x, tests = (x - mean) / scale, (test_pool.pixels(later[:, :t], self.grey) - mean) / scale
         m = round(n * self.fraction / (1 - self.fraction))
         if self.kind == "same":
@@ -99,10 +97,10 @@ class Injection:
             more = (pool.pixels(order[:, n : n + m], self.grey) - mean) / scale
             beside = more, (test_pool.pixels(later[:, t:], self.grey) - mean) / scale
         elif self.kind == "foreign":
-            others, kinds, _ = _pool(self.foreign, "train", x.shape[-1])
-            m = min(m, len(kinds) - t)
-            found = others.pixels(draws.choice(len(kinds), m + t).cpu(), self.grey)
-            mean, scale = _level(found)
+            others = ImagePool(self.foreign, "train", x.shape[-1])
+            m = min(m, len(others.labels) - t)
+            found = others.pixels(draws.choice(len(others.labels), m + t).cpu(), self.grey)
+            mean, scale = level(found)
             found = (found - mean) / scale
             beside = found[:, :m], found[:, m:]
         else:
@@ -111,40 +109,10 @@ class Injection:
                 noise = _coloured(noise, x)
             beside = noise[:, :m], noise[:, m:]
         parts = (x, labels[order[:, :n]], tests, test_labels[later[:, :t]], *beside)
-        return Inputs(*(one.to(draws.device) for one in parts), classes=classes)
+        return Inputs(*(one.to(draws.device) for one in parts), classes=pool.classes)
 
     def _most(self, available: int, wanted: int) -> int:
         return min(available // 2, wanted or available)
-
-
-class _Pool:
-    """Images by index, decoded when asked for."""
-
-    def __init__(self, source: str, split: str, side: int) -> None:
-        if source == "shapes":
-            made = drawn(_SHAPES_DRAWN[split], side, Streams(0, [0]).at(f"shapes, {split}"))
-            self._made: Tensor | None = made.pixels
-            self.labels, self.classes = made.labels, len(SHAPES)
-        else:
-            self._made, self._split = None, open_split(source, split, side)
-            self.labels, self.classes = self._split.labels, len(self._split.class_names)
-
-    def pixels(self, index: Int[Tensor, "replica image"], grey: bool) -> Float[Tensor, "replica image c h w"]:
-        """Pixels in [0, 1]."""
-        bytes_ = self._made[index.flatten()] if self._made is not None else self._split.pixels(index.flatten())
-        found = as_float(bytes_)
-        found = found.mean(1, keepdim=True) if grey else found
-        return found.unflatten(0, tuple(index.shape))
-
-
-def _pool(source: str, split: str, side: int) -> tuple[_Pool, Int[Tensor, " image"], int]:
-    pool = _Pool(source, split, side)
-    return pool, pool.labels, pool.classes
-
-
-def _level(images: Float[Tensor, "replica image c h w"]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation over all of a replica."""
-    return images.mean((1, 2, 3, 4), keepdim=True), images.std((1, 2, 3, 4), keepdim=True)
 
 
 def _coloured(
