@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from featscope.data import DictionaryData, DictionarySource
 from featscope.models import Layers, TangentModel, UnbiasedStart, truncated_relu
 from featscope.options import ConfigError
-from featscope.studies.fixed_features import FixedFeatures, enumerated, figures, trained
+from featscope.studies.fixed_features import FixedFeatures, enumerated, trained
 from featscope.studies.fixed_features.arms import (
     ENUMERATED,
     HIDDEN,
@@ -103,14 +102,6 @@ def test_figures_and_story_have_the_numbers():
     assert drawn["accuracy"].panels[0].curves[-1].y[0] == 0.84375
     assert list(drawn["maps"].panels) == ["start", "one step", "two steps"]
     assert "84 %" in STUDY.story(TRIAL.runs, []).lede
-
-
-def test_maps_keep_distances_that_fit_in_the_plane():
-    angles = np.array([0.0, 0.3, np.pi])
-    points = figures.placed(np.stack([np.cos(angles), np.sin(angles)], 1))
-    near, far = (np.linalg.norm(points[0] - points[i]) for i in (1, 2))
-    assert near < 0.2 * far
-    assert far == pytest.approx(2, rel=0.1)
 
 
 @pytest.mark.parametrize(

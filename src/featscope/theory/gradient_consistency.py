@@ -1,4 +1,4 @@
-"""What cosines of averaged gradients and of picked points are where nothing agrees, and what a table of them implies."""
+"""What cosines with a mean are where nothing agrees, and what a table of cosines implies."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

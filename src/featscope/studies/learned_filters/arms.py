@@ -73,9 +73,9 @@ class LearnedFiltersArms(Study):
     hidden: int = 50
     spread: float = 0.1
     rate: float = 0.05
-    width: int = 8
-    wider: int = 16
-    steps: int = 200
+    width: int = 4
+    wider: int = 8
+    steps: int = 150
 
     def __post_init__(self) -> None:
         least = CHUNKS * CHUNK

@@ -108,8 +108,8 @@ def gradients(runs: Runs, table: Mapping[int, tuple[Sequence[float], Sequence[fl
     drawn = bars(
         "gradients",
         "Early gradients of a filter agree",
-        "Cosines of its gradients averaged over ten steps, of the filter nearest to a cluster's centre and of all of the "
-        "last convolution; the table's are of ResNet(128) and ResNet(256).",
+        "Cosines of its gradients averaged over ten steps, of the filter nearest to a cluster's centre and of all of "
+        "the last convolution; the table's are of ResNet(128) and ResNet(256).",
         groups,
         series,
         "cosine",

@@ -1,7 +1,7 @@
 """Whether filters gather in clusters, and whether early gradients of a filter agree.
 
-The text is Section 2.6 and Appendix A.7.4 of the dissertation, with Figures 2.3 and A.13 to A.17 and Table A.7. Clusters
-are found by a rule here (two-means of filters of length 1), where the text picks them by hand.
+The text is Section 2.6 and Appendix A.7.4 of the dissertation, with Figures 2.3 and A.13 to A.17 and Table A.7.
+Clusters are found by a rule here (two-means of filters of length 1), where the text picks them by hand.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ from featscope.theory import gradient_consistency as theory
 
 higher = partial(ordering, more_than=0.0, because=PAIRED, range=COSINE)
 """A difference whose sign is what matters."""
-STILL = {name: "Control: filters of the start." for name in (DIGITS_STILL, PHOTOS_STILL, RESIDUAL_STILL)}
+STILL = dict.fromkeys((DIGITS_STILL, PHOTOS_STILL, RESIDUAL_STILL), "Control: filters of the start.")
 TABLE = {
     128: ((0.9727, 0.8655, 0.6549), (0.7454, 0.5083, 0.6533)),
     256: ((0.8646, 0.9665, 0.9121), (0.7087, 0.6919, 0.9135)),
@@ -113,7 +113,7 @@ class LearnedFilters(LearnedFiltersArms):
     @higher(
         "derived here",
         on=DIGITS_LARGE,
-        note="The text says 'random Gaussian' and no more; with first weights of the usual length there is little to see.",
+        note="The text says 'random Gaussian' and no more; with first weights of the usual length there is little.",
     )
     def small_start_makes_clusters(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Whether clusters are seen depends on how large the first weights are.
@@ -184,7 +184,7 @@ class LearnedFilters(LearnedFiltersArms):
 
     @bound(
         "Table A.7",
-        not_on={name: "Of widths 128 and 256 in the text." for name in (RESIDUAL, RESIDUAL_WIDE)},
+        not_on=dict.fromkeys((RESIDUAL, RESIDUAL_WIDE), "Of widths 128 and 256 in the text."),
         at_least=0.5083,
         range=COSINE,
         because="Bound: the least that the table prints for a pair.",

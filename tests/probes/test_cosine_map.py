@@ -1,0 +1,15 @@
+"""Directions in the plane."""
+
+import numpy as np
+import pytest
+
+from featscope.probes.cosine_map import placed
+
+
+def test_maps_keep_distances_that_fit_in_the_plane():
+    angles = np.array([0.0, 0.3, np.pi])
+    directions = np.stack([np.cos(angles), np.sin(angles)], 1)
+    points = placed(directions @ directions.T)
+    near, far = (np.linalg.norm(points[0] - points[i]) for i in (1, 2))
+    assert near < 0.2 * far
+    assert far == pytest.approx(2, rel=0.1)

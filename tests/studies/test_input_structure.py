@@ -1,0 +1,234 @@
+"""The study of real and injected inputs: its parts, what it refuses, and claims on made-up measurements with faults."""
+
+import gzip
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from featscope.data import encoded_images
+from featscope.data.encoded_images import open_split
+from featscope.data.image_pool import ImagePool, level
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.studies.input_structure import InputStructure
+from featscope.studies.input_structure import study as claims_of
+from featscope.studies.input_structure.arms import PHOTOS_SAME, PHOTOS_WHITE, SAME, SIZES, WHITE, WIDE
+from featscope.studies.input_structure.inputs import Injection
+from featscope.studies.input_structure.mixing import LOOKS, Family, Mixing, classical_minimum
+from featscope.studies.input_structure.networks import Fit, QuadraticNetworks, balance
+from featscope.testing import Fault
+from featscope.testing.trial import by_name
+
+STUDY = InputStructure()
+DRAWS = Streams(0, [0, 1])
+
+
+def made_up() -> dict[str, xr.Dataset]:
+    """Runs in which all is as the study expects: accuracies on parts, losses that descend twice."""
+    chance = np.random.default_rng(0)
+
+    def each(value: float, spread: float = 0.01) -> xr.DataArray:
+        return xr.DataArray(value + spread * chance.standard_normal(6), dims="replica")
+
+    looks = xr.DataArray(np.linspace(0, 1, LOOKS), dims="look")
+    runs = {}
+    for arm in STUDY.arms():
+        if arm.name == SIZES:
+            shape = xr.DataArray([1.2, 0.8, 0.6, 0.5, 0.6, 0.7, 0.75, 0.6, 0.5], dims="size")
+            octaves = [2.0 ** (1 + each(0.1)), *(2.0 ** (2 + each(0.1)) for _ in STUDY.larger)]
+            runs[SIZES] = xr.Dataset(
+                {
+                    "loss": shape + each(0, 0.003),
+                    "right": xr.DataArray(np.linspace(0.5, 0.95, 9), dims="size") + each(0, 0.003),
+                    "chosen": xr.DataArray([6.0, 6.0, 4.0, 6.0, 6.0, 6.0], dims="replica"),
+                    "chosen_of_fewer": xr.DataArray([2.0, 2.0, 2.0, 2.0, 2.0, 3.0], dims="replica"),
+                    "least": xr.concat([2.2 * octaves[0], *(3 * one for one in octaves[1:])], "teacher"),
+                }
+            )
+            continue
+        far = {WHITE: 0.3, WIDE: 0.35, PHOTOS_WHITE: 0.2}.get(arm.name, 0.1)
+        alike = arm.name in (SAME, PHOTOS_SAME)
+        final = 0.9 + each(0)
+        runs[arm.name] = xr.Dataset(
+            {
+                "original": 0.1 + (final - 0.1) * looks**0.5,
+                "injected": 0.1
+                + (final - 0.1 - (0 if alike else far) + each(0)) * looks ** ((0.5 if alike else 1.5) + each(0)),
+                "alone": 0.1 + (final - 0.1 + each(0.01, 0.003)) * looks**0.5,
+                "majority": each(0.2),
+                "margin_gap": each(-0.05),
+                **{name: each(value) for name, value in (("first", -2.2), ("second", 0.2))},
+                **{name: each(value) for name, value in (("first_free", -2.0), ("second_free", 0.8))},
+            }
+        )
+    return runs
+
+
+RUNS = made_up()
+HEALTHY = by_name(STUDY.claims(RUNS))
+EXPECTED = [key for key, claim in HEALTHY.items() if claim.expected]
+
+
+def test_what_is_expected_holds_on_made_up_runs():
+    assert {id for id, _ in HEALTHY} == {s.id for s in STUDY.statements()}
+    for key in EXPECTED:
+        assert HEALTHY[key].verdict == "holds", (key, HEALTHY[key].interval)
+
+
+def test_nothing_is_expected_of_controls_and_alike_parts_are_not_told_apart():
+    controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
+    assert controls == {SAME, PHOTOS_SAME}
+    for (id, arm), claim in HEALTHY.items():
+        assert not (arm in controls and claim.expected)
+        if arm in controls and id.startswith("injected-part-is"):
+            assert claim.verdict != "holds"
+
+
+FAULTS = [
+    Fault(claims_of, "gap", lambda run: claims_of.end(run.injected - run.original), "injected-part-is-worse", WHITE),
+    Fault(claims_of, "_progress", lambda curve: -curve.mean("look"), "injected-part-is-slower", WHITE),
+    Fault(claims_of, "end", lambda values: values.isel(look=0), "mixture-below-alone", "foreign"),
+    Fault(claims_of, "end", lambda values: values.isel(look=0), "injected-part-is-learned-at-all", WHITE),
+    Fault(claims_of, "end", lambda values: values.isel(look=0), "covariance-is-structure", "covariance"),
+    Fault(claims_of, "end", lambda values: -values.mean("look"), "foreign-images-help-more-than-noise", "foreign"),
+    Fault(claims_of, "balance", lambda p: [2 * one for one in balance(p)], "regulariser-is-information", WHITE),
+]
+CHANGED = {
+    "original-part-as-alone": lambda run: run.assign(alone=run.alone + 0.3),
+    "mixture-below-alone": lambda run: run.assign(alone=run.alone - 0.5),
+    "injected-part-is-worse": lambda run: run.assign(injected=run.original),
+    "injected-part-is-slower": lambda run: run.assign(injected=run.original),
+    "injected-part-is-learned-at-all": lambda run: run.assign(injected=0 * run.injected + run.majority),
+    "foreign-images-help-more-than-noise": lambda run: run.assign(injected=0.1 * run.injected),
+    "covariance-is-structure": lambda run: run.assign(injected=0.1 * run.injected),
+    "wider-student-separates-more": lambda run: run.assign(injected=run.original),
+    "regulariser-balances-labels": lambda run: run.assign(first=run.first_free),
+    "regulariser-sharpens-answers": lambda run: run.assign(second=run.second_free),
+    "loss-descends-twice": lambda run: run.assign(
+        loss=run.loss.min("size") - xr.DataArray(np.arange(9.0), dims="size")
+    ),
+    "accuracy-has-no-minimum": lambda run: run.assign(right=-run.right),
+    "minimum-grows-with-samples": lambda run: run.assign(chosen_of_fewer=run.chosen),
+    "student-minimum-at-teacher-size": lambda run: run.assign(least=8 * run.least),
+    "student-minimum-grows-with-teacher": lambda run: run.assign(least=run.least.isel(teacher=0) + 0 * run.least),
+}
+"""What each claim is about, taken out of the measurements."""
+
+
+@pytest.mark.parametrize(("id", "arm"), EXPECTED)
+def test_what_is_not_so_is_not_said_to_hold(id, arm):
+    if id == "regulariser-is-information":
+        return  # no run is in it: see FAULTS
+    changed = by_name(STUDY.claims(RUNS | {arm: CHANGED[id](RUNS[arm])}))
+    assert changed[id, arm].verdict != "holds"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.claim)
+def test_a_fault_in_what_is_computed_is_noticed(fault, monkeypatch):
+    monkeypatch.setattr(fault.where, fault.name, fault.line)
+    assert by_name(STUDY.claims(RUNS))[fault.claim, fault.arm].verdict != "holds"
+
+
+def test_figures_and_story_have_the_numbers():
+    story = STUDY.story(RUNS, list(HEALTHY.values()))
+    assert story.found.startswith("Real inputs are easier: a student names 90 %")
+    assert "scikit-learn's" in story.lede
+    assert "made up" not in replace(STUDY, photographs="cifar10").story(RUNS, []).lede
+    bars = claims_of.figures.endings(RUNS, [WHITE, SAME])
+    assert bars.series["injected inputs"][0][0] == pytest.approx(0.6, abs=0.02)
+
+
+def test_the_classical_minimum_is_before_everything_is_fitted():
+    loss = np.array([[3.0, 1.0, 2.0, 0.5], [3.0, 2.0, 1.0, 0.5]])
+    fitted = np.array([[0.5, 0.9, 1.0, 1.0], [0.5, 0.6, 0.7, 0.8]])
+    assert classical_minimum(loss, fitted).tolist() == [1, 3]
+
+
+def test_quadratic_networks_are_sums_of_squares_and_do_not_see_others_units():
+    network = QuadraticNetworks([2, 3], 5, 4, 3, DRAWS.at("start"))
+    x = torch.randn(2, 6, 1, 2, 2)
+    found = network(x)
+    for replica, size in enumerate((2, 3)):
+        for image in range(6):
+            pixels, slow = x[replica, image].flatten(), network.offset[replica, 0].clone()
+            for unit in range(size):
+                drive = network.weights[replica, unit] @ pixels + network.biases[replica, 0, unit]
+                slow = slow + drive**2 * network.outer[replica, unit]
+            torch.testing.assert_close(found[replica, image], slow)
+
+
+def test_the_regulariser_is_least_where_answers_are_sure_and_balanced():
+    sure = torch.eye(4)[None].repeat(1, 3, 1)
+    first, second = balance(sure)
+    assert float(first + second) == pytest.approx(-np.log(4))
+    first, second = balance(torch.full((1, 12, 4), 0.25))
+    assert float(first + second) == pytest.approx(0, abs=1e-6)
+
+
+def test_a_coloured_gaussian_has_the_images_mean_and_covariance():
+    parts = Injection(kind="covariance", train=600, tests=100).build(DRAWS.at("start"))
+    flat, made = parts.x.flatten(2), parts.injected.flatten(2)
+    assert (flat.mean(1) - made.mean(1)).abs().max() < 0.3
+    wide, other = (torch.linalg.eigvalsh(torch.cov(one[0].T))[-1] for one in (flat, made))
+    assert float(other / wide) == pytest.approx(1, abs=0.25)
+    assert parts.x.mean((1, 2, 3, 4)).abs().max() < 1e-5
+
+
+def test_more_of_the_same_are_other_images():
+    parts = Injection(kind="same", train=600, tests=100).build(DRAWS.at("start"))
+    seen = {tuple(one.flatten().tolist()) for one in parts.x[0]}
+    again = sum(tuple(one.flatten().tolist()) in seen for one in parts.injected[0])
+    assert again <= 5  # of digits that are alike pixel by pixel
+
+
+def test_mnist_files_are_read_and_one_pair_is_split(tmp_path):
+    pixels = np.arange(10 * 4, dtype=np.uint8).reshape(10, 2, 2)
+    head = [bytes([0, 0, 8, 3]) + np.array([10, 2, 2], ">u4").tobytes(), bytes([0, 0, 8, 1, 0, 0, 0, 10])]
+    (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(head[0] + pixels.tobytes()))
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(head[1] + bytes(range(10)))
+    train, test = (open_split(str(tmp_path), split) for split in ("train", "test"))
+    assert (len(train.labels), len(test.labels)) == (8, 2)
+    first = train.pixels(torch.tensor([0]))[0]
+    assert first.shape == (3, 2, 2)
+    assert first[0].flatten().tolist() == pixels[int(train.labels[0])].flatten().tolist()
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(head[1] + bytes(range(9)))
+    encoded_images._open.cache_clear()
+    with pytest.raises(ConfigError, match="idx files of 1 axes"):
+        open_split(str(tmp_path), "train")
+
+
+def test_pools_are_the_same_at_every_call():
+    first, again = (ImagePool("shapes", "test", 8) for _ in range(2))
+    index = torch.tensor([[3, 5]])
+    assert torch.equal(first.pixels(index), again.pixels(index))
+    assert ImagePool("digits", "train").pixels(index, True).shape == (1, 2, 1, 8, 8)
+    mean, scale = level(first.pixels(index))
+    assert mean.shape == scale.shape == (1, 1, 1, 1, 1)
+
+
+def test_students_are_looked_at_twelve_times_and_last_at_the_end():
+    for steps in (11, 60, 2000):
+        looks = Mixing(Family(fit=Fit(steps))).looks
+        assert len(set(looks)) == LOOKS
+        assert (looks[0], looks[-1]) == (0, steps)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"digits": ""}, "images = ''"),
+        ({"steps": 10}, "steps = 10 .* >= 11"),
+        ({"sizes": (3, 2, 1)}, "sizes = "),
+        ({"sizes": (3,)}, "sizes = .* three"),
+        ({"student": 0}, "student = 0"),
+        ({"train": -1}, "train = -1"),
+        ({"weight": -1.0}, "weight = -1.0"),
+        ({"larger": (9, 3)}, "larger = "),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        InputStructure(**options)

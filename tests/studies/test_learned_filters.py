@@ -1,0 +1,187 @@
+"""The study of filters: the rule for clusters, what it refuses, and claims on made-up measurements with faults."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from featscope.options import ConfigError
+from featscope.streams import Streams
+from featscope.studies.learned_filters import LearnedFilters
+from featscope.studies.learned_filters import study as claims_of
+from featscope.studies.learned_filters.arms import (
+    DIGITS,
+    DIGITS_LARGE,
+    PHOTOS,
+    RESIDUAL,
+    RESIDUAL_LOT,
+    RESIDUAL_WIDE,
+    TRAINED,
+)
+from featscope.studies.learned_filters.clusters import PICKED, clusters
+from featscope.studies.learned_filters.training import CHUNK, CHUNKS, Filters
+from featscope.testing import Fault
+from featscope.testing.trial import by_name
+from featscope.theory import gradient_consistency as theory
+
+STUDY = LearnedFilters()
+HIDDEN = (DIGITS, PHOTOS)
+
+
+def made_up() -> dict[str, xr.Dataset]:
+    """Runs in which all is as the study expects."""
+    chance = np.random.default_rng(0)
+
+    def each(value: float, *dims: tuple[str, int]) -> xr.DataArray:
+        shape = (6, *(length for _, length in dims))
+        return xr.DataArray(value + 0.01 * chance.standard_normal(shape), dims=("replica", *(d for d, _ in dims)))
+
+    runs = {}
+    for arm in STUDY.arms():
+        residual, trained = arm.name.startswith("residual"), arm.name in TRAINED
+        layers = ("layer", 4 if residual else 1)
+        made = {DIGITS: 0.7, PHOTOS: 0.6, RESIDUAL: 0.2, RESIDUAL_WIDE: 0.3, DIGITS_LARGE: 0.1}.get(arm.name, 0.02)
+        tight = xr.DataArray([0.02, made / 2, made], dims="stage")
+        fewer = xr.DataArray([1.0, 0.6, 0.5, 0.4, 0.3], dims="count")
+        lot = arm.name == RESIDUAL_LOT
+        runs[arm.name] = xr.Dataset(
+            {
+                "accuracy": each(0.97),
+                "silhouettes": tight * fewer + each(0, ("stage", 3), layers, ("count", 5)),
+                "between": xr.DataArray([-0.1, -0.8, -0.9 if arm.name in HIDDEN else -0.2], dims="stage")
+                + each(0, ("stage", 3), layers),
+                "own": each(0.7, ("stage", 3), layers),
+                "picked": each(0.55, ("stage", 3), layers),
+                "early": each(1.0 if trained else 0.0, layers),
+                "late": each(0.2 if trained else 0.0, layers),
+                "agreement": each(0.0 if lot else 0.6, ("pair", 3)),
+                "agreement_of_all": each(0.0 if lot else 0.5, ("pair", 3)),
+            }
+            | ({} if residual else {"filters": each(0, ("unit", 4), ("channel", 1 if "digits" in arm.name else 3))})
+        )
+    return runs
+
+
+RUNS = made_up()
+HEALTHY = by_name(STUDY.claims(RUNS))
+EXPECTED = [key for key, claim in HEALTHY.items() if claim.expected]
+ROUND = xr.DataArray([3, 1, 2, 0, 4], dims="count")
+CHANGED = {
+    "classes-are-learned": lambda run: run.assign(accuracy=run.accuracy - 0.47),
+    "two-centres-are-opposite": lambda run: run.assign(between=run.between + 0.6),
+    "two-clusters-fit-best": lambda run: run.assign(silhouettes=run.silhouettes.isel(count=ROUND)),
+    "training-makes-clusters": lambda run: run.assign(silhouettes=run.silhouettes.isel(stage=[0, 0, 0])),
+    "small-start-makes-clusters": lambda run: run.assign(silhouettes=run.silhouettes + 1),
+    "residual-clusters-are-weaker": lambda run: run.assign(silhouettes=run.silhouettes + 1),
+    "wider-gathers-more": lambda run: run.assign(silhouettes=run.silhouettes - 1),
+    "picked-clusters-are-in-random-filters": lambda run: run.assign(picked=run.picked - 0.3),
+    "filters-change-early": lambda run: run.assign(late=2 * run.early),
+    "early-gradients-agree": lambda run: run.assign(agreement=-run.agreement),
+    "labels-make-gradients-agree": lambda run: run.assign(agreement_of_all=-run.agreement_of_all),
+}
+"""What each claim is about, taken out of the measurements."""
+FAULTS = [
+    Fault(theory, "unrelated_to_mean", lambda count: 1 / count, "unrelated-gradients-look-alike", RESIDUAL),
+    Fault(claims_of, "TABLE", {128: ((0.9, 0.9, 0.2), (0.7, 0.5, 0.6))}, "table-is-consistent", RESIDUAL),
+]
+
+
+def test_what_is_expected_holds_on_made_up_runs():
+    assert {id for id, _ in HEALTHY} == {s.id for s in STUDY.statements()}
+    for key in EXPECTED:
+        assert HEALTHY[key].verdict == "holds", (key, HEALTHY[key].interval)
+    assert HEALTHY["early-gradients-agree", RESIDUAL_LOT].verdict != "holds"
+    assert HEALTHY["printed-similarity-is-significant", RESIDUAL].verdict == "fails"
+
+
+def test_nothing_is_expected_of_controls():
+    controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
+    assert not [key for key in EXPECTED if key[1] in controls]
+
+
+@pytest.mark.parametrize(("id", "arm"), [key for key in EXPECTED if key[0] in CHANGED])
+def test_what_is_not_so_is_not_said_to_hold(id, arm):
+    changed = by_name(STUDY.claims(RUNS | {arm: CHANGED[id](RUNS[arm])}))
+    assert changed[id, arm].verdict != "holds"
+
+
+def test_every_expected_claim_has_a_fault():
+    assert {id for id, _ in EXPECTED} == set(CHANGED) | {"unrelated-gradients-look-alike", "table-is-consistent"}
+
+
+def test_a_fault_in_the_table_is_noticed(monkeypatch):
+    monkeypatch.setattr(FAULTS[1].where, FAULTS[1].name, FAULTS[1].line)
+    assert by_name(STUDY.claims(RUNS))[FAULTS[1].claim, FAULTS[1].arm].verdict == "fails"
+
+
+def test_unrelated_gradients_have_the_cosine_that_is_predicted():
+    for count in (2, 3, 7):
+        v = np.eye(20)[:count]
+        cosine = v[0] @ v.mean(0) / np.linalg.norm(v.mean(0))
+        assert theory.unrelated_to_mean(count) == pytest.approx(cosine)
+    claim = HEALTHY["unrelated-gradients-look-alike", RESIDUAL]
+    assert claim.predicted == pytest.approx(3**-0.5)
+
+
+def test_lengths_are_found_from_cosines():
+    v = np.random.default_rng(1).standard_normal((3, 5)) + 1
+    lengths = np.linalg.norm(v, axis=1)
+    unit = v / lengths[:, None]
+    mean = v.mean(0) / np.linalg.norm(v.mean(0))
+    found = theory.implied(unit @ mean, [unit[0] @ unit[1], unit[0] @ unit[2], unit[1] @ unit[2]])
+    assert found.off < 1e-8
+    assert found.norms == pytest.approx(lengths[1:] / lengths[0], rel=1e-5)
+
+
+def test_the_rule_finds_two_opposite_clusters():
+    chance = np.random.default_rng(0)
+    side = np.repeat([1.0, -1.0], 20)
+    found = clusters(side[:, None] * np.eye(30)[0] * 3 + 0.1 * chance.standard_normal((40, 30)))
+    assert found.between < -0.99
+    assert found.own > 0.95
+    assert found.silhouettes.argmax() == 0
+    assert len(set(found.members[:20])) == 1
+    assert found.members[0] != found.members[-1]
+
+
+def test_filters_that_are_picked_of_random_ones_are_alike():
+    found = clusters(np.random.default_rng(0).standard_normal((200, 400)))
+    assert found.picked > PICKED**-0.5
+    assert found.own < 0.3
+    assert found.silhouettes[0] < 0.05
+
+
+def test_gradients_are_those_of_the_first_steps():
+    """Mean gradients of a network that hardly moves, against autograd at its start on the same batches."""
+    options = Filters("digits", train=60, width=4, rate=1e-12, steps=CHUNKS * CHUNK, batch=60)
+    learner = options.build(Streams(0, [0]).at("start"))
+    learner(Streams(0, [0]).at("batch"))
+    assert (learner.get_buffer("agreement_of_all") > 0.5).all()  # one gradient, batches drawn with replacement
+    assert float(learner.get_buffer("early")[0, 0]) < 1e-6
+    assert torch.allclose(learner.get_buffer("filters")[0, 0], learner.get_buffer("filters")[0, 2], atol=1e-6)
+
+
+def test_figures_and_story_have_the_numbers():
+    story = STUDY.story(RUNS, list(HEALTHY.values()))
+    assert "fall in two opposite clusters (cosine -0.90)" in story.found
+    assert "scikit-learn's" in story.lede
+    assert "made up" not in replace(STUDY, photographs="cifar10").story(RUNS, []).lede
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 29}, "steps = 29 .* >= 30"),
+        ({"width": 3}, "width = 3"),
+        ({"wider": 4}, "wider = 4"),
+        ({"hidden": 2}, "hidden = 2"),
+        ({"photographs": ""}, "images = ''"),
+        ({"spread": 0.0}, "spread = 0.0"),
+        ({"side": -1}, "side = -1"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        LearnedFilters(**options)
