@@ -108,8 +108,9 @@ class Injection:
             if self.kind == "covariance":
                 noise = _coloured(noise, x)
             beside = noise[:, :m], noise[:, m:]
-        parts = (x, labels[order[:, :n]], tests, test_labels[later[:, :t]], *beside)
-        return Inputs(*(one.to(draws.device) for one in parts), classes=pool.classes)
+        known = x, labels[order[:, :n]], tests, test_labels[later[:, :t]]
+        a, b, c, d, e, f = (one.to(draws.device) for one in (*known, *beside))
+        return Inputs(a, b, c, d, e, f, pool.classes)
 
     def _most(self, available: int, wanted: int) -> int:
         return min(available // 2, wanted or available)
