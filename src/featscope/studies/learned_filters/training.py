@@ -14,7 +14,7 @@ from featscope.data.image_pool import ImagePool, level
 from featscope.models import ResNet18
 from featscope.options import ConfigError, require
 from featscope.streams import Draws, Streams
-from featscope.studies.learned_filters.clusters import COUNTS, clusters, unit
+from featscope.studies.learned_filters.clusters import COUNTS, Clusters, clusters, unit
 
 STAGES = ("at the start", "after 3/20 of training", "at the end")
 CHUNKS, CHUNK = 3, 10
@@ -195,9 +195,12 @@ class FilterTraining(nn.Module):
             scale = first.norm()
             self.get_buffer("early")[replica, layer] = (middle - first).norm() / scale
             self.get_buffer("late")[replica, layer] = (last - middle).norm() / scale
+        known: dict[int, Clusters] = {}
         for stage, layers in enumerate(stages):
             for layer, weights in enumerate(layers):
-                found = clusters(weights.cpu().numpy())
+                if id(weights) not in known:  # what was never trained is the same at all stages
+                    known[id(weights)] = clusters(weights.cpu().numpy())
+                found = known[id(weights)]
                 for name in ("own", "between", "picked"):
                     self.get_buffer(name)[replica, stage, layer] = getattr(found, name)
                 silhouettes = torch.from_numpy(found.silhouettes)
