@@ -72,10 +72,10 @@ def _pictures(filters: np.ndarray) -> np.ndarray:
 
 def by_layer(runs: Runs) -> Bars:
     """What the captions of Figures A.16 and A.17 print, by a rule: at the end and in filters never trained."""
-    shown: list[tuple[str, str, int]] = [(DIGITS, "digits", 0), (DIGITS_LARGE, "digits, usual start", 0)]
-    shown += [(DIGITS_STILL, "digits, untrained", 0), (PHOTOS, "photographs", 0), (PHOTOS_STILL, "untrained", 0)]
-    for arm, name in ((RESIDUAL, "residual"), (RESIDUAL_WIDE, "wide"), (RESIDUAL_STILL, "residual untrained")):
-        shown += [(arm, f"{name}, block {layer + 1}", layer) for layer in range(4)]
+    shown: list[tuple[str, str, int]] = [(DIGITS, "digits", 0), (DIGITS_LARGE, "usual start", 0)]
+    shown += [(DIGITS_STILL, "still", 0), (PHOTOS, "photos", 0), (PHOTOS_STILL, "photos still", 0)]
+    for arm, name in ((RESIDUAL, "slim"), (RESIDUAL_WIDE, "wide"), (RESIDUAL_STILL, "still")):
+        shown += [(arm, f"{name} {layer + 1}", layer) for layer in range(4)]
     parts = {"own": "to the own centre", "between": "of both centres", "picked": "of five that are picked"}
     series = {
         label: _joined([runs[arm][name].isel(stage=-1, layer=layer) for arm, _, layer in shown])
@@ -85,7 +85,7 @@ def by_layer(runs: Runs) -> Bars:
         "clusters",
         "Of five filters picked near a centre, random ones are as alike as the text's clusters",
         "Cosines within and between two clusters at the end, and of the five filters nearest to each centre with the "
-        "centre of these five.",
+        "centre of these five. 'Still' are filters of the start; numbers are groups of blocks of a residual network.",
         [label for _, label, _ in shown],
         series,
         "mean cosine",
