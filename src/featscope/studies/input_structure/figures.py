@@ -49,7 +49,7 @@ def learning(study: InputStructureArms, runs: Runs) -> Curves:
         panels.append(Panel(title, "training step", "agrees with the teacher", lines))
     return chart(
         "learning",
-        "Injected inputs are learned later and less, the more so the less structure they have",
+        "What a student learns of real and of injected inputs",
         "Share of test inputs that the student labels as its teacher does, over steps; dashed, a student that saw real "
         "inputs only.",
         *panels,
@@ -75,7 +75,7 @@ def sizes(study: InputStructureArms, run: xr.Dataset) -> Curves:
     units, marks = "hidden units", [(middle, "chosen")]
     return chart(
         "sizes",
-        "The loss of teachers descends twice, and students on Gaussians turn where their samples end",
+        "Loss over size, of teachers on images and of students on Gaussians",
         "Test loss and accuracy over size (Figure A.22). The classical regime ends at the first size that fits 99 % of "
         "what it is trained on; 'chosen' is the geometric mean of sizes at its minimum.",
         Panel("Teachers on images", units, "test loss", images, marks, log_x=True),
@@ -101,7 +101,7 @@ def endings(runs: Runs, arms: Sequence[str]) -> Bars:
     }
     return bars(
         "endings",
-        "Covariance and foreign images lie between noise and the real thing",
+        "Where students end on each part",
         "Share of test inputs that the student labels as its teacher does, after the last step.",
         [arm.replace("-", " ").replace("=", " ") for arm in arms],
         series,

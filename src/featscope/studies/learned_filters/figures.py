@@ -36,7 +36,7 @@ def maps(runs: Runs) -> Scatters:
             classes[key] = np.nan_to_num(run.members.values).astype(int)
     return Scatters(
         "maps",
-        "Hidden units gather at two opposite ends, filters of a residual network hardly",
+        "Where filters are before, during and after training",
         "Filters of one replica, placed so that distances are near to 1 - cosine (multidimensional scaling, each panel "
         "by itself). Colours are two clusters that a rule finds at the end, the same filters in every panel.",
         panels,
@@ -107,7 +107,7 @@ def gradients(runs: Runs, table: Mapping[int, tuple[Sequence[float], Sequence[fl
     series |= {f"{label}, all filters": runs[arm].agreement_of_all for arm, label in arms.items()}
     drawn = bars(
         "gradients",
-        "Early gradients of a filter agree",
+        "Do early gradients of a filter agree?",
         "Cosines of its gradients averaged over ten steps, of the filter nearest to a cluster's centre and of all of "
         "the last convolution; the table's are of ResNet(128) and ResNet(256).",
         groups,
