@@ -15,10 +15,12 @@ from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.input_structure import InputStructure
 from featscope.studies.input_structure import study as claims_of
-from featscope.studies.input_structure.arms import PHOTOS_SAME, PHOTOS_WHITE, SAME, SIZES, WHITE, WIDE
+from featscope.studies.input_structure.arms import PHOTOS_WHITE, SAME, SIZES, WHITE, WIDE
+from featscope.studies.input_structure.by_size import Sizes, classical_minimum
 from featscope.studies.input_structure.inputs import Injection
-from featscope.studies.input_structure.mixing import LOOKS, Family, Mixing, classical_minimum
-from featscope.studies.input_structure.networks import Fit, QuadraticNetworks, balance
+from featscope.studies.input_structure.mixing import LOOKS, Family, Mixing, pick
+from featscope.studies.input_structure.networks import Adam, Fit, QuadraticNetworks, ResidualNetworks, balance, fitted
+from featscope.studies.input_structure.stages import Staged
 from featscope.testing import Fault
 from featscope.testing.trial import by_name
 
@@ -37,20 +39,29 @@ def made_up() -> dict[str, xr.Dataset]:
     runs = {}
     for arm in STUDY.arms():
         if arm.name == SIZES:
-            shape = xr.DataArray([1.2, 0.8, 0.6, 0.5, 0.6, 0.7, 0.75, 0.6, 0.5], dims="size")
-            octaves = [2.0 ** (1 + each(0.1)), *(2.0 ** (2 + each(0.1)) for _ in STUDY.larger)]
+            shape = xr.DataArray([1.2, 0.8, 0.6, 0.5, 0.6, 0.7, 0.75, 0.6, 0.5], dims="size")  # of sizes 2 to 100
+            of_students = xr.DataArray([1.2, 0.8, 0.6, 0.4, 0.5, 0.7, 0.75, 0.6, 0.5], dims="size")
+            of_larger = xr.DataArray([1.2, 1.1, 1.0, 0.9, 0.8, 0.7, 0.75, 0.8, 0.9], dims="size")
+
+            def noisy(curve: xr.DataArray) -> xr.DataArray:
+                return curve + xr.DataArray(0.003 * chance.standard_normal((6, 9)), dims=("replica", "size"))
+
             runs[SIZES] = xr.Dataset(
                 {
-                    "loss": shape + each(0, 0.003),
-                    "right": xr.DataArray(np.linspace(0.5, 0.95, 9), dims="size") + each(0, 0.003),
-                    "chosen": xr.DataArray([6.0, 6.0, 4.0, 6.0, 6.0, 6.0], dims="replica"),
-                    "chosen_of_fewer": xr.DataArray([2.0, 2.0, 2.0, 2.0, 2.0, 3.0], dims="replica"),
-                    "least": xr.concat([2.2 * octaves[0], *(3 * one for one in octaves[1:])], "teacher"),
+                    "loss": noisy(shape),
+                    "loss_of_fewer": noisy(shape.roll(size=-2)),
+                    "right": noisy(xr.DataArray(np.linspace(0.5, 0.95, 9), dims="size")),
+                    "chosen": xr.DataArray([6.0] * 6, dims="replica"),
+                    "chosen_of_fewer": xr.DataArray([3.0] * 6, dims="replica"),
+                    "student_loss": xr.concat([noisy(of_students), noisy(of_larger)], "teacher"),
+                    "student_fitted": noisy(xr.DataArray(np.linspace(0.5, 1.1, 9), dims="size"))
+                    * xr.DataArray([1.0, 0.95], dims="teacher"),
+                    "least": xr.DataArray([[6.0, 13.0]] * 6, dims=("replica", "teacher")),
                 }
             )
             continue
         far = {WHITE: 0.3, WIDE: 0.35, PHOTOS_WHITE: 0.2}.get(arm.name, 0.1)
-        alike = arm.name in (SAME, PHOTOS_SAME)
+        alike = arm.name == SAME
         final = 0.9 + each(0)
         runs[arm.name] = xr.Dataset(
             {
@@ -80,7 +91,7 @@ def test_what_is_expected_holds_on_made_up_runs():
 
 def test_nothing_is_expected_of_controls_and_alike_parts_are_not_told_apart():
     controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
-    assert controls == {SAME, PHOTOS_SAME}
+    assert controls == {SAME}
     for (id, arm), claim in HEALTHY.items():
         assert not (arm in controls and claim.expected)
         if arm in controls and id.startswith("injected-part-is"):
@@ -110,10 +121,11 @@ CHANGED = {
     "loss-descends-twice": lambda run: run.assign(
         loss=run.loss.min("size") - xr.DataArray(np.arange(9.0), dims="size")
     ),
+    "teacher-is-at-the-minimum": lambda run: run.assign(loss=run.loss.roll(size=1)),
     "accuracy-has-no-minimum": lambda run: run.assign(right=-run.right),
-    "minimum-grows-with-samples": lambda run: run.assign(chosen_of_fewer=run.chosen),
-    "student-minimum-at-teacher-size": lambda run: run.assign(least=8 * run.least),
-    "student-minimum-grows-with-teacher": lambda run: run.assign(least=run.least.isel(teacher=0) + 0 * run.least),
+    "minimum-grows-with-samples": lambda run: run.assign(loss_of_fewer=run.loss),
+    "student-minimum-at-teacher-size": lambda run: run.assign(student_loss=run.student_loss.roll(size=-3)),
+    "student-minimum-grows-with-teacher": lambda run: run.assign(student_loss=run.student_loss.isel(teacher=[0, 0])),
 }
 """What each claim is about, taken out of the measurements."""
 
@@ -148,7 +160,7 @@ def test_the_classical_minimum_is_before_everything_is_fitted():
 
 
 def test_quadratic_networks_are_sums_of_squares_and_do_not_see_others_units():
-    network = QuadraticNetworks([2, 3], 5, 4, 3, DRAWS.at("start"))
+    network = QuadraticNetworks(5, 4, 3, DRAWS.at("start")).of([2, 3])
     x = torch.randn(2, 6, 1, 2, 2)
     found = network(x)
     for replica, size in enumerate((2, 3)):
@@ -158,6 +170,79 @@ def test_quadratic_networks_are_sums_of_squares_and_do_not_see_others_units():
                 drive = network.weights[replica, unit] @ pixels + network.biases[replica, 0, unit]
                 slow = slow + drive**2 * network.outer[replica, unit]
             torch.testing.assert_close(found[replica, image], slow)
+
+
+def test_the_first_size_of_outer_weights_is_that_of_the_units_that_are_left():
+    """Variance 1/(4 m), whatever the widest network beside it."""
+    wide = QuadraticNetworks(400, 4, 50, DRAWS.at("start"), 3).of([7, 40, 400] * 2)
+    for network, size in enumerate([7, 40, 400] * 2):
+        assert float(wide.outer[network, :size].detach().var()) == pytest.approx(0.25 / size, rel=0.25)
+        assert not wide.outer[network, size:].any()
+
+
+def test_adam_is_torchs():
+    network = QuadraticNetworks(3, 4, 3, DRAWS.at("start"))
+    other = QuadraticNetworks(3, 4, 3, DRAWS.at("start"))
+    fit = Fit(steps=5, rate=0.1)
+    own, theirs = Adam(network, fit), torch.optim.Adam(other.parameters(), lr=0.1)
+    x, y = torch.randn(2, 6, 1, 2, 2), torch.randint(3, (2, 6))
+    for step in range(5):
+        own.update(fitted(network(x), y), step)
+        theirs.param_groups[0]["lr"] = 0.1 * (1 - step / 5)
+        theirs.zero_grad()
+        fitted(other(x), y).backward()
+        theirs.step()
+    for one, another in zip(network.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(one, another)
+
+
+def test_residual_networks_side_by_side_are_each_alone():
+    x = torch.randn(2, 3, 3, 8, 8)
+    both = ResidualNetworks(2, 4, DRAWS.at("start"))
+    for replica in (0, 1):
+        alone = ResidualNetworks(2, 4, Streams(0, [replica]).at("start"))
+        for network in (both, alone):
+            torch.nn.init.ones_(network.head)
+        torch.testing.assert_close(both(x)[replica], alone(x[replica : replica + 1])[0], rtol=1e-4, atol=1e-5)
+    assert {len(one) for one in both.parameters()} == {2}
+
+
+def test_uniforms_pick_evenly():
+    values = torch.arange(10.0)[None].repeat(2, 1)
+    picked = pick(values, torch.tensor([[0.0, 0.05, 0.1, 0.999999], [0.5, 0.55, 0.95, 0.25]]))
+    assert picked.tolist() == [[0, 0, 1, 9], [5, 5, 9, 2]]
+
+
+TINY = Family(Injection(train=40, tests=12), fit=Fit(11, 10, 0.05, at_once=4))
+
+
+@pytest.mark.parametrize("learner", [Mixing(TINY, 3, 4), Sizes(TINY, (2, 4, 9), 5)], ids=["mixed", "sizes"])
+def test_a_resumed_experiment_ends_where_one_ends_that_went_on(learner):
+    recipe = Staged(learner, 1, 1)
+    whole, before, after = (recipe.build(Streams(0, [0, 1])) for _ in range(3))
+    steps = len(whole.learner.stages) * TINY.fit.parts
+    for step in range(steps):
+        whole.advance(step)
+    for broken in range(steps):
+        before.advance(broken)
+        if broken in (1, TINY.fit.parts, steps - 2):  # in a stage, after the first of another
+            after.restore(*before.state())
+            for step in range(broken + 1, steps):
+                after.advance(step)
+            for name, values in whole.kept().items():
+                assert values.isfinite().all()
+                assert torch.equal(values, after.kept()[name]), name
+            after = recipe.build(Streams(0, [0, 1]))
+    assert whole.learner.passed.all()
+    assert whole.status() == "done"
+    assert len(whole.kept()) == len(learner.build(Streams(0, [0]).at("start")).shapes)
+
+
+def test_half_of_a_batch_of_a_mixture_is_injected():
+    """What the student is trained on: labels of injected inputs are asked for as often as their share says."""
+    learner = Mixing(replace(TINY, data=replace(TINY.data, fraction=0.75)), 3, 4).build(DRAWS.at("start"))
+    assert learner._share() == pytest.approx(0.75)
+    assert learner.inputs.injected.shape[1] == 120
 
 
 def test_the_regulariser_is_least_where_answers_are_sure_and_balanced():
@@ -226,7 +311,8 @@ def test_students_are_looked_at_twelve_times_and_last_at_the_end():
         ({"student": 0}, "student = 0"),
         ({"train": -1}, "train = -1"),
         ({"weight": -1.0}, "weight = -1.0"),
-        ({"larger": (9, 3)}, "larger = "),
+        ({"larger": 0}, "larger = 0"),
+        ({"residual_teacher": 0}, "teacher = 0"),
     ],
 )
 def test_wrong_options_are_named(options, message):

@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from featscope.options import require
 from featscope.studies.base import Arm, Role, Study
 from featscope.studies.input_structure import probes
+from featscope.studies.input_structure.by_size import Sizes
 from featscope.studies.input_structure.inputs import Injection, Kind
-from featscope.studies.input_structure.mixing import Family, Mixing, Sizes
+from featscope.studies.input_structure.mixing import Family, Mixing
 from featscope.studies.input_structure.networks import Fit
-from featscope.training import Iteration, Measurement
+from featscope.studies.input_structure.stages import Staged
+from featscope.training import Measurement
 
-WHITE, COVARIANCE, FOREIGN, SAME, WIDE, SIZES = "white", "covariance", "foreign", "same", "wide", "sizes"
+WHITE: Final = "white"
+COVARIANCE: Final = "covariance"
+FOREIGN: Final = "foreign"
+SAME: Final = "same"
+WIDE, SIZES = "wide", "sizes"
 FRACTIONS = {0.25: "fraction=0.25", 0.75: "fraction=0.75"}
-PHOTOS_WHITE, PHOTOS_FOREIGN, PHOTOS_SAME = "photos-white", "photos-foreign", "photos-same"
+PHOTOS_WHITE, PHOTOS_FOREIGN = "photos-white", "photos-foreign"
 DIGITS = (WHITE, COVARIANCE, FOREIGN, SAME, *FRACTIONS.values(), WIDE)
-PHOTOS = (PHOTOS_WHITE, PHOTOS_FOREIGN, PHOTOS_SAME)
+PHOTOS = (PHOTOS_WHITE, PHOTOS_FOREIGN)
 GAUSSIAN = (WHITE, *FRACTIONS.values(), WIDE, PHOTOS_WHITE)
 """Arms with Gaussians of independent pixels."""
 _WIDE = 50
@@ -37,12 +44,13 @@ class InputStructureArms(Study):
             on CUDA, and on the CPU 1,000 digits and 500 photographs.
         side: pixels that images are brought to; 0 for images as they are. None is 0 on CUDA, and on the CPU 8 for
             digits, 16 for photographs.
-        sizes: hidden units of teachers that are tried, and of students.
-        larger: of teachers beside the chosen one.
-        student: hidden units of the student.
+        sizes: hidden units of networks that are tried on the arm `sizes`, where the teacher's size is chosen.
+        larger: of a second teacher there.
+        teacher: hidden units of the teacher of all other arms of digits.
+        student: of its student.
         steps: of networks of one hidden layer.
-        residual_sizes: filters of residual teachers that are tried.
-        residual_student: of the residual student.
+        residual_teacher: filters of the residual teacher.
+        residual_student: of its student.
         residual_steps: of residual networks.
         weight: of the regulariser R of (A.289).
         sharpness: λ within it.
@@ -57,10 +65,11 @@ class InputStructureArms(Study):
     test: int | None = None
     side: int | None = None
     sizes: tuple[int, ...] = (2, 3, 4, 6, 9, 13, 20, 40, 100)
-    larger: tuple[int, ...] = (50, 500)
+    larger: int = 50
+    teacher: int = 6
     student: int = 9
     steps: int = 2000
-    residual_sizes: tuple[int, ...] = (5,)
+    residual_teacher: int = 5
     residual_student: int = 9
     residual_steps: int = 120
     weight: float = 1.0
@@ -73,8 +82,6 @@ class InputStructureArms(Study):
             require(self, name, getattr(self, name) >= 11, ">= 11", "Students are looked at twelve times.")
         several = len(self.sizes) >= 3
         require(self, "sizes", several, "three sizes or more, smallest first")
-        for name in ("student", "residual_student"):
-            require(self, name, getattr(self, name) >= 1, ">= 1")
         self.arms()  # the options of its parts say what is wrong with theirs
 
     def smallest(self) -> "InputStructureArms":
@@ -88,56 +95,53 @@ class InputStructureArms(Study):
             test=20,
             side=8,
             sizes=(2, 6, 30),
-            larger=(50,),
-            steps=20,
-            residual_sizes=(1,),
+            larger=9,
+            steps=12,
+            residual_teacher=1,
             residual_student=2,
             residual_steps=11,
         )
 
-    def arms(self) -> Sequence[Arm[Iteration]]:
+    def arms(self) -> Sequence[Arm[Staged]]:
         """Digits with each kind of injection, fractions, a wider student, sizes; then photographs."""
         data = Injection(self.digits, self.photographs, WHITE, 0.5, self.train, self.test, self.side)
-        family = Family(data, "quadratic", self.sizes, Fit(self.steps), self.weight, self.sharpness)
+        family = Family(data, "quadratic", Fit(self.steps), self.weight, self.sharpness)
         few = (1500, 500, 16)
         photos = replace(data, images=self.photographs, foreign=self.foreign, grey=False, on_cpu=few)
-        residual = replace(
-            family,
-            data=photos,
-            kind="residual",
-            sizes=self.residual_sizes,
-            fit=Fit(self.residual_steps, 64, 0.003),
-        )
+        residual_fit = Fit(self.residual_steps, 64, 0.003, 5)
+        residual = replace(family, data=photos, kind="residual", fit=residual_fit)
+        by_size = Sizes(family, self.sizes, self.larger)
+        parts = 3 * family.fit.parts
 
-        def mixed(
-            name: str, about: str, one: Family, kind: Kind, student: int, fraction: float = 0.5, role: Role = "arm"
-        ) -> Arm[Iteration]:
-            learner = Mixing(replace(one, data=replace(one.data, kind=kind, fraction=fraction)), student)
+        def mixed(name: str, about: str, kind: Kind, student: int = 0, fraction: float = 0.5) -> Arm[Staged]:
+            photo = name in PHOTOS
+            one = residual if photo else family
+            sizes = (self.residual_teacher, self.residual_student) if photo else (self.teacher, self.student)
+            learner = Mixing(
+                replace(one, data=replace(one.data, kind=kind, fraction=fraction)), sizes[0], student or sizes[1]
+            )
+            parts = 2 * one.fit.parts
             label = name.replace("-", " ").replace("=", " ")
-            return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(probes.mixed,), watch=nothing)
+            role: Role = "control" if kind == "same" else "arm"
+            return Arm(name, Staged(learner, parts, parts), about, label, role, at_end=(probes.mixed,), watch=nothing)
 
-        m, n = self.student, self.residual_student
         return [
-            mixed(WHITE, "digits with Gaussians of independent pixels, half and half", family, WHITE, m),
-            mixed(COVARIANCE, "Gaussians with the digits' mean and covariance instead", family, COVARIANCE, m),
-            mixed(FOREIGN, "grey photographs instead", family, FOREIGN, m),
-            mixed(SAME, "more digits instead", family, SAME, m, role="control"),
-            *(
-                mixed(name, f"{share:.0%} of inputs are Gaussians", family, WHITE, m, share)
-                for share, name in FRACTIONS.items()
-            ),
-            mixed(WIDE, f"the student has {_WIDE} hidden units", family, WHITE, _WIDE),
+            mixed(WHITE, "digits with Gaussians of independent pixels, half and half", WHITE),
+            mixed(COVARIANCE, "Gaussians with the digits' mean and covariance instead", COVARIANCE),
+            mixed(FOREIGN, "grey photographs instead", FOREIGN),
+            mixed(SAME, "more digits instead", SAME),
+            *(mixed(name, f"{a:.0%} of inputs are Gaussians", WHITE, fraction=a) for a, name in FRACTIONS.items()),
+            mixed(WIDE, f"the student has {_WIDE} hidden units", WHITE, _WIDE),
             Arm(
                 SIZES,
-                Iteration(Sizes(family, self.larger), 1, 1),
+                Staged(by_size, parts, parts),
                 "teachers by size on digits, and students by size on Gaussians",
                 "sizes",
                 at_end=(probes.sizes,),
                 watch=nothing,
             ),
-            mixed(PHOTOS_WHITE, "photographs with Gaussians, residual networks", residual, WHITE, n),
-            mixed(PHOTOS_FOREIGN, "photographs with images of another data set", residual, FOREIGN, n),
-            mixed(PHOTOS_SAME, "photographs with more of them", residual, SAME, n, role="control"),
+            mixed(PHOTOS_WHITE, "photographs with Gaussians, residual networks", WHITE),
+            mixed(PHOTOS_FOREIGN, "photographs with images of another data set", FOREIGN),
         ]
 
 

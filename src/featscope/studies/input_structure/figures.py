@@ -12,7 +12,6 @@ from featscope.studies.input_structure.arms import (
     FOREIGN,
     FRACTIONS,
     PHOTOS_FOREIGN,
-    PHOTOS_SAME,
     PHOTOS_WHITE,
     SAME,
     WHITE,
@@ -31,7 +30,6 @@ _TITLES = {
     WIDE: "A student of 50 units",
     PHOTOS_WHITE: "Photographs and white Gaussians",
     PHOTOS_FOREIGN: "Photographs and another data set",
-    PHOTOS_SAME: "Photographs and more of them",
 }
 _PARTS = {"original": "real inputs", "injected": "injected inputs"}
 
@@ -64,7 +62,7 @@ def sizes(study: InputStructureArms, run: xr.Dataset) -> Curves:
         curve(run.loss, "all images", "size", x=x),
         curve(run.loss_of_fewer, "a quarter of them", "size", x=x),
     ]
-    names = ["the chosen teacher", *(f"teacher of {size} units" for size in study.larger)]
+    names = ["the chosen teacher", f"teacher of {study.larger} units"]
     students = [curve(run.student_loss.isel(teacher=i), name, "size", x=x) for i, name in enumerate(names)]
     middle = float(np.exp(np.log(run.chosen).mean()))
     right = [curve(run.right, "teachers on images", "size", x=x, within=(0, 1))]

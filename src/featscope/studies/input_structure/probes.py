@@ -14,7 +14,7 @@ _ABOUT = {
     "chosen": "size at the classical minimum",
     "chosen_of_fewer": "the same with a quarter of the images",
     "teacher_right": "accuracy of the teacher on test images, by their own labels",
-    "agreed": "the same of a teacher trained without R",
+    "free_right": "the same of a teacher trained without R",
     "majority": "share of injected test inputs with the most frequent label",
     "count": "labelled images to train on",
     "first": "R_1 on injected test inputs",
@@ -41,9 +41,8 @@ def _found(experiment: Recursion, of: Mapping[int, Sequence[str]]) -> Mapping[st
 
 
 def mixed(experiment: Recursion) -> Mapping[str, Measurement]:
-    """Curves of the student over looks, teachers over sizes."""
-    found = dict(_found(experiment, {0: (), 1: ("look",)}))
-    return found | {name: found[name]._replace(dims=("size",)) for name in ("loss", "fitted")}
+    """Curves of students over looks, and teachers."""
+    return _found(experiment, {0: (), 1: ("look",)})
 
 
 def sizes(experiment: Recursion) -> Mapping[str, Measurement]:

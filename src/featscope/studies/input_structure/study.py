@@ -21,7 +21,6 @@ from featscope.studies.input_structure.arms import (
     FRACTIONS,
     PHOTOS,
     PHOTOS_FOREIGN,
-    PHOTOS_SAME,
     PHOTOS_WHITE,
     SAME,
     SIZES,
@@ -34,7 +33,7 @@ from featscope.studies.summaries import percent, verdict
 
 INJECTED = (WHITE, COVARIANCE, FOREIGN, *FRACTIONS.values(), WIDE, PHOTOS_WHITE, PHOTOS_FOREIGN)
 """Arms whose injected inputs are of another kind."""
-ALIKE = {SAME: "Control: both parts are digits.", PHOTOS_SAME: "Control: both parts are of the same photographs."}
+ALIKE = {SAME: "Control: both parts are digits."}
 TEXT = "Figures 2.4, A.18 to A.21"
 NEAR = f"Bound: five points in a hundred for 'about as well'; {STATED}"
 ARITHMETIC = "The mixture is the two parts' weighted mean, so this follows from the two claims on parts."
@@ -58,7 +57,7 @@ class InputStructure(TeacherClaims):
     """
 
     asks = "With the labelling kept, do real inputs make learning easier than inputs without their structure?"
-    default_replicas = 5
+    default_replicas = 4
 
     # --- The two parts ------------------------------------------------------------------------------------------------
 
