@@ -1,11 +1,13 @@
 """All images of a split by index, whatever the source, for studies that take several selections of them."""
 
+from functools import lru_cache
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from featscope.data.encoded_images import open_split
-from featscope.data.images import as_float, drawn
+from featscope.data.images import ImageSet, as_float, drawn
 from featscope.data.shapes import SHAPES
 from featscope.streams import Streams
 
@@ -37,7 +39,7 @@ class ImagePool:
     def __init__(self, source: str, split: str, side: int = 0) -> None:
         self._made: Tensor | None = None
         if source == MADE_UP:
-            made = drawn(_DRAWN[split], side, Streams(0, [0]).at(f"shapes, {split}"))
+            made = _shapes(split, side)
             self._made, self.labels, self.classes = made.pixels, made.labels, len(SHAPES)
         else:
             self._split = open_split(source, split, side)
@@ -51,6 +53,12 @@ class ImagePool:
         found = as_float(self._made[flat] if self._made is not None else self._split.pixels(flat))
         found = found.mean(1, keepdim=True) if grey else found
         return found.unflatten(0, tuple(index.shape))
+
+
+@lru_cache(maxsize=4)
+def _shapes(split: str, side: int) -> ImageSet:
+    """Drawn once: they are the same for all arms."""
+    return drawn(_DRAWN[split], side, Streams(0, [0]).at(f"shapes, {split}"))
 
 
 def level(

@@ -36,7 +36,7 @@ def maps(runs: Runs) -> Scatters:
             classes[key] = np.nan_to_num(run.members.values).astype(int)
     return Scatters(
         "maps",
-        "Where filters are before, during and after training",
+        "Where are filters before, during and after training?",
         "Filters of one replica, placed so that distances are near to 1 - cosine (multidimensional scaling, each panel "
         "by itself). Colours are two clusters that a rule finds at the end, the same filters in every panel.",
         panels,
@@ -56,7 +56,7 @@ def images(runs: Runs) -> ImageGrids:
             panels[f"{_MAPPED[arm]}, {STAGES[stage]}"] = _pictures(run.filters.isel(stage=stage).values[order])
     return ImageGrids(
         "filters",
-        "What hidden units look for",
+        "What do hidden units look for?",
         "First-layer weights of one replica as images, one cluster after the other; grey is 0, and each is scaled to "
         "its own largest weight.",
         panels,
@@ -83,7 +83,7 @@ def by_layer(runs: Runs) -> Bars:
     }
     return bars(
         "clusters",
-        "Of five filters picked near a centre, random ones are as alike as the text's clusters",
+        "How alike are filters of one cluster, by layer and before training?",
         "Cosines within and between two clusters at the end, and of the five filters nearest to each centre with the "
         "centre of these five. 'Still' are filters of the start; numbers are groups of blocks of a residual network.",
         [label for _, label, _ in shown],

@@ -125,6 +125,7 @@ class FilterTraining(nn.Module):
         last = options.width * 2 ** (layers - 1)
         self.shapes: dict[str, tuple[int, ...]] = {
             "accuracy": (),
+            "tests": (),
             "early": (layers,),
             "late": (layers,),
             "agreement": (len(PAIRS),),
@@ -187,6 +188,7 @@ class FilterTraining(nn.Module):
         with torch.no_grad():
             named = torch.cat([network(part) for part in tests.split(500)])
         self.get_buffer("accuracy")[replica] = ((named * labels) > 0).double().mean()
+        self.get_buffer("tests")[replica] = len(tests)
         self._filters(replica, stages)
         self._pulls(replica, pulls, stages[-1][-1])
 
