@@ -9,7 +9,7 @@ from featscope.studies.base import Arm, Role, Study
 from featscope.studies.input_structure import probes
 from featscope.studies.input_structure.by_size import Sizes
 from featscope.studies.input_structure.inputs import Injection, Kind
-from featscope.studies.input_structure.mixing import Family, Mixing
+from featscope.studies.input_structure.mixing import LOOKS, Family, Mixing
 from featscope.studies.input_structure.networks import Fit
 from featscope.studies.input_structure.stages import Staged
 from featscope.training import Measurement
@@ -51,7 +51,8 @@ class InputStructureArms(Study):
         steps: of networks of one hidden layer.
         residual_teacher: filters of the residual teacher.
         residual_student: of its student.
-        residual_steps: of residual networks.
+        residual_steps: of residual networks, which learn photographs on two more arms; 0 for none, as in minutes on
+            a CPU a residual teacher learns next to nothing.
         weight: of the regulariser R of (A.289).
         sharpness: λ within it.
     """
@@ -71,15 +72,17 @@ class InputStructureArms(Study):
     steps: int = 2000
     residual_teacher: int = 5
     residual_student: int = 9
-    residual_steps: int = 120
+    residual_steps: int = 0
     weight: float = 1.0
     sharpness: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("train", "test", "side"):
             require(self, name, (getattr(self, name) or 0) >= 0, ">= 0")
-        for name in ("steps", "residual_steps"):
-            require(self, name, getattr(self, name) >= 11, ">= 11", "Students are looked at twelve times.")
+        looked = "Students are looked at twelve times."
+        require(self, "steps", self.steps >= LOOKS - 1, f">= {LOOKS - 1}", looked)
+        enough = self.residual_steps == 0 or self.residual_steps >= LOOKS - 1
+        require(self, "residual_steps", enough, f"0 or >= {LOOKS - 1}", looked)
         several = len(self.sizes) >= 3
         require(self, "sizes", several, "three sizes or more, smallest first")
         self.arms()  # the options of its parts say what is wrong with theirs
@@ -97,9 +100,6 @@ class InputStructureArms(Study):
             sizes=(2, 6, 30),
             larger=9,
             steps=12,
-            residual_teacher=1,
-            residual_student=2,
-            residual_steps=11,
         )
 
     def arms(self) -> Sequence[Arm[Staged]]:
@@ -108,7 +108,7 @@ class InputStructureArms(Study):
         family = Family(data, "quadratic", Fit(self.steps), self.weight, self.sharpness)
         few = (1500, 500, 16)
         photos = replace(data, images=self.photographs, foreign=self.foreign, grey=False, on_cpu=few)
-        residual_fit = Fit(self.residual_steps, 64, 0.003, 5)
+        residual_fit = Fit(self.residual_steps or LOOKS, 64, 0.003, 5)
         residual = replace(family, data=photos, kind="residual", fit=residual_fit)
         by_size = Sizes(family, self.sizes, self.larger)
         parts = 3 * family.fit.parts
@@ -125,7 +125,7 @@ class InputStructureArms(Study):
             role: Role = "control" if kind == "same" else "arm"
             return Arm(name, Staged(learner, parts, parts), about, label, role, at_end=(probes.mixed,), watch=nothing)
 
-        return [
+        made = [
             mixed(WHITE, "digits with Gaussians of independent pixels, half and half", WHITE),
             mixed(COVARIANCE, "Gaussians with the digits' mean and covariance instead", COVARIANCE),
             mixed(FOREIGN, "grey photographs instead", FOREIGN),
@@ -140,9 +140,17 @@ class InputStructureArms(Study):
                 at_end=(probes.sizes,),
                 watch=nothing,
             ),
-            mixed(PHOTOS_WHITE, "photographs with Gaussians, residual networks", WHITE),
-            mixed(PHOTOS_FOREIGN, "photographs with images of another data set", FOREIGN),
         ]
+        if self.residual_steps:
+            made += [
+                mixed(PHOTOS_WHITE, "photographs with Gaussians, residual networks", WHITE),
+                mixed(PHOTOS_FOREIGN, "photographs with images of another data set", FOREIGN),
+            ]
+        return made
+
+    def photo_arms(self) -> tuple[str, ...]:
+        """Arms of photographs that there are."""
+        return PHOTOS if self.residual_steps else ()
 
 
 def nothing(experiment: object) -> Mapping[str, Measurement]:

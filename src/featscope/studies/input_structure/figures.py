@@ -38,6 +38,8 @@ def learning(study: InputStructureArms, runs: Runs) -> Curves:
     """Figures 2.4 and A.18 to A.21: accuracy on each part over steps."""
     panels = []
     for arm, title in _TITLES.items():
+        if arm not in runs:
+            continue
         run, learner = runs[arm], study.arm(arm).recipe.learner
         x, share = np.array(learner.looks, dtype=float), learner.family.data.fraction
         mixture = (1 - share) * run.original + share * run.injected

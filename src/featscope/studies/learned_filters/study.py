@@ -192,9 +192,7 @@ class LearnedFilters(LearnedFiltersArms):
     @higher(
         "Appendix A.7.4, Table A.7",
         not_on={
-            **dict.fromkeys(
-                (RESIDUAL, RESIDUAL_WIDE), f"{WIDTHS} Narrower ones turn sooner as a whole."
-            ),
+            **dict.fromkeys((RESIDUAL, RESIDUAL_WIDE), f"{WIDTHS} Narrower ones turn sooner as a whole."),
             RESIDUAL_LOT: "Control: labels by lot.",
         },
     )
