@@ -73,7 +73,7 @@ def _pictures(filters: np.ndarray) -> np.ndarray:
 def by_layer(runs: Runs) -> Bars:
     """What the captions of Figures A.16 and A.17 print, by a rule: at the end and in filters never trained."""
     shown: list[tuple[str, str, int]] = [(DIGITS, "digits", 0), (DIGITS_LARGE, "usual start", 0)]
-    shown += [(DIGITS_STILL, "still", 0), (PHOTOS, "photos", 0), (PHOTOS_STILL, "photos still", 0)]
+    shown += [(DIGITS_STILL, "still", 0), (PHOTOS, "photo", 0), (PHOTOS_STILL, "photo still", 0)]
     for arm, name in ((RESIDUAL, "slim"), (RESIDUAL_WIDE, "wide"), (RESIDUAL_STILL, "still")):
         shown += [(arm, f"{name} {layer + 1}", layer) for layer in range(4)]
     parts = {"own": "to the own centre", "between": "of both centres", "picked": "of five that are picked"}
