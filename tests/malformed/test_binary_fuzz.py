@@ -16,7 +16,7 @@ from small_models import prompt, tiny, word_tokenizer
 from test_data_files import images
 from test_fuzz import damaged, damages
 
-from featscope.data.encoded_images import _open, open_split
+from featscope.data.splits import _open, open_split
 from featscope.language.load import load_model
 from featscope.options import ConfigError
 from featscope.runs.stored import read_trajectory

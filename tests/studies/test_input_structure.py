@@ -9,9 +9,9 @@ import pytest
 import torch
 import xarray as xr
 
-from featscope.data import encoded_images
-from featscope.data.encoded_images import open_split
+from featscope.data import splits
 from featscope.data.image_pool import ImagePool, level
+from featscope.data.splits import open_split
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.input_structure import InputStructure
@@ -285,7 +285,7 @@ def test_mnist_files_are_read_and_one_pair_is_split(tmp_path):
     assert first.shape == (3, 2, 2)
     assert first[0].flatten().tolist() == pixels[int(train.labels[0])].flatten().tolist()
     (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(head[1] + bytes(range(9)))
-    encoded_images._open.cache_clear()
+    splits._open.cache_clear()
     with pytest.raises(ConfigError, match="idx files of 1 axes"):
         open_split(str(tmp_path), "train")
 

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.data.encoded_images import open_split
 from featscope.data.images import ImageSet, as_float, drawn
 from featscope.data.shapes import SHAPES
+from featscope.data.splits import open_split
 from featscope.streams import Streams
 
 MADE_UP = "shapes"

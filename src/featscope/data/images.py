@@ -9,8 +9,8 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from featscope.data.encoded_images import open_split
 from featscope.data.shapes import COLOURS, SHAPES, draw_shapes
+from featscope.data.splits import open_split
 from featscope.options import ConfigError, require
 from featscope.streams import Draws
 

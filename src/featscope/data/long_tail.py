@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from featscope.data.encoded_images import EncodedImages, open_split
+from featscope.data.encoded_images import EncodedImages
 from featscope.data.images import ImageSet, ImageSource, Sizes, drawn
 from featscope.data.shapes import SHAPES
+from featscope.data.splits import open_split
 from featscope.options import ConfigError, require
 from featscope.streams import Draws
 

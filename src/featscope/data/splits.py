@@ -1,0 +1,94 @@
+"""Splits of images from wherever they are: bundled, in a folder, on the Hub."""
+
+import os
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from featscope.data.decoded_images import BUNDLED, bundled_digits, has_idx, of_idx
+from featscope.data.encoded_images import EncodedImages, source_error
+from featscope.hub import asking_hub
+from featscope.options import MissingExtraError
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+_HUB_NAMES = {"cifar10": "uoft-cs/cifar10", "cifar100": "uoft-cs/cifar100", "stl10": "tanganke/stl10"}
+_opening = threading.Lock()
+
+
+def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
+    """The split "train" or "test", say, of a folder (``source`` exists) or of a data set on the Hub.
+
+    A folder holds the Hub's parquet files of the split, MNIST's idx files, or images and a list of the split's, such as
+    ``ImageNet_LT_train.txt``, with lines "path label". "digits" are those that come with scikit-learn. Images are
+    brought to ``side`` pixels if it is not 0.
+
+    One object is shared by all who ask, so that workers decode an image once.
+
+    Raises:
+        ConfigError: no such folder, files of another layout, or a Hub that cannot be reached.
+        MissingExtraError: the extra 'images' is not installed.
+    """
+    with _opening:
+        return _open(source, split, side)
+
+
+@lru_cache(maxsize=4)
+def _open(source: str, split: str, side: int) -> EncodedImages:
+    if source == BUNDLED:
+        return bundled_digits(split, side)
+    folder = Path(os.path.expanduser(source))
+    if folder.is_dir() and has_idx(folder):
+        return of_idx(source, folder, split, side)
+    try:
+        import datasets  # noqa: F401
+        import PIL.Image  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(f"The image data {source!r}", "images") from None
+    if os.path.isdir(folder) and (lists := sorted(folder.glob(f"*{split}.txt"))):
+        return EncodedImages.from_list(source, lists[0], side)
+    if os.path.exists(folder):
+        return EncodedImages.from_table(source, _local_table(folder, split), side)
+    if source.startswith((".", "/", "~")) or source.count("/") > 1 or not source.isprintable() or len(source) > 200:
+        allowed = "an existing folder, a data set of the Hub such as 'cifar10', or 'shapes'"
+        raise source_error(source, allowed, "There is no such folder.")
+    return EncodedImages.from_table(source, _hub_table(source, split), side)
+
+
+def _local_table(folder: Path, split: str) -> "pa.Table":
+    # Read by pyarrow, not by `datasets`, which would first copy everything into a cache in the home folder.
+    import pyarrow as pa
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    files = sorted(folder.rglob(f"{split}-*.parquet")) if folder.is_dir() else []
+    if not files:
+        found = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else [folder.name]
+        raise source_error(
+            str(folder),
+            f"a folder that holds {split}-*.parquet, as the Hub lays them out, or a list *{split}.txt",
+            f"Found {', '.join(found) or 'nothing'}. Download the data set's parquet files into it.",
+        )
+    try:
+        return pa.concat_tables([pq.read_table(file) for file in files])
+    except (pa.ArrowException, OSError) as error:
+        raise source_error(str(folder), "readable parquet files", f"{error}. Download them again.") from None
+
+
+def _hub_table(source: str, split: str) -> "pa.Table":
+    import datasets
+
+    try:
+        with asking_hub():
+            return datasets.load_dataset(_HUB_NAMES.get(source, source), split=split).data.table
+    except Exception as error:  # whatever the network, the Hub and its client can raise: the cure is the same
+        reason = (str(error).splitlines() or [""])[0][:200]
+        raise source_error(
+            source,
+            "an existing folder, 'shapes', or a data set that the Hub can give",
+            f"There is no such folder, and the Hub did not give {split!r} ({type(error).__name__}: "
+            f"{reason}). Take --data FOLDER for a local copy of its parquet files, or --data shapes for "
+            "procedural images.",
+        ) from error
