@@ -40,7 +40,7 @@ def _open(source: str, split: str, side: int) -> EncodedImages:
     if source == BUNDLED:
         return bundled_digits(split, side)
     folder = Path(os.path.expanduser(source))
-    if folder.is_dir() and has_idx(folder):
+    if os.path.isdir(folder) and has_idx(folder):  # unlike that of pathlib it takes any name
         return of_idx(source, folder, split, side)
     try:
         import datasets  # noqa: F401
