@@ -61,7 +61,7 @@ INPUT_STRUCTURE = Entry(
     name="input-structure",
     source="Shi 2024 (dissertation), Section 2.6 and Appendix A.7.5",
     summary="One teacher labels real and injected inputs: what a student learns of each.",
-    minutes=25.0,
+    minutes=3.0,
     target="featscope.studies.input_structure:InputStructure",
 )
 
