@@ -7,6 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
+from featscope.claims import Claim
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.learned_filters import LearnedFilters
@@ -65,6 +66,12 @@ def made_up() -> dict[str, xr.Dataset]:
     return runs
 
 
+def judged_alone(id: str, arm: str, runs: dict[str, xr.Dataset]) -> Claim:
+    """One claim on one arm."""
+    (test,) = (test for test in STUDY.tests if test.statement.id == id)
+    return test.judge(STUDY, arm, runs)
+
+
 RUNS = made_up()
 HEALTHY = by_name(STUDY.claims(RUNS))
 EXPECTED = [key for key, claim in HEALTHY.items() if claim.expected]
@@ -101,8 +108,7 @@ def test_nothing_is_expected_of_controls():
 
 @pytest.mark.parametrize(("id", "arm"), [key for key in EXPECTED if key[0] in CHANGED])
 def test_what_is_not_so_is_not_said_to_hold(id, arm):
-    changed = by_name(STUDY.claims(RUNS | {arm: CHANGED[id](RUNS[arm])}))
-    assert changed[id, arm].verdict != "holds"
+    assert judged_alone(id, arm, RUNS | {arm: CHANGED[id](RUNS[arm])}).verdict != "holds"
 
 
 def test_every_expected_claim_has_a_fault():
