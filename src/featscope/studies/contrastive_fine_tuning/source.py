@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from featscope.data.domain_images import open_domains
-from featscope.data.encoded_images import open_split
+from featscope.data.splits import open_split
 from featscope.encoders import EfficientNetLite0, MiniLM, cached_features, cached_sentences
 from featscope.options import ConfigError
 from featscope.streams import Streams
