@@ -143,8 +143,14 @@ def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
         arms=arm_tables(list(study.arms())),
         figures=[*study.figures(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],
-        changed=_in_words(changed_options(study)),
+        changed=_in_words(_beside_data(study)),
     )
+
+
+def _beside_data(study: Study) -> Mapping[str, str]:
+    """Options that are not at their defaults, for which expectations were made."""
+    data = {f"--{option.replace('_', '-')}" for option in study.data_options}
+    return {option: value for option, value in changed_options(study).items() if option not in data}
 
 
 def _warnings(runs: Runs) -> list[str]:

@@ -97,6 +97,9 @@ class Study:
     default_replicas: ClassVar[int] = 8
     tests: ClassVar[Sequence[Test]] = ()
     """The claims, as they are declared."""
+    data_options: ClassVar[Sequence[str]] = ()
+    """Options that name the data, where each claim says itself on which it is expected (``given``): a page does not
+    call them away from their defaults."""
     ladders: ClassVar[Sequence[Ladder]] = ()
     """Along what its claims have a trend, for `featscope trend`."""
 

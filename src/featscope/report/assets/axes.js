@@ -27,14 +27,15 @@ function scale(low, high, log, from, to) {
   return Object.assign(at, { low, high, log, from, to, back });
 }
 
-// The ends of an axis that shows ``values``, and ``edges`` (ends of intervals) as far as these do not dwarf them.
-function extent(values, log, edges = []) {
+// The ends of an axis that shows ``values``, and ``edges`` (ends of intervals) as far as these do not dwarf them: within
+// ``reach`` times the extent of the values.
+function extent(values, log, edges = [], reach = 1) {
   const sound = (all) => finite(all).filter((v) => !log || v > 0);
   const seen = sound(values);
   if (!seen.length) return log ? [1, 10] : [0, 1];
   let low = Math.min(...seen), high = Math.max(...seen);
   const room = log ? Math.max(high / low, 2) : high - low || Math.abs(high) || 1;
-  const near = sound(edges).filter((v) => log ? v >= low / room && v <= high * room : v >= low - room && v <= high + room);
+  const near = sound(edges).filter((v) => log ? v >= low / room && v <= high * room : v >= low - reach * room && v <= high + reach * room);
   [low, high] = [Math.min(low, ...near), Math.max(high, ...near)];
   if (log) return low === high ? [low / 2, high * 2] : [low / 1.05, high * 1.05];
   if (low > 0 && low < 0.4 * high) low = 0;

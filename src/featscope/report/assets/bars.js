@@ -1,4 +1,6 @@
 // Bars, as rows: a name, and for each series a dot a replica, the mean and its interval. All series share one axis.
+const REACH = 8;  // differences are often much smaller than what is known of them, which must show
+
 function bars(figure, home) {
   const several = figure.series.length > 1, hidden = new Set();
   const places = tones(figure.series.map((series) => series.label)), colourOf = (series) => tone(places.get(series.label));
@@ -18,8 +20,8 @@ function rows(figure, hidden, colourOf, width) {
   const pitch = shown.length < 2 ? 18 : shown.length * names.length > 40 ? 8 : 12, top = above ? 20 : 0, row = top + Math.max(1, shown.length) * pitch + 10;
   const head = figure.references.length ? 16 : 0, height = head + names.length * row + 24, bottom = height - 22;
   const samples = (series, i) => finite((series.samples ?? []).map((replica) => replica[i]));
-  const edges = shown.flatMap((series) => names.flatMap((_, i) => replicas < 4 ? samples(series, i) : [series.low[i], series.high[i]]));
-  const ends = extent([0, ...shown.flatMap((series) => series.y), ...figure.references.map(([value]) => value)], false, edges);
+  const edges = shown.flatMap((series) => names.flatMap((_, i) => [...samples(series, i), ...(replicas < 4 ? [] : [series.low[i], series.high[i]])]));
+  const ends = extent([0, ...shown.flatMap((series) => series.y), ...figure.references.map(([value]) => value)], false, edges, REACH);
   const x = scale(...ends, false, left, width - 46);
   const said = shown.map((series) => `${words(series.label)}: ${names.map((name, i) => `${name} ${number(series.y[i], 2)}`).join(", ")}`);
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${words(figure.unit)}. ${said.join("; ")}.` });
@@ -53,7 +55,7 @@ function mark(chart, series, i, x, middle, pitch, samples) {
   if (value === null) return pitch === 18 && chart.append(svg("text", { x: x(0) + 6, y: middle + 4 }, "none"));
   (series.samples ?? []).forEach((replica, r) => {
     const own = r === state.replica, one = replica[i];
-    if (one !== null) chart.append(svg("circle", { cx: x(one), cy: middle, r: own ? 5 : 2.3, style: `fill:${series.colour};opacity:${own ? 1 : 0.35}` }));
+    if (one !== null && one >= x.low && one <= x.high) chart.append(svg("circle", { cx: x(one), cy: middle, r: own ? 5 : 2.3, style: `fill:${series.colour};opacity:${own ? 1 : 0.35}` }));
   });
   const known = replicas >= 4 && series.low[i] !== null && series.high[i] !== null, half = Math.min(7, pitch / 2);
   if (known) chart.append(svg("path", { d: `M${cut(series.low[i])},${middle}H${cut(series.high[i])}`, style: `${style};stroke-width:2.5` }));

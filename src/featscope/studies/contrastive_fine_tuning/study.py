@@ -55,6 +55,7 @@ class ContrastiveFineTuning(ContrastiveFineTuningArms):
     Options and arms are `ContrastiveFineTuningArms`'.
     """
 
+    data_options = ("data",)
     asks = "Does a contrastive term help fine-tuning, beyond the second view that it needs?"
 
     # --- The term -----------------------------------------------------------------------------------------------------
@@ -319,9 +320,9 @@ class ContrastiveFineTuning(ContrastiveFineTuningArms):
         return "MADE-UP SAMPLES: this says nothing about the paper. " if self.is_stand_in else ""
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Accuracies, gains, curves, the trade-off, what is printed."""
-        yield figures.accuracies(runs, self.warning)
+        """Gains, accuracies, curves, the trade-off, what is printed."""
         yield figures.gains(runs, self.warning)
+        yield figures.accuracies(runs, self.warning)
         yield figures.growth(runs, self.warning)
         if UNIONS in runs:
             yield figures.trade_off(runs[UNIONS], self.warning)
@@ -349,7 +350,8 @@ class ContrastiveFineTuning(ContrastiveFineTuningArms):
             f"{before}{said}; it harms on {fails}. CIFAR-10: {gain} points beyond the second view.",
             f"{self.warning}Of each image or sentence a fixed encoder makes features, also of ten altered copies "
             "(views). A small network on these is trained with 100 labels. The term pulls the two views of a sample "
-            "together, and different samples apart. Bars compare it with the same training without the term.",
+            "together, and different samples apart. Bars are what it adds to the same training without it, by its "
+            "weight, and what the second view adds alone.",
             {
                 "the-term-beats-two-views@images": f"{gain} points on CIFAR-10.",
                 "the-term-beats-fine-tuning@images": "",

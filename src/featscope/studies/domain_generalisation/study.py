@@ -54,6 +54,7 @@ class DomainGeneralisation(DomainGeneralisationArms):
     Options and arms are `DomainGeneralisationArms`'.
     """
 
+    data_options = ("data",)
     asks = "Does it help in a new domain to penalise how many directions features use?"
 
     # --- Gains of NU --------------------------------------------------------------------------------------------------
@@ -311,9 +312,9 @@ class DomainGeneralisation(DomainGeneralisationArms):
         return "COLOURED DIGITS, not the paper's images. " if self.is_stand_in else ""
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Accuracies, gains, what λ does, each domain."""
-        yield figures.accuracies(runs, self.warning)
+        """Gains, accuracies, what λ does, each domain."""
         yield figures.gains(runs, self.warning)
+        yield figures.accuracies(runs, self.warning)
         yield figures.strengths(runs["erm"], self.warning)
         yield figures.by_domain(runs, self.warning)
 
@@ -335,10 +336,10 @@ class DomainGeneralisation(DomainGeneralisationArms):
         before = "MADE-UP IMAGES. " if self.data == MADE_UP else "COLOURED DIGITS. " if self.is_stand_in else ""
         base = in_words(accuracy(run), "{:.1f}")
         return Story(
-            f"{before}{decided}: {gain} points on {base} %; {control} against a norm that knows no directions.",
+            f"{before}{decided}: {gain} points on {base} %, and {control} beside a norm that wants small features.",
             f"{self.warning}A small network learns to tell classes apart in all domains (photographs, sketches) but "
-            "one, and is asked about that one. Bars are its accuracy there, for five ways of training: plain, with a "
-            "penalty on the nuclear norm of its features (NU), which wants few directions, and with one on their "
+            "one, and is asked about that one. Bars are what penalties add to its accuracy there, for five ways of "
+            "training: one on the nuclear norm of its features (NU), which wants few directions, and one on their "
             "Frobenius norm, which only wants them small.",
             {
                 "nu-beats-erm@erm": f"{gain} points at the paper's strength.",
