@@ -147,12 +147,24 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
             ["walk"],
             "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, trend, judge, comp",
         ),
-        (["show", "nothing"], "STUDY = 'nothing' is unknown: allowed is one of attention-circuits, decoupling,"),
+        (
+            ["show", "nothing"],
+            "STUDY = 'nothing' is unknown: allowed is one of attention-circuits,",
+        ),
         (["show", "decoupling", "more"], "'more' is too much"),
-        (["run"], "usage: featscope run STUDY [options], with STUDY: one of attention-circuits, decoupling,"),
+        (
+            ["run"],
+            "usage: featscope run STUDY [options], with STUDY: one of attention-circuits,",
+        ),
         (["run", "nothing"], "STUDY = 'nothing' is unknown"),
-        (["sweep"], "usage: featscope sweep STUDY [options], with STUDY: one of attention-circuits, decoupling,"),
-        (["trend"], "usage: featscope trend STUDY [options], with STUDY: one of attention-circuits, decoupling,"),
+        (
+            ["sweep"],
+            "usage: featscope sweep STUDY [options], with STUDY: one of attention-circuits,",
+        ),
+        (
+            ["trend"],
+            "usage: featscope trend STUDY [options], with STUDY: one of attention-circuits,",
+        ),
         (["trend", "needle"], "needle declares no ladder to climb: allowed are studies that have `ladders`"),
         (["trend", "tensor-power", "--axis", "e"], "--axis = 'e' is no ladder of tensor-power: allowed is one of d,"),
         (["trend", "tensor-power", "--sizes", "1", "2"], "--sizes = (1.0, 2.0) is out of range: allowed is 6 positive"),

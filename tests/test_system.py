@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import swept
+from featscope import files
 from featscope.commands.run import execute
-from featscope.runs import Settings, files
+from featscope.runs import Settings
 from featscope.system import refused_by_system
 from processes import SMALL, finish, start
 
