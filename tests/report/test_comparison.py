@@ -75,6 +75,12 @@ def test_claims_of_both_are_paired_in_order(folders):
     assert not pairs(*read_runs([folders / "one", folders / "far"]))  # the study claims nothing
 
 
+@pytest.mark.parametrize(("out", "message"), [("one", "holds a run"), ("/proc/x", "cannot be written")])
+def test_a_page_goes_where_nothing_is_lost(folders, out, message):
+    with pytest.raises(ConfigError, match=f"--out = .* {message}.* choose another folder"):
+        compare([str(folders / "one"), str(folders / "far"), "--out", str(folders / out)])
+
+
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [

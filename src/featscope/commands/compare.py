@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from featscope.commands.parsing import parse
+from featscope.options import ConfigError
 from featscope.report.comparison import headline, write_comparison
 from featscope.report.numbers import decimals_for, number
 from featscope.runs.compared import Pair, after_holm, environments, options, pairs, read_runs, shift
@@ -32,7 +33,12 @@ def compare(words: list[str]) -> int:
     chosen: _CompareArgs = parse(_CompareArgs, words, "compare")
     runs = read_runs(chosen.folders)
     out = chosen.out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
-    page = write_comparison(runs, out)
+    if (out / "config.json").exists():
+        raise ConfigError(f"--out = {str(out)!r} holds a run, whose page would be lost: choose another folder")
+    try:
+        page = write_comparison(runs, out)
+    except OSError as error:
+        raise ConfigError(f"--out = {str(out)!r} cannot be written ({error.strerror}): choose another folder") from None
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     for title, rows in (("options", options(runs)), ("versions and machines", environments(runs))):
         if rows:

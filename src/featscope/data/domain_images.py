@@ -72,7 +72,8 @@ def open_domains(folder: str) -> DomainImages:
     """
     root = Path(os.path.expanduser(folder))
     if not root.is_dir():
-        raise _error("a folder of images of several domains", f"{folder[:200]!r} is none.")
+        allowed = "a folder of images of several domains"
+        raise ConfigError(f"data = {folder[:200]!r} is out of range: allowed is {allowed}. There is none.")
     if files := sorted(root.rglob("*.parquet")):
         return _from_parquet(folder, files)
     return _from_folders(folder, root)
