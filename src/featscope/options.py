@@ -18,10 +18,12 @@ class ConfigError(Exception):
     Attributes:
         owner: name of the class whose field it is; empty if it is no field's.
         field: the field.
+        source: of data that cannot be had, what an option said they are; empty if that is not what is wrong.
     """
 
     owner: str = ""
     field: str = ""
+    source: str = ""
 
 
 class MissingExtraError(ImportError):

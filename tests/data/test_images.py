@@ -155,7 +155,7 @@ def test_an_unreachable_hub_is_named_with_the_cures(monkeypatch):
         raise ConnectionError("no route")
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(ConfigError, match=r"no route.*--data FOLDER.*--data shapes"):
+    with pytest.raises(ConfigError, match=r"no route.*Name a folder.*'shapes'"):
         Images("someone/unreachable", 1, 1).build(draws())
 
 

@@ -76,6 +76,13 @@ def test_a_file_of_data_with_other_bytes(tmp_path, kind, how):
     require_refused(ended, [file.name, "--data", "data = "])
 
 
+@pytest.mark.parametrize("study", ["input-structure", "learned-filters"])
+@pytest.mark.parametrize("option", ["--digits", "--photographs"])
+def test_data_that_are_not_there_are_named_by_their_option(tmp_path, study, option):
+    ended = call("run", study, option, "./nowhere", "--out", "out", within=tmp_path, goes="one step")
+    require_refused(ended, [f"{option} = './nowhere'", "allowed is an existing folder"])
+
+
 few = settings(
     max_examples=settings.default.max_examples // 10,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -28,6 +28,9 @@ def test_a_run_is_written_as_tables(out, capsys):
     np.testing.assert_allclose(table.measured, [claim.measured for claim in claims])
     values = pd.read_csv(out / "tables" / "values.csv")
     assert len(values) == sum(len(claim.values) for claim in claims)
+    with pytest.raises(ConfigError, match=r"holds claims.csv and .* more already: .* --overwrite"):
+        export_run([str(out)])
+    assert export_run([str(out), "--overwrite"]) == 0
 
 
 def test_every_series_is_in_one_table_with_its_axes(out):

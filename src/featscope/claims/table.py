@@ -103,7 +103,7 @@ def read_table(path: Path) -> list[Row]:
         lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     except (OSError, ValueError) as error:
         why = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else "is not UTF-8 text"
-        raise ConfigError(f"{path} {why}: allowed is a CSV file in UTF-8") from None
+        raise ConfigError(f"{path} {why}: allowed is a CSV file in UTF-8, or the folder of a run") from None
     content = list(dropwhile(lambda line: not line.strip() or line.startswith("#"), lines))
     rows: list[Row] = []
     places: dict[tuple[str, str], int] = {}

@@ -58,11 +58,17 @@ def option_names(kind: type, prefix: str = "--") -> Iterator[tuple[tuple[str, st
 
 
 @contextmanager
-def as_typed(kind: type) -> Iterator[None]:
-    """Let a refused option of ``kind`` be named as it is typed: ``--data.features`` for SparseCoding.features."""
+def as_typed(kind: type, study: object = None) -> Iterator[None]:
+    """Let a refused option of ``kind`` be named as it is typed: ``--data.features`` for SparseCoding.features.
+
+    Data that cannot be had are named by those options of ``study`` that say what they are.
+    """
     try:
         yield
     except ConfigError as error:
+        set_to = vars(study) if study and error.source else {}
+        if sources := [f"--{name.replace('_', '-')}" for name, value in set_to.items() if value == error.source]:
+            raise ConfigError(str(error).replace("data =", f"{' or '.join(sources)} =", 1)) from None
         names = list(option_names(kind))
         options = dict.fromkeys(option for place, option in names if place == (error.owner, error.field))
         if not options and error.owner:  # a recipe's own field, which a study's option of that name has set

@@ -62,7 +62,7 @@ def run_study(words: list[str]) -> int:
     """Run a study and report."""
     name, options = name_and_options(words, "run", "STUDY")
     chosen, out, again = study_options("run", name, options)
-    with as_typed(type(chosen)):
+    with as_typed(type(chosen), chosen.study):
         code, _ = execute(chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
     return code
 
@@ -76,7 +76,7 @@ def sweep(words: list[str]) -> int:
         option, _, spec = axis.partition("=")
         axes.append(Axis(find_option(chosen.study, option), axis_values(axis, spec)))
     train = trainer(chosen.sweep.engine, chosen.sweep.address)
-    with as_typed(type(chosen)):
+    with as_typed(type(chosen), chosen.study):
         study = Sweep(chosen.study, tuple(axes))
         print(_how_many_programs(study, chosen.settings), file=sys.stderr)
         code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train)

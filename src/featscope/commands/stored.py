@@ -29,6 +29,8 @@ class _ExportArgs:
     """Folder that receives the tables; `tables` in the run folder if not given."""
     format: Kind = "csv"
     """Kind of file; parquet needs the extra 'images'."""
+    overwrite: bool = False
+    """Replace tables that are there."""
 
 
 def export_run(words: list[str]) -> int:
@@ -36,7 +38,7 @@ def export_run(words: list[str]) -> int:
     chosen: _ExportArgs = parse(_ExportArgs, words, "export")
     read_plan(chosen.folder)  # says so where there is no run
     runs, claims = read_trajectory(chosen.folder), read_claims(chosen.folder)
-    written = export(runs, claims, chosen.out or chosen.folder / "tables", chosen.format)
+    written = export(runs, claims, chosen.out or chosen.folder / "tables", chosen.format, chosen.overwrite)
     print(f"{len(written)} tables: {written[0].parent}")
     return 0
 

@@ -38,7 +38,7 @@ def trend(words: list[str]) -> int:
     name, options = name_and_options(words, "trend", "STUDY")
     chosen, out, again = study_options("trend", name, options, ("trend", _TrendArgs))
     train = trainer(chosen.trend.engine, chosen.trend.address)
-    with as_typed(type(chosen)):
+    with as_typed(type(chosen), chosen.study):
         study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
         tell = partial(tell_trends, study)
         code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell)

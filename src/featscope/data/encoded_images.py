@@ -183,4 +183,6 @@ def _numbered(source: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
 
 def source_error(source: str, allowed: str, cure: str) -> ConfigError:
     """What is said of a source that is not as it should be."""
-    return ConfigError(f"data = {source[:300]!r} is out of range: allowed is {allowed}. {cure}")
+    error = ConfigError(f"data = {source[:300]!r} is out of range: allowed is {allowed}. {cure}")
+    error.source = source
+    return error

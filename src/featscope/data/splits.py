@@ -51,14 +51,14 @@ def _open(source: str, split: str, side: int) -> EncodedImages:
     if os.path.isdir(folder) and (lists := sorted(folder.glob(f"*{split}.txt"))):
         return EncodedImages.from_list(source, lists[0], side)
     if os.path.exists(folder):
-        return EncodedImages.from_table(source, _local_table(folder, split), side)
+        return EncodedImages.from_table(source, _local_table(source, folder, split), side)
     if source.startswith((".", "/", "~")) or source.count("/") > 1 or not source.isprintable() or len(source) > 200:
         allowed = "an existing folder, a data set of the Hub such as 'cifar10', or 'shapes'"
         raise source_error(source, allowed, "There is no such folder.")
     return EncodedImages.from_table(source, _hub_table(source, split), side)
 
 
-def _local_table(folder: Path, split: str) -> "pa.Table":
+def _local_table(source: str, folder: Path, split: str) -> "pa.Table":
     # Read by pyarrow, not by `datasets`, which would first copy everything into a cache in the home folder.
     import pyarrow as pa
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -67,14 +67,14 @@ def _local_table(folder: Path, split: str) -> "pa.Table":
     if not files:
         found = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else [folder.name]
         raise source_error(
-            str(folder),
+            source,
             f"a folder that holds {split}-*.parquet, as the Hub lays them out, or a list *{split}.txt",
             f"Found {', '.join(found) or 'nothing'}. Download the data set's parquet files into it.",
         )
     try:
         return pa.concat_tables([pq.read_table(file) for file in files])
     except (pa.ArrowException, OSError) as error:
-        raise source_error(str(folder), "readable parquet files", f"{error}. Download them again.") from None
+        raise source_error(source, "readable parquet files", f"{error}. Download them again.") from None
 
 
 def _hub_table(source: str, split: str) -> "pa.Table":
@@ -89,6 +89,6 @@ def _hub_table(source: str, split: str) -> "pa.Table":
             source,
             "an existing folder, 'shapes', or a data set that the Hub can give",
             f"There is no such folder, and the Hub did not give {split!r} ({type(error).__name__}: "
-            f"{reason}). Take --data FOLDER for a local copy of its parquet files, or --data shapes for "
-            "procedural images.",
+            f"{reason}). Name a folder with a copy of its parquet files, or 'shapes' for procedural "
+            "images.",
         ) from error

@@ -41,7 +41,9 @@ def measured_frames(run: xr.Dataset) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "-".join(axes) or "once", frame.reset_index() if axes else frame
 
 
-def export(runs: Mapping[str, xr.Dataset], claims: Sequence[Claim], out: Path, kind: Kind) -> list[Path]:
+def export(
+    runs: Mapping[str, xr.Dataset], claims: Sequence[Claim], out: Path, kind: Kind, overwrite: bool = False
+) -> list[Path]:
     """Write ``claims``, ``values`` and ``ARM.AXES`` into ``out``; the files.
 
     Args:
@@ -49,9 +51,10 @@ def export(runs: Mapping[str, xr.Dataset], claims: Sequence[Claim], out: Path, k
         claims: what was judged.
         out: a folder, which is made.
         kind: "csv", or "parquet", which needs the extra 'images'.
+        overwrite: replace files of these names.
 
     Raises:
-        ConfigError: ``out`` cannot be written.
+        ConfigError: ``out`` cannot be written, or holds a file that would be replaced.
         MissingExtraError: parquet without pyarrow.
     """
     frames = {"claims": claims_frame(claims), "values": values_frame(claims)}
@@ -61,12 +64,17 @@ def export(runs: Mapping[str, xr.Dataset], claims: Sequence[Claim], out: Path, k
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--out = {str(out)!r} cannot be written ({error.strerror}): choose another folder") from None
-    written = []
-    for name, frame in frames.items():
+    files = [out / f"{name}.{kind}" for name in frames]
+    if not overwrite and (there := [file.name for file in files if file.exists()]):
+        also = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise ConfigError(
+            f"--out = {str(out)!r} holds {there[0]}{also} already: allowed is a folder without them. Choose another, "
+            "or replace them by --overwrite."
+        )
+    for file, frame in zip(files, frames.values(), strict=True):
         try:
             data = frame.to_csv(index=False).encode() if kind == "csv" else frame.to_parquet(index=False)
         except ImportError:
             raise MissingExtraError("Parquet", "images") from None
-        atomic_write(out / f"{name}.{kind}", data)
-        written.append(out / f"{name}.{kind}")
-    return written
+        atomic_write(file, data)
+    return files
