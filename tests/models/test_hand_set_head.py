@@ -34,7 +34,8 @@ def head_of(w: torch.Tensor) -> torch.Tensor:
 
 def test_it_moves_down_the_gradient_with_head_and_target_held_and_decays():
     weights = [random(0), random(1)]
-    found = network(*weights).velocity(torch.stack([w.flatten() for w in weights], 1), torch.tensor([0, 1]))
+    made = network(*weights)
+    found = made.velocity(torch.stack([w.flatten() for w in weights], 1), made.constants())
     for w, moved in zip(weights, found.mT, strict=True):
         free = w.clone().requires_grad_()
         (slope,) = torch.autograd.grad(loss_of(free, head_of(w), w), free)

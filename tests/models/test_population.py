@@ -189,7 +189,7 @@ def test_networks_know_the_constants_of_their_replica_and_move_as_the_population
         assert torch.equal(getattr(network.population(), name), getattr(each, name)), name
     some = torch.tensor([3, 1])
     moved = each.velocity(y.pack(), M)[:, some]
-    torch.testing.assert_close(network.velocity(y.pack()[:, some], some), moved)
+    torch.testing.assert_close(network.velocity(y.pack()[:, some], network.constants()[:, some]), moved)
     torch.testing.assert_close(network.loss().flatten(), each.loss(y))
     assert torch.equal(network.order_parameters.b, y.b)
 

@@ -24,8 +24,11 @@ class Decay(nn.Module):
         self.state = nn.Parameter(one if start is None else start)
         self.register_buffer("rate", torch.tensor(rates, dtype=torch.float64))
 
-    def velocity(self, y, which):
-        rate = self.get_buffer("rate")[which // 2]
+    def constants(self):
+        return self.get_buffer("rate").repeat_interleave(2)[None]
+
+    def velocity(self, y, constants):
+        rate = constants[0]
         return torch.where(rate > 0, -rate * y, y * y)
 
     def loss(self):

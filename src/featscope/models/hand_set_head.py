@@ -9,7 +9,7 @@ X = Λ + σ² I (1.1), recomputed at every moment and taken as a constant. Outpu
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Inexact, Int
+from jaxtyping import Float, Inexact
 from torch import Tensor, nn
 
 from featscope.models.population import products
@@ -59,12 +59,15 @@ class HandSetNetwork(nn.Module):
         self.state = nn.Parameter(start)
         self.register_buffer("variance", variance)
 
+    def constants(self) -> Float[Tensor, "2 trajectory"]:
+        """See `Dynamics`; the diagonal of Λ."""
+        return self.variance.repeat_interleave(self.state.shape[1], 0).mT
+
     def velocity(
-        self, y: Inexact[Tensor, "4 trajectory"], which: Int[Tensor, " trajectory"]
+        self, y: Inexact[Tensor, "4 trajectory"], signal: Float[Tensor, "2 trajectory"]
     ) -> Inexact[Tensor, "4 trajectory"]:
         """See `Dynamics`."""
         w = y.unflatten(0, (2, 2))
-        signal = self.variance[which // self.state.shape[1]].mT
         total = signal + NOISE**2
         head = _head(w, total)
         wanted = w * signal - products(head, w * total)
@@ -73,7 +76,7 @@ class HandSetNetwork(nn.Module):
     def loss(self) -> Float[Tensor, "replica start"]:
         """½ E ||W_p W x_1 - W x_2||², without decay."""
         w = self.state.detach().flatten(0, 1).mT.unflatten(0, (2, 2))
-        signal = self.variance.repeat_interleave(self.state.shape[1], 0).mT
+        signal = self.constants()
         total = signal + NOISE**2
         predicted = products(_head(w, total), w)
         squares = predicted**2 * total + w**2 * total - 2 * predicted * w * signal

@@ -215,18 +215,24 @@ class PopulationNetwork(nn.Module):
         """B, R and E now; trajectory = replica · starts + start."""
         return OrderParameters.unpack(self.state.detach().flatten(0, 1).mT, self.neurons)
 
-    def population(self, which: Int[Tensor, " trajectory"] | None = None) -> Population:
-        """The constants of some trajectories, or of all."""
-        replicas, starts = self.state.shape[:2]
-        which = torch.arange(replicas * starts, device=self.state.device) if which is None else which
-        replica = which // starts
-        each = (self.get_buffer(name)[replica].movedim(0, -1) for name in CONSTANTS)
-        same, own, noise_patches, noise, rate = each
-        return Population(same, own, noise_patches, noise, rate, self.normalization, self.stop_gradient, self.tied)
+    def population(self) -> Population:
+        """The constants of all trajectories."""
+        return self._of(self.constants())
 
-    def velocity(self, y: Inexact[Tensor, "number trajectory"], which: Int[Tensor, " trajectory"]) -> Tensor:
+    def constants(self) -> Float[Tensor, "7 trajectory"]:
+        """See `Dynamics`; in the order of `CONSTANTS`, the first two of either feature."""
+        rows = [self.get_buffer(name).unflatten(0, (len(self.state), -1)).flatten(1).mT for name in CONSTANTS]
+        return torch.cat(rows).repeat_interleave(self.state.shape[1], 1)
+
+    def velocity(
+        self, y: Inexact[Tensor, "number trajectory"], constants: Float[Tensor, "7 trajectory"]
+    ) -> Inexact[Tensor, "number trajectory"]:
         """See `Dynamics`."""
-        return self.population(which).velocity(y, self.neurons)
+        return self._of(constants).velocity(y, self.neurons)
+
+    def _of(self, constants: Float[Tensor, "7 trajectory"]) -> Population:
+        same, own, (noise_patches, noise, rate) = constants.split([2, 2, 3])
+        return Population(same, own, noise_patches, noise, rate, self.normalization, self.stop_gradient, self.tied)
 
     def loss(self) -> Float[Tensor, "replica start"]:
         """See `Dynamics`."""

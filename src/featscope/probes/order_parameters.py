@@ -63,10 +63,10 @@ def head_decay(
 ) -> Float[Tensor, " trajectory"]:
     """-d(dE_21/dt)/dE_21 where two neurons are, by a central difference of the velocity."""
     y = learner.state.detach().flatten(0, 1).mT
-    everyone = torch.arange(y.shape[1], device=y.device)
+    constants = learner.constants()
     place = (len(y) - 1 - fast)[None]  # the state ends with E_12 and E_21
     shift = torch.zeros_like(y).scatter_(0, place, nudge)
-    change = learner.velocity(y + shift, everyone) - learner.velocity(y - shift, everyone)
+    change = learner.velocity(y + shift, constants) - learner.velocity(y - shift, constants)
     return -change.gather(0, place)[0] / (2 * nudge)
 
 

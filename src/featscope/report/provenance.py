@@ -76,6 +76,8 @@ def facts(study: Study, environment: Mapping[str, Any]) -> dict[str, str]:
         "Machine": f"{environment['processor']}, {_cores(environment)}{environment['platform']}",
         "Device": environment["device"],
     }
+    if environment.get("kernels"):
+        found["Kernels"] = environment["kernels"]
     if environment.get("seconds") is not None:
         found["Took"] = f"{environment['seconds']:.0f} s of running and measuring"
     return found

@@ -13,9 +13,11 @@ from typing import Any
 
 import torch
 
+from featscope.kernels import backend
 from featscope.threads import cores
 
-_CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device")  # what may change numbers
+_CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device", "kernels")
+"""What may change numbers."""
 _PATIENCE = 30  # seconds for git, on a busy machine
 _NAMES = {"python": "Python", "git_revision": "revision"}
 
@@ -31,6 +33,7 @@ def environment(device: str, module: str = "featscope") -> dict[str, Any]:
         "processor": _processor(),
         "cores": cores(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        "kernels": "torch" if device.startswith("cuda") or backend() == "torch" else f"llvmlite {version('llvmlite')}",
         "git_revision": _revision(Path(__file__)),
     } | _package_of(module)
 

@@ -53,6 +53,7 @@ class Stage:
     device: str
     git_revision: str | None
     cores: int | None = None
+    kernels: str | None = None
     study: OwnPackage | None = None
     since: str | None = None
 

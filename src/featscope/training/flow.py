@@ -8,13 +8,14 @@ import torch
 from jaxtyping import Float, Inexact, Int
 from torch import Tensor, nn
 
+from featscope.kernels import Attempt
 from featscope.numbers import per_replica
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training.experiment import DivergedError, Experiment
 from featscope.training.gradient import RuleConfig
 from featscope.training.record import Measurement
-from featscope.training.rosenbrock import StepSizeError, Trajectories
+from featscope.training.rosenbrock import StepSizeError, Trajectories, attempt_at
 
 _FIRST_STEP = 1e-3
 _RTOL, _ATOL = 1e-6, 1e-9  # tolerated error of an integration step
@@ -25,8 +26,13 @@ class Dynamics(Protocol):
 
     state: nn.Parameter
 
-    def velocity(self, y: Inexact[Tensor, "number trajectory"], which: Tensor) -> Inexact[Tensor, "number trajectory"]:
-        """dy/dt, see `featscope.training.rosenbrock.Rate`; trajectory = replica · starts + start."""
+    def constants(self) -> Float[Tensor, "constant trajectory"]:
+        """What else dy/dt is of; trajectory = replica · starts + start."""
+
+    def velocity(
+        self, y: Inexact[Tensor, "number trajectory"], constants: Float[Tensor, "constant trajectory"], /
+    ) -> Inexact[Tensor, "number trajectory"]:
+        """dy/dt, see `featscope.training.rosenbrock.Rate`."""
 
     def loss(self) -> Float[Tensor, "replica start"]:
         """The loss at ``state``."""
@@ -98,6 +104,7 @@ class Flow(Experiment):
         super().__init__(streams)
         self.learner: Any = learner.to(streams.device)
         self.duration = duration
+        self._attempt: Attempt | None = None
         shape = learner.get_parameter("state").shape[:2]
         self.register_buffer("time", torch.zeros(shape, dtype=torch.float64, device=streams.device))
         self.register_buffer("step_size", torch.full_like(self.time, _FIRST_STEP))
@@ -114,9 +121,11 @@ class Flow(Experiment):
         """
         state = self.learner.state
         moving = Trajectories(state.flatten(0, 1).mT.contiguous(), self.time.view(-1), self.step_size.view(-1))
-        end = self._end()
+        end, constants = self._end(), self.learner.constants()
+        if self._attempt is None:  # here, not where the flow is made: machine code is of one process
+            self._attempt = attempt_at(self.learner.velocity, moving.y, constants)
         try:
-            moving.advance(self.learner.velocity, end.view(-1), rtol=_RTOL, atol=_ATOL)
+            moving.advance(self._attempt, constants, end.view(-1), rtol=_RTOL, atol=_ATOL)
         except StepSizeError as error:
             place = error.trajectory // state.shape[1]
             if not self.gives_up:

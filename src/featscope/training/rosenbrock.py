@@ -5,33 +5,40 @@ with six stages, L-stable and stiffly accurate. A step solves six linear systems
 The Jacobian is exact to rounding: differences along the imaginary axis subtract nothing (Squire & Trapp 1998).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import torch
 from jaxtyping import Float, Inexact
 from torch import Tensor
 
-Rate = Callable[[Inexact[Tensor, "state trajectory"], Tensor], Inexact[Tensor, "state trajectory"]]
-"""(states, indices of the trajectories) -> dy/dt of each, from its own state alone.
+from featscope.kernels import Attempt, Tableau, backend
+
+Rate = Callable[
+    [Inexact[Tensor, "state trajectory"], Float[Tensor, "constant trajectory"]], Inexact[Tensor, "state trajectory"]
+]
+"""(states, constants) -> dy/dt of each trajectory, from its own state and constants alone.
 
 It is asked for complex states too, and must be analytic: no absolute values, no comparisons.
 """
 
-_GAMMA = 0.25
-_A = (
-    (),
-    (1.544000000000000,),
-    (0.9466785280815826, 0.2557011698983284),
-    (3.314825187068521, 2.896124015972201, 0.9986419139977817),
-    (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950),
-)
-_C = (
-    (),
-    (-5.6688,),
-    (-2.430093356833875, -0.2063599157091915),
-    (-0.1073529058151375, -9.594562251023355, -20.47028614809616),
-    (7.496443313967647, -10.24680431464352, -33.99990352819905, 11.70890893206160),
-    (8.083246795921522, -7.981132988064893, -31.52159432874371, 16.31930543123136, -6.058818238834054),
+_RODAS = Tableau(
+    0.25,
+    (
+        (),
+        (1.544000000000000,),
+        (0.9466785280815826, 0.2557011698983284),
+        (3.314825187068521, 2.896124015972201, 0.9986419139977817),
+        (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950),
+    ),
+    (
+        (),
+        (-5.6688,),
+        (-2.430093356833875, -0.2063599157091915),
+        (-0.1073529058151375, -9.594562251023355, -20.47028614809616),
+        (7.496443313967647, -10.24680431464352, -33.99990352819905, 11.70890893206160),
+        (8.083246795921522, -7.981132988064893, -31.52159432874371, 16.31930543123136, -6.058818238834054),
+    ),
 )
 _ORDER = 4
 _IMAGINARY = 1e-30
@@ -73,11 +80,20 @@ class Trajectories:
     ) -> None:
         self.y, self.time, self.step = y, time, step
 
-    def advance(self, rate: Rate, end: Float[Tensor, " trajectory"], *, rtol: float, atol: float) -> bool:
+    def advance(
+        self,
+        attempt: Attempt,
+        constants: Float[Tensor, "constant trajectory"],
+        end: Float[Tensor, " trajectory"],
+        *,
+        rtol: float,
+        atol: float,
+    ) -> bool:
         """Try one step of each trajectory that has not reached its ``end``. Returns whether there was any.
 
         Args:
-            rate: see `Rate`.
+            attempt: one step, see `attempt_at`.
+            constants: of each trajectory.
             end: time to stop at.
             rtol: tolerated error of a step relative to each |y_i|.
             atol: tolerated absolute error of a step.
@@ -88,12 +104,11 @@ class Trajectories:
         active = (self.time < end).nonzero()[:, 0]
         if not len(active):
             return False
-        now, before = self.y[:, active], self.time[active]
+        now, before = self.y.index_select(1, active), self.time[active]
         left = end[active] - before
         wanted = self.step[active]
         h = torch.minimum(wanted, left)
-        blocks = zip(now.split(_BLOCK, 1), h.split(_BLOCK), active.split(_BLOCK), strict=True)
-        after, error = (torch.cat(part, 1) for part in zip(*(_try(rate, *block) for block in blocks), strict=True))
+        after, error = attempt(now, constants.index_select(1, active), h)
         size = (error / (atol + rtol * torch.maximum(now.abs(), after.abs()))).square().mean(0).sqrt()
         size = torch.where(size.isfinite() & after.isfinite().all(0), size, torch.inf)
         accepted = size <= 1
@@ -101,7 +116,7 @@ class Trajectories:
         # A step cut short by the end says nothing about how long one may be.
         self.step[active] = torch.where(accepted & (h < wanted), torch.maximum(proposed, wanted), proposed)
         done = active[accepted]
-        self.y[:, done] = after[:, accepted]
+        self.y.index_copy_(1, active, torch.where(accepted, after, now))
         self.time[done] = torch.where(h == left, end[active], before + h)[accepted]
         lost = active[~accepted & (h < _LEAST * end[active]) | (h < left) & (before + h == before)]
         if len(lost):
@@ -113,39 +128,72 @@ def integrate(
     rate: Rate,
     start: Float[Tensor, "state trajectory"],
     duration: Float[Tensor, " trajectory"],
+    constants: Float[Tensor, "constant trajectory"] | None = None,
     *,
     rtol: float,
     atol: float,
 ) -> Float[Tensor, "state trajectory"]:
     """Where autonomous trajectories y' = rate(y) are after ``duration`` each. See `Trajectories`."""
     moving = Trajectories(start.clone(), torch.zeros_like(duration), duration * _FIRST)
-    while moving.advance(rate, duration, rtol=rtol, atol=atol):
+    given = duration.new_zeros(0, len(duration)) if constants is None else constants
+    attempt = attempt_at(rate, start, given)
+    while moving.advance(attempt, given, duration, rtol=rtol, atol=atol):
         pass
     return moving.y
 
 
-def _try(rate: Rate, y: Tensor, h: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+def attempt_at(
+    rate: Rate, states: Float[Tensor, "state trajectory"], constants: Float[Tensor, "constant trajectory"]
+) -> Attempt:
+    """What tries a step of ``rate``: machine code on the CPU, or `reference` where it cannot be had.
+
+    Args:
+        rate: see `Rate`.
+        states: some, of which there may be others when a step is tried.
+        constants: of them.
+    """
+    if states.device.type == "cpu" and backend() == "llvm":
+        from featscope.kernels.flow import compiled
+        from featscope.kernels.trace import NotTraceableError
+
+        with suppress(NotTraceableError):
+            return compiled(rate, len(states), len(constants), _RODAS)
+    return reference(rate)
+
+
+def reference(rate: Rate) -> Attempt:
+    """A step in torch."""
+
+    def attempt(y: Tensor, constants: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        blocks = zip(y.split(_BLOCK, 1), constants.split(_BLOCK, 1), h.split(_BLOCK), strict=True)
+        after, error = (torch.cat(part, 1) for part in zip(*(_try(rate, *block) for block in blocks), strict=True))
+        return after, error
+
+    return attempt
+
+
+def _try(rate: Rate, y: Tensor, constants: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
     """One step of every trajectory, and the estimate of its error."""
     identity = torch.eye(len(y), dtype=y.dtype, device=y.device)[..., None]
-    solve = _solver(identity / (_GAMMA * h) - _jacobian(rate, y, which))
+    solve = _solver(identity / (_RODAS.gamma * h) - _jacobian(rate, y, constants))
     stages: list[Tensor] = []
 
-    def weighted(weights: tuple[float, ...]) -> Tensor:
+    def weighted(weights: Sequence[float]) -> Tensor:
         return sum((weight * stage for weight, stage in zip(weights, stages, strict=True)), torch.zeros_like(y))
 
-    for a, c in zip(_A, _C, strict=False):
+    for a, c in zip(_RODAS.a, _RODAS.c, strict=False):
         at = y + weighted(a)
-        stages.append(solve(rate(at, which) + weighted(c) / h))
+        stages.append(solve(rate(at, constants) + weighted(c) / h))
     at = at + stages[-1]  # the last stage corrects the one before, and its own size is the error
-    stages.append(solve(rate(at, which) + weighted(_C[-1]) / h))
+    stages.append(solve(rate(at, constants) + weighted(_RODAS.c[-1]) / h))
     return at + stages[-1], stages[-1]
 
 
-def _jacobian(rate: Rate, y: Tensor, which: Tensor) -> Float[Tensor, "of by trajectory"]:
+def _jacobian(rate: Rate, y: Tensor, constants: Tensor) -> Float[Tensor, "of by trajectory"]:
     n, count = y.shape
     directions = torch.eye(n, dtype=y.dtype, device=y.device)[..., None].expand(n, n, count)
     shifted = torch.complex(y[:, None].expand(n, n, count).contiguous(), _IMAGINARY * directions)
-    return rate(shifted.flatten(1), which.repeat(n)).imag.unflatten(1, (n, count)) / _IMAGINARY
+    return rate(shifted.flatten(1), constants.repeat(1, n)).imag.unflatten(1, (n, count)) / _IMAGINARY
 
 
 def _solver(matrix: Float[Tensor, "state state trajectory"]) -> Callable[[Tensor], Tensor]:

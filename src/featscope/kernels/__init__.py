@@ -1,0 +1,46 @@
+"""Machine code for what torch does in many small operations, written from the one statement of it.
+
+`FEATSCOPE_KERNELS=torch` runs everything in torch instead; results differ by rounding.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from featscope.options import ConfigError
+
+BACKENDS = ("llvm", "torch")
+"""What equations run in: machine code that LLVM makes, or torch."""
+
+Attempt = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(states [state, trajectory], constants [constant, trajectory], lengths of the step [trajectory]) -> where a step of a
+differential equation ends, and its estimated error."""
+
+
+@dataclass(frozen=True)
+class Tableau:
+    """A Rosenbrock method whose last two stages correct the point of the one before.
+
+    Attributes:
+        gamma: γ.
+        a: weights of stages before in the point of each stage but the last.
+        c: their weights, over the length of the step, in the right-hand side of each.
+    """
+
+    gamma: float
+    a: Sequence[Sequence[float]]
+    c: Sequence[Sequence[float]]
+
+
+def backend() -> str:
+    """What equations run in, one of `BACKENDS`.
+
+    Raises:
+        ConfigError: the environment names another.
+    """
+    chosen = os.environ.get("FEATSCOPE_KERNELS", BACKENDS[0])
+    if chosen not in BACKENDS:
+        raise ConfigError(f"FEATSCOPE_KERNELS = {chosen!r} is out of range: allowed is {' or '.join(BACKENDS)}")
+    return chosen
