@@ -71,11 +71,13 @@ class Content:
         claims: all claims, in order.
         arms: what sets arms apart; each arm's label and role stand there, too.
         tables: what is told in rows, below the first picture.
+        tables_are: what these tables show.
         figures: in order; the first is the page's picture.
         replicas: how many of each arm were run.
         command: what runs it again; empty where no command does.
         changed: options that are not at their defaults, for which expectations were made; in words.
         facts: name -> value of where the numbers come from.
+        unfinished: of a run that is not done, what its claims are worth, in a sentence; they are grey.
     """
 
     title: str
@@ -89,11 +91,13 @@ class Content:
     claims: Sequence[Claim] = ()
     arms: Sequence[ArmTable] = ()
     tables: Sequence[Table] = ()
+    tables_are: str = "What differs"
     figures: Sequence[Figure] = ()
     replicas: int = 1
     command: str = ""
     changed: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
+    unfinished: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,10 +122,11 @@ def write_page(path: Path, content: Content, pictures: Path | None = None) -> No
     Raises:
         TypeError: a figure is of a kind that the page cannot draw.
     """
-    atomic_write(path, _html(content, pictures).encode())
+    atomic_write(path, page_html(content, pictures).encode())
 
 
-def _html(content: Content, pictures: Path | None) -> str:
+def page_html(content: Content, pictures: Path | None = None) -> str:
+    """The page as text, see `write_page`."""
     rows = [row for table in content.arms for row in table.rows]
     controls = {row.name for row in rows if row.role == "control"}
     every = views(content.claims, {row.name: row.label for row in rows}, controls, loud=not content.changed)

@@ -15,6 +15,8 @@ from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
 from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
+from featscope.report.unfinished import NAME as UNFINISHED
+from featscope.report.unfinished import report_unfinished
 from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.environment import mixed
 from featscope.runs.folder import RunFolder
@@ -22,6 +24,7 @@ from featscope.runs.judging import changes
 from featscope.runs.lock import locked
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
+from featscope.runs.unfinished import is_unfinished
 from featscope.studies import Runs, Study
 from featscope.studies.summaries import identities, over_steps
 
@@ -30,7 +33,9 @@ _TOLD = 4  # changed options that the page names
 
 
 def report_run(directory: Path, study: Study | None = None) -> Path:
-    """Draw the figures and the page of a finished run, without training.
+    """Draw the figures and the page of a run, without training.
+
+    Of one that is not done, ``unfinished.html`` says what is there so far; a run may be going on in the folder.
 
     Args:
         directory: the run folder.
@@ -40,12 +45,16 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         the page's path.
 
     Raises:
-        ConfigError: ``directory`` is not the folder of a finished run, or a run holds it.
+        ConfigError: ``directory`` is not the folder of a run, or a run holds it that was finished before.
     """
     plan = read_plan(directory)  # says so where there is no such folder
+    if is_unfinished(directory):
+        return report_unfinished(directory, study)
     with locked(directory, "DIR"):
         RunFolder(directory).sweep()
-        return _report(directory, plan, study)
+        page = _report(directory, plan, study)
+        (directory / UNFINISHED).unlink(missing_ok=True)  # of when it was on its way
+        return page
 
 
 def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Path:

@@ -21,7 +21,7 @@ from featscope.allocator import keep_freed_memory
 from featscope.files import atomic_write
 from featscope.options import ConfigError, MissingExtraError
 from featscope.runs.folder import RunFolder
-from featscope.runs.progress import Monitor
+from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.workers import InterruptedRunError, Trainer, stop_on_signals
 from featscope.threads import cores
@@ -32,12 +32,13 @@ _SECONDS_TO_ANSWER = 5.0
 _INTERRUPTED = "blocks of replicas that are not done begin anew"
 
 
-def on_cluster(address: str | None) -> Trainer:
+def on_cluster(address: str | None, show: Show = "bar") -> Trainer:
     """A trainer that sends each shard to a Ray worker with one core, and keeps what comes back in the run folder.
 
     Args:
         address: the cluster's address; None begins one on this machine with all its cores, which talks to nobody who
             does not have its token.
+        show: how progress is told.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -74,7 +75,7 @@ def on_cluster(address: str | None) -> Trainer:
             raise _no_cluster(address, error) from None
         with nullcontext() if address else _ended_with_this_process(but=others):
             try:
-                return _train(ray, folder, shards, device)
+                return _train(ray, folder, shards, device, show)
             finally:
                 ray.shutdown()
 
@@ -129,14 +130,12 @@ def _require_answer(address: str) -> None:
             raise _no_cluster(address, error) from None
 
 
-def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
-    totals: dict[str, int] = {}
-    for shard in shards:
-        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.recipe.steps
+def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, show: Show) -> list[ShardResult]:
+    watched = Monitor(parts([shard.arm for shard in shards]), folder.path, show, can_pause=False)
     remote = ray.remote(num_cpus=1, num_gpus=int(device != "cpu"), max_retries=_LOST_WORKERS)(_in_worker)
     results: dict[int, ShardResult] = {}
     stop = threading.Event()
-    with Monitor(totals) as monitor, stop_on_signals(stop, monitor, "stopping ..."):
+    with watched as monitor, stop_on_signals(stop, monitor, "stopping ..."):
         waiting = {}
         for place, shard in enumerate(shards):
             if shard.finished(folder):
@@ -146,7 +145,8 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str) ->
                 waiting[remote.remote(shard)] = place
         try:
             while waiting:
-                if stop.is_set():
+                monitor.beat()
+                if stop.is_set() or monitor.wish() == "stop":
                     raise InterruptedRunError(_INTERRUPTED)
                 done, _ = ray.wait(list(waiting), timeout=_SECONDS_BETWEEN_REPORTS)
                 for reference in done:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,12 +153,7 @@ def _run(
     about_machine = with_history(environment(settings.device, type(study).__module__), before)
     folder.write_json("environment.json", about_machine)
 
-    shards = [
-        Shard(study, arm, range(first, min(first + size, replicas)), settings.seed, settings.device)
-        for arm in arms
-        for size in [_replicas_together(arm, shard_size)]
-        for first in range(0, replicas, size)
-    ]
+    shards = planned(study, arms, plan | {"shard_size": shard_size})
     results = list(zip(shards, train(folder, shards, settings.device), strict=True))
     runs = {arm.name: join([r for s, r in results if s.arm is arm], arm) for arm in arms}
     folder.write_trajectory(runs)
@@ -181,6 +176,17 @@ def _run(
     seconds = (about_machine.get("seconds") or 0.0) + time.monotonic() - began
     folder.write_json("environment.json", about_machine | {"seconds": seconds})
     return Outcome(out, runs, claims, mixed(about_machine))
+
+
+def planned(study: Study, arms: Sequence[Arm], plan: Mapping[str, Any]) -> list[Shard]:
+    """The shards of ``arms`` in the order of the story; ``plan`` is what ``config.json`` holds."""
+    replicas = plan["replicas"]
+    return [
+        Shard(study, arm, range(first, min(first + size, replicas)), plan["seed"], plan["device"])
+        for arm in arms
+        for size in [_replicas_together(arm, plan["shard_size"])]
+        for first in range(0, replicas, size)
+    ]
 
 
 def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:

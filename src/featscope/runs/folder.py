@@ -15,19 +15,29 @@ import xarray as xr
 from featscope.claims import LEVEL, Claim
 from featscope.files import atomic_write
 from featscope.options import ConfigError
-from featscope.runs import checksum
+from featscope.runs import asked, checksum, progress
 from featscope.runs.lock import NAME as LOCK
 from featscope.runs.lock import Lock, require_free
 from featscope.runs.stored import read_trajectory
 from featscope.tensors import DamagedError, packed, unpacked
 
-_FILES = ("config.json", "environment.json", "trajectory.nc", "claims.json", "trends.json", "report.html")
+_FILES = (
+    "config.json",
+    "environment.json",
+    "trajectory.nc",
+    "claims.json",
+    "trends.json",
+    "report.html",
+    "unfinished.html",
+)
+_WHILE_IT_RUNS = (progress.NAME, asked.NAME)
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
 
 
 def _half_written(path: Path) -> set[Path]:
     """What a killed run left of the files that it was writing."""
     found = {f for name in (*_FILES, "trajectory") for f in path.glob(f".{name}.*")}
+    found |= {f for name in _WHILE_IT_RUNS for f in path.glob(f"*{name}*")}
     return found | {f for part, files in _PARTS.items() for f in (path / part).glob(f".{files}.*")}
 
 
@@ -102,6 +112,7 @@ class RunFolder:
                 folder._take_over(overwrite)
             yield folder
         finally:
+            folder._no_longer_runs()
             folder._lock.release()
 
     @classmethod
@@ -113,6 +124,11 @@ class RunFolder:
         with tempfile.TemporaryFile(dir=path):
             pass
         return folder
+
+    def _no_longer_runs(self) -> None:
+        with suppress(OSError):  # a folder that somebody has removed
+            for name in _WHILE_IT_RUNS:
+                (self.path / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Remove what killed processes left of the files that they were writing."""

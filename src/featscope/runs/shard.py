@@ -18,6 +18,8 @@ from featscope.training.experiment import Recipe
 from featscope.training.stack import stack, together
 
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
+_SAVING_MAY_TAKE = 0.01  # of the time, where that lets checkpoints follow each other faster: they are what is watched
+_SECONDS_AT_LEAST = 1.0
 _DESCRIBED = {"step": int, "done": bool, "record": dict, "programs": int, "numbers": dict}  # by every checkpoint
 
 
@@ -69,15 +71,15 @@ class Shard:
         if self.arm.recipe.replica_axis:
             groups = together([experiment for *_, experiment in built], schedules)
         return [
-            Program([built[place] for place in group], self._checkpoint(n), len(groups), self.at_most)
+            Program([built[place] for place in group], self.checkpoint(n), len(groups), self.at_most)
             for n, group in enumerate(groups)
         ]
 
     def finished(self, folder: RunFolder) -> bool:
         """Whether ``folder`` holds the end of it."""
-        first = _saved(folder, self._checkpoint(0))
+        first = _saved(folder, self.checkpoint(0))
         programs = first[1]["programs"] if first else 1
-        states = (_saved(folder, self._checkpoint(program)) for program in range(programs))
+        states = (_saved(folder, self.checkpoint(program)) for program in range(programs))
         return all(state is not None and state[1]["done"] for state in states)
 
     def _experiment(self, recipe: Recipe) -> Experiment:
@@ -85,7 +87,8 @@ class Shard:
         experiment.gives_up = bool(self.arm.over)
         return experiment
 
-    def _checkpoint(self, program: int) -> str:
+    def checkpoint(self, program: int) -> str:
+        """The name of a program's checkpoint, below the run folder."""
         return f"checkpoint/{self.arm.name}.{self.replicas.start}.{program}.safetensors"
 
     def run(
@@ -163,6 +166,9 @@ class Program:
     def _save(self, folder: RunFolder, step: int, record: Record, *, done: bool, keep_state: bool = True) -> None:
         tensors = {f"record.{key}": value for key, value in record.tensors().items()}
         about = {"step": step, "done": done, "record": record.labels(), "programs": self._of, "numbers": {}}
+        about |= {"points": self.labels, "replicas": len(self.whole.streams.replicas) // len(self.parts)}
+        if not done:  # for those who look before it is
+            tensors |= {f"now.{name}": at.clone() for name, at in self._events().items()}
         if keep_state:
             state, about["numbers"] = self.whole.state()
             tensors |= {f"experiment.{key}": value for key, value in state.items()}
@@ -198,18 +204,19 @@ class Program:
             with torch.no_grad():
                 record.put(self.measure(arm.at_start))
 
-        saved_at = time.monotonic()
+        save_at = time.monotonic() + min(_SECONDS_AT_LEAST, _SECONDS_BETWEEN_CHECKPOINTS)
         reached = start
 
         def after_step(step: int) -> None:
-            nonlocal saved_at, reached
+            nonlocal save_at, reached
             reached = step
             progress(1, whole.status())
             if stopped():
                 raise StoppedError
-            if time.monotonic() - saved_at > _SECONDS_BETWEEN_CHECKPOINTS:
+            if (began := time.monotonic()) > save_at:
                 self._save(folder, step, record, done=False)
-                saved_at = time.monotonic()
+                took = (ended := time.monotonic()) - began
+                save_at = ended + min(max(took / _SAVING_MAY_TAKE, _SECONDS_AT_LEAST), _SECONDS_BETWEEN_CHECKPOINTS)
 
         try:
             last = train(
@@ -230,11 +237,14 @@ class Program:
         with torch.no_grad():
             record.put(self.measure([*arm.at_end, lambda part: part.outcomes()]))
         about = "first step of the event; -1 if it did not happen"
-        events = whole.events() | ({"diverged": whole.diverged} if whole.gives_up else {})
-        record.put({name: Measurement(step, about, (), "step") for name, step in events.items()})
+        record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})
         record.put({"last_step": Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
         self._save(folder, last, record, done=True, keep_state=not arm.over)
         return record
+
+    def _events(self) -> dict[str, torch.Tensor]:
+        """The first step of each event so far."""
+        return self.whole.events() | ({"diverged": self.whole.diverged} if self.whole.gives_up else {})
 
     def split(self, record: Record, replicas: range) -> list[xr.Dataset]:
         """What was recorded, point by point."""

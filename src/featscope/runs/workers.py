@@ -25,13 +25,15 @@ from threadpoolctl import threadpool_limits
 
 from featscope.allocator import keep_freed_memory
 from featscope.runs.folder import RunFolder
-from featscope.runs.progress import Monitor
+from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult, StoppedError
 from featscope.threads import cores
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 _PR_SET_PDEATHSIG = 1
 _STOP = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+STOPPING = "stopping after this step, saving ..."
+"""Said once a run is to end."""
 _KILLED = "a worker process was killed, perhaps for want of memory"
 
 T = TypeVar("T")
@@ -51,6 +53,7 @@ class _Work:
 
     compute: Callable[[int, Callable[[], bool], Callable[[float, str], None]], Any]
     stop: Any
+    pause: Any
     reports: Any
 
 
@@ -62,16 +65,14 @@ def worker_count(device: str) -> int:
     return cores() if device == "cpu" and sys.platform == "linux" else 1
 
 
-def train_all(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[ShardResult]:
-    """The results of ``shards``, in order.
+def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Show = "bar") -> list[ShardResult]:
+    """The results of ``shards``, in order; ``show`` says how progress is told.
 
     Raises:
         InterruptedRunError: Ctrl-C, a termination signal, or a worker that was killed.
         DivergedError, ConfigError: what a shard raised; the others have stopped and saved their state.
     """
-    totals: dict[str, int] = {}
-    for shard in shards:
-        totals[shard.arm.name] = totals.get(shard.arm.name, 0) + shard.arm.recipe.steps
+    monitor = Monitor(parts([shard.arm for shard in shards]), folder.path, show)
     names = [shard.arm.name for shard in shards]
 
     def compute(index: int, stopped: Callable[[], bool], progress: Callable[[float, str], None]) -> ShardResult:
@@ -81,23 +82,40 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str) -> list[S
     if workers == 1:
         stop = threading.Event()
         torch.set_num_threads(cores())
-        with Monitor(totals) as monitor, stop_on_signals(stop, monitor):
+        asks = _Patient(monitor, stop)
+        with monitor, stop_on_signals(stop, monitor):
             try:
                 return [
-                    compute(i, stop.is_set, lambda steps, status, i=i: monitor.advance(names[i], steps, status))  # type: ignore[misc]
+                    compute(i, asks, lambda steps, status, i=i: monitor.advance(names[i], steps, status))  # type: ignore[misc]
                     for i in range(len(shards))
                 ]
             except StoppedError:
                 raise InterruptedRunError from None
-    monitor = Monitor(totals)
     return _in_workers(compute, len(shards), workers, monitor, names)
+
+
+class _Patient:
+    """Whether training in this process is to stop, asked after every step; it waits here while a pause is asked for."""
+
+    def __init__(self, monitor: Monitor, stop: threading.Event) -> None:
+        self._monitor, self._stop, self._looked = monitor, stop, 0.0
+
+    def __call__(self) -> bool:
+        if time.monotonic() - self._looked > _SECONDS_BETWEEN_REPORTS:
+            while (wish := self._monitor.wish()) == "pause" and not self._stop.is_set():
+                time.sleep(_SECONDS_BETWEEN_REPORTS)
+                self._monitor.beat()
+            if wish == "stop":
+                self._stop.set()
+            self._looked = time.monotonic()
+        return self._stop.is_set()
 
 
 def in_worker(compute: Callable[[], T]) -> T:
     """The result of ``compute`` in a worker of its own, so that this process stays fit for forking."""
     if worker_count("cpu") == 1:
         return compute()
-    return _in_workers(lambda index, stopped, progress: compute(), 1, 1, Monitor({}), [""])[0]
+    return _in_workers(lambda index, stopped, progress: compute(), 1, 1, Monitor(), [""])[0]
 
 
 def _in_workers(
@@ -109,13 +127,19 @@ def _in_workers(
 ) -> list[T]:
     global _work
     fork = multiprocessing.get_context("fork")
-    stop, reports = fork.Event(), fork.SimpleQueue()
-    _work = _Work(compute, stop, reports)
+    stop, reports, pause = fork.Event(), fork.SimpleQueue(), fork.RawValue(ctypes.c_bool, False)
+    _work = _Work(compute, stop, pause, reports)
 
     def show() -> None:
         while not reports.empty():
             index, steps, status = reports.get()
             monitor.advance(names[index], steps, status)
+        wish = monitor.wish()
+        pause.value = wish == "pause"
+        if wish == "stop" and not stop.is_set():
+            stop.set()
+            monitor.say(STOPPING)
+        monitor.beat()
 
     try:
         with (
@@ -161,9 +185,15 @@ def _begin(parent: int) -> None:
 
 def _compute(index: int) -> Any:
     assert _work is not None
-    stop, reports = _work.stop, _work.reports
+    stop, pause, reports = _work.stop, _work.pause, _work.reports
     waiting, told = 0.0, 0.0
-    if stop.is_set():
+
+    def stopped() -> bool:
+        while pause.value and not stop.is_set():
+            time.sleep(_SECONDS_BETWEEN_REPORTS)
+        return stop.is_set()
+
+    if stopped():
         raise StoppedError
 
     def progress(steps: float, status: str) -> None:
@@ -174,16 +204,14 @@ def _compute(index: int) -> Any:
             waiting, told = 0.0, time.monotonic()
 
     try:
-        return _work.compute(index, stop.is_set, progress)
+        return _work.compute(index, stopped, progress)
     except BaseException:
         stop.set()
         raise
 
 
 @contextmanager
-def stop_on_signals(
-    stop: Any, monitor: Monitor, saying: str = "stopping after this step, saving ..."
-) -> Iterator[None]:
+def stop_on_signals(stop: Any, monitor: Monitor, saying: str = STOPPING) -> Iterator[None]:
     """Let Ctrl-C, termination and the end of the terminal stop training between two steps.
 
     The second such signal ends it at once, and workers with it; what was saved before is kept.

@@ -1,0 +1,149 @@
+"""The page of a run that is not done: what is there so far, with claims as they would be judged now.
+
+It is written beside where the report will stand, never in its place, and has no pictures in files, so that nothing of
+it is taken for a finished run's. Whatever a study cannot say of so little it leaves out.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from featscope.claims import Claim
+from featscope.figures import Curves, Figure
+from featscope.options import ConfigError
+from featscope.registry import entries, find
+from featscope.report.arm_table import arm_tables
+from featscope.report.figure_data import figure_data
+from featscope.report.page import Content, Table, write_page
+from featscope.report.provenance import command
+from featscope.runs.plain import from_plain
+from featscope.runs.stored import read_plan
+from featscope.runs.unfinished import SoFar, so_far
+from featscope.studies import Runs, Story, Study
+from featscope.studies.summaries import over_steps
+
+NAME = "unfinished.html"
+_ABOUT_THE_RUN = ("last_step", "diverged")
+
+T = TypeVar("T")
+
+
+def report_unfinished(directory: Path, study: Study | None = None) -> Path:
+    """Write the page of a run that was killed or goes on; its path.
+
+    Raises:
+        ConfigError: there is no run, or its study cannot read it.
+        OSError: the folder cannot be written.
+    """
+    page = directory / NAME
+    if page.is_dir():
+        raise ConfigError(f"{page} is a folder: allowed is a file; move the folder away")
+    write_page(page, unfinished_content(directory, study))
+    return page
+
+
+def unfinished_content(directory: Path, study: Study | None = None) -> Content:
+    """What can be said of the run in ``directory`` so far.
+
+    Raises:
+        ConfigError: there is no run, or its study cannot read it.
+    """
+    plan = read_plan(directory)
+    name = plan["study"]
+    entry = None
+    if study is None:
+        entry, _ = find(name)  # loads the classes of its config
+        try:
+            study = from_plain(plan["config"])
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise ConfigError(f"config.json does not fit {name} as it is installed: {error}") from None
+    elif name in entries():
+        entry, _ = find(name)
+    if not isinstance(study, Study):
+        raise ConfigError(f"config.json: config = {type(study).__name__} is out of range: allowed is a Study's options")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # means of nothing, and other things that are there only in the end
+        found = so_far(directory, study, plan)
+        claims = claims_so_far(study, found.runs)
+        story = _or(lambda: study.story(found.runs, claims), Story(""))
+        figures = figures_so_far(study, found.runs)
+    judged = f"{len(claims)} of its claims can be judged so far" if claims else "no claim can be judged yet"
+    note = f"Unfinished: {judged}, and {'are' if claims else 'will be'} shown in grey as they would be judged now."
+    return Content(
+        title=name,
+        source=entry.source if entry else "",
+        question=study.asks or (entry.summary if entry else ""),
+        found=f"Unfinished: {found}.",
+        lede=story.lede if figures and found.runs else "",
+        unfinished=note,
+        headlines=dict.fromkeys(story.headlines, ""),
+        summary=entry.summary if entry else "",
+        claims=claims,
+        arms=arm_tables(list(study.arms())),
+        tables=[_standings(found), *_events(found)],
+        tables_are="How far it is",
+        figures=figures,
+        replicas=next((run.sizes["replica"] for run in found.runs.values()), plan["replicas"]),
+        command=f"{command(study, plan)} --out {directory} --resume" if entry else "",
+    )
+
+
+def claims_so_far(study: Study, runs: Runs) -> list[Claim]:
+    """The claims that can be judged by what is measured: each by itself, and those that raise are left out."""
+    if type(study).claims is not Study.claims:
+        return list(_or(lambda: study.claims(runs), ()))
+    found = []
+    for test in study.tests:
+        for arm in _or(lambda test=test: test.arms(study), {}):  # type: ignore[misc]
+            if arm in runs:
+                claim = _or(lambda test=test, arm=arm: test.judge(study, arm, runs), None)  # type: ignore[misc]
+                found += [] if claim is None or claim.n == 0 else [claim]
+    return found
+
+
+def figures_so_far(study: Study, runs: Runs) -> list[Figure]:
+    """The figures of the report as far as they can be drawn; where that is none of them, every series over steps."""
+    if not runs:
+        return []
+    found: list[Figure] = []
+    try:
+        for figure in study.figures(runs):
+            if _or(lambda figure=figure: figure_data(figure), None) is not None:  # type: ignore[misc]
+                found.append(figure)
+    except Exception:  # whatever a study's own code raises where an arm is missing
+        pass
+    series = _or(lambda: over_steps(study.labelled(runs)), [])
+    if not found:
+        return [*series]
+    return found if any(isinstance(figure, Curves) for figure in found) else [*found, *series]
+
+
+def _or(find_out: Callable[[], T], otherwise: T) -> T:
+    """What is found out, unless a study's own code raises, as it may where arms are missing."""
+    try:
+        return find_out()
+    except Exception:
+        return otherwise
+
+
+def _standings(found: SoFar) -> Table:
+    def state(done: bool, begun: bool) -> str:
+        return "done" if done else "on its way" if begun else "to come"
+
+    rows = [[arm.label, state(arm.done, arm.begun), f"{arm.step:,}", f"{arm.steps:,}"] for arm in found.arms]
+    return Table("Arms in the order of the story", ["arm", "", "step", "of"], rows)
+
+
+def _events(found: SoFar) -> Iterable[Table]:
+    rows = []
+    for name, run in found.runs.items():
+        for event, at in run.data_vars.items():
+            if at.attrs.get("units") == "step" and event not in _ABOUT_THE_RUN and at.dtype.kind in "iu":
+                happened = at.values[at.values >= 0]
+                if happened.size:
+                    steps = f"{happened.min():,}" + (f" to {happened.max():,}" if happened.size > 1 else "")
+                    rows.append([name, str(event).replace("_", " "), f"{happened.size} of {at.size}", steps])
+    return [Table("Events", ["arm", "event", "replicas", "at step"], rows)] if rows else []

@@ -1,0 +1,1 @@
+"""A run as it trains, in a browser on this machine."""
