@@ -17,7 +17,9 @@ FeatScope, a microscope for feature learning.
   featscope run STUDY [options]    run it; the report is DIR/report.html  (options: featscope run STUDY --help)
   featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03
   featscope trend STUDY [options]  run it at six sizes or more, and say what larger ones would give
-  featscope report DIR             rebuild the report from what is stored, without training
+  featscope watch DIR              follow a run in a browser as it trains; run, sweep and trend take --watch
+  featscope report DIR             rebuild the report from what is stored, without training; also of an unfinished run
+  featscope open [DIR]             open the report of a run, or of the newest below runs/, in a browser
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
   featscope check STUDY            one step of every arm, every claim and figure: seconds, for authors of studies
   featscope judge DIR              judge a stored run anew, without training, by what its study claims now
@@ -113,6 +115,11 @@ def _command(word: str) -> Command:
         from featscope.commands.trend import trend
 
         return trend
+    if word in ("watch", "open"):
+        _prefer_sleeping_threads()
+        from featscope.commands import watch
+
+        return watch.watch_run if word == "watch" else watch.open_report
     if word == "export":
         from featscope.commands.stored import export_run
 
@@ -129,7 +136,7 @@ def _command(word: str) -> Command:
     if word == "generate":
         _prefer_sleeping_threads()
         return _generate
-    known = [*light, *heavy, "trend", "judge", "compare", "export", "generate"]
+    known = [*light, *heavy, "trend", "judge", "compare", "export", "generate", "watch", "open"]
     raise ConfigError(f"{word!r} is no command: allowed is {', '.join(known)}")
 
 

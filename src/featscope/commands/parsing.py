@@ -53,7 +53,7 @@ def option_names(kind: type, prefix: str = "--") -> Iterator[tuple[tuple[str, st
         yield (kind.__name__, name), typed
         for inner in (hint, *get_args(hint)):
             if isinstance(inner, type) and is_dataclass(inner):
-                unnamed = prefix == "--" and name in ("settings", "study", "sweep", "trend")
+                unnamed = prefix == "--" and name in ("settings", "telling", "study", "sweep", "trend")
                 yield from option_names(inner, prefix if unnamed else f"{typed}.")
 
 

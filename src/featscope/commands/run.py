@@ -3,8 +3,10 @@
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,14 +21,16 @@ from featscope.check import check as check_study
 from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
+from featscope.commands.telling import Telling
 from featscope.options import ConfigError
 from featscope.registry import broken, entries, find
-from featscope.report.run_report import report_run
+from featscope.report.run_report import UNFINISHED, report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.execute import Outcome, UnjudgedError
 from featscope.runs.plain import from_plain
 from featscope.runs.programs import programs
+from featscope.runs.progress import Show
 from featscope.runs.stored import read_claims
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
 from featscope.streams import EqualReplicasError
@@ -63,7 +67,9 @@ def run_study(words: list[str]) -> int:
     name, options = name_and_options(words, "run", "STUDY")
     chosen, out, again = study_options("run", name, options)
     with as_typed(type(chosen), chosen.study):
-        code, _ = execute(chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite)
+        code, _ = execute(
+            chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite, telling=chosen.telling
+        )
     return code
 
 
@@ -75,23 +81,26 @@ def sweep(words: list[str]) -> int:
     for axis in chosen.sweep.axis:
         option, _, spec = axis.partition("=")
         axes.append(Axis(find_option(chosen.study, option), axis_values(axis, spec)))
-    train = trainer(chosen.sweep.engine, chosen.sweep.address)
+    train = trainer(chosen.sweep.engine, chosen.sweep.address, chosen.telling.show)
     with as_typed(type(chosen), chosen.study):
         study = Sweep(chosen.study, tuple(axes))
-        print(_how_many_programs(study, chosen.settings), file=sys.stderr)
-        code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train)
+        if chosen.telling.show == "bar":
+            print(_how_many_programs(study, chosen.settings), file=sys.stderr)
+        code, _ = execute(
+            study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, telling=chosen.telling
+        )
     return code
 
 
-def trainer(engine: str, address: str | None) -> Trainer | None:
-    """What trains shards on ``engine``, "local" or "ray"; None is this machine."""
+def trainer(engine: str, address: str | None, show: Show = "bar") -> Trainer | None:
+    """What trains shards on ``engine``, "local" or "ray", and tells progress as ``show`` says; None is this machine."""
     if address is not None and engine != "ray":
         raise ConfigError(f"--address = {address!r} needs --engine ray")
     if engine != "ray":
         return None
     from featscope.runs.cluster import on_cluster
 
-    return on_cluster(address)
+    return on_cluster(address, show)
 
 
 def _how_many_programs(study: Sweep, settings: Settings) -> str:
@@ -131,6 +140,7 @@ def study_options(
         ("out", Path | None, field(default=None)),
         ("resume", bool, field(default=False)),
         ("overwrite", bool, field(default=False)),
+        ("telling", Annotated[Telling, unnamed], field(default_factory=Telling)),
         ("settings", Annotated[Settings, unnamed], field(default_factory=Settings)),
         *((part, Annotated[its_kind, unnamed], field(default_factory=its_kind)) for part, its_kind in more),
         ("study", Annotated[kind, unnamed], field(default_factory=kind)),
@@ -158,35 +168,41 @@ def execute(
     overwrite: bool = False,
     train: Trainer | None = None,
     tell: Callable[[Outcome], None] | None = None,
+    telling: Telling = Telling(),  # noqa: B008, it is frozen
 ) -> tuple[int, list[Claim]]:
     """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run; ``tell`` prints
     what was found in place of the verdicts."""
+    telling.event("began", study=study.name, out=str(out), arms=[arm.name for arm in study.arms()])
     try:
-        outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=train or train_all)
-        page = report_run(out)
+        with telling.watched(out):
+            outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=_telling(train, telling))
+            page = report_run(out)
     except DivergedError as error:
-        print(
-            f"featscope: training diverged: {error}. What was saved before is in {out / 'checkpoint'}.",
-            file=sys.stderr,
-        )
-        return 3, []
+        return _failed(telling, 3, f"training diverged: {error}. What was saved before is in {out / 'checkpoint'}.")
     except EqualReplicasError as error:
-        print(f"featscope: {error}. Intervals over such replicas mean nothing; no claim was judged.", file=sys.stderr)
-        return 3, []
+        return _failed(telling, 3, f"{error}. Intervals over such replicas mean nothing; no claim was judged.")
     except UnjudgedError as error:
-        print(f"featscope: {how_to_judge(error, out)}", file=sys.stderr)
-        return 2, []
+        return _failed(telling, 2, how_to_judge(error, out))
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
         command = shlex.join(["featscope", *again, "--resume"])
         why = f" ({stopped})" if str(stopped) else ""
+        telling.event("interrupted", code=130, resume=command)
         print(f"interrupted{why}; what was done is saved. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
     except Exception as error:
         if not (why := refused_by_system(error)):
             raise
         command = shlex.join(["featscope", *again, "--resume"])
-        print(f"featscope: {why} What was saved before is kept. Go on with:\n  {command}", file=sys.stderr)
-        return 4, []
+        return _failed(telling, 4, f"{why} What was saved before is kept. Go on with:\n  {command}")
+    diverged = in_words(how_many_diverged(outcome.runs))
+    if telling.json:
+        if tell is not None:
+            with redirect_stdout(sys.stderr):
+                tell(outcome)
+        telling.claims(outcome.claims)
+        found = study.story(outcome.runs, outcome.claims).found
+        telling.event("finished", code=0, found=found, diverged=diverged, mixed=outcome.mixed, report=str(page))
+        return 0, outcome.claims
     if tell is not None:
         tell(outcome)
     elif outcome.claims:
@@ -194,12 +210,20 @@ def execute(
         print(how_many_hold(outcome.claims), worth(outcome.claims))
     else:
         print(study.story(outcome.runs, []).found)
-    if diverged := in_words(how_many_diverged(outcome.runs)):
-        print(diverged)
-    if outcome.mixed:
-        print(outcome.mixed)
-    print(f"report: {page}")
+    for more in filter(None, (diverged, outcome.mixed)):
+        print(more)
+    telling.say(f"report: {page}")
     return 0, outcome.claims
+
+
+def _telling(train: Trainer | None, telling: Telling) -> Trainer:
+    return train or partial(train_all, show=telling.show)
+
+
+def _failed(telling: Telling, code: int, why: str) -> tuple[int, list[Claim]]:
+    telling.event("failed", code=code, why=why)
+    print(f"featscope: {why}", file=sys.stderr)
+    return code, []
 
 
 def how_to_judge(error: UnjudgedError, out: Path) -> str:
@@ -264,7 +288,10 @@ def report(words: list[str]) -> int:
     """Draw the report of a finished run anew."""
     directory, rest = name_and_options(words, "report", "DIR")
     require_no_more(rest, "report", "folder")
-    print(f"report: {report_run(Path(directory))}")
+    page = report_run(Path(directory))
+    print(f"report: {page}")
+    if page.name == UNFINISHED:
+        print("The run is unfinished: the page shows what is there so far.")
     return 0
 
 

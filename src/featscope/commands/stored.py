@@ -48,7 +48,7 @@ def list_runs(folder: Path) -> int:
     if not folder.is_dir():
         raise ConfigError(f"--runs = {str(folder)!r} is no folder: allowed is one below which runs are, such as runs")
     table = Table("folder", "study", "began (UTC)", "seed", "replicas", "what came of it")
-    found = list(_runs(folder))
+    found = list(runs_below(folder))
     for run in found:
         table.add_row(*map(escape, _row(run)), style=None)
     if found:
@@ -58,7 +58,7 @@ def list_runs(folder: Path) -> int:
     return 0
 
 
-def _runs(folder: Path) -> Iterator[Path]:
+def runs_below(folder: Path) -> Iterator[Path]:
     """Folders with a plan, in order; a run's own folders are not searched."""
     for place, below, files in os.walk(folder):
         below.sort()

@@ -37,11 +37,13 @@ def trend(words: list[str]) -> int:
     """Run a study along one of its ladders."""
     name, options = name_and_options(words, "trend", "STUDY")
     chosen, out, again = study_options("trend", name, options, ("trend", _TrendArgs))
-    train = trainer(chosen.trend.engine, chosen.trend.address)
+    train = trainer(chosen.trend.engine, chosen.trend.address, chosen.telling.show)
     with as_typed(type(chosen), chosen.study):
         study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
         tell = partial(tell_trends, study)
-        code, _ = execute(study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell)
+        code, _ = execute(
+            study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell, chosen.telling
+        )
     return code
 
 

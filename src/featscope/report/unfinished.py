@@ -6,6 +6,7 @@ it is taken for a finished run's. Whatever a study cannot say of so little it le
 
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -94,13 +95,12 @@ def unfinished_content(directory: Path, study: Study | None = None) -> Content:
 def claims_so_far(study: Study, runs: Runs) -> list[Claim]:
     """The claims that can be judged by what is measured: each by itself, and those that raise are left out."""
     if type(study).claims is not Study.claims:
-        return list(_or(lambda: study.claims(runs), ()))
+        return [*_or(lambda: list(study.claims(runs)), list[Claim]())]
     found = []
     for test in study.tests:
-        for arm in _or(lambda test=test: test.arms(study), {}):  # type: ignore[misc]
-            if arm in runs:
-                claim = _or(lambda test=test, arm=arm: test.judge(study, arm, runs), None)  # type: ignore[misc]
-                found += [] if claim is None or claim.n == 0 else [claim]
+        for arm in _or(partial(test.arms, study), dict[str, tuple[bool, str]]()):
+            claim = _or(partial(test.judge, study, arm, runs), None) if arm in runs else None
+            found += [] if claim is None or claim.n == 0 else [claim]
     return found
 
 
@@ -111,11 +111,11 @@ def figures_so_far(study: Study, runs: Runs) -> list[Figure]:
     found: list[Figure] = []
     try:
         for figure in study.figures(runs):
-            if _or(lambda figure=figure: figure_data(figure), None) is not None:  # type: ignore[misc]
+            if _or(partial(figure_data, figure), None) is not None:
                 found.append(figure)
     except Exception:  # whatever a study's own code raises where an arm is missing
         pass
-    series = _or(lambda: over_steps(study.labelled(runs)), [])
+    series = _or(lambda: over_steps(study.labelled(runs)), list[Curves]())
     if not found:
         return [*series]
     return found if any(isinstance(figure, Curves) for figure in found) else [*found, *series]

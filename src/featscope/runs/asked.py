@@ -14,6 +14,7 @@ from featscope.files import atomic_write
 NAME = ".featscope.asked"
 Wish = Literal["", "pause", "stop"]
 """To go on, to wait between two steps, to end as Ctrl-C ends it."""
+_WISHES: tuple[Wish, ...] = get_args(Wish)
 
 
 def ask(folder: Path, wish: Wish) -> None:
@@ -36,5 +37,5 @@ def asked(folder: Path) -> Wish:
             said = os.read(handle, 16).decode(errors="replace")
         finally:
             os.close(handle)
-        return said if said in get_args(Wish) else ""
+        return next((wish for wish in _WISHES if wish == said), "")
     return ""

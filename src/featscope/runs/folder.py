@@ -30,6 +30,8 @@ _FILES = (
     "report.html",
     "unfinished.html",
 )
+WATCHED = ".featscope.watch"
+"""Where a run is watched; the file outlives the run, so that a page that is open finds the next one."""
 _WHILE_IT_RUNS = (progress.NAME, asked.NAME)
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
 
@@ -43,7 +45,7 @@ def _half_written(path: Path) -> set[Path]:
 
 def _untouched(path: Path) -> bool:
     """Whether a folder holds nothing, or no more than a run that was killed before it wrote a file."""
-    ours = _half_written(path) | {path / part for part in (*_PARTS, LOCK)}
+    ours = _half_written(path) | {path / part for part in (*_PARTS, LOCK, WATCHED)}
     return all(found in ours for found in path.rglob("*"))
 
 
@@ -144,7 +146,7 @@ class RunFolder:
         """Leave nothing behind of a run that was refused before any of it was done: no file, and no folder of ours."""
         if any(f for part, files in _PARTS.items() for f in (self.path / part).glob(files)):
             return
-        for name in ("config.json", "environment.json"):
+        for name in ("config.json", "environment.json", WATCHED, *_WHILE_IT_RUNS):
             (self.path / name).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release()

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-NAME = ".featscope.watch"
+from featscope.runs.folder import WATCHED
+
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -38,7 +39,7 @@ class Address:
 def read_address(folder: Path) -> Address:
     """The address kept in ``folder``; port 0 (any) and a new word where there is none, or none to be trusted."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        handle = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(folder / WATCHED, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
             about = os.fstat(handle)
             said = json.loads(file.read(200))
@@ -52,11 +53,11 @@ def read_address(folder: Path) -> Address:
 def keep_address(folder: Path, address: Address) -> None:
     """Keep ``address`` in ``folder``, for its owner alone. Where that cannot be, it is not kept."""
     with suppress(OSError):
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f".{NAME}.")  # of a kind that only the owner may read
+        handle, name = tempfile.mkstemp(dir=folder, prefix=f".{WATCHED}.")  # of a kind that only the owner may read
         try:
             with os.fdopen(handle, "w") as file:
                 json.dump({"port": address.port, "token": address.token}, file)
-            Path(name).replace(folder / NAME)
+            Path(name).replace(folder / WATCHED)
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise

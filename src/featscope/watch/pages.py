@@ -1,0 +1,104 @@
+"""What a browser is sent: the page around the report, and the report as it is now."""
+
+import time
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock
+
+from featscope.watch.state import Seen, look
+
+_SECONDS_BETWEEN_BUILDS = 2.0
+_BUILDING_MAY_TAKE = 0.02  # of the time of one core
+
+
+def around(folder: Path) -> tuple[str, str]:
+    """The page that stays open, and its policy: nothing from elsewhere, and only our own scripts and styles."""
+    css = _of("report", "page.css") + _of("watch", "watch.css")
+    start, script = _of("report", "start.js"), _of("watch", "watch.js")
+    text = _of("watch", "watch.html")
+    for name, part in (("css", css), ("start", start), ("script", script), ("name", escape(folder.resolve().name))):
+        text = text.replace(f"[[{name}]]", part)
+    policy = (
+        f"default-src 'none'; style-src {_hashed(css)}; script-src {_hashed(start)} {_hashed(script)}; "
+        "connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    )
+    return text, policy
+
+
+def _hashed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _of(package: str, name: str) -> str:
+    return files(f"featscope.{package}").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+class Pages:
+    """The state and the report of a run folder, each made once for all who watch, and the report not too often: all
+    cores have other things to do.
+
+    Args:
+        folder: the run folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock, self._building = Lock(), Lock()
+        self._seen: Seen | None = None
+        self._at = self._next = 0.0
+        self._offered = self._built = ""
+        self._page = ""
+
+    def seen(self) -> Seen:
+        """What is going on; ``version`` is of the report that is offered now."""
+        with self._lock:
+            now = time.monotonic()
+            if self._seen is None or now - self._at > 0.4:
+                seen, self._at = look(self.folder), now
+                if seen["version"] != self._offered and (now >= self._next or seen["state"] == "finished"):
+                    self._offered, self._next = seen["version"], now + _SECONDS_BETWEEN_BUILDS
+                self._seen = Seen(**{**seen, "version": self._offered})
+            return self._seen
+
+    def report(self) -> str:
+        """The report as it is now."""
+        offered = self.seen()["version"]
+        with self._building:
+            if self._built != offered or not self._page:
+                began = time.monotonic()
+                self._page, self._built = self._build(), offered
+                took = time.monotonic() - began
+                self._next = time.monotonic() + max(_SECONDS_BETWEEN_BUILDS, took / _BUILDING_MAY_TAKE)
+            return self._page
+
+    def _build(self) -> str:
+        if self.seen()["state"] == "finished":
+            page, claims = self.folder / "report.html", self.folder / "claims.json"
+            try:
+                if page.stat().st_mtime_ns >= claims.stat().st_mtime_ns:
+                    return page.read_text(encoding="utf-8")
+            except (OSError, ValueError):
+                pass
+            return _words("All is judged. The report is not drawn yet.")
+        from featscope.options import ConfigError, MissingExtraError  # with all that follows only once it is wanted
+        from featscope.report.page import page_html
+        from featscope.report.unfinished import unfinished_content
+
+        try:
+            return page_html(unfinished_content(self.folder))
+        except (ConfigError, MissingExtraError) as error:
+            return _words(str(error))
+        except Exception as error:  # whatever the code of a study raises: the rest of the page goes on
+            return _words(f"{type(error).__name__}: {error}")
+
+
+def _words(text: str) -> str:
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>FeatScope</title>"
+        f"<body><p>{escape(text)}</p></body></html>"
+    )
