@@ -145,7 +145,7 @@ def page_html(content: Content, pictures: Path | None = None) -> str:
             strip=sorted(every, key=lambda view: ORDER.index(view.tone)),
             views=every,
             outlook=outlook(every),
-            worth=worth(content.claims),
+            worth="" if content.unfinished else worth(content.claims),
             headlines=_headlines(every, content.headlines),
             hero=shown[0] if shown else None,
             shown=shown,

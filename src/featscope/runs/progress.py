@@ -76,7 +76,7 @@ class Monitor:
         self._place = {arm.name: place for place, arm in enumerate(self._arms, 1)}
         self._steps = {arm.name: arm.steps for arm in self._arms}
         self._done = dict.fromkeys(self._steps, 0.0)
-        self._found = 0.0  # steps that an earlier run had done
+        self._found = dict.fromkeys(self._steps, 0.0)  # steps that an earlier run had done
         self._began: dict[str, float] = {}
         self._status = dict.fromkeys(self._steps, "")
         self._events: list[tuple[float, str]] = []
@@ -123,16 +123,17 @@ class Monitor:
         with self._lock:
             self._done[arm] += steps
             if status in ("starting", "resumed"):
-                self._found += steps
+                self._found[arm] += steps
             if arm not in self._began:
-                self._began[arm] = now
+                self._began[arm] = now - self._waited
                 self._note(f"{arm} begins" if status != "resumed" else f"{arm} goes on")
             self._status[arm] = status or self._status[arm]
             total = self._steps[arm]
             ended = self._done[arm] >= total - 0.5 and self._done[arm] - steps < total - 0.5
             if ended:
                 self._note(f"{arm} has done its steps")
-            rate = self._done[arm] / (now - self._began[arm]) if now > self._began[arm] else 0.0
+            spent = now - self._waited - self._began[arm]
+            rate = (self._done[arm] - self._found[arm]) / spent if spent > 0 else 0.0
             text = f"{rate:6.1f} steps/s  {status}"
             if self._bar is not None:
                 self._bar.update(self._tasks[arm], completed=self._done[arm], status=text)
@@ -176,11 +177,18 @@ class Monitor:
                 print(text, file=sys.stderr, flush=True)
 
     def _left(self) -> float | None:
-        """Seconds that are left at the pace so far, pauses aside."""
-        now = self._since if self._state == "paused" else time.monotonic()
-        fresh = sum(self._done.values()) - self._found
-        spent = now - self._start - self._waited
-        return (sum(self._steps.values()) - sum(self._done.values())) / fresh * spent if fresh > 0 else None
+        """Seconds that are left, pauses aside: arms on their way go on at their own pace, those to come at that of
+        all so far."""
+        now = (self._since if self._state == "paused" else time.monotonic()) - self._waited
+        fresh, spent = sum(self._done.values()) - sum(self._found.values()), now - self._start
+        to_come = sum(steps for arm, steps in self._steps.items() if arm not in self._began)
+        if fresh <= 0:
+            return None
+        left = [0.0]
+        for arm, began in self._began.items():
+            done, rest = self._done[arm] - self._found[arm], self._steps[arm] - self._done[arm]
+            left.append(rest / max(done, 1.0) * max(now - began, 0.0) if rest > 0 else 0.0)
+        return to_come / fresh * spent + max(left)
 
     def _note(self, text: str) -> None:
         self._events = [*self._events, (time.time(), text)][-_EVENTS:]

@@ -9,10 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 
+from featscope.threads import cores
 from featscope.watch.state import Seen, look
 
 _SECONDS_BETWEEN_BUILDS = 2.0
-_BUILDING_MAY_TAKE = 0.02  # of the time of one core
+_BUILDING_MAY_TAKE = 0.015  # of the time of all cores
 
 
 def around(folder: Path) -> tuple[str, str]:
@@ -52,7 +53,7 @@ class Pages:
         self._seen: Seen | None = None
         self._at = self._next = 0.0
         self._offered = self._built = ""
-        self._page = ""
+        self._page, self._warm = "", False
 
     def seen(self) -> Seen:
         """What is going on; ``version`` is of the report that is offered now."""
@@ -60,7 +61,7 @@ class Pages:
             now = time.monotonic()
             if self._seen is None or now - self._at > 0.4:
                 seen, self._at = look(self.folder), now
-                if seen["version"] != self._offered and (now >= self._next or seen["state"] == "finished"):
+                if seen["version"] != self._offered and (now >= self._next or seen["state"] in ("finished", "paused")):
                     self._offered, self._next = seen["version"], now + _SECONDS_BETWEEN_BUILDS
                 self._seen = Seen(**{**seen, "version": self._offered})
             return self._seen
@@ -70,10 +71,11 @@ class Pages:
         offered = self.seen()["version"]
         with self._building:
             if self._built != offered or not self._page:
-                began = time.monotonic()
+                began = time.thread_time()
                 self._page, self._built = self._build(), offered
-                took = time.monotonic() - began
-                self._next = time.monotonic() + max(_SECONDS_BETWEEN_BUILDS, took / _BUILDING_MAY_TAKE)
+                took = time.thread_time() - began
+                pause = took / (_BUILDING_MAY_TAKE * cores()) if self._warm else 0.0  # at first much is imported
+                self._next, self._warm = time.monotonic() + max(_SECONDS_BETWEEN_BUILDS, pause), True
             return self._page
 
     def _build(self) -> str:
