@@ -28,6 +28,8 @@ NOT_AT_DEFAULTS: Mapping[Tone, tuple[str, str, str]] = {
     "calm": ("fails", "fails where nothing was expected", "fail where nothing was expected"),
 }
 """The same where options are not at their defaults, for which expectations were made."""
+SO_FAR: Mapping[Tone, tuple[str, str, str]] = {**TONES, "calm": ("fails", "fails", "fail")}
+"""The same of a run that is not done, at whose end things are expected."""
 ORDER: Sequence[Tone] = ("holds", "calm", "control", "undecided", "loud")
 _WANTED = {"=": "", "<=": "at most ", ">=": "at least ", "<": "less than ", ">": "more than "}
 LAWS: Mapping[Law, str] = {

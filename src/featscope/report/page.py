@@ -22,6 +22,7 @@ from featscope.report.arm_table import ArmTable
 from featscope.report.claim_view import (
     NOT_AT_DEFAULTS,
     ORDER,
+    SO_FAR,
     TONES,
     View,
     by_source,
@@ -129,7 +130,12 @@ def page_html(content: Content, pictures: Path | None = None) -> str:
     """The page as text, see `write_page`."""
     rows = [row for table in content.arms for row in table.rows]
     controls = {row.name for row in rows if row.role == "control"}
-    every = views(content.claims, {row.name: row.label for row in rows}, controls, loud=not content.changed)
+    every = views(
+        content.claims,
+        {row.name: row.label for row in rows},
+        controls,
+        loud=not (content.changed or content.unfinished),
+    )
     drawn = {figure.id: figure_data(figure) for figure in content.figures}
     shown = [_shown(figure, drawn[figure.id].get("kind", ""), every, pictures) for figure in content.figures]
     seen = {view.key for one in shown for view in one.views}
@@ -140,7 +146,7 @@ def page_html(content: Content, pictures: Path | None = None) -> str:
         .get_template("page.html")
         .render(
             content=content,
-            tones=NOT_AT_DEFAULTS if content.changed else TONES,
+            tones=SO_FAR if content.unfinished else NOT_AT_DEFAULTS if content.changed else TONES,
             counts=[(tone, counts[tone]) for tone in ORDER if counts[tone]],
             strip=sorted(every, key=lambda view: ORDER.index(view.tone)),
             views=every,

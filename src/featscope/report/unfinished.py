@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from featscope.claims import Claim
-from featscope.figures import Curves, Figure
+from featscope.figures import Curves, Figure, MatrixMovie
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.arm_table import arm_tables
@@ -27,6 +27,8 @@ from featscope.studies import Runs, Story, Study
 from featscope.studies.summaries import over_steps
 
 NAME = "unfinished.html"
+_LARGEST = 600  # rows or columns of a matrix that is drawn
+_ROUNDING = 1e-3
 _ABOUT_THE_RUN = ("last_step", "diverged")
 
 T = TypeVar("T")
@@ -115,10 +117,40 @@ def figures_so_far(study: Study, runs: Runs) -> list[Figure]:
                 found.append(figure)
     except Exception:  # whatever a study's own code raises where an arm is missing
         pass
-    series = _or(lambda: over_steps(study.labelled(runs)), list[Curves]())
+    labelled = _or(lambda: study.labelled(runs), runs)
+    series = _or(lambda: over_steps(labelled), list[Curves]())
     if not found:
-        return [*series]
+        return [*_or(lambda: matrices_so_far(labelled), list[MatrixMovie]()), *series]
     return found if any(isinstance(figure, Curves) for figure in found) else [*found, *series]
+
+
+def matrices_so_far(runs: Runs) -> list[MatrixMovie]:
+    """The first series of matrices between -1 and 1, such as alignments, on the arm that began last: their sizes over
+    steps, rows in the order of where they are largest by now."""
+    for arm, run in reversed(list(runs.items())):
+        for name, series in run.data_vars.items():
+            rows_columns = [str(dim) for dim in series.dims if dim not in ("replica", "step")]
+            if set(series.dims) != {"replica", "step", *rows_columns} or len(rows_columns) != 2:
+                continue
+            frames = abs(series.transpose("replica", "step", *rows_columns).values.astype(float))
+            seen = np.isfinite(frames).all((0, 2, 3))
+            frames = frames[:, seen]
+            if max(frames.shape[2:]) > _LARGEST or frames.shape[1] < 2 or frames.max() > 1 + _ROUNDING:
+                continue
+            order = frames[:, -1].argmax(-1).argsort(-1, kind="stable")
+            about = series.attrs.get("long_name") or str(name)
+            movie = MatrixMovie(
+                "so-far",
+                f"{about[:1].upper()}{about[1:]}: {arm}",
+                "Sizes, in rows sorted by where they are largest by now.",
+                steps=[int(step) for step in run["step"].values[seen]],
+                frames={arm: np.take_along_axis(frames, order[:, None, :, None], 2)},
+                row_label=f"{rows_columns[0].replace('_', ' ')}s, sorted",
+                column_label=f"{rows_columns[1].replace('_', ' ')}s",
+                value_label=f"size of {str(name).replace('_', ' ')}",
+            )
+            return [movie]
+    return []
 
 
 def _or(find_out: Callable[[], T], otherwise: T) -> T:

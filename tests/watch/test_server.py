@@ -1,0 +1,195 @@
+"""The server: who may ask, what is told, and that it is found again."""
+
+import http.client
+import json
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+
+import pytest
+from going_on import ended_on_its_way, say
+
+from featscope.runs.asked import asked
+from featscope.runs.folder import WATCHED
+from featscope.watch.address import Address, keep_address, read_address
+from featscope.watch.server import Server, close, watch
+from swept import Pull
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    say(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def server(folder) -> Iterator[Server]:
+    """One that serves."""
+    made = watch(folder)
+    serving = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
+    serving.start()
+    yield made
+    made.shutdown()
+    close(made)
+
+
+def call(server: Server, path: str, method: str = "GET", body: str | None = None, **headers: str):
+    """Status, headers and text; ``path`` after the secret word, unless it begins with a slash."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.address.port, timeout=10)
+    try:
+        whole = path if path.startswith("/") else f"/{server.address.token}/{path}"
+        connection.request(method, whole, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_it_listens_on_this_machine_only(server):
+    assert server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("path", ["/", "/events", "/report", "/wrong/", "/wrong/events", "//", "/../", "/%00/"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_who_does_not_know_the_word_is_refused(server, path, method):
+    status, _, text = call(server, path, method, "stop" if method == "POST" else None)
+    assert status == 403
+    assert server.address.token not in text
+    assert asked(server.folder) == ""
+
+
+def test_half_of_the_word_and_the_word_without_a_slash_are_refused(server):
+    token = server.address.token
+    assert [call(server, path)[0] for path in (f"/{token[:-1]}/", f"/{token}", f"/{token}x/")] == [403] * 3
+
+
+@pytest.mark.parametrize("headers", [{"Host": "example.com"}, {"Host": ""}, {"Origin": "http://example.com"}])
+def test_another_name_and_another_site_are_refused(server, headers):
+    assert call(server, "", **headers)[0] == 403
+    assert call(server, "ask", "POST", "stop", **headers)[0] == 403
+    assert asked(server.folder) == ""
+
+
+def test_the_page_takes_nothing_from_elsewhere(server):
+    status, headers, text = call(server, "")
+    assert status == 200
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "[[" not in text
+    assert f"FeatScope: {server.folder.name}" in text
+
+
+def test_a_name_with_markup_is_escaped(tmp_path):
+    (odd := tmp_path / "<b>&").mkdir()
+    from featscope.watch.pages import around
+
+    assert "<b>&" not in around(odd)[0].replace("<b>FeatScope", "")
+
+
+def test_the_stream_tells_how_far_it_is_and_again_when_that_changes(server):
+    with socket.create_connection(("127.0.0.1", server.address.port), timeout=10) as connection:
+        connection.sendall(
+            f"GET /{server.address.token}/events HTTP/1.1\r\nHost: 127.0.0.1:{server.address.port}\r\n\r\n".encode()
+        )
+        lines = connection.makefile()
+        told = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
+        assert next(told)["state"] == "running"
+        say(server.folder, state="paused")
+        assert next(seen for seen in told if seen["state"] != "running")["state"] == "paused"
+        assert server.streams == 1
+
+
+@pytest.mark.parametrize(("said", "wish"), [("pause", "pause"), ("stop", "stop"), ("go on", "")])
+def test_a_press_is_a_wish(server, said, wish):
+    assert call(server, "ask", "POST", said)[0] == 200
+    assert asked(server.folder) == wish
+
+
+@pytest.mark.parametrize("said", ["", "dance", "pause now, please, if you can", "stop\x00", "ä"])
+def test_what_is_no_wish_is_refused(server, said):
+    assert call(server, "ask", "POST", said.encode())[0] == 400
+    assert asked(server.folder) == ""
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "x", "99999999999999999999"])
+def test_a_length_that_is_none_is_refused(server, length):
+    assert call(server, "ask", "POST", None, Content_Length=length)[0] == 400
+
+
+def test_nobody_is_asked_where_nothing_runs(server):
+    say(server.folder, created=1.0)
+    assert call(server, "ask", "POST", "stop")[0] == 409
+    assert asked(server.folder) == ""
+
+
+def test_other_pages_and_other_methods_are_not_there(server):
+    assert call(server, "config.json")[0] == 404
+    assert call(server, "../config.json")[0] == 404
+    assert call(server, "", "POST", "x")[0] == 404
+    assert call(server, "", "PUT", "x")[0] == 501
+
+
+def test_a_folder_that_no_study_reads_says_so_in_the_place_of_the_report(server):
+    status, _, text = call(server, "report")
+    assert status == 200
+    assert "config.json" in text
+
+
+def test_the_report_so_far_is_shown_in_grey(tmp_path):
+    ended_on_its_way(tmp_path / "run", Pull(steps=20, probe_every=2), looks=8)
+    say(tmp_path / "run")
+    made = watch(tmp_path / "run")
+    try:
+        made.pages.seen()
+        # Pull is registered nowhere here, which is said; what is registered is in test_unfinished.
+        assert "STUDY" in made.pages.report()
+    finally:
+        close(made)
+
+
+def test_it_is_found_again_after_it_has_ended(folder):
+    first = watch(folder)
+    close(first)
+    again = watch(folder)
+    try:
+        assert again.address == first.address
+    finally:
+        close(again)
+    assert stat.S_IMODE((folder / WATCHED).stat().st_mode) == 0o600
+
+
+def test_two_servers_of_a_folder_share_the_word_and_not_the_port(folder):
+    first = watch(folder)
+    second = watch(folder)
+    try:
+        assert first.address.token == second.address.token
+        assert first.address.port != second.address.port
+    finally:
+        close(first)
+        close(second)
+
+
+def test_a_folder_without_a_run_is_left_as_it_is(tmp_path):
+    close(watch(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b'{"port": 80, "token": "%s"}' % (b"a" * 43), b'{"port": 4000, "token": "short"}']
+)
+def test_an_address_that_nobody_kept_is_not_taken(tmp_path, content):
+    (tmp_path / WATCHED).write_bytes(content)
+    (tmp_path / WATCHED).chmod(0o600)
+    assert read_address(tmp_path).port == 0
+
+
+def test_an_address_that_others_may_read_is_not_taken(tmp_path):
+    kept = Address(4000, "a" * 43)
+    keep_address(tmp_path, kept)
+    assert read_address(tmp_path) == kept
+    (tmp_path / WATCHED).chmod(0o644)
+    assert read_address(tmp_path) != kept
