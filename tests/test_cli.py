@@ -1,12 +1,15 @@
 """The command line: what it prints, what it refuses, and how it ends."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -53,6 +56,8 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
             "judge",
             "compare",
             "export",
+            "watch",
+            "open",
         )
     )
     assert call(capfd, "--help")[:2] == (0, out)
@@ -170,6 +175,13 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
         (["trend", "tensor-power", "--sizes", "1", "2"], "--sizes = (1.0, 2.0) is out of range: allowed is 6 positive"),
         (["sweep", "decoupling"], "Sweep.axes = () is out of range: allowed is at least one axis, --axis NAME=SPEC"),
         (["report"], "usage: featscope report DIR"),
+        (["watch", "no-such-folder"], "no-such-folder/config.json is missing"),
+        (
+            ["open", "no-such-folder"],
+            "DIR = 'no-such-folder' holds no run: allowed is a run folder, or one below which",
+        ),
+        (["run", "decoupling", "--quiet", "--json"], "--quiet and --json exclude each other: give one of them"),
+        (["sweep", "decoupling", "--json", "--quiet"], "--quiet and --json exclude each other: give one of them"),
         (["report", "no-such-folder"], "no-such-folder/config.json is missing"),
         (["verify", "decoupling", "nothing"], "STUDY = 'nothing' is unknown"),
         (["check"], "usage: featscope check STUDY"),
@@ -411,3 +423,66 @@ def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_
     assert code == int(strict)
     assert "expected but not holding: decoupling/known (a)\n" in out
     assert seen == [(Decoupling(), tmp_path / "decoupling")]
+
+
+def test_a_run_for_machines_is_an_event_a_line(tmp_path, monkeypatch, capfd):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    monkeypatch.setattr(commands, "report_run", lambda out: out / "report.html")
+    code, out, err = call(capfd, "run", "pull", "--json", "--out", tmp_path / "run")
+    assert (code, err) == (0, "")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert (events[0]["event"], events[0]["arms"]) == ("began", ["pulled", "other"])
+    assert (events[-1]["event"], events[-1]["code"]) == ("finished", 0)
+    code, out, err = call(capfd, "run", "pull", "--json", "--out", tmp_path / "bad", "--optimizer.lr", "1e30")
+    assert code == 3
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["code"]) == ("failed", 3)
+    assert "is not finite at step" in err
+
+
+def test_a_quiet_run_prints_what_was_found_only(tmp_path, monkeypatch, capfd):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    monkeypatch.setattr(commands, "report_run", lambda out: out / "report.html")
+    code, out, err = call(capfd, "run", "pull", "--quiet", "--out", tmp_path / "run")
+    assert (code, out, err) == (0, "Nothing is claimed; the figures show what was measured.\n", "")
+
+
+def test_open_opens_the_newest_run_and_draws_what_is_not_drawn(tmp_path, monkeypatch, capfd):
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr("featscope.report.run_report.report_run", lambda run: run / "report.html")
+    for place, name in enumerate(("older", "newer")):
+        (run := tmp_path / name).mkdir()
+        (run / "config.json").write_text("{}")
+        os.utime(run / "config.json", (1e9 + place, 1e9 + place))
+    code, out, _ = call(capfd, "open", tmp_path)
+    assert (code, opened) == (0, [(tmp_path / "newer" / "report.html").as_uri()])
+    assert out == f"report: {opened[0]}\n"
+    (tmp_path / "older" / "report.html").write_text("drawn")
+    assert call(capfd, "open", tmp_path / "older")[0] == 0
+    assert opened[-1] == (tmp_path / "older" / "report.html").as_uri()
+
+
+def test_open_says_where_the_report_is_if_no_browser_can_be_opened(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "report.html").write_text("drawn")
+    code, out, err = call(capfd, "open", tmp_path)
+    assert code == 0
+    assert (tmp_path / "report.html").as_uri() in out
+    assert "open the address above" in err
+
+
+def test_a_watched_run_is_served_until_it_has_ended(tmp_path):
+    """In a process of its own, whose server is asked for the page and then ends with it."""
+    words = ["run", "decoupling", "--watch", "--quiet", "--out", tmp_path / "run", *SMALL]
+    process = start(*words)
+    address = process.stderr.readline().removeprefix("watch: ").strip()
+    with urlopen(address, timeout=30) as answer:
+        assert "Waiting for the run" in answer.read().decode()
+    code, _, err = finish(process)
+    assert (code, err) == (0, "")
+    with pytest.raises(URLError):
+        urlopen(address, timeout=5)
