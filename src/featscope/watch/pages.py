@@ -9,11 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 
-from featscope.threads import cores
 from featscope.watch.state import Seen, look
 
 _SECONDS_BETWEEN_BUILDS = 2.0
-_BUILDING_MAY_TAKE = 0.015  # of the time of all cores
+_SECONDS_BETWEEN_LOOKS = 0.4
+_SECONDS_BETWEEN_MEASURES = 5.0  # of memory and processor time
+_BUILDING_MAY_TAKE = 0.015  # of the processor time of the run
 
 
 def around(folder: Path) -> tuple[str, str]:
@@ -51,7 +52,7 @@ class Pages:
         self.folder = folder
         self._lock, self._building = Lock(), Lock()
         self._seen: Seen | None = None
-        self._at = self._next = 0.0
+        self._at = self._next = self._measured = self._once_spent = 0.0
         self._offered = self._built = ""
         self._page, self._warm = "", False
 
@@ -59,9 +60,13 @@ class Pages:
         """What is going on; ``version`` is of the report that is offered now."""
         with self._lock:
             now = time.monotonic()
-            if self._seen is None or now - self._at > 0.4:
-                seen, self._at = look(self.folder), now
-                if seen["version"] != self._offered and (now >= self._next or seen["state"] in ("finished", "paused")):
+            if self._seen is None or now - self._at > _SECONDS_BETWEEN_LOOKS:
+                again = now - self._measured > _SECONDS_BETWEEN_MEASURES
+                seen, self._at = look(self.folder, None if again else self._seen), now
+                self._measured = now if again else self._measured
+                idle = seen["state"] in ("finished", "paused", "not running")  # nobody is held up
+                due = now >= self._next and (idle or seen["spent"] >= self._once_spent)
+                if seen["version"] != self._offered and (due or seen["state"] == "finished"):
                     self._offered, self._next = seen["version"], now + _SECONDS_BETWEEN_BUILDS
                 self._seen = Seen(**{**seen, "version": self._offered})
             return self._seen
@@ -74,8 +79,10 @@ class Pages:
                 began = time.thread_time()
                 self._page, self._built = self._build(), offered
                 took = time.thread_time() - began
-                pause = took / (_BUILDING_MAY_TAKE * cores()) if self._warm else 0.0  # at first much is imported
-                self._next, self._warm = time.monotonic() + max(_SECONDS_BETWEEN_BUILDS, pause), True
+                self._next = time.monotonic() + _SECONDS_BETWEEN_BUILDS
+                if self._warm:  # at first much is imported
+                    self._once_spent = self.seen()["spent"] + took / _BUILDING_MAY_TAKE
+                self._warm = True
             return self._page
 
     def _build(self) -> str:

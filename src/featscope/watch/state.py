@@ -41,12 +41,18 @@ class Seen(TypedDict):
     events: list[tuple[float, str]]
     seconds_left: float | None
     can_pause: bool
-    memory: list[int]
+    memory: list[int]  # bytes that the run has, each page once; that are free; that there are
+    spent: float  # processor seconds
     version: str
 
 
-def look(folder: Path) -> Seen:
-    """What is going on in ``folder``. Nothing in it is believed before it is checked, and nothing raises."""
+def look(folder: Path, before: Seen | None = None) -> Seen:
+    """What is going on in ``folder``. Nothing in it is believed before it is checked, and nothing raises.
+
+    Args:
+        folder: the run folder.
+        before: what was seen a moment ago, of which memory and time are taken over: they cost more to find out.
+    """
     said = _said(folder)
     alive = said is not None and _is_alive(said)
     state: State = "not running"
@@ -55,13 +61,17 @@ def look(folder: Path) -> Seen:
     elif not is_unfinished(folder):
         state = "finished"
     arms: list[Arm] = said["arms"] if said is not None else []
+    memory, spent = (before["memory"], before["spent"]) if before else ([], 0.0)
+    if said is not None and alive and before is None and said["host"] == socket.gethostname():
+        memory, spent = _use(said["pid"])
     return Seen(
         state=state,
         arms=arms,
         events=said["events"] if said is not None else [],
         seconds_left=said["seconds_left"] if said is not None and alive else None,
         can_pause=bool(said and alive and said["can_pause"]),
-        memory=_memory(said["pid"]) if said is not None and alive and said["host"] == socket.gethostname() else [],
+        memory=memory if alive else [],
+        spent=spent,
         version=_version(folder, state),
     )
 
@@ -111,18 +121,20 @@ def _is_alive(said: dict[str, Any]) -> bool:
         return False
 
 
-def _memory(pid: int) -> list[int]:
-    """Bytes that the run's processes have to themselves, with what they share once; what is free; what there is."""
+def _use(pid: int) -> tuple[list[int], float]:
+    """Memory, see `Seen`, and processor seconds of a run, without those of who watches."""
     with suppress(psutil.Error):
         first = psutil.Process(pid)
-        used = first.memory_info().rss
+        used, spent = first.memory_info().rss, sum(first.cpu_times()[:2])
         for child in first.children(recursive=True):
             with suppress(psutil.Error):
-                about = child.memory_info()
-                used += about.rss - getattr(about, "shared", 0)
+                if child.pid != os.getpid():
+                    about = child.memory_info()
+                    used += about.rss - getattr(about, "shared", 0)
+                    spent += sum(child.cpu_times()[:2])
         machine = psutil.virtual_memory()
-        return [used, machine.available, machine.total]
-    return []
+        return [used, machine.available, machine.total], spent
+    return [], 0.0
 
 
 def _version(folder: Path, state: State) -> str:
