@@ -478,7 +478,7 @@ def test_open_says_where_the_report_is_if_no_browser_can_be_opened(tmp_path, mon
 def test_a_watched_run_is_served_until_it_has_ended(tmp_path):
     """In a process of its own, whose server is asked for the page and then ends with it."""
     words = ["run", "decoupling", "--watch", "--quiet", "--out", tmp_path / "run", *SMALL]
-    process = start(*words)
+    process = start(*words, report=True)
     address = process.stderr.readline().removeprefix("watch: ").strip()
     with urlopen(address, timeout=30) as answer:
         assert "Waiting for the run" in answer.read().decode()

@@ -24,7 +24,7 @@ from featscope.commands.parsing import as_typed, name_and_options, parse, requir
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
 from featscope.registry import broken, entries, find
-from featscope.report.run_report import UNFINISHED, report_run
+from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.execute import Outcome, UnjudgedError
@@ -32,6 +32,7 @@ from featscope.runs.plain import from_plain
 from featscope.runs.programs import programs
 from featscope.runs.progress import Show
 from featscope.runs.stored import read_claims
+from featscope.runs.unfinished import is_unfinished
 from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
 from featscope.streams import EqualReplicasError
 from featscope.studies import Axis, Study
@@ -288,9 +289,9 @@ def report(words: list[str]) -> int:
     """Draw the report of a finished run anew."""
     directory, rest = name_and_options(words, "report", "DIR")
     require_no_more(rest, "report", "folder")
-    page = report_run(Path(directory))
-    print(f"report: {page}")
-    if page.name == UNFINISHED:
+    unfinished = is_unfinished(Path(directory))
+    print(f"report: {report_run(Path(directory))}")
+    if unfinished:
         print("The run is unfinished: the page shows what is there so far.")
     return 0
 

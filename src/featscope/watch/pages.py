@@ -65,7 +65,7 @@ class Pages:
                 seen, self._at = look(self.folder, None if again else self._seen), now
                 self._measured = now if again else self._measured
                 idle = seen["state"] in ("finished", "paused", "not running")  # nobody is held up
-                due = now >= self._next and (idle or seen["spent"] >= self._once_spent)
+                due = now >= self._next and (idle or not seen["memory"] or seen["spent"] >= self._once_spent)
                 if seen["version"] != self._offered and (due or seen["state"] == "finished"):
                     self._offered, self._next = seen["version"], now + _SECONDS_BETWEEN_BUILDS
                 self._seen = Seen(**{**seen, "version": self._offered})
