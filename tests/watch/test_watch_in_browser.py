@@ -38,11 +38,12 @@ class Watcher:
     """`featscope watch` in a process of its own."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        path = [environment["PYTHONPATH"], os.environ.get("PYTHONPATH", "")]
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from featscope.cli import main; main()", "watch", str(folder)],
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=environment | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
         )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[1]

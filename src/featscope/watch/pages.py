@@ -12,9 +12,9 @@ from threading import Lock
 from featscope.watch.state import Seen, look
 
 _SECONDS_BETWEEN_BUILDS = 2.0
-_SECONDS_BETWEEN_LOOKS = 0.4
+_SECONDS_BETWEEN_LOOKS = 0.9
 _SECONDS_BETWEEN_MEASURES = 5.0  # of memory and processor time
-_BUILDING_MAY_TAKE = 0.015  # of the processor time of the run
+_BUILDING_MAY_TAKE = 0.01  # of the processor time of the run
 
 
 def around(folder: Path) -> tuple[str, str]:
