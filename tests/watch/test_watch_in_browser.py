@@ -54,6 +54,7 @@ class Watcher:
 
 
 def test_a_page_that_stays_open(page, tmp_path):
+    expect.set_options(timeout=20_000)
     folder = tmp_path / "run"
     ended_on_its_way(folder, Pull(steps=20, probe_every=2), looks=8)
     say(folder)
@@ -67,7 +68,7 @@ def test_a_page_that_stays_open(page, tmp_path):
         expect(page.locator("#arms li").last).to_contain_text("to come")
         report = page.frame_locator("iframe:not(.coming)")
         expect(report.locator("h1")).to_contain_text("Unfinished: 0 of 2 arms are done", timeout=30_000)
-        expect(report.locator("svg .grid").first).to_be_visible()
+        expect(report.locator(".panel svg").first).to_be_visible()
         expect(report.locator("header.bar")).to_be_hidden()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
