@@ -19,6 +19,8 @@ COMMANDS = (
     "judge",
     "compare",
     "export",
+    "watch",
+    "open",
     "generate",
 )
 NUL = "a\0b"
@@ -43,7 +45,7 @@ def test_a_study_that_is_not_there(tmp_path, command, name):
 def test_an_option_that_is_not_there(tmp_path, command, word):
     named = {"show": ["decoupling"], "run": ["decoupling"], "sweep": ["decoupling"], "trend": ["tensor-power"]}
     named |= {"check": ["decoupling"], "judge": ["table.csv"], "report": ["folder"], "generate": ["--prompt", "file"]}
-    named |= {"compare": ["a", "b"], "export": ["folder"]}
+    named |= {"compare": ["a", "b"], "export": ["folder"], "watch": ["folder"], "open": ["folder"]}
     if (command, word) == ("verify", "--") or (command, word) == ("list", "--"):
         pytest.skip("nothing follows it")
     ended = call(command, *named.get(command, []), word, within=tmp_path)

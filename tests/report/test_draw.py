@@ -58,6 +58,20 @@ def test_nothing_finite_still_draws(tmp_path: Path) -> None:
         draw(figure, tmp_path / f"{figure.id}.png")
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_no_axis_can_show_is_drawn_without_a_word_to_the_terminal(tmp_path: Path) -> None:
+    """Nothing positive on a logarithmic axis, and an interval of 110 decades."""
+    zeros = [Curve("zeros", np.arange(3), np.zeros(3), np.zeros(3), np.zeros(3))]
+    draw(Curves("curves", "t", "c", [Panel("zeros", "x", "y", zeros, log_y=True)]), tmp_path / "zeros.png")
+    wide = Agreement(
+        "agreement", "t", "c", ["a"], np.ones(1), np.array([1e110]), np.zeros(1), np.array([1e112]), np.ones(1)
+    )
+    draw(wide, tmp_path / "wide.png")
+    rows = deviations(wide)
+    assert len(rows.ticks[0]) <= 13
+    assert rows.centre[0] == rows.high[0] == rows.reach
+
+
 def test_band_leaves_out_what_is_unknown_and_stays_near_the_curve() -> None:
     curve = Curve("a", np.arange(3), np.ones(3), np.array([-np.inf, 0, 0.5]), np.array([np.inf, 2, 2]))
     x, low, high = band(curve, log_y=True)  # type: ignore[misc]

@@ -157,7 +157,7 @@ def test_a_damaged_checkpoint_is_set_aside_by_the_driver_and_its_shard_is_sent_a
     damaged = file.read_bytes()
 
     def train(folder, shards, device):
-        return cluster._train(ray, folder, shards, device)
+        return cluster._train(ray, folder, shards, device, "quiet")
 
     again = run(Pull(), SETTINGS, out, resume=True, train=train)
     assert ray.sent == ["pulled.2"]

@@ -1,5 +1,6 @@
 """`featscope watch` and `open`: a run as it trains, and its report, in a browser."""
 
+import os
 import sys
 import threading
 import time
@@ -74,9 +75,9 @@ def open_report(words: list[str]) -> int:
 
 def _newest(folder: Path) -> Path:
     """The folder itself where it is a run's, else the newest run below it."""
-    if (folder / "config.json").exists():
+    if os.path.exists(folder / "config.json"):
         return folder
-    found = [run for run in runs_below(folder) if (run / "config.json").is_file()] if folder.is_dir() else []
+    found = [run for run in runs_below(folder) if (run / "config.json").is_file()] if os.path.isdir(folder) else []
     if not found:
         raise ConfigError(f"DIR = {str(folder)!r} holds no run: allowed is a run folder, or one below which runs are")
     return max(found, key=lambda run: (run / "config.json").stat().st_mtime)

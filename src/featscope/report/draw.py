@@ -96,7 +96,8 @@ def _curves(figure: Curves) -> Canvas:
 def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], width: float) -> None:
     if panel.log_x:
         axes.set_xscale("log")
-    if panel.log_y:
+    log_y = panel.log_y and any((np.asarray(curve.y) > 0).any() for curve in panel.curves)
+    if log_y:
         axes.set_yscale("log", nonpositive="mask")
     tidy(axes, grid="both")
     for curve in panel.curves:
@@ -112,7 +113,7 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
             markersize=3,
             zorder=3 if curve.dashed else 2,
         )
-        edges = band(curve, panel.log_y)
+        edges = band(curve, log_y)
         if edges is not None:
             axes.fill_between(*edges, color=swatch.colour, alpha=0.18, linewidth=0, zorder=1)
     axes.set_xlim(*x_range(panel))

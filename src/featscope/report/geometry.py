@@ -7,6 +7,8 @@ import numpy as np
 
 from featscope.figures import Agreement, Curve, MatrixMovie, Panel
 
+_FARTHEST = 1e5  # tolerances from a prediction; what is farther stands at the edge
+
 
 def interval_or_gap(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The interval's ends, both NaN where either is not finite (one replica: no interval to draw)."""
@@ -156,7 +158,7 @@ def deviations(figure: Agreement) -> Deviations:
         for c, lo, hi, a in zip(centre, low, high, accepted, strict=True)
     ]
     finite = np.abs(np.concatenate([centre, low, high]))
-    largest = max(1.0, float(finite[np.isfinite(finite)].max(initial=0.0)))
+    largest = min(max(1.0, float(finite[np.isfinite(finite)].max(initial=0.0))), _FARTHEST)
     reach = float(bent(np.array(largest))) * 1.06 + 0.1
     decades = range(ceil(log10(largest)) + 1)
     values = [-(10**d) for d in reversed(decades)] + [0] + [10**d for d in decades]
@@ -166,8 +168,8 @@ def deviations(figure: Agreement) -> Deviations:
         [f"{v:+,d}".replace("-", "−") if v else "0" for v in kept],
     )
     edge = np.array([-reach, reach])
-    low, high = np.clip(bent(low), *edge), np.clip(bent(high), *edge)
-    return Deviations(bent(centre), low, high, verdicts, reach, ticks, tolerance > 0)
+    low, centre, high = (np.clip(bent(values), *edge) for values in (low, centre, high))
+    return Deviations(centre, low, high, verdicts, reach, ticks, tolerance > 0)
 
 
 def value_range(panels: dict[str, np.ndarray]) -> tuple[float, float]:

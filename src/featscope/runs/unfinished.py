@@ -4,6 +4,7 @@ Nothing is written, and nothing waits: a run may be going on in the folder. Each
 at some moment, and those of different shards are of different moments.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ class SoFar:
 
 def is_unfinished(directory: Path) -> bool:
     """Whether neither measurements nor verdicts are in a run folder, whose run was killed or goes on."""
-    return not any((directory / name).exists() for name in ("trajectory.nc", "claims.json"))
+    return not any(os.path.exists(directory / name) for name in ("trajectory.nc", "claims.json"))
 
 
 def so_far(directory: Path, study: Study, plan: Mapping[str, Any]) -> SoFar:
