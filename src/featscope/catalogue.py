@@ -33,6 +33,14 @@ class Entry:
         require(self, "minutes", isinstance(self.minutes, int | float) and self.minutes >= 0, "minutes, >= 0")
 
 
+OWN_TRAINING = Entry(  # not listed: a `Monitor` writes its folders, and there is nothing to run
+    name="own-training",
+    source="featscope.integrations",
+    summary="A training of one's own, watched.",
+    minutes=0.0,
+    target="featscope.studies.own_training:OwnTraining",
+)
+
 DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from featscope.catalogue import Entry
+from featscope.catalogue import OWN_TRAINING, Entry
 from featscope.options import ConfigError, MissingExtraError
 
 _GROUP = "featscope.studies"
@@ -60,6 +60,8 @@ def entry(name: str) -> Entry:
     Raises:
         ConfigError: there is no such study.
     """
+    if name == OWN_TRAINING.name:
+        return OWN_TRAINING
     # Its own entry point alone, where it has one: another package's broken one must not stop a run or its report.
     own = (_load(point) for point in entry_points(group=_GROUP, name=name))
     known = {entry.name: entry for entry in own if entry.name == name} or entries()

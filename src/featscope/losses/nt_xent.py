@@ -1,10 +1,11 @@
 """InfoNCE within a batch of pairs (NT-Xent): the other pairs of the batch are the negatives."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, distributed
 from torch.nn.functional import cross_entropy, normalize
 
 from featscope.options import require
@@ -17,6 +18,9 @@ class NTXent:
     Each of the 2 B views of a batch is an anchor once; its positive is its partner, its negatives are the
     2 B - 2 other views. Gradients flow through both sides of every similarity, there is no stop-gradient and
     no leading τ: this is the loss of practice. `InfoNCE` is the loss of the theory.
+
+    Where torch.distributed runs, views of all processes are each other's negatives: called in all of them, the mean of
+    the losses, and of their gradients as `DistributedDataParallel` takes it, are those of one process with all views.
 
     Attributes:
         temperature: τ, which divides the similarities.
@@ -33,23 +37,77 @@ class NTXent:
     def __call__(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, ""]:
-        """The mean over all 2 B views, in nats; log(2 B - 1) when all views look the same."""
+        """The mean over all 2 B views of this process, in nats; log(2 B - 1) when all views look the same.
+
+        Raises:
+            ValueError: processes have batches of different sizes.
+        """
+        if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
+            return self._among_processes(anchor, positive)
         return self.of_views(anchor, positive).mean()
+
+    def _among_processes(
+        self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
+    ) -> Float[Tensor, ""]:
+        views = self._measured(torch.cat([anchor, positive]))
+        sizes = _sizes(views)
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"processes have batches of {', '.join(f'{size // 2}' for size in sizes)}: allowed are equal ones. Give "
+                "drop_last=True to the loaders."
+            )
+        own = distributed.get_rank() * len(views) + torch.arange(len(views), device=views.device)
+        similarity = views @ _gathered(views).mT / self.temperature
+        similarity = similarity.scatter(1, own[:, None], -torch.inf)
+        return cross_entropy(similarity, own.roll(len(anchor)))
+
+    def _measured(self, views: Float[Tensor, "view neuron"]) -> Float[Tensor, "view neuron"]:
+        return normalize(views, dim=-1) if self.normalize else views
 
     def doubt(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, " view"]:
-        """1 - ℓ'_p of each view: how far the softmax is from naming its partner; first the anchors."""
+        """1 - ℓ'_p of each view: how far the softmax is from naming its partner; first the anchors, in this process."""
         return 1 - torch.exp(-self.of_views(anchor, positive))
 
     def of_views(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, " view"]:
-        """The loss of each view, -log of its partner's share ℓ'_p, in nats; first the anchors, then the positives."""
-        views = torch.cat([anchor, positive])
-        if self.normalize:
-            views = normalize(views, dim=-1)
+        """The loss of each view, -log of its partner's share ℓ'_p, in nats; first the anchors, then the positives.
+
+        Among the views given here alone, whatever other processes have.
+        """
+        views = self._measured(torch.cat([anchor, positive]))
         similarity = views @ views.mT / self.temperature
         similarity.fill_diagonal_(-torch.inf)
         partner = torch.arange(len(views), device=views.device).roll(len(anchor))
         return cross_entropy(similarity, partner, reduction="none")
+
+
+def _sizes(views: Tensor) -> list[int]:
+    own = torch.tensor([len(views)], device=views.device)
+    found = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(found, own)
+    return [int(size) for size in found]
+
+
+def _gathered(views: Float[Tensor, "view neuron"]) -> Float[Tensor, "all neuron"]:
+    return _Gather.apply(views)  # type: ignore[no-any-return]
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of all processes, in the order of their ranks; gradients come back from all of them."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor) -> Tensor:
+        context.rows = len(rows)
+        found = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(found, rows.contiguous())
+        return torch.cat(found)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Tensor:
+        gradient = gradients[0].contiguous().clone()
+        distributed.all_reduce(gradient)
+        first = distributed.get_rank() * context.rows
+        return gradient[first : first + context.rows]

@@ -3,10 +3,16 @@
 P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Training Dynamics to a Pruning Solution.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from jaxtyping import Float
 from torch import Tensor
+
+_CURE = (
+    "a pair of representations, with and without the pruned weights, was given where one tensor is wanted: only a loss "
+    "of inner products such as InfoNCE takes it. For a head or any other loss, prune with gradient='straight-through' "
+    "(and granularity='entry'), which gives one tensor."
+)
 
 
 class Masked(NamedTuple):
@@ -15,10 +21,21 @@ class Masked(NamedTuple):
     Attributes:
         pruned: with the pruned weights masked; a constant.
         dense: with all weights.
+
+    Raises:
+        TypeError, AttributeError: it was given to a head, or to anything else that takes one tensor; the message
+            names the cure.
     """
 
     pruned: Float[Tensor, "*replica batch neuron"]
     dense: Float[Tensor, "*replica batch neuron"]
+
+    @classmethod
+    def __torch_function__(cls, *_: Any) -> NoReturn:
+        raise TypeError(_CURE)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name}: {_CURE}" if hasattr(Tensor, name) else name)
 
 
 Representations = Float[Tensor, "*replica batch neuron"] | Masked

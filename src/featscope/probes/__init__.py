@@ -37,7 +37,7 @@ from featscope.probes.gradient_features import (
     simplified_gradient_of_layer,
     simplified_gradient_of_mixture,
 )
-from featscope.probes.gradient_outer_product import average_gradient_outer_product, matrix_agreement
+from featscope.probes.gradient_outer_product import average_gradient_outer_product, layer_agreement, matrix_agreement
 from featscope.probes.of_module import embeddings, measure_collapse
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "feature_energy",
     "firing_rate",
     "gradient_features",
+    "layer_agreement",
     "lucky",
     "matrix_agreement",
     "matrix_power_spectrum",

@@ -4,7 +4,7 @@ Radhakrishnan, Beaglehole, Pandit & Belkin 2024: the Gram matrix of a trained la
 product of the gradient of the output by the layer's input.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -12,6 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.probes.of_module import Entry, batch_input, evaluating
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def average_gradient_outer_product(
@@ -48,6 +50,80 @@ def average_gradient_outer_product(
     if not count:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
     return total / count
+
+
+def layer_agreement(
+    module: nn.Module,
+    batches: Iterable[Any],
+    *,
+    at: str,
+    output: Callable[[Any], Tensor],
+    samples: int = 64,
+    seed: int = 0,
+) -> float:
+    """How far the Gram matrix of a layer's weights agrees with the average gradient outer product by the layer's input.
+
+    W is the matrix of a linear layer, or filters by patches of a convolution. The gradient by the input, at each place,
+    is Wᵀδ, δ that by the layer's output; E[Wᵀδδᵀ W] is taken for random directions of the module's output, which is
+    right in the mean. One pass forward and one back. The module is in evaluation mode meanwhile; modes and gradients of
+    its parameters stay as they are.
+
+    Args:
+        module: holds the layer.
+        batches: what ``output`` is called with.
+        at: name of the layer within ``module``; of one that runs several times in a pass, the last run counts.
+        output: runs the module on a batch and gives a tensor ``[sample, ...]``.
+        samples: as many are enough for an average.
+        seed: of the directions.
+
+    Raises:
+        ValueError: no batches, or no linear layer and no convolution of one group at ``at``.
+
+    Returns:
+        the cosine of both matrices, see `matrix_agreement`; NaN where gradients are zero.
+    """
+    layer = module.get_submodule(at)
+    weight = getattr(layer, "weight", None)
+    if not has_gram(layer) or not isinstance(weight, Tensor):
+        raise ValueError(f"at = {at!r} is a {type(layer).__name__}: allowed is a linear layer, or a convolution")
+    seen: list[Tensor] = []
+
+    def keep(_layer: nn.Module, _inputs: Any, out: Tensor) -> Tensor:
+        seen.append(out)
+        return out.clone()  # what comes next may work in place
+
+    hook = layer.register_forward_hook(keep)
+    generator = torch.Generator().manual_seed(seed)
+    matrix, count = weight.detach().flatten(1).double(), 0
+    total = torch.zeros(len(matrix), len(matrix), dtype=matrix.dtype, device=matrix.device)
+    try:
+        with evaluating(module), torch.enable_grad():
+            for batch in batches:
+                seen.clear()
+                out = output(batch)
+                if not seen:
+                    raise ValueError(f"at = {at!r} is out of range: this layer did not run")
+                if not seen[-1].requires_grad:
+                    raise ValueError(f"at = {at!r} is out of range: this layer is frozen, and no gradient reaches it")
+                along = torch.randn(out.shape, generator=generator).to(out)
+                (slope,) = torch.autograd.grad((out * along).sum(), seen[-1])
+                places = slope.movedim(1, -1) if isinstance(layer, _CONVOLUTIONS) else slope
+                rows = places.reshape(-1, len(matrix)).double()
+                total += rows.mT @ rows
+                count += len(out)
+                if count >= samples:
+                    break
+    finally:
+        hook.remove()
+    if not count:
+        raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
+    outer = matrix.mT @ (total / count) @ matrix
+    return float(matrix_agreement(matrix.mT @ matrix, outer)) if bool(outer.any()) else float("nan")
+
+
+def has_gram(layer: nn.Module) -> bool:
+    """Whether `layer_agreement` can measure a layer."""
+    return isinstance(layer, nn.Linear) or (isinstance(layer, _CONVOLUTIONS) and layer.groups == 1)
 
 
 def matrix_agreement(

@@ -47,6 +47,8 @@ def write_comparison(runs: Sequence[StoredRun], out: Path) -> Path:
 
 def headline(runs: Sequence[StoredRun], found: Mapping[str, Mapping[str, Pair]]) -> str:
     """What differs, in a sentence or two."""
+    if not any(run.claims for run in runs):
+        return "Nothing is claimed of these runs; their curves are laid over each other."
     said = []
     for name, of in found.items():
         changed = sum(pair.changed for pair in of.values())

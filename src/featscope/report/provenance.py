@@ -58,7 +58,10 @@ def _typed(value: Any) -> str:
 
 
 def command(study: Study, plan: Mapping[str, Any]) -> str:
-    """The whole command that runs it again, with every changed option; ``plan`` is what ``config.json`` holds."""
+    """The whole command that runs it again, with every changed option; ``plan`` is what ``config.json`` holds. Empty
+    where there is none."""
+    if not study.command:
+        return ""
     words = [f"featscope {study.command}", f"--seed {plan['seed']}", f"--replicas {plan['replicas']}"]
     words += [f"--device {plan['device']}"]
     words += [f"{option} {value}".strip() for option, value in changed_options(study).items()]

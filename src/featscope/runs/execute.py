@@ -120,6 +120,8 @@ def run(
     """
     require_countable(study)
     arms = tuple(study.arms())  # says what is wrong with the options, before anything is written
+    if not arms:
+        raise ConfigError(f"{study.name or type(study).__name__} has no arms: allowed is a study that has one or more")
     require_different_names(arms)
     require_steps(arms)
     with RunFolder.held(Path(out), resume=resume, overwrite=overwrite) as folder:

@@ -6,7 +6,8 @@ The loss sees the network without its smallest weights, and the update is of all
 neurons of a shallow network and uses it on deep ones; the two need different gradients, see `MagnitudePruning`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from torch.func import functional_call
 
 from featscope.losses.similarity import Masked
 from featscope.options import require
+from featscope.training.batch_norm import batch_statistics, estimate_statistics
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class MagnitudePruning:
             loss = contrastive(head(pruner(images)))  # where encoder(images) stood
             ...  # backward, optimizer.step()
             pruner.update()
+        pruner.refresh(loader)  # where encoder has BatchNorm, before it is measured, used or saved
 
     Attributes:
         ratio: share α that is pruned. Networks with ``replica_axis`` are pruned replica by replica.
@@ -63,9 +66,10 @@ class MagnitudePruning:
         require(self, "start", self.start >= 0, ">= 0")
 
     def on(self, module: nn.Module) -> "Pruner":
-        """``module`` as it is with its smallest weights pruned, chosen now; ``every`` and ``start`` play no part."""
+        """``module`` with its smallest weights pruned: chosen now, or after ``start`` calls of `Pruner.update`."""
         mask = PruningMask(self, module)
-        mask.choose(module)
+        if self.start == 0:
+            mask.choose(module)
         return Pruner(mask, module)
 
     def build(self, experiment: Any) -> "PruningMask":
@@ -142,7 +146,7 @@ class PruningMask(nn.Module):
         for name, weight in self._weights(module):
             units = weight.shape[:2] if self.granularity == "neuron" else weight.shape
             last = first + units[1:].numel()
-            kept = self.kept[:, first:last].reshape(units)
+            kept = self.kept[:, first:last].reshape(units).to(parameters[name].device)
             pruned[name] = self._hide(parameters[name], kept)
             bias = name.removesuffix("weight") + "bias"
             if self.granularity == "neuron" and bias in parameters:  # or a neuron without weights would give it out
@@ -162,8 +166,12 @@ class PruningMask(nn.Module):
 
     def forward(self, experiment: Any, step: int) -> None:
         """Choose anew, if it is time."""
+        self.choose_if_due(experiment.learner, step)
+
+    def choose_if_due(self, module: nn.Module, step: int) -> None:
+        """`choose`, if ``start`` and ``every`` say so of this step."""
         if step >= self.start and (step - self.start) % self.every == 0:
-            self.choose(experiment.learner, step)
+            self.choose(module, step)
 
     def seen(self, learner: nn.Module) -> nn.Module:
         """The learner as the objective sees it: itself until the first choice, then pruned."""
@@ -177,26 +185,99 @@ class PruningMask(nn.Module):
 class Pruner(nn.Module):
     """A module with pruned weights: call it where the module was called.
 
-    Its state is the mask's; the module's own parameters are not registered a second time.
+    It has no state of its own, so that a checkpoint loads with it and without it: masks are chosen by the weights as they
+    are. Statistics of BatchNorm are those of two networks. The pruned one has its own here, and the module's stay as they
+    are until `refresh`, but where a pass of the whole module by "theory" moves them.
     """
 
     def __init__(self, mask: PruningMask, module: nn.Module) -> None:
         super().__init__()
-        self.mask = mask
-        self._module = (module,)  # in a tuple, torch does not register it
+        self._held = (mask, module)  # in a tuple, torch registers neither
+        self._statistics = {name: buffer.clone() for name, buffer in batch_statistics(module)}
+        self._whole: dict[str, Tensor] = {}
+        self.step = 0
+
+    @property
+    def mask(self) -> PruningMask:
+        """Which weights are kept."""
+        return self._held[0]
 
     def update(self) -> None:
-        """Choose anew by the weights as they are now."""
-        self.mask.choose(*self._module)
+        """After a step of training: choose anew by the weights as they are now, if it is time."""
+        mask, module = self._held
+        mask.choose_if_due(module, self.step)
+        self.step += 1
 
-    def forward(self, x: Tensor) -> Tensor | Masked:
-        """What the module gives without its pruned weights; by "theory", a `Masked` pair."""
-        (module,) = self._module
-        if self.mask.gradient == "straight-through":
-            return functional_call(module, self.mask.pruned_parameters(module), x)
+    @property
+    def began(self) -> bool:
+        """Whether weights have been chosen yet."""
+        return bool((self.mask.began >= 0).all())
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """What the module gives without its pruned weights; by "theory", a `Masked` pair. Before ``start``, the module."""
+        mask, module = self._held
+        if not self.began:
+            return module(*inputs, **named)
+        seen = mask.pruned_parameters(module) | self._own(module)
+        if mask.gradient == "straight-through":
+            return functional_call(module, seen, inputs, named)
         with torch.no_grad():
-            pruned = functional_call(module, self.mask.pruned_parameters(module), x)
-        return Masked(pruned, module(x))
+            pruned = functional_call(module, seen, inputs, named)
+        return Masked(pruned, module(*inputs, **named))
+
+    def _own(self, module: nn.Module) -> dict[str, Tensor]:
+        """The pruned network's statistics, on the device where the module's are by now."""
+        for name, buffer in batch_statistics(module):
+            self._statistics[name] = self._statistics[name].to(buffer.device)
+        return self._statistics
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Within, the module itself has zeros in place of what is pruned: the straight-through gradient without a call
+        of this object, see `hide`."""
+        self.hide()
+        try:
+            yield
+        finally:
+            self.show()
+
+    @torch.no_grad()
+    def hide(self) -> None:
+        """Put zeros in place of what is pruned, and the pruned network's statistics in, until `show`.
+
+        Between the two the loss is computed and differentiated; the optimizer steps after `show`. Gradients are then those
+        by "straight-through", through whatever the loss is.
+
+        Raises:
+            ValueError: the gradient is that by "theory", which needs both networks at once.
+        """
+        mask, module = self._held
+        if mask.gradient != "straight-through":
+            raise ValueError("gradient = 'theory' needs both networks at once: allowed here is 'straight-through'")
+        if self._whole or not self.began:
+            return
+        parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+        for name, pruned in mask.pruned_parameters(module).items():
+            self._whole[name] = parameters[name].clone()
+            parameters[name].copy_(pruned)
+        for name, own in self._own(module).items():
+            self._whole[name] = buffers[name].clone()
+            buffers[name].copy_(own)
+
+    @torch.no_grad()
+    def show(self) -> None:
+        """Put back what `hide` hid; nothing where nothing is hidden."""
+        _, module = self._held
+        buffers = dict(module.named_buffers())
+        for name in self._statistics.keys() & self._whole.keys():
+            self._statistics[name] = buffers[name].clone()
+        for name, whole in self._whole.items():
+            (buffers[name] if name in buffers else module.get_parameter(name)).copy_(whole)
+        self._whole.clear()
+
+    def refresh(self, batches: Iterable[Any], *, call: Callable[[nn.Module, Any], Any] | None = None) -> None:
+        """Estimate the whole network's statistics of BatchNorm anew, see `estimate_statistics`."""
+        estimate_statistics(self._held[1], batches, call=call)
 
 
 def _all_but_smallest(
@@ -205,7 +286,7 @@ def _all_but_smallest(
     """All but the ``ratio * unit`` smallest of each row, rounded to whole units; of equal ones the first go."""
     units = magnitudes.shape[1]
     order = magnitudes.argsort(dim=1, stable=True)
-    large = torch.arange(units, device=order.device) >= (ratio * units).round()[:, None]
+    large = torch.arange(units, device=order.device) >= (ratio.to(order.device) * units).round()[:, None]
     return torch.zeros_like(large).scatter_(1, order, large)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -18,9 +19,15 @@ class RandomMask:
     """
 
     def __call__(
-        self, x: Float[Tensor, "replica batch input"], draws: Draws
-    ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
-        """The two views; their sum is 2 x."""
+        self, x: Float[Tensor, "*batch"], draws: Draws | None = None
+    ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+        """The two views; their sum is 2 x.
+
+        Args:
+            x: samples of any shape, with the replica axis of ``draws`` in front.
+            draws: where coins come from. None for a plain batch: torch's global generator.
+        """
         doubled = 2 * x
-        anchor = doubled * draws.coins(*x.shape[1:], dtype=x.dtype)
+        coins = torch.randint_like(x, 2) if draws is None else draws.coins(*x.shape[1:], dtype=x.dtype)
+        anchor = doubled * coins
         return anchor, doubled.sub_(anchor)

@@ -1,6 +1,7 @@
 """What is measured on a network: on the way, and at the end. Classes are in the order from head to tail."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -40,6 +41,7 @@ def readout(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 def pruning(experiment: GradientTraining, config: MagnitudePruning, initial: Encoder) -> Mapping[str, Measurement]:
     """What the arm prunes, and what pruning prunes or would prune: where, and whether it was born small."""
+    config = replace(config, start=0)  # what would go now, whenever it began
     rules, now = experiment.rules, config.on(experiment.learner)
     share = 1 - rules["pruning"].kept.double().mean() if "pruning" in rules else torch.zeros(())
     gone, gone_at_start = ~now.mask.kept, ~config.on(initial).mask.kept
@@ -59,7 +61,7 @@ def doubt(experiment: GradientTraining, config: MagnitudePruning) -> Mapping[str
 
     Batches are balanced and the same for all arms of a replica.
     """
-    source, networks = experiment.source, (experiment.learner, config.on(experiment.learner))
+    source, networks = experiment.source, (experiment.learner, replace(config, start=0).on(experiment.learner))
     draws = (experiment.streams.at("doubt", batch) for batch in range(DOUBT_BATCHES))
     doubts, labels = zip(*(experiment.objective.doubts(networks, source.test_set, d) for d in draws), strict=True)
     whole, pruned = (mean_by_class(d, torch.cat(labels), len(source.class_names)) for d in torch.cat(doubts, 1))

@@ -135,7 +135,7 @@ def _logit_changes(
     temperature: float,
 ) -> Float[Tensor, "2 replica pair"]:
     """Δℓ'_p by ``pruning``, which hides the neurons ``pruned``, and what it is to first order ((207)-(211))."""
-    logits, after = (_logits(seen, pairs, temperature) for seen in (network, pruning.on(network)))
+    logits, after = (_logits(seen, pairs, temperature) for seen in (network, replace(pruning, start=0).on(network)))
     h_x, h_y, hidden, before = (e.cpu().numpy() for e in (network(pairs.x), network(pairs.y), pruned, logits))
     change = similarity_change(h_x, h_y, hidden)
     predicted = positive_logit_change(before, change, np.arange(change.shape[-1]), temperature)

@@ -1,0 +1,246 @@
+"""`Monitor`: what happens to the features of any model while it trains, in any loop."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from featscope.evaluation import accuracy_by_class, leave_one_out_labels
+from featscope.integrations.held_out import HeldOut, Reduce, Run, tensor_of, undisturbed
+from featscope.integrations.pace import Pace
+from featscope.options import ConfigError
+from featscope.probes import collapse, layer_agreement
+from featscope.probes.gradient_outer_product import has_gram
+from featscope.runs.environment import environment, with_history
+from featscope.runs.folder import RunFolder
+from featscope.runs.plain import to_plain
+from featscope.studies.own_training import ARM, OwnTraining
+from featscope.training.record import Measurement, Record
+
+Log = Callable[[Mapping[str, float], int], object]
+
+_ABOUT = {
+    "loss": "Training loss, mean since the look before",
+    "effective_rank": "Effective rank of the features of held-out samples",
+    "constant_dimensions": "Dimensions with one value for all held-out samples",
+    "mean_correlation": "Mean |correlation| of pairs of dimensions",
+    "spread": "Variance of directions; 0 if all features point one way",
+    "accuracy": "Share of held-out samples that the nearest of the others name rightly",
+    "worst_class_accuracy": "The same, of the class that has least",
+    "gradient_agreement": "Cosine of the first layer's WᵀW and the average gradient outer product at its input",
+}
+
+
+class Monitor:
+    """Look at held-out samples while a model trains; log what is seen, and keep it in a run folder.
+
+    ::
+
+        monitor = Monitor(model, held_out, out="runs/mine")
+        for images, labels in loader:
+            ...  # backward, optimizer.step()
+            monitor.step(loss)
+        monitor.close()
+
+    It looks when it is made, then at intervals, and when it is closed. A look changes nothing: not the modes of the
+    model's parts, no gradient, no random number. Where torch.distributed runs, the first process looks, the others do
+    nothing; a model whose parts are spread over processes cannot be watched so.
+
+    Args:
+        model: where it will be trained, on its device.
+        held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called with.
+            Accuracies are where there are labels.
+        at: name of the submodule whose output is measured, as ``model.named_modules()`` has it; "" for the model's own.
+        out: a new folder, which `featscope report` and `featscope compare` read; None for none.
+        log: ``log({"featscope/effective_rank": 17.2, ...}, step)``, such as a logger's method or `print`.
+        layer: where the gradient outer product is compared; the first linear layer or convolution if None; "" for not.
+        samples: about how many held-out samples to look at. Of n no more than n - 1 dimensions can be seen.
+        neighbours: that vote on a sample's class.
+        share: of the time that looks may take, see `Pace`.
+        every: steps from look to look instead of what ``share`` gives.
+        reduce: makes one row a sample of what ``at`` puts out; by default means over places or tokens.
+        run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
+        about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs.
+        overwrite: replace what is in ``out``.
+
+    Raises:
+        ConfigError: an option is out of its range, or ``out`` cannot be used.
+        AttributeError: no submodule is called ``at``, or ``layer``.
+        ValueError: held-out samples are too few, or what ``at`` puts out is no row a sample.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        held_out: Iterable[Any],
+        *,
+        at: str = "",
+        out: Path | str | None = None,
+        log: Log | None = None,
+        layer: str | None = None,
+        samples: int = 512,
+        neighbours: int = 20,
+        share: float = 0.02,
+        every: int | None = None,
+        reduce: Reduce | None = None,
+        run: Run | None = None,
+        about: Mapping[str, object] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        for name, value, right, allowed in (
+            ("samples", samples, samples >= 2, ">= 2"),
+            ("neighbours", neighbours, neighbours >= 1, ">= 1"),
+            ("share", share, 0 < share <= 1, "> 0 and <= 1"),
+            ("every", every, every is None or every >= 1, ">= 1"),
+        ):
+            if not right:
+                raise ConfigError(f"Monitor.{name} = {value!r} is out of range: allowed is {allowed}")
+        self.steps = 0
+        self.latest: dict[str, float] = {}
+        self._idle = distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
+        self._folder, self._closing = None, ExitStack()
+        if self._idle:
+            return
+        self._model, self._at, self._log, self._reduce, self._neighbours = model, at, log, reduce, neighbours
+        self._record, self._losses, self._pace = Record(), _Mean(), Pace(share, every)
+        model.get_submodule(at)
+        self._layer = _first_layer(model) if layer is None else layer
+        model.get_submodule(self._layer)
+        self._held = HeldOut(held_out, samples, run)
+        if out is not None:
+            described = tuple(f"{name}={value}" for name, value in (about or {}).items())
+            self._study = OwnTraining(type(model).__name__, at, self._held.samples, described)
+            self._folder = self._closing.enter_context(RunFolder.held(Path(out), overwrite=overwrite))
+            self._begin(self._folder)
+        self._look()
+
+    def step(self, loss: Tensor | float | None = None) -> None:
+        """Say that a step of training is done, and look if it is time.
+
+        Args:
+            loss: of this step, for the record.
+        """
+        self.steps += 1
+        if self._idle:
+            return
+        if loss is not None:
+            self._losses.add(loss)
+        if self._pace.due(self.steps):
+            self._look()
+
+    def close(self) -> None:
+        """Look for the last time and finish the run folder; once, whatever is called after."""
+        if self._idle:
+            return
+        self._idle = True
+        with self._closing:
+            if self._record.steps[-1] != self.steps:
+                self._look()
+            self._write_environment()
+
+    @property
+    def overhead(self) -> float:
+        """The share of the time since the start that looks took."""
+        return self._pace.spent / max(self._pace.elapsed, 1e-9)
+
+    def __enter__(self) -> "Monitor":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _look(self) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()  # what is still to do there is training's
+        began = perf_counter()
+        found = self._measured()
+        self._record.append(self.steps, found)
+        self.latest = {name: float(one.values[0]) for name, one in found.items() if one.values.ndim == 1}
+        if self._log is not None:
+            self._log({f"featscope/{name}": value for name, value in self.latest.items()}, self.steps)
+        if self._folder is not None:
+            self._folder.write_trajectory({ARM: self._record.to_dataset([0])})
+        self._pace.looked(perf_counter() - began)
+
+    def _measured(self) -> dict[str, Measurement]:
+        features = self._held.features(self._model, self._at, self._reduce)
+        finite = bool(torch.isfinite(features).all())
+        safe = features if finite else torch.zeros_like(features)  # a training that diverged is not ended by its watch
+        found = {
+            "loss": self._losses.take(),
+            "effective_rank": float(collapse.effective_rank(safe)),
+            "constant_dimensions": float(collapse.constant_dimensions(safe).sum()),
+            "mean_correlation": float(collapse.mean_correlation(safe)),
+            "spread": float(collapse.spread(safe)),
+        }
+        each: dict[str, Measurement] = {}
+        if (labels := self._held.labels) is not None and finite:
+            named = leave_one_out_labels(safe, labels, self._neighbours)
+            by_class = [one.value for one in accuracy_by_class(named, labels, int(labels.max()) + 1)]
+            found["accuracy"] = float((named == labels).double().mean())
+            found["worst_class_accuracy"] = min(value for value in by_class if value == value)
+            each["accuracy_by_class"] = Measurement(torch.tensor([by_class]), "Accuracy of each class", ("class",))
+        elif labels is not None:
+            classes = int(labels.max()) + 1
+            found |= {"accuracy": float("nan"), "worst_class_accuracy": float("nan")}
+            missing = torch.full((1, classes), float("nan"))
+            each["accuracy_by_class"] = Measurement(missing, "Accuracy of each class", ("class",))
+        if self._layer:
+            found["gradient_agreement"] = self._agreement()
+        if not finite:
+            found = {name: value if name == "loss" else float("nan") for name, value in found.items()}
+        if not self._record.steps:
+            self._record.put({"dimensions": Measurement(torch.tensor([features.shape[1]]), "Dimensions of the features")})
+        return {n: Measurement(torch.tensor([value]), _ABOUT[n]) for n, value in found.items()} | each
+
+    def _agreement(self) -> float:
+        try:
+            with undisturbed():
+                return layer_agreement(
+                    self._model,
+                    self._held.batches,
+                    at=self._layer,
+                    output=lambda batch: tensor_of(self._held.run(self._model, batch)),
+                )
+        except (ValueError, RuntimeError):  # frozen, not run in this pass, or computed where no gradient is kept
+            return float("nan")
+
+    def _begin(self, folder: RunFolder) -> None:
+        self._device = str(next((p.device for p in self._model.parameters()), "cpu"))
+        plan = {"study": self._study.name, "seed": 0, "replicas": 1, "device": self._device}
+        folder.write_json("config.json", plan | {"config": to_plain(self._study), "shard_size": 1})
+        self._environment = with_history(environment(self._device), None)
+        folder.write_json("environment.json", self._environment)
+        folder.write_claims(self._study.name, 0, 1, to_plain(self._study), [], {})
+
+    def _write_environment(self) -> None:
+        if self._folder is not None:
+            self._folder.write_json("environment.json", {**self._environment, "seconds": self._pace.elapsed})
+
+
+class _Mean:
+    """The mean of what was added since it was taken; nothing is brought from a device before."""
+
+    def __init__(self) -> None:
+        self._sum: Tensor | float = 0.0
+        self._count = 0
+
+    def add(self, value: Tensor | float) -> None:
+        self._sum = self._sum + (value.detach().float() if isinstance(value, Tensor) else value)
+        self._count += 1
+
+    def take(self) -> float:
+        mean = float(self._sum) / self._count if self._count else float("nan")
+        self._sum, self._count = 0.0, 0
+        return mean
+
+
+def _first_layer(model: nn.Module) -> str:
+    return next((name for name, part in model.named_modules() if name and has_gram(part)), "")
