@@ -41,3 +41,14 @@ def test_without_augmentation_the_pair_is_the_sample():
     anchor, positive = SameSample()(x, Streams(0, range(2)).at("view"))
     assert torch.equal(anchor, x)
     assert torch.equal(positive, x)
+
+
+def test_a_plain_batch_needs_no_draws():
+    torch.manual_seed(0)
+    x = torch.randn(4, 3, 8, 8)
+    anchor, positive = RandomMask()(x)
+    assert torch.equal(anchor + positive, 2 * x)
+    assert not (anchor * positive).any()
+    assert 0.4 < float((anchor != 0).double().mean()) < 0.6
+    torch.manual_seed(1)
+    assert not torch.equal(RandomMask()(x)[0], anchor)

@@ -59,7 +59,7 @@ class HeldOut:
         rows, seen = [], []
         hook = model.get_submodule(at).register_forward_hook(lambda _part, _inputs, output: seen.append(output))
         try:
-            with evaluating(model), undisturbed():
+            with evaluating(model):
                 for batch in self.batches:
                     seen.clear()
                     self.run(model, batch)

@@ -1,29 +1,36 @@
-"""A callback for Lightning."""
+"""A callback for Lightning, of the package lightning or of pytorch_lightning."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import torch
 
-from featscope.integrations.monitor import Monitor
-from featscope.training import MagnitudePruning, Pruner
+from featscope.integrations.watch import Watch
+from featscope.options import ConfigError, MissingExtraError
+from featscope.training import MagnitudePruning
 
-try:
-    from lightning.pytorch import Callback, LightningModule, Trainer
-except ModuleNotFoundError:
-    from pytorch_lightning import Callback, LightningModule, Trainer
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback
+else:
+    try:
+        from lightning.pytorch import Callback
+    except ModuleNotFoundError:
+        try:
+            from pytorch_lightning import Callback
+        except ModuleNotFoundError:
+            raise MissingExtraError("A callback for Lightning", "lightning") from None
 
 
 class FeatScopeCallback(Callback):
     """Watch what a `LightningModule` trains, see `Monitor`; and hide its smallest weights from the loss, if wanted.
 
-    What is seen goes to the trainer's loggers, whatever these are, and to ``trainer.callback_metrics``, by which early
-    stopping and checkpoints may choose.
+    What is seen goes to the trainer's loggers, whatever these are, and to ``trainer.callback_metrics``, where
+    `EarlyStopping` and `ModelCheckpoint` find it.
 
     Args:
-        held_out: a loader or batches, see `Monitor`. None for the trainer's first validation loader.
+        held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.
         of: name of the part that is watched and pruned; "" for the module itself.
-        pruning: by the gradient "straight-through". After training, statistics of BatchNorm are taken anew from the
+        pruning: by the gradient "straight-through". When training ends, statistics of BatchNorm are taken anew from the
             trainer's first training loader.
         options: others of `Monitor`.
     """
@@ -38,56 +45,51 @@ class FeatScopeCallback(Callback):
     ) -> None:
         super().__init__()
         self._held_out, self._of, self._pruning, self._options = held_out, of, pruning, options
-        self.monitor: Monitor | None = None
-        self.pruner: Pruner | None = None
+        self.watch: Watch | None = None
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Look for the first time."""
-        part = pl_module.get_submodule(self._of)
 
-        def log(found: Mapping[str, float], step: int) -> None:
+        def log(found: Mapping[str, float], _: int) -> None:
             for logger in trainer.loggers:
                 logger.log_metrics(dict(found), step=trainer.global_step)
-            trainer.callback_metrics.update({name: as_tensor(value) for name, value in found.items()})
+            trainer.callback_metrics.update({name: torch.tensor(value) for name, value in found.items()})
 
-        held_out = self._held_out if self._held_out is not None else first_loader(trainer.val_dataloaders)
-        self.monitor = Monitor(part, held_out, log=log, **self._options)
-        if self._pruning is not None:
-            self.pruner = self._pruning.on(part)
+        held_out = self._held_out if self._held_out is not None else _first(trainer.val_dataloaders)
+        if held_out is None:
+            raise ConfigError("FeatScopeCallback.held_out = None needs a validation loader: give one, or held_out")
+        part = pl_module.get_submodule(self._of)
+        self.watch = Watch(part, held_out, log, self._pruning, **self._options)
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Hide what is pruned."""
-        if self.pruner is not None:
-            self.pruner.hide()
+        if self.watch is not None:
+            self.watch.before_loss()
 
-    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """Show all weights to the optimizer."""
-        if self.pruner is not None:
-            self.pruner.show()
+        if self.watch is not None:
+            self.watch.before_update()
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Choose anew what is pruned, and look if it is time."""
-        if self.pruner is not None:
-            self.pruner.show()
-            self.pruner.update()
-        if self.monitor is not None:
-            self.monitor.step(outputs["loss"] if isinstance(outputs, Mapping) and "loss" in outputs else None)
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        if self.watch is not None:
+            self.watch.after_step(loss)
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""
-        if self.pruner is not None:
-            loader = first_loader(trainer.train_dataloader)
-            self.pruner.refresh(loader, call=self._options.get("run") or run_model)
-        self._close()
+        if self.watch is not None:
+            self.watch.finish(_first(trainer.train_dataloader))
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Show all weights and keep what was seen."""
-        if self.pruner is not None:
-            self.pruner.show()
-        self._close()
+        if self.watch is not None:
+            self.watch.finish(None)
 
-    def _close(self) -> None:
-        if self.monitor is not None:
-            self.monitor.close()
+
+def _first(loaders: Any) -> Any:
+    """The first of the trainer's loaders, which are one, several or none."""
+    if isinstance(loaders, Mapping):
+        loaders = list(loaders.values())
+    return loaders[0] if isinstance(loaders, list | tuple) and loaders else loaders

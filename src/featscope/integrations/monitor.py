@@ -103,11 +103,11 @@ class Monitor:
         self.steps = 0
         self.latest: dict[str, float] = {}
         self._idle = distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
-        self._folder, self._closing = None, ExitStack()
+        self._folder: RunFolder | None = None
+        self._closing, self._record, self._losses, self._pace = ExitStack(), Record(), _Mean(), Pace(share, every)
         if self._idle:
             return
         self._model, self._at, self._log, self._reduce, self._neighbours = model, at, log, reduce, neighbours
-        self._record, self._losses, self._pace = Record(), _Mean(), Pace(share, every)
         model.get_submodule(at)
         self._layer = _first_layer(model) if layer is None else layer
         model.get_submodule(self._layer)
@@ -115,8 +115,9 @@ class Monitor:
         if out is not None:
             described = tuple(f"{name}={value}" for name, value in (about or {}).items())
             self._study = OwnTraining(type(model).__name__, at, self._held.samples, described)
-            self._folder = self._closing.enter_context(RunFolder.held(Path(out), overwrite=overwrite))
-            self._begin(self._folder)
+            with undisturbed():
+                self._folder = self._closing.enter_context(RunFolder.held(Path(out), overwrite=overwrite))
+                self._begin(self._folder)
         self._look()
 
     def step(self, loss: Tensor | float | None = None) -> None:
@@ -148,6 +149,10 @@ class Monitor:
         """The share of the time since the start that looks took."""
         return self._pace.spent / max(self._pace.elapsed, 1e-9)
 
+    def __len__(self) -> int:
+        """How many looks there were."""
+        return len(self._record.steps)
+
     def __enter__(self) -> "Monitor":
         return self
 
@@ -160,13 +165,15 @@ class Monitor:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()  # what is still to do there is training's
         began = perf_counter()
-        found = self._measured()
-        self._record.append(self.steps, found)
-        self.latest = {name: float(one.values[0]) for name, one in found.items() if one.values.ndim == 1}
-        if self._log is not None:
-            self._log({f"featscope/{name}": value for name, value in self.latest.items()}, self.steps)
-        if self._folder is not None:
-            self._folder.write_trajectory({ARM: self._record.to_dataset([0])})
+        with undisturbed():  # a logger or a file may draw, too
+            found = self._measured()
+            self._record.append(self.steps, found)
+            self.latest = {name: float(one.values[0]) for name, one in found.items() if one.values.ndim == 1}
+            if self._log is not None:
+                told = {name: value for name, value in self.latest.items() if name != "loss" or value == value}
+                self._log({f"featscope/{name}": value for name, value in told.items()}, self.steps)
+            if self._folder is not None:
+                self._folder.write_trajectory({ARM: self._record.to_dataset([0])})
         self._pace.looked(perf_counter() - began)
 
     def _measured(self) -> dict[str, Measurement]:
@@ -202,13 +209,12 @@ class Monitor:
 
     def _agreement(self) -> float:
         try:
-            with undisturbed():
-                return layer_agreement(
-                    self._model,
-                    self._held.batches,
-                    at=self._layer,
-                    output=lambda batch: tensor_of(self._held.run(self._model, batch)),
-                )
+            return layer_agreement(
+                self._model,
+                self._held.batches,
+                at=self._layer,
+                output=lambda batch: tensor_of(self._held.run(self._model, batch)),
+            )
         except (ValueError, RuntimeError):  # frozen, not run in this pass, or computed where no gradient is kept
             return float("nan")
 

@@ -1,6 +1,6 @@
 """When to look, so that looks take no more than a given share of the time."""
 
-from itertools import count, product
+from itertools import count
 from time import perf_counter
 
 
@@ -49,4 +49,4 @@ class Pace:
 
 def round_up(number: float) -> int:
     """The smallest of 1, 2, 5, 10, 20, 50, ... that is not below ``number``."""
-    return next(digit * 10**power for power, digit in product(count(), (1, 2, 5)) if digit * 10**power >= number)
+    return next(digit * 10**power for power in count() for digit in (1, 2, 5) if digit * 10**power >= number)

@@ -1,0 +1,86 @@
+"""A callback for the `Trainer` of Hugging Face's transformers."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from featscope.integrations.watch import Watch
+from featscope.options import ConfigError, MissingExtraError
+from featscope.training import MagnitudePruning
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+else:
+    try:
+        from transformers import TrainerCallback
+    except ModuleNotFoundError:
+        raise MissingExtraError("A callback for the Trainer", "language") from None
+
+
+class FeatScopeCallback(TrainerCallback):
+    """Watch what a `Trainer` trains, see `Monitor`; and hide its smallest weights from the loss, if wanted.
+
+    ``trainer.add_callback(FeatScopeCallback(trainer))``. What is seen goes through ``trainer.log``, so to TensorBoard, W&B
+    or whatever reports there.
+
+    Args:
+        trainer: the trainer that it is added to.
+        held_out: a loader or batches, see `Monitor`; the trainer's evaluation set if None.
+        at: see `Monitor`; the model without its head if None, where it has one.
+        pruning: by the gradient "straight-through". When training ends, statistics of BatchNorm are taken anew from the
+            training set.
+        options: others of `Monitor`.
+    """
+
+    def __init__(
+        self,
+        trainer: Any,
+        held_out: Iterable[Any] | None = None,
+        *,
+        at: str | None = None,
+        pruning: MagnitudePruning | None = None,
+        **options: Any,
+    ) -> None:
+        self._trainer, self._held_out, self._at, self._pruning = trainer, held_out, at, pruning
+        self._options = options
+        self._loss: float | None = None
+        self.watch: Watch | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Look for the first time."""
+        model, held_out = named["model"], self._held_out
+        if held_out is None:
+            if self._trainer.eval_dataset is None:
+                raise ConfigError("FeatScopeCallback.held_out = None needs an evaluation set: give one, or held_out")
+            held_out = self._trainer.get_eval_dataloader()
+        prefix = getattr(model, "base_model_prefix", "")
+        at = self._at if self._at is not None else prefix if prefix in dict(model.named_modules()) else ""
+
+        def log(found: Mapping[str, float], _: int) -> None:
+            self._trainer.log(dict(found))
+
+        self.watch = Watch(model, held_out, log, self._pruning, at=at, **self._options)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **named: Any) -> None:
+        """Keep the loss that the trainer tells; it tells of one at its own intervals."""
+        self._loss = (logs or {}).get("loss", self._loss)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Hide what is pruned."""
+        if self.watch is not None:
+            self.watch.before_loss()
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Show all weights to the optimizer."""
+        if self.watch is not None:
+            self.watch.before_update()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Choose anew what is pruned, and look if it is time."""
+        if self.watch is not None:
+            self.watch.after_step(self._loss)
+            self._loss = None
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""
+        if self.watch is not None:
+            self.watch.finish(named["train_dataloader"])

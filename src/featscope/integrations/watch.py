@@ -1,0 +1,60 @@
+"""What callbacks of all frameworks do at the moments that these have."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+
+from featscope.integrations.held_out import run_model
+from featscope.integrations.monitor import Log, Monitor
+from featscope.training import MagnitudePruning, Pruner
+
+
+class Watch:
+    """A `Monitor`, and a `Pruner` where weights are to be hidden from the loss.
+
+    Args:
+        model: what is trained.
+        held_out: see `Monitor`.
+        log: see `Monitor`.
+        pruning: what to hide; None for nothing.
+        options: others of `Monitor`.
+    """
+
+    def __init__(
+        self, model: nn.Module, held_out: Iterable[Any], log: Log, pruning: MagnitudePruning | None, **options: Any
+    ) -> None:
+        self.run = options.get("run") or run_model
+        self.pruner: Pruner | None = pruning.on(model) if pruning is not None else None
+        if self.pruner is not None:
+            with self.pruner.hidden():  # says now what cannot be done
+                pass
+        self.monitor = Monitor(model, held_out, log=log, **options)
+
+    def before_loss(self) -> None:
+        """Hide what is pruned."""
+        if self.pruner is not None:
+            self.pruner.hide()
+
+    def before_update(self) -> None:
+        """Show all weights to the optimizer."""
+        if self.pruner is not None:
+            self.pruner.show()
+
+    def after_step(self, loss: Tensor | float | None) -> None:
+        """Choose anew what is pruned, and look if it is time."""
+        if self.pruner is not None:
+            self.pruner.show()
+            self.pruner.update()
+        self.monitor.step(loss)
+
+    def finish(self, training: Iterable[Any] | None) -> None:
+        """Take statistics of BatchNorm anew from ``training`` where weights were pruned, and look for the last time.
+
+        Of a training that broke off there is nothing to take them from: None.
+        """
+        if self.pruner is not None:
+            self.pruner.show()
+            if training is not None:
+                self.pruner.refresh(training, call=self.run)
+        self.monitor.close()

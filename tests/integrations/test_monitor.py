@@ -1,0 +1,204 @@
+"""A training of one's own, watched in a plain loop."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from featscope.commands.stored import list_runs
+from featscope.evaluation import leave_one_out_labels
+from featscope.integrations import Monitor
+from featscope.integrations.held_out import labels_of, one_row_a_sample, undisturbed
+from featscope.integrations.pace import Pace, round_up
+from featscope.options import ConfigError
+from featscope.probes import effective_rank
+from featscope.report.comparison import write_comparison
+from featscope.report.run_report import report_run
+from featscope.runs.compared import read_runs
+from featscope.runs.stored import read_claims, read_trajectory
+from featscope.studies.own_training import OwnTraining
+
+
+def model() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3))
+
+
+def batches(count: int = 4, size: int = 16) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    labels = [torch.randint(3, (size,), generator=generator) for _ in range(count)]
+    return [(torch.randn(size, 6, generator=generator) + 2 * nn.functional.one_hot(y, 6), y) for y in labels]
+
+
+def train(net: nn.Module, steps: int = 6, **options) -> Monitor | None:
+    """A plain loop; without options nobody watches."""
+    torch.manual_seed(3)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    monitor = Monitor(net, batches(), **options) if options else None
+    for step in range(steps):
+        x, y = batches()[step % 4]
+        loss = nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if monitor is not None:
+            monitor.step(loss)
+    if monitor is not None:
+        monitor.close()
+    return monitor
+
+
+def test_what_is_trained_is_the_same_with_and_without_a_monitor(tmp_path):
+    alone, watched = model(), model()
+    np.random.seed(5)  # noqa: NPY002
+    train(alone)
+    drawn = torch.rand(3), np.random.rand()  # noqa: NPY002
+    np.random.seed(5)  # noqa: NPY002
+    train(watched, out=tmp_path / "run", every=2)
+    assert all(torch.equal(a, b) for a, b in zip(alone.state_dict().values(), watched.state_dict().values(), strict=True))
+    assert torch.equal(torch.rand(3), drawn[0])
+    assert np.random.rand() == drawn[1]  # noqa: NPY002
+    assert all(part.training for part in watched.modules())
+
+
+def test_python_s_random_numbers_are_left_alone_too():
+    """By itself: where types are checked at run time, the checks draw from them."""
+    random.seed(5)
+    wanted = random.random()
+    random.seed(5)
+    with undisturbed():
+        random.random()
+    assert random.random() == wanted
+
+
+def test_a_shuffled_loader_moves_no_random_number():
+    data = torch.utils.data.TensorDataset(torch.randn(64, 6), torch.zeros(64, dtype=torch.long))
+    loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+    net = model()
+    torch.manual_seed(0)
+    wanted = torch.rand(4)
+    torch.manual_seed(0)
+    Monitor(net, loader, samples=32)
+    assert torch.equal(torch.rand(4), wanted)
+
+
+def test_numbers_are_those_of_the_probes_at_the_steps_asked_for(tmp_path):
+    net, seen = model(), []
+    train(net, 5, at="3", every=2, out=tmp_path / "run", log=lambda found, step: seen.append((step, dict(found))))
+    assert [step for step, _ in seen] == [0, 2, 4, 5]
+    net.eval()
+    with torch.no_grad():
+        features = torch.cat([net[:4](x) for x, _ in batches()])
+    labels = torch.cat([y for _, y in batches()])
+    right = leave_one_out_labels(features, labels) == labels
+    step, last = seen[-1]
+    assert last["featscope/effective_rank"] == pytest.approx(float(effective_rank(features)))
+    assert last["featscope/accuracy"] == pytest.approx(float(right.double().mean()))
+    assert last["featscope/worst_class_accuracy"] == pytest.approx(
+        min(float(right[labels == one].double().mean()) for one in range(3))
+    )
+    run = read_trajectory(tmp_path / "run")["training"]
+    assert run["step"].values.tolist() == [0, 2, 4, 5]
+    assert run["accuracy_by_class"].shape == (1, 4, 3)
+    assert "featscope/loss" not in seen[0][1]
+    assert np.isfinite(run["loss"].values[0, 1:]).all()
+
+
+def test_neighbours_are_all_others_but_never_the_sample_itself():
+    features = torch.randn(30, 4, generator=torch.Generator().manual_seed(2))
+    labels = torch.randint(3, (30,), generator=torch.Generator().manual_seed(3))
+    x = features.double().numpy()
+    x = (x - x.mean(0)) / x.std(0)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    for sample, named in enumerate(leave_one_out_labels(features, labels, 5).tolist()):
+        others = sorted((n for n in range(30) if n != sample), key=lambda n: -float(x[sample] @ x[n]))[:5]
+        votes = np.bincount(labels[others].numpy(), minlength=3)
+        assert named == int(votes.argmax())
+
+
+def test_report_compare_and_list_read_its_folder(tmp_path, capsys):
+    for name, lr in (("one", 0.1), ("other", 0.2)):
+        train(model(), out=tmp_path / name, every=3, about={"lr": lr})
+    page = report_run(tmp_path / "one").read_text()
+    assert "Effective rank" in page
+    assert "Accuracy class by class" in page
+    assert "featscope run" not in page
+    runs = read_runs([tmp_path / "one", tmp_path / "other"])
+    assert "lr=0.2" in write_comparison(runs, tmp_path / "page").read_text()
+    assert read_claims(tmp_path / "one") == []
+    assert list_runs(tmp_path) == 0
+    assert "own-training" in capsys.readouterr().out
+
+
+def test_a_folder_is_not_overwritten_unless_asked(tmp_path):
+    train(model(), out=tmp_path, every=3)
+    with pytest.raises(ConfigError, match="is not empty"):
+        train(model(), out=tmp_path, every=3)
+    train(model(), out=tmp_path, every=2, overwrite=True)
+
+
+def test_a_training_that_diverged_is_not_ended_by_its_watch():
+    net = model()
+    monitor = Monitor(net, batches(), every=1)
+    with torch.no_grad():
+        net[0].weight.fill_(float("nan"))
+    monitor.step(float("nan"))
+    assert np.isnan(monitor.latest["effective_rank"])
+    assert np.isnan(monitor.latest["accuracy"])
+
+
+@pytest.mark.parametrize(("option", "value"), [("samples", 1), ("neighbours", 0), ("share", 0.0), ("every", 0)])
+def test_wrong_options_are_named(option, value):
+    with pytest.raises(ConfigError, match=rf"Monitor\.{option} = {value}"):
+        Monitor(model(), batches(), **{option: value})
+
+
+def test_what_cannot_be_measured_is_said():
+    with pytest.raises(AttributeError):
+        Monitor(model(), batches(), at="backbone")
+    with pytest.raises(ValueError, match="two or more"):
+        Monitor(model(), [])
+    with pytest.raises(ValueError, match="`reduce`"):
+        Monitor(nn.Identity(), [torch.randn(4, 5, 2, 3, 3)])
+    with pytest.raises(ConfigError, match="cannot be run"):
+        OwnTraining().smallest()
+
+
+def test_the_interval_keeps_to_the_share_of_the_time(monkeypatch):
+    """Steps of 10 ms and looks of 0.3 s at 2 % make an interval of 2000 steps: 1500, rounded up."""
+    now = 0.0
+    monkeypatch.setattr("featscope.integrations.pace.perf_counter", lambda: now)
+    pace, looks = Pace(0.02, None), []
+
+    def look() -> None:
+        nonlocal now
+        now += 0.3
+        pace.looked(0.3)
+
+    look()
+    for step in range(1, 10001):
+        now += 0.01
+        if pace.due(step):
+            looks.append(step)
+            look()
+            assert pace.spent <= 0.02 * now + 1e-9
+    assert looks == [4000, 6000, 8000, 10000]  # by 2000 the first look would not have been paid for
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(0.0, 1), (1.0, 1), (1.1, 2), (3, 5), (5.1, 10), (1500, 2000)])
+def test_intervals_are_round(number, wanted):
+    assert round_up(number) == wanted
+
+
+def test_rows_of_images_and_of_tokens():
+    maps = torch.randn(2, 3, 4, 4)
+    assert torch.equal(one_row_a_sample(maps, maps), maps.mean((-2, -1)))
+    states = torch.randn(2, 3, 5)
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    rows = one_row_a_sample({"last_hidden_state": states}, {"attention_mask": mask})
+    torch.testing.assert_close(rows, torch.stack([states[0, :2].mean(0), states[1, 0]]))
+    assert labels_of((torch.randn(3, 2), torch.randn(3))) is None
+    assert labels_of({"input_ids": mask, "labels": torch.tensor([1, 0])}).tolist() == [1, 0]
+    assert labels_of(({"views": 1}, torch.tensor([1, 0]))) is None

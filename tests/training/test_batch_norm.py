@@ -1,0 +1,112 @@
+"""Statistics of BatchNorm of a network with hidden weights and of the whole one."""
+
+import pytest
+import torch
+from torch import nn
+
+from featscope.models import ProjectionHead
+from featscope.streams import Streams
+from featscope.training import MagnitudePruning
+from featscope.training.batch_norm import estimate_statistics
+
+PRUNING = MagnitudePruning(0.5, "entry", "straight-through")
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(64, 3)
+    )
+
+
+def images(seed: int = 1) -> torch.Tensor:
+    return 2 + torch.randn(32, 2, 6, 6, generator=torch.Generator().manual_seed(seed))
+
+
+def test_estimates_are_the_means_over_batches_and_modes_come_back():
+    net, batches = network(), [images(1), images(2)]
+    net[3].eval()
+    estimate_statistics(net, batches)
+    outputs = [net[0](x) for x in batches]
+    mean = torch.stack([out.mean((0, 2, 3)) for out in outputs]).mean(0)
+    variance = torch.stack([out.var((0, 2, 3)) for out in outputs]).mean(0)
+    torch.testing.assert_close(net[1].running_mean, mean.detach())
+    torch.testing.assert_close(net[1].running_var, variance.detach())
+    assert [net.training, net[1].training, net[3].training] == [True, True, False]
+    assert net[1].momentum == 0.1
+    with pytest.raises(ValueError, match="no batches"):
+        estimate_statistics(net, [])
+    estimate_statistics(nn.Linear(2, 2), [])  # nothing to do
+
+
+def test_hidden_weights_leave_the_whole_network_s_statistics_alone():
+    net, alone = network(), network()
+    pruner = PRUNING.on(net)
+    for _ in range(3):
+        pruner(images())
+        with pruner.hidden():
+            net(images())
+    assert torch.equal(net[1].running_mean, alone[1].running_mean)
+    assert int(net[1].num_batches_tracked) == 0
+    with pruner.hidden():
+        assert int(net[1].num_batches_tracked) == 6
+        assert (net[1].running_mean != alone[1].running_mean).any()
+    pruner.refresh([images()])
+    torch.testing.assert_close(net[1].running_mean, net[0](images()).mean((0, 2, 3)).detach())
+
+
+def test_hiding_gives_the_straight_through_gradient_and_all_weights_back():
+    called, hidden = network().eval(), network().eval()
+    before = {name: value.clone() for name, value in hidden.state_dict().items()}
+    PRUNING.on(called)(images()).square().sum().backward()
+    pruner = PRUNING.on(hidden)
+    with pruner.hidden():
+        assert float((hidden[5].weight == 0).double().mean()) > 0.3
+        hidden(images()).square().sum().backward()
+    for one, other in zip(called.parameters(), hidden.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+    assert all(torch.equal(value, before[name]) for name, value in hidden.state_dict().items())
+
+
+def test_a_checkpoint_made_with_a_pruner_loads_without_it():
+    class Tuned(nn.Module):
+        def __init__(self, pruned: bool) -> None:
+            super().__init__()
+            self.net = network()
+            if pruned:
+                self.pruner = PRUNING.on(self.net)
+
+    made, plain = Tuned(True), Tuned(False)
+    made.pruner(images())
+    plain.load_state_dict(made.state_dict())
+    assert torch.equal(plain.net[5].weight, made.net[5].weight)
+    assert not made.pruner.state_dict()
+
+
+def test_the_schedule_counts_updates():
+    net = nn.Linear(6, 6, bias=False)
+    pruner = MagnitudePruning(0.5, "entry", "straight-through", start=2, every=2).on(net)
+    x, zeros = torch.eye(6), []
+    for step in range(6):
+        zeros.append(int((pruner(x) == 0).sum()))
+        with torch.no_grad():
+            net.weight.copy_(torch.randn(6, 6, generator=torch.Generator().manual_seed(step)))
+        kept = pruner.mask.kept.clone()
+        pruner.update()
+        assert torch.equal(kept, pruner.mask.kept) == (step not in (2, 4))
+    assert zeros == [0, 0, 0, 18, 18, 18]
+
+
+def test_a_pair_given_to_a_head_names_the_cure():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(72, 8))
+    out = MagnitudePruning(0.5).on(net)(images())
+    head = ProjectionHead(8, 4).build(8, Streams(0, [0]).at("head"))
+    for use in (head, torch.relu, lambda pair: pair.flatten(1), nn.LayerNorm(8)):
+        with pytest.raises((TypeError, AttributeError), match="gradient='straight-through'"):
+            use(out)
+
+
+def test_theory_needs_both_networks_at_once():
+    pruner = MagnitudePruning(0.5).on(network())
+    with pytest.raises(ValueError, match="'straight-through'"), pruner.hidden():
+        pass
