@@ -90,7 +90,9 @@ def overhead(data: str, seed: int, steps: int, out: Path) -> None:
     monitor.close()
     seconds["with"] += perf_counter() - began
     extra = seconds["with"] / seconds["without"] - 1
-    print(f"overhead: {steps} steps each, {seconds['without']:.1f} s without, {100 * extra:+.1f} % with; {len(monitor)} looks")
+    print(
+        f"overhead: {steps} steps each, {seconds['without']:.1f} s without, {100 * extra:+.1f} % with; {len(monitor)} looks"
+    )
 
 
 def collapse(data: str, seed: int, steps: int, out: Path) -> None:
@@ -124,7 +126,9 @@ def longtail(data: str, seed: int, steps: int, out: Path) -> None:
         pruner = MagnitudePruning(ratio, "entry", "straight-through").on(net)
         optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], 0.05, momentum=0.9)
         folder = out / f"longtail-{name}"
-        with Monitor(net, held(x_test, y_test), out=folder, samples=2000, about={"pruned": ratio}, overwrite=True) as monitor:
+        with Monitor(
+            net, held(x_test, y_test), out=folder, samples=2000, about={"pruned": ratio}, overwrite=True
+        ) as monitor:
             for batch, _ in batches(x[tail], y[tail], steps):
                 loss = loss_of(head(pruner(view(batch))), head(pruner(view(batch))))
                 optimizer.zero_grad()

@@ -57,7 +57,9 @@ def test_what_is_trained_is_the_same_with_and_without_a_monitor(tmp_path):
     drawn = torch.rand(3), np.random.rand()  # noqa: NPY002
     np.random.seed(5)  # noqa: NPY002
     train(watched, out=tmp_path / "run", every=2)
-    assert all(torch.equal(a, b) for a, b in zip(alone.state_dict().values(), watched.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(alone.state_dict().values(), watched.state_dict().values(), strict=True)
+    )
     assert torch.equal(torch.rand(3), drawn[0])
     assert np.random.rand() == drawn[1]  # noqa: NPY002
     assert all(part.training for part in watched.modules())

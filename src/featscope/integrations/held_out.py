@@ -82,7 +82,9 @@ def run_model(model: nn.Module, batch: Any) -> Any:
     device = next((p.device for p in model.parameters()), None)
     if isinstance(batch, Mapping):
         given = {name: value for name, value in batch.items() if name not in _LABELS}
-        return model(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in given.items()})
+        return model(
+            **{name: value.to(device) if isinstance(value, Tensor) else value for name, value in given.items()}
+        )
     while isinstance(batch, list | tuple):
         batch = batch[0]
     return model(batch.to(device))
@@ -102,7 +104,9 @@ def tensor_of(output: Any) -> Tensor:
             return held
     if isinstance(output, list | tuple) and output:
         return tensor_of(output[0])
-    raise ValueError(f"an output is a {type(output).__name__} without a tensor: say with `reduce` how to make one of it")
+    raise ValueError(
+        f"an output is a {type(output).__name__} without a tensor: say with `reduce` how to make one of it"
+    )
 
 
 def one_row_a_sample(output: Any, batch: Any) -> Tensor:

@@ -204,7 +204,9 @@ class Monitor:
         if not finite:
             found = {name: value if name == "loss" else float("nan") for name, value in found.items()}
         if not self._record.steps:
-            self._record.put({"dimensions": Measurement(torch.tensor([features.shape[1]]), "Dimensions of the features")})
+            self._record.put(
+                {"dimensions": Measurement(torch.tensor([features.shape[1]]), "Dimensions of the features")}
+            )
         return {n: Measurement(torch.tensor([value]), _ABOUT[n]) for n, value in found.items()} | each
 
     def _agreement(self) -> float:

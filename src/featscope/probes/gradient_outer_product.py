@@ -117,8 +117,9 @@ def layer_agreement(
         hook.remove()
     if not count:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
-    outer = matrix.mT @ (total / count) @ matrix
-    return float(matrix_agreement(matrix.mT @ matrix, outer)) if bool(outer.any()) else float("nan")
+    outer = matrix.mT @ (total / total.abs().max().clamp_min(torch.finfo(total.dtype).tiny)) @ matrix
+    size = outer.norm()  # which may be so small that its square is lost
+    return float(matrix_agreement(matrix.mT @ matrix, outer / size)) if float(size) > 0 else float("nan")
 
 
 def has_gram(layer: nn.Module) -> bool:

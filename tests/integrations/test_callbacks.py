@@ -1,0 +1,147 @@
+"""The callbacks: the moments at which weights are hidden, and what reaches the user's logger."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from featscope.integrations.watch import Watch
+from featscope.options import ConfigError
+from featscope.runs.stored import read_trajectory
+from featscope.training import MagnitudePruning
+
+PRUNING = MagnitudePruning(0.5, "entry", "straight-through")
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(4, 16, 4, generator=generator)
+    return [(one, (one[:, 0] > 0).long()) for one in x]
+
+
+def by_hand() -> nn.Sequential:
+    """What a loop with a `Pruner` trains."""
+    net = network()
+    pruner = PRUNING.on(net)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for x, y in batches():
+        loss = nn.functional.cross_entropy(pruner(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        pruner.update()
+    pruner.refresh(batches())
+    return net
+
+
+def same(one: nn.Module, other: nn.Module) -> None:
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(value, other.state_dict()[name])
+
+
+def test_hiding_at_the_moments_of_a_callback_trains_what_the_pruner_trains():
+    net, seen = network(), []
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    watch = Watch(net, batches(), lambda found, step: seen.append(step), PRUNING, every=2)
+    for x, y in batches():
+        watch.before_loss()
+        loss = nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        watch.before_update()
+        optimizer.step()
+        watch.after_step(loss)
+    watch.finish(batches())
+    same(net, by_hand())
+    assert seen == [0, 2, 4]
+
+
+def test_pruning_that_a_callback_cannot_do_is_refused_before_training():
+    with pytest.raises(ValueError, match="'straight-through'"):
+        Watch(network(), batches(), lambda *_: None, MagnitudePruning(0.5))
+
+
+def test_lightning(tmp_path):
+    lightning = pytest.importorskip("lightning")
+    from featscope.integrations.lightning import FeatScopeCallback
+
+    class Tuned(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = network()
+
+        def training_step(self, batch, index):
+            return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    from lightning.pytorch.loggers import CSVLogger
+
+    watch = FeatScopeCallback(batches(), of="net", at="2", pruning=PRUNING, every=3, out=tmp_path / "run")
+    quiet = {"enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    logger = CSVLogger(tmp_path)
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=logger, callbacks=[watch], **quiet)
+    tuned = Tuned()
+    trainer.fit(tuned, torch.utils.data.DataLoader(batches(), batch_size=None))
+    same(tuned.net, by_hand())
+    run = read_trajectory(tmp_path / "run")["training"]
+    assert run["step"].values.tolist() == [0, 3, 4]
+    assert float(trainer.callback_metrics["featscope/accuracy"]) == pytest.approx(float(run["accuracy"][0, -1]))
+    logged = (tmp_path / "lightning_logs" / "version_0" / "metrics.csv").read_text().splitlines()
+    assert "featscope/effective_rank" in logged[0]
+    assert len(logged) == 4
+
+
+def test_lightning_without_anything_held_out_says_so():
+    pytest.importorskip("lightning")
+    from featscope.integrations.lightning import FeatScopeCallback
+
+    with pytest.raises(ConfigError, match="held_out = None needs a validation loader"):
+        FeatScopeCallback().on_train_start(SimpleNamespace(val_dataloaders=None), network())
+
+
+class Held(nn.Module):
+    """A model that is called as the Trainer's are."""
+
+    base_model_prefix = "body"
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.head = nn.Linear(4, 5), nn.Linear(5, 2)
+
+    def forward(self, x):
+        return SimpleNamespace(logits=self.head(self.body(x)))
+
+
+def test_the_trainer_s_callback_logs_through_the_trainer_and_measures_below_the_head(tmp_path):
+    pytest.importorskip("transformers")
+    from featscope.integrations.trainer import FeatScopeCallback
+
+    logged, model = [], Held()
+    held_out = [{"x": x, "labels": y} for x, y in batches()]
+    trainer = SimpleNamespace(log=logged.append, eval_dataset=held_out, get_eval_dataloader=lambda: held_out)
+    watch = FeatScopeCallback(trainer, every=1, out=tmp_path / "run", pruning=PRUNING)
+    watch.on_train_begin(None, None, None, model=model)
+    watch.on_step_begin(None, None, None)
+    assert (model.head.weight == 0).any()
+    watch.on_pre_optimizer_step(None, None, None)
+    assert not (model.head.weight == 0).any()
+    watch.on_log(None, None, None, logs={"loss": 0.25})
+    watch.on_step_end(None, None, None)
+    watch.on_train_end(None, None, None, train_dataloader=held_out)
+    assert [one.get("featscope/loss") for one in logged] == [None, 0.25]
+    run = read_trajectory(tmp_path / "run")["training"]
+    assert int(run["dimensions"]) == 5
+    assert np_isfinite(run["gradient_agreement"].values)
+
+
+def np_isfinite(values) -> bool:
+    return bool(torch.isfinite(torch.as_tensor(values)).all())
