@@ -1,8 +1,9 @@
 """What docs/in-training.md says in numbers: costs, remedies on CIFAR-10, statistics of BatchNorm.
 
-    python tools/own_training.py {overhead,collapse,statistics,longtail} [--data FOLDER] [--seed 0] [--steps N] [--out DIR]
+    python tools/own_training.py {overhead,collapse,statistics,longtail} [--data FOLDER] [--seed 0] [--steps N]
 
-One thread, minutes each. ``--data`` is what `Images` takes: a folder with CIFAR-10's parquet files, or "cifar10" (the Hub).
+One thread, minutes each. ``--data`` is what `Images` takes: a folder with CIFAR-10's parquet files, or "cifar10" of the
+Hub.
 """
 
 import argparse
@@ -91,7 +92,8 @@ def overhead(data: str, seed: int, steps: int, out: Path) -> None:
     seconds["with"] += perf_counter() - began
     extra = seconds["with"] / seconds["without"] - 1
     print(
-        f"overhead: {steps} steps each, {seconds['without']:.1f} s without, {100 * extra:+.1f} % with; {len(monitor)} looks"
+        f"overhead: {steps} steps each, {seconds['without']:.1f} s without, {100 * extra:+.1f} % with; "
+        f"{len(monitor)} looks, {100 * monitor.overhead:.1f} % of the time by its own clock"
     )
 
 
@@ -116,7 +118,7 @@ def collapse(data: str, seed: int, steps: int, out: Path) -> None:
 
 
 def longtail(data: str, seed: int, steps: int, out: Path) -> None:
-    """Contrastive learning of long-tailed CIFAR-10, ratio 100, with and without pruning; measured on balanced images."""
+    """Contrastive learning of long-tailed CIFAR-10, ratio 100, with and without pruning."""
     x, y, x_test, y_test = images(data, seed, train=30000)
     sizes = class_sizes(10, 2000, 100.0)
     tail = torch.cat([torch.nonzero(y == label)[:size, 0] for label, size in enumerate(sizes)])

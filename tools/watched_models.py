@@ -2,9 +2,9 @@
 
     python tools/watched_models.py [--out DIR]
 
-Data are made up, and a few steps are taken: what is shown is that each is watched and what a report then has. A model whose
-package is missing is left out, with the reason. lightly's SimCLR is not among them where torchvision cannot be loaded, as
-lightly imports it at its start; an autoencoder of transformers stands in for it.
+Data are made up, and a few steps are taken: what is shown is that each is watched, and what its report then has. A
+model whose package is missing is left out, with the reason. lightly's SimCLR is not among them where torchvision cannot
+be loaded, as lightly imports it at its start; an autoencoder of transformers stands in for it.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import torch
 
 from torch.nn.functional import cross_entropy
 
-# ruff: noqa: I001, PLC0415
+# ruff: noqa: I001
 
 
 def efficientnet(out: Path) -> None:

@@ -139,9 +139,5 @@ def test_the_trainer_s_callback_logs_through_the_trainer_and_measures_below_the_
     watch.on_train_end(None, None, None, train_dataloader=held_out)
     assert [one.get("featscope/loss") for one in logged] == [None, 0.25]
     run = read_trajectory(tmp_path / "run")["training"]
-    assert int(run["dimensions"]) == 5
-    assert np_isfinite(run["gradient_agreement"].values)
-
-
-def np_isfinite(values) -> bool:
-    return bool(torch.isfinite(torch.as_tensor(values)).all())
+    assert run["dimensions"].values.tolist() == [5]
+    assert bool(run["gradient_agreement"].notnull().all())

@@ -26,7 +26,12 @@ def test_at_most_five_lines_are_added(name):
     assert {line for line in ours if "FeatScope" in line or "import Monitor" in line} <= set(marked)
 
 
-@pytest.mark.parametrize("name", watched_models.MODELS)
+LONG = ("minilm",)  # seconds
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.long] * (one in LONG)) for one in watched_models.MODELS]
+)
 def test_it_is_watched(name, tmp_path):
     if why := watched_models.missing(name):
         pytest.skip(why)

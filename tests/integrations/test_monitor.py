@@ -95,7 +95,7 @@ def test_numbers_are_those_of_the_probes_at_the_steps_asked_for(tmp_path):
         features = torch.cat([net[:4](x) for x, _ in batches()])
     labels = torch.cat([y for _, y in batches()])
     right = leave_one_out_labels(features, labels) == labels
-    step, last = seen[-1]
+    _, last = seen[-1]
     assert last["featscope/effective_rank"] == pytest.approx(float(effective_rank(features)))
     assert last["featscope/accuracy"] == pytest.approx(float(right.double().mean()))
     assert last["featscope/worst_class_accuracy"] == pytest.approx(

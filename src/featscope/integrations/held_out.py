@@ -65,7 +65,9 @@ class HeldOut:
                     self.run(model, batch)
                     if not seen:
                         raise ValueError(f"at = {at!r} is out of range: this submodule did not run")
-                    rows.append((reduce or (lambda out, b=batch: one_row_a_sample(out, b)))(seen[-1]).float().cpu())
+                    output = seen[-1]
+                    row = one_row_a_sample(output, batch) if reduce is None else reduce(output)
+                    rows.append(row.float().cpu())
         finally:
             hook.remove()
         found = torch.cat(rows)
@@ -129,8 +131,9 @@ def labels_of(batch: Any) -> Int[Tensor, " sample"] | None:
         found = next((batch[name] for name in _LABELS if name in batch), None)
     else:
         found = batch[1] if isinstance(batch, list | tuple) and len(batch) > 1 else None
-    whole = isinstance(found, Tensor) and found.ndim == 1 and not found.is_floating_point()
-    return found.long() if whole and len(found) == _size(batch) and int(found.min()) >= 0 else None
+    if not isinstance(found, Tensor) or found.ndim != 1 or found.is_floating_point() or len(found) != _size(batch):
+        return None
+    return found.long() if int(found.min()) >= 0 else None
 
 
 def _size(batch: Any) -> int:

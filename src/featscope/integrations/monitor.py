@@ -53,8 +53,8 @@ class Monitor:
 
     Args:
         model: where it will be trained, on its device.
-        held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called with.
-            Accuracies are where there are labels.
+        held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called
+            with. Accuracies are where there are labels.
         at: name of the submodule whose output is measured, as ``model.named_modules()`` has it; "" for the model's own.
         out: a new folder, which `featscope report` and `featscope compare` read; None for none.
         log: ``log({"featscope/effective_rank": 17.2, ...}, step)``, such as a logger's method or `print`.

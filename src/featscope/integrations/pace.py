@@ -7,10 +7,10 @@ from time import perf_counter
 class Pace:
     """Steps at which to look.
 
-    The interval is the smallest of 1, 2, 5, 10, 20, 50, ... steps at which a look takes at most ``share`` of the time of
-    the steps since the last one, by the mean step so far and the slower of the last two looks; and no look is begun that
-    would bring the sum of all above ``share`` of the time since the start. Round numbers, so that two trainings are looked
-    at at the same steps.
+    The interval is the smallest of 1, 2, 5, 10, 20, 50, ... steps at which a look takes at most ``share`` of the time
+    of the steps since the last one, by the mean step so far and the slower of the last two looks; and no look is begun
+    that would bring the sum of all above ``share`` of the time since the start. Round numbers, so that two trainings
+    are looked at at the same steps.
 
     Args:
         share: of the time, > 0 and <= 1.

@@ -19,8 +19,8 @@ else:
 class FeatScopeCallback(TrainerCallback):
     """Watch what a `Trainer` trains, see `Monitor`; and hide its smallest weights from the loss, if wanted.
 
-    ``trainer.add_callback(FeatScopeCallback(trainer))``. What is seen goes through ``trainer.log``, so to TensorBoard, W&B
-    or whatever reports there.
+    ``trainer.add_callback(FeatScopeCallback(trainer))``. What is seen goes through ``trainer.log``, so to TensorBoard,
+    W&B or whatever reports there.
 
     Args:
         trainer: the trainer that it is added to.

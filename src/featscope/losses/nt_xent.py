@@ -53,8 +53,8 @@ class NTXent:
         sizes = _sizes(views)
         if len(set(sizes)) > 1:
             raise ValueError(
-                f"processes have batches of {', '.join(f'{size // 2}' for size in sizes)}: allowed are equal ones. Give "
-                "drop_last=True to the loaders."
+                f"processes have batches of {', '.join(f'{size // 2}' for size in sizes)}: allowed are equal ones. "
+                "Give drop_last=True to the loaders."
             )
         own = distributed.get_rank() * len(views) + torch.arange(len(views), device=views.device)
         similarity = views @ _gathered(views).mT / self.temperature
@@ -92,7 +92,7 @@ def _sizes(views: Tensor) -> list[int]:
 
 
 def _gathered(views: Float[Tensor, "view neuron"]) -> Float[Tensor, "all neuron"]:
-    return _Gather.apply(views)  # type: ignore[no-any-return]
+    return _Gather.apply(views)
 
 
 class _Gather(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""A training of one's own as a run folder holds it: what `featscope.integrations` watched. Nothing is run or claimed."""
+"""A training of one's own as a run folder holds it: what `featscope.integrations` saw. Nothing is run or claimed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -65,9 +65,9 @@ class OwnTraining(Study):
             found += f"; {accuracy[0]:.0f} % and {accuracy[-1]:.0f} % of samples are named rightly by their neighbours"
         where = f"what {self.at!r} puts out" if self.at else "what the model puts out"
         lede = (
-            f"Features are {where}, of {self.samples} held-out samples, at {len(steps)} looks. Effective rank is how many "
-            "directions they use: near 1 they have collapsed to a line. Nothing is claimed of a single training: what it "
-            "would do with another seed is not known from one."
+            f"Features are {where}, of {self.samples} held-out samples, at {len(steps)} looks. Effective rank is how "
+            "many directions they use: near 1 they have collapsed to a line. Nothing is claimed of a single training: "
+            "what it would do with another seed is not known from one."
         )
         return Story(f"{found}.", lede)
 

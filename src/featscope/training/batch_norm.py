@@ -29,7 +29,7 @@ def batch_statistics(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def estimate_statistics(
     module: nn.Module, batches: Iterable[Any], *, call: Callable[[nn.Module, Any], Any] | None = None
 ) -> None:
-    """Take the statistics of all BatchNorm within a module anew: plain means over batches, with its weights as they are.
+    """Take the statistics of all BatchNorm within a module anew: plain means over batches, by its weights as they are.
 
     All other parts are in evaluation mode meanwhile; modes are restored.
 
@@ -50,10 +50,10 @@ def estimate_statistics(
     seen = 0
     try:
         module.eval()
-        for part in norms:
-            part.train()
-            part.reset_running_stats()
-            part.momentum = None  # the plain mean
+        for norm in norms:
+            norm.train()
+            norm.reset_running_stats()
+            norm.momentum = None  # the plain mean
         for batch in islice(batches, MOST_BATCHES):
             if call is not None:
                 call(module, batch)
@@ -63,7 +63,7 @@ def estimate_statistics(
     finally:
         for part, training in modes:
             part.training = training
-        for part, momentum in momenta:
-            part.momentum = momentum
+        for norm, momentum in momenta:
+            norm.momentum = momentum
     if not seen:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")

@@ -185,9 +185,9 @@ class PruningMask(nn.Module):
 class Pruner(nn.Module):
     """A module with pruned weights: call it where the module was called.
 
-    It has no state of its own, so that a checkpoint loads with it and without it: masks are chosen by the weights as they
-    are. Statistics of BatchNorm are those of two networks. The pruned one has its own here, and the module's stay as they
-    are until `refresh`, but where a pass of the whole module by "theory" moves them.
+    It has no state of its own, so that a checkpoint loads with it and without it: masks are chosen by the weights as
+    they are. Statistics of BatchNorm are those of two networks. The pruned one has its own here, and the module's stay
+    as they are until `refresh`, but where a pass of the whole module by "theory" moves them.
     """
 
     def __init__(self, mask: PruningMask, module: nn.Module) -> None:
@@ -214,7 +214,7 @@ class Pruner(nn.Module):
         return bool((self.mask.began >= 0).all())
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """What the module gives without its pruned weights; by "theory", a `Masked` pair. Before ``start``, the module."""
+        """What the module gives without its pruned weights; by "theory", a `Masked` pair. Before ``start``, with all."""
         mask, module = self._held
         if not self.began:
             return module(*inputs, **named)
@@ -245,8 +245,8 @@ class Pruner(nn.Module):
     def hide(self) -> None:
         """Put zeros in place of what is pruned, and the pruned network's statistics in, until `show`.
 
-        Between the two the loss is computed and differentiated; the optimizer steps after `show`. Gradients are then those
-        by "straight-through", through whatever the loss is.
+        Between the two the loss is computed and differentiated; the optimizer steps after `show`. Gradients are then
+        those by "straight-through", through whatever the loss is.
 
         Raises:
             ValueError: the gradient is that by "theory", which needs both networks at once.
