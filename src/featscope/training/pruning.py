@@ -214,7 +214,7 @@ class Pruner(nn.Module):
         return bool((self.mask.began >= 0).all())
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """What the module gives without its pruned weights; by "theory", a `Masked` pair. Before ``start``, with all."""
+        """What the module gives without its pruned weights; by "theory", a `Masked` pair. With all before ``start``."""
         mask, module = self._held
         if not self.began:
             return module(*inputs, **named)
