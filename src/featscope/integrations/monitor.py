@@ -31,7 +31,7 @@ _ABOUT = {
     "mean_correlation": "Mean |correlation| of pairs of dimensions",
     "spread": "Variance of directions; 0 if all features point one way",
     "accuracy": "Share of held-out samples that the nearest of the others name rightly",
-    "worst_class_accuracy": "The same, of the class that has least",
+    "worst_class_accuracy": "Share named rightly in the class that has least",
     "gradient_agreement": "Cosine of the first layer's WᵀW and the average gradient outer product at its input",
 }
 
