@@ -31,6 +31,7 @@ STEPS = {
     "tau-0.5": 450,
     "tau-1": 450,
     "tau-2": 450,
+    "horizon": 450,
     "masked-negatives": 450,
     "loud-start": 100,
     "plain-32": 200,
@@ -47,6 +48,8 @@ def cheaper(arm: Arm) -> Arm:
         return [partial(assay, labels=600) if assay in dear else assay for assay in assays]
 
     recipe = arm.recipe.shortened(STEPS.get(arm.name, STUDY.steps))
+    if "heads" in recipe.rules:
+        recipe = replace(recipe, rules={**recipe.rules, "heads": replace(recipe.rules["heads"], labels=600)})
     return replace(arm, recipe=recipe, at_start=with_few_labels(arm.at_start), at_end=with_few_labels(arm.at_end))
 
 

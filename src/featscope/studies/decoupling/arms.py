@@ -11,6 +11,7 @@ from featscope.models import SymmetricReLU
 from featscope.options import require
 from featscope.studies import Arm, Study
 from featscope.studies.decoupling import probes
+from featscope.studies.decoupling.heads import HeadsAt
 from featscope.studies.decoupling.ladders import LADDERS
 from featscope.studies.decoupling.ledger import ThresholdLedger
 from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
@@ -24,6 +25,9 @@ CAP = 0.65
 """Default cap of a threshold over the norm. At d = 32 the neuron w_i = M_i fires on its own feature most exactly near
 it: of the inputs on which it fires or should 14.5 % are wrong, and 14.1 % at the best threshold, .675 (closed form,
 `IdealNetwork.wrong_firing`)."""
+
+WINDOW_STARTS, WINDOW_ENDS, HORIZON = 1.01, 1.49, 1.99
+"""Powers of d at which η t starts and ends in Corollary 3.5, and ends in Theorem E.1."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,20 @@ class DecouplingArms(Study):
         power = log(max(self.steps * lr, 1.0)) / log(self.data.features)
         return max(1, round(features**power / lr))
 
+    def at_power(self, power: float) -> int:
+        """Steps after which η t = d^power, the clock of Theorem E.1 and Corollary 3.5; one at least."""
+        return max(1, round(self.data.features**power / self.optimizer.lr))
+
+    @property
+    def moments(self) -> tuple[int, int]:
+        """First and last step of Corollary 3.5's window."""
+        return self.at_power(WINDOW_STARTS), self.at_power(WINDOW_ENDS)
+
+    @property
+    def horizon(self) -> int:
+        """Last step of Theorem E.1's window; four times `steps` at most, as it grows as the square of d."""
+        return max(1, min(self.at_power(HORIZON), 4 * self.steps))
+
     def arms(self) -> Sequence[Arm[Training]]:
         """Augmented and its twins."""
         data, learner, contrast = self.data, self.learner, self.objective
@@ -92,7 +110,8 @@ class DecouplingArms(Study):
         dead = FirstTime("all_dead", probes.all_dead, every=20)
         rules: Mapping[str, RuleConfig] = {"bias": self.bias, "all_dead": dead}
         training = Training(data, learner, contrast, self.optimizer, rules, self.steps, self.probe_every)
-        augmented = replace(training, rules={**rules, "ledger": ThresholdLedger(self.bias)})
+        heads = HeadsAt(self.moments, probes.LABELS)
+        augmented = replace(training, rules={**rules, "ledger": ThresholdLedger(self.bias), "heads": heads})
         plain = replace(training, objective=replace(contrast, view=SameSample()), rules={}).shortened(300)
         frame = "qr" if data.dictionary == "canonical" else data.dictionary
         at_half = replace(training, learner=replace(learner, width=max(learner.width // 2, 1)), probe_every=100)
@@ -117,7 +136,10 @@ class DecouplingArms(Study):
                     probes.thresholds,
                     probes.dense_parts,
                     probes.optimal_learner,
+                    probes.masked_views,
+                    probes.read_on_the_way,
                 ),
+                watch=probes.with_noise_pull,
             ),
             Arm(
                 "plain",
@@ -187,6 +209,12 @@ class DecouplingArms(Study):
                     at_end=(probes.census,),
                 )
                 for tau in (0.5, 1.0, 2.0)
+            ),
+            Arm(
+                "horizon",
+                replace(at_half, data=narrow, objective=replace(half_batch, loss=InfoNCE(1.0)), steps=self.horizon),
+                "temperature 1 at half size, on to the last step of Theorem E.1, d^1.99/η",
+                "to the horizon",
             ),
             Arm(
                 "masked-negatives",

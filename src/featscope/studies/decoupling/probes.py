@@ -21,6 +21,7 @@ from featscope.probes.firing import (
     moved_by_noise,
     wrong_firing,
 )
+from featscope.probes.masked_noise import NoisePull, masked_firing, noise_pulls
 from featscope.probes.optimal_learner import optimal_learner_loss
 from featscope.probes.random_start import dense_peaks, likeness_by_noise, logit_deviation, lucky_set_size
 from featscope.probes.two_views import TwoViews
@@ -28,6 +29,7 @@ from featscope.theory.decoupling import lucky_constant
 from featscope.training import GradientTraining, Measurement
 
 WATCH_SAMPLES, CENSUS_SAMPLES, SPLIT_SAMPLES = 512, 4096, 48
+NEARLY_ALL = 0.99  # of a threshold: the largest λ of Lemma B.6
 LABELS = 6000  # of order d^1.001 times a polylogarithm (Corollary 3.5)
 LOGIT_SCALES = (0.01, 0.1, 1.0)  # of the initial Σ||w_i||²
 
@@ -97,6 +99,36 @@ def trajectory(experiment: GradientTraining) -> Found:
     }
 
 
+def with_noise_pull(experiment: GradientTraining) -> Found:
+    """The same, and in Stage II where noise pulls neurons that fire on both views (Lemma D.4); NaN at other times."""
+    stage = experiment.rules["bias"].stage
+    if bool((stage == 2).any()):
+        draws, view = experiment.streams.at("noise pull"), experiment.objective.view
+        found = noise_pulls(experiment.learner, experiment.source, view, draws, WATCH_SAMPLES)
+    else:
+        found = NoisePull(*5 * (torch.full_like(experiment.learner.bias, torch.nan),))
+    about = "E[h_i(x⁺⁺) 1{|<w_i, x⁺>| >= b_i} <2Dξ, v>] over ||w_i||"
+    return {
+        **trajectory(experiment),
+        "pull_dense": Measurement(found.dense, f"{about}, largest of dense v", ("neuron",)),
+        "pull_feature": Measurement(found.feature, f"{about}, v the feature that i has most of", ("neuron",)),
+        "pull_sampled": Measurement(found.sampled, f"{about}², v = MMᵀw_i, noise sampled", ("neuron",)),
+        "pull_closed": Measurement(found.closed, f"{about}², v = MMᵀw_i, closed form", ("neuron",)),
+        "pull_firing": Measurement(found.firing, "Pr(h_i(x⁺⁺) != 0)", ("neuron",)),
+    }
+
+
+def masked_views(experiment: GradientTraining) -> Found:
+    """When neurons are above their thresholds on masked inputs (Lemmas B.5, B.6)."""
+    draws, view = experiment.streams.at("masked census"), experiment.objective.view
+    found = masked_firing(experiment.learner, experiment.source, view, draws, CENSUS_SAMPLES, NEARLY_ALL)
+    return {
+        "masked_firing": Measurement(found.view, "Pr(|<w_i, x⁺>| >= b_i)", ("neuron",)),
+        "others_firing": Measurement(found.others, "Pr(|<w_i, x⁺ - 2DM_j z_j>| >= .99 b_i), j its own", ("neuron",)),
+        "others_spread": Measurement(found.spread, "its standard deviation over ||w_i||, closed form", ("neuron",)),
+    }
+
+
 def all_dead(experiment: GradientTraining) -> Bool[Tensor, "replica"]:
     """Whether no neuron fires on any of a batch of inputs."""
     sample = experiment.source.sample(experiment.streams.at("watch"), WATCH_SAMPLES)
@@ -127,6 +159,17 @@ def readouts(experiment: GradientTraining, labels: int = LABELS) -> Found:
     """Linear heads on the learned representation (Corollaries 3.3 and 3.5)."""
     sample = experiment.source.sample(experiment.streams.at("readout"), 2 * labels)
     return _heads(experiment, sample, representation=experiment.learner(sample.x))
+
+
+def read_on_the_way(experiment: GradientTraining) -> Found:
+    """What linear heads read, and what neurons held, at moments on the way (Corollary 3.5, Theorem E.1)."""
+    kept = experiment.rules["heads"]
+    return {
+        "moments": Measurement(kept.moments.expand_as(kept.error), "steps at which heads were trained", ("moment",)),
+        "error_then": Measurement(kept.error, "squared error of y = <w*, z> then", ("moment",), "Var(y)"),
+        "accuracy_then": Measurement(kept.accuracy, "accuracy on y = sign <w*, z> then", ("moment",)),
+        "coverage_then": Measurement(kept.coverage, "share of features held by a singleton then", ("moment",)),
+    }
 
 
 def baselines(experiment: GradientTraining, labels: int = LABELS) -> Found:

@@ -19,6 +19,7 @@ from featscope.claims import (
 from featscope.probes import stored
 from featscope.probes.stored import energy
 from featscope.studies import last
+from featscope.studies.decoupling.probes import NEARLY_ALL
 from featscope.studies.decoupling.stage_two import StageTwo, lucky_alone, most
 from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import fires
@@ -264,3 +265,58 @@ class StageThree(StageTwo):
         why = f"exp(-log² d) is {exp(-(power**2)):.0e}."
         fired = run.false_firing.fillna(0.0) * run.census_firing / absent
         return Found(of_singletons(run, fired), why, predicted=exp(-(power**0.25)))
+
+    @bound(
+        "Lemma B.5",
+        on="augmented",
+        relation="<=",
+        because="Bound: exp(-log^(1/4) d), with constant 1.",
+        note="At λ = 1, where the lemma has any λ ≥ .0001: at that noise alone would be above λ b nearly always.",
+        range=(0.0, 1.0),
+    )
+    def masked_views_leave_neurons_silent(self, run: xr.Dataset) -> Found:
+        r"""Neurons are silent on most masked inputs, too.
+
+        $\Pr(|\langle w_i, x^{+}\rangle| \ge \lambda b_i) \le e^{-\Omega(\log^{1/4} d)}$. Measured: that probability in
+        the end, mean over all neurons.
+        """
+        small = float((fires(0.0, run.others_spread, 1e-4 * ratio_of(run))).mean())
+        why = f"At λ = .0001 noise and other features alone make it {small:.3f}."
+        return Found(run.masked_firing.mean("neuron"), why, predicted=exp(-(log(self.data.features) ** 0.25)))
+
+    @bound(
+        "Lemma B.6",
+        not_on={
+            "augmented": "Noise in a masked view has the standard deviation √2 s‖w‖, which is .34‖w‖ at d = 32: no "
+            "threshold below the feature is far above it."
+        },
+        relation="<=",
+        because="Bound: exp(-log² d), with constant 1, at λ = .99, where it is easiest.",
+        range=(0.0, 1.0),
+    )
+    def others_below_threshold(self, run: xr.Dataset) -> Found:
+        r"""All that is not of a neuron's own feature stays below its threshold.
+
+        $\Pr(|\sum_{j \notin N_i} \langle w_i, 2D M_j\rangle z_j + \langle w_i, 2D\xi\rangle| \ge \lambda b_i) \le
+        e^{-\Omega(\log^2 d)}$. Measured: that probability in the end, mean over singletons.
+        """
+        return Found(of_singletons(run, run.others_firing), predicted=exp(-(log(self.data.features) ** 2)))
+
+    @identity(
+        "Lemma B.6; derived",
+        on="augmented",
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: 10 %, a stated choice for signals of other features, which count as Gaussian here.",
+        range=POSITIVE,
+    )
+    def others_as_gaussian(self, run: xr.Dataset) -> Found:
+        r"""What is not of its own feature passes a neuron's threshold as often as a Gaussian of its variance.
+
+        The variance is $2 s^2 \lVert w_i\rVert^2 + p \sum_{j \notin N_i} (\alpha_{ij}^2 + \sum_s w_{is}^2 M_{sj}^2)$.
+        Measured: the probability of Lemma B.6 at $\lambda = .99$ over the Gaussian's, mean over singletons.
+        """
+        ratio = last(run, run.bias) / last(run, run.norm)
+        predicted = run.others_spread.copy(data=fires(0.0, run.others_spread, NEARLY_ALL * ratio))
+        why = f"The Gaussian's is {float(of_singletons(run, predicted).mean()):.3f}."
+        return Found(of_singletons(run, run.others_firing) / of_singletons(run, predicted), why)

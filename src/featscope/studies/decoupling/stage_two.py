@@ -5,7 +5,7 @@ Symbols: α_ij = <w_i, M_j>; Set_j are the neurons that start lucky for feature 
 
 from dataclasses import dataclass
 from functools import partial
-from math import log
+from math import log, sqrt
 
 import numpy as np
 import xarray as xr
@@ -30,6 +30,12 @@ def at_t2(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
 def lucky_alone(run: xr.Dataset) -> xr.DataArray:
     """Set*_j: ``[replica, neuron, feature]``."""
     return stored.lucky_alone(run, theory.lucky_constant(), theory.sure_constant())
+
+
+def in_stage_two(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
+    """``series`` at the looks within Stage II; NaN at others."""
+    looks, t1, t2 = run["step"], run.stage1_end, run.stage2_end
+    return series.where((t1 >= 0) & (looks >= t1) & ((looks <= t2) | (t2 < 0)))
 
 
 @dataclass(frozen=True)
@@ -150,3 +156,59 @@ class StageTwo(StageOne):
         """
         d = self.data.features
         return run.stage2_end.where(run.stage2_end >= 0) / (d * log(d) / (self.optimizer.lr * log(log(d))))
+
+    def _at_most(self, run: xr.Dataset, pull: xr.DataArray, directions: float) -> xr.DataArray:
+        """Whether ``pull`` is at most max{Pr(fires), 1/√d}/(d √directions), at each look within Stage II."""
+        d = self.data.features
+        bound = np.maximum(run.pull_firing, 1 / sqrt(d)) / (d * sqrt(directions))
+        return known(pull <= bound, in_stage_two(run, pull))
+
+    @most("Lemma D.4", note="Over the noise the mean is in closed form, over masks and signals by sampling.")
+    def noise_pulls_little_along_dense(self, run: xr.Dataset) -> xr.DataArray:
+        r"""In Stage II noise hardly pulls neurons along dense directions.
+
+        $|\mathbb{E} h_i(x^{++}) 1\{|\langle w_i, x^{+}\rangle| \ge b_i\} \langle 2D\xi, M^{\perp}_j\rangle| \le
+        \lVert w_i\rVert / (d \sqrt{d_1}) \max\{\Pr(h_i \ne 0), 1/\sqrt{d}\}$ for all $j$. Measured: share of neurons
+        and looks at which it is so, with constant 1.
+        """
+        return self._at_most(run, run.pull_dense, self.data.input_dim)
+
+    @bound(
+        "Lemma D.4",
+        not_on={
+            "augmented": "Its closed form is 2 s²α_ij times how often noise tips a neuron over its threshold where the "
+            "feature is there, about α_ij d^(-1.5): d times the bound, unless thresholds are a power of log d from α."
+        },
+        at_least=0.98,
+        because=ONE_IN_FIFTY,
+        law="share",
+    )
+    def noise_pulls_little_along_features(self, run: xr.Dataset) -> xr.DataArray:
+        r"""In Stage II noise hardly pulls neurons along the feature that they have most of.
+
+        $|\mathbb{E} h_i(x^{++}) 1\{|\langle w_i, x^{+}\rangle| \ge b_i\} \langle 2D\xi, M_j\rangle| \le
+        \lVert w_i\rVert / d^2 \max\{\Pr(h_i \ne 0), 1/\sqrt{d}\}$. Measured: share of neurons and looks at which it
+        is so of that feature, with constant 1.
+        """
+        return self._at_most(run, run.pull_feature, self.data.features**2)
+
+    @identity(
+        "Lemma D.4; derived",
+        on="augmented",
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: 10 %, for what a mask keeps of a neuron beyond its half, of order √(d/d1) times what it "
+        "keeps of features.",
+        range=POSITIVE,
+    )
+    def noise_pulls_along_what_is_held(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Noise pulls a neuron along the features that it holds, as a closed form says.
+
+        $\mathbb{E} h_i(x^{++}) 1\{|\langle w_i, x^{+}\rangle| \ge b_i\} \langle 2D\xi, M_j\rangle = 2 s^2 \alpha_{ij}
+        \mathbb{E} [\delta_i(x^{+}) h_i(x^{++})]$ with $\delta_i$ the density of $\langle w_i, x^{+}\rangle$ at $b_i$
+        less that at $-b_i$, given mask and signals. Measured: the left side, with sampled noise, over the right, each
+        summed over features with weights $\alpha_{ij} / \lVert w_i\rVert^2$, over neurons and the looks of Stage II.
+        """
+        sums = (in_stage_two(run, one).sum(("neuron", "step")) for one in (run.pull_sampled, run.pull_closed))
+        sampled, closed = sums
+        return sampled / closed.where(closed > 0)

@@ -10,16 +10,16 @@ from featscope.claims import Claim
 from featscope.figures import Figure
 from featscope.studies import Runs, Story, last
 from featscope.studies.decoupling import figures
-from featscope.studies.decoupling.corollaries import Corollaries
+from featscope.studies.decoupling.horizon import Horizon
 from featscope.studies.summaries import in_words, percent, verdict
 
 
 @dataclass(frozen=True)
-class Decoupling(Corollaries):
+class Decoupling(Horizon):
     """Contrastive learning with RandomMask decouples sparse features from dense noise; without, it does not.
 
     Options and arms are `DecouplingArms`'. Claims stand in the order of training: `AtStart`, `StageOne`, `StageTwo`,
-    `StageThree`, `Balance`, `Corollaries`.
+    `StageThree`, `Balance`, `Corollaries`, `Horizon`.
     """
 
     # --- What is shown ------------------------------------------------------------------------------------------------
