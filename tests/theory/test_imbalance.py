@@ -347,3 +347,12 @@ def test_the_optimal_learner_shares_a_feature_among_its_lucky_neurons():
 
 def test_the_stated_energies_are_squares_of_frequencies():
     np.testing.assert_allclose(theory.stated_feature_energy(theory.activities(3, 1, 0.5, 0.1)), [1, 1, 0.25])
+
+
+@pytest.mark.parametrize(("features", "ratio"), [(3, 0.5), (20, 0.3), (20, 0.9)])
+def test_how_often_a_neuron_is_ordinary_for_two_features_is_that_of_random_directions(features: int, ratio: float):
+    """100,000 directions: 5 standard errors over pairs that share nothing, false alarms below 1e-5."""
+    census = theory.Census(features, ratio)
+    share = np.square(np.random.default_rng(0).normal(size=(100_000, features)))
+    both = (share[:, :2] >= census.ordinary_share * share.sum(axis=1, keepdims=True)).all(axis=1)
+    assert abs(both.mean() - census.shared_probability) < 5 * np.sqrt(both.var() / len(both)) + 1e-12

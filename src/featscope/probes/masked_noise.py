@@ -91,7 +91,7 @@ def masked_firing(
     seen = (mask * sample.x) @ weight.mT
     of_own = (mask @ (weight * (own @ source.dictionary.mT)).mT) * (sample.codes @ own.mT)
     data = source.config
-    arrays = (each.cpu().numpy() for each in (weight, source.dictionary, own))
-    spread = torch.as_tensor(spread_of_others(*arrays, float(data.activity), float(data.noise_variance)))
-    rates = [(x.abs() >= b).to(weight.dtype).mean(-2) for x, b in ((seen, bias), (seen - of_own, share * bias))]
-    return MaskedFiring(*rates, spread.to(weight) / weight.norm(dim=-1))
+    w, m, held = (each.cpu().numpy() for each in (weight, source.dictionary, own))
+    spread = torch.as_tensor(spread_of_others(w, m, held, float(data.activity), float(data.noise_variance)))
+    above = [(x.abs() >= b).to(weight.dtype).mean(-2) for x, b in ((seen, bias), (seen - of_own, share * bias))]
+    return MaskedFiring(above[0], above[1], spread.to(weight) / weight.norm(dim=-1))

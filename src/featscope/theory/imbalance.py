@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import optimize, special, stats
+from scipy import integrate, optimize, special, stats
 
 # --- data -----------------------------------------------------------------------------------------------------------
 
@@ -303,6 +303,16 @@ class Census:
     def features_per_neuron(self) -> float:
         """E|N_i| = d p_2, with N_i the features that neuron i is ordinary for (P (245))."""
         return self.features * self.ordinary_probability
+
+    @property
+    def shared_probability(self) -> float:
+        """Pr(i in M_j and in M_j'), so that E|M_j ∩ M_j'| = m times this (V (23)); of one feature it is p_2.
+
+        Given the share x of the one, the other's share of the rest follows a Beta(1/2, (d-2)/2) law.
+        """
+        d, share = self.features, self.ordinary_share
+        one, other = stats.beta(0.5, (d - 1) / 2), stats.beta(0.5, (d - 2) / 2)
+        return float(integrate.quad(lambda x: one.pdf(x) * other.sf(share / (1 - x)), share, max(1 - share, share))[0])
 
     @property
     def lucky_probability(self) -> float:

@@ -24,7 +24,7 @@ def mean_activation(centre: ArrayLike, spread: ArrayLike, threshold: ArrayLike) 
     for side in (1.0, -1.0):
         gap = (side * centre - threshold) / spread
         first = first + side * spread * (gap * ndtr(gap) + np.exp(-np.square(gap) / 2) / np.sqrt(2 * np.pi))
-    return first
+    return np.asarray(first)
 
 
 def noise_pull(
@@ -61,4 +61,4 @@ def spread_of_others(
         s2: noise variance.
     """
     each = np.square(weight @ dictionary) + np.square(weight) @ np.square(dictionary)
-    return np.sqrt(p * (each * (1 - own)).sum(-1) + 2 * s2 * np.square(weight).sum(-1))
+    return np.asarray(np.sqrt(p * (each * (1 - own)).sum(-1) + 2 * s2 * np.square(weight).sum(-1)))

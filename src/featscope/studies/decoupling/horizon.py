@@ -53,8 +53,8 @@ class Horizon(Corollaries):
     def heads_when_the_window_opens(self, run: xr.Dataset) -> xr.DataArray:
         r"""A linear head does far better than one on the raw input as soon as the corollary says.
 
-        It has $f_t$ at $t \in [d^{1.01}/\eta, d^{1.49}/\eta]$. Measured: error of $\langle w^{*}, z\rangle$ at the first
-        of these steps over that on the raw input.
+        It has $f_t$ at $t \in [d^{1.01}/\eta, d^{1.49}/\eta]$. Measured: error of $\langle w^{*}, z\rangle$ at the
+        first of these steps over that on the raw input.
         """
         return run.error_then.isel(moment=0) / run.raw_error
 

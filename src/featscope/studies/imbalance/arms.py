@@ -162,6 +162,7 @@ class ImbalanceArms(Study):
                 "the small network of the workshop version, Figure 1, with the bias schedule",
                 "growing biases",
                 at_end=(probes.gradients, probes.optimal_learner, samples.firing, samples.one_update),
+                watch=probes.with_regret,
             ),
             Arm("heat-map-unbiased", replace(heat_map, rules=rules), "the same without biases", "no biases"),
             Arm(

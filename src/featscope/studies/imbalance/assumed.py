@@ -6,12 +6,13 @@ from math import log, sqrt
 
 import numpy as np
 import xarray as xr
+from scipy.special import ndtr
 
 from featscope.claims import COSINE, POSITIVE, SHARE, Found, bound, identity, scaling
 from featscope.probes.stored import last_look
 from featscope.studies.imbalance.samples import BATCH_SIZES, FEW_PAIRS, SCALES, TAIL
-from featscope.studies.imbalance.stage_one import StageOne
-from featscope.theory.imbalance import activities
+from featscope.studies.imbalance.stage_one import StageOne, or_nan
+from featscope.theory.imbalance import Census, activities
 
 as_assumed = partial(identity, on="stage-one", equals=1.0, within=0.02, range=POSITIVE)
 PERCENT = "Tolerance: 2 %, a stated choice."
@@ -104,6 +105,71 @@ class Assumed(StageOne):
         """
         data = self.arm("stage-one").recipe.data
         return run.feature_share.isel(step=0) * data.input_dim / data.features
+
+    @bound(
+        "workshop version, Lemma C.1(d)",
+        on="stage-one",
+        relation="<=",
+        because="Bound: d/log d, with constant 1 and the first power of log d.",
+        range=POSITIVE,
+    )
+    def few_absent_at_start(self, run: xr.Dataset) -> Found:
+        r"""A neuron starts with next to nothing of few features.
+
+        At the start at most $O(d/\operatorname{polylog} d)$ features have $|A_{ij}| \leq \sigma_0/d$. Measured: how
+        many, mean over neurons.
+        """
+        d = run.sizes["feature"]
+        exact = d * (2 * float(ndtr(1 / d)) - 1)
+        few = (self._start_in_sigma(run) <= 1 / d).sum("feature").mean("neuron")
+        return Found(few, f"For Gaussian weights it is {exact:.2f}.", predicted=d / log(d))
+
+    @bound(
+        "workshop version, Lemma C.1(f)",
+        on="stage-one",
+        relation="<=",
+        because="Bound: with constant 1 in both places.",
+        range=POSITIVE,
+    )
+    def few_strong_at_start(self, run: xr.Dataset) -> Found:
+        r"""A neuron starts with much of few features.
+
+        At the start at most $O(2^{-\sqrt{\log d}} d)$ features have $|A_{ij}| \geq \sigma_0 \log^{1/4} d$. Measured:
+        how many, mean over neurons.
+        """
+        d = run.sizes["feature"]
+        exact = 2 * d * float(ndtr(-(log(d) ** 0.25)))
+        many = (self._start_in_sigma(run) >= log(d) ** 0.25).sum("feature").mean("neuron")
+        return Found(many, f"For Gaussian weights it is {exact:.2f}.", predicted=d * 2 ** -sqrt(log(d)))
+
+    @bound(
+        "workshop version, Lemma C.1(e)",
+        not_on={"stage-one": "It is m Pr(both), a power of d as soon as ε_min < ε_max, and linear in m at any d."},
+        relation="<=",
+        because="Bound: log d, with constant 1.",
+        range=POSITIVE,
+    )
+    def few_share_two_features(self, run: xr.Dataset) -> Found:
+        r"""Hardly any neuron is ordinary for the same two features at the start.
+
+        $|\mathcal{M}_{j'} \cap \mathcal{M}_j| \leq O(\log d)$ for any $j' \neq j$. Measured: that number, mean over
+        pairs of features.
+        """
+        return Found(self._sharing(run), predicted=log(run.sizes["feature"]))
+
+    @as_assumed(
+        "workshop version, Lemma C.1(e); derived",
+        within=0.05,
+        because="Tolerance: 5 %, a stated choice for the neurons of eight small networks.",
+    )
+    def shared_as_the_law_says(self, run: xr.Dataset) -> Found:
+        r"""As many neurons are ordinary for two features at the start as the exact law says.
+
+        $|\mathcal{M}_{j'} \cap \mathcal{M}_j|$ is $m$ times the probability that two shares of a random direction both
+        reach $c_2 \log d/d$, from their Dirichlet law. Measured: mean over pairs of features, over that.
+        """
+        exact = run.sizes["neuron"] * Census(self.data.features, self.data.eps_min).shared_probability
+        return Found(self._sharing(run) / or_nan(exact), f"The law has {exact:.1f} neurons.")
 
     @bound(
         "Lemma E.7; workshop version, Lemma C.2",
@@ -235,6 +301,19 @@ class Assumed(StageOne):
         following = np.roll(off, 1, axis=0)
         size = np.sqrt((off**2).sum(1) * (following**2).sum(1))
         return run.signs.copy(data=(off * following).sum(1) / np.where(size > 0, size, np.nan))
+
+    def _start_in_sigma(self, run: xr.Dataset) -> xr.DataArray:
+        """|A_ij| at the start in units of σ0: ``[replica, neuron, feature]``."""
+        recipe = self.arm("stage-one").recipe
+        size = abs(run.alignment * run.norm).isel(step=0)
+        return size * sqrt(recipe.data.input_dim) / recipe.learner.init_norm
+
+    def _sharing(self, run: xr.Dataset) -> xr.DataArray:
+        """|M_j ∩ M_j'| at the start, mean over pairs of features."""
+        share = run.alignment.isel(step=0) ** 2
+        ordinary = share / share.sum("feature") >= Census(self.data.features, self.data.eps_min).ordinary_share
+        many, d = ordinary.sum("feature"), run.sizes["feature"]
+        return (many * (many - 1)).sum("neuron") / (d * (d - 1))
 
     def _frequency(self, run: xr.Dataset, which: slice) -> xr.DataArray:
         data = self.arm("stage-one").recipe.data

@@ -220,6 +220,24 @@ class Endings(Stages):
         """
         return last(run, run.loss) - run.optimal_loss
 
+    @ordering(
+        "Equation (163)",
+        on="heat-map",
+        less_than=0.0,
+        because="Bound: no difference, what (163) leaves after a long time. Paired by replica and batch.",
+        note="θ* is taken anew at each look, at the κ that suits it best there: (163) has one θ* for all.",
+    )
+    def average_beats_optimal_learner(self, run: xr.Dataset, arm: str) -> Found:
+        r"""On average over training, too, the loss is below that of the optimal learner.
+
+        $\frac{1}{T} \sum_t (L(f_t) - \tilde L_t(\theta^*)) \leq O(m \Xi_2/(T \eta))$. Measured: mean of the difference
+        over looks in the second half of training.
+        """
+        late = run["step"] >= run["step"].max() / 2
+        recipe = self.arm(arm).recipe
+        allowed = run.sizes["neuron"] / (recipe.optimizer.lr * max(recipe.steps / 2, 1))
+        return Found(run.regret.where(late).mean("step"), f"m/(Tη) is {allowed:.2g}.")
+
     @identity(
         "Equation (21), (3)",
         on="heat-map",

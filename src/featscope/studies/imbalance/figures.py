@@ -10,6 +10,7 @@ from featscope.figures import Curve, Curves, Figure, MatrixMovie, Panel
 from featscope.probes.stored import sorted_by_feature
 from featscope.studies import Runs, last
 from featscope.studies.imbalance.stage_one import StageOne
+from featscope.studies.imbalance.stages import Stages
 from featscope.studies.summaries import chart, curve, curves
 
 HEAT_MAPS = {
@@ -21,10 +22,11 @@ HEAT_MAPS = {
 SHARES = "share of the weights (Σ||Mᵀw||² / Σ||w||²)"
 
 
-def figures(study: StageOne, runs: Runs) -> Iterator[Figure]:
+def figures(study: Stages, runs: Runs) -> Iterator[Figure]:
     """Which features neurons hold, Stage 1, the papers' curves (the paper, Figures 1 to 4), and energies in the end."""
     yield heat_maps(runs)
     yield stage_one(study, runs["stage-one"])
+    yield stage_two(study, runs["lottery"])
     recipe, late, heat_map = (study.arm(arm).recipe for arm in ("figures-1-2", "late", "heat-map"))
     when = f"after {recipe.steps} steps {'with the bias schedule' if recipe.rules['bias'] else 'at b = 0'}"
     run = runs["figures-1-2"]
@@ -133,6 +135,38 @@ def stage_one(study: StageOne, run: xr.Dataset) -> Curves:
             "growth-ratio-linear",
             "growth-ratio-bounded",
             "stage1-duration",
+        ),
+    )
+
+
+def stage_two(study: Stages, run: xr.Dataset) -> Curves:
+    """What neurons have of features for which they were lucky, ordinary or neither, and thresholds, with events."""
+    who = study.luck(run)
+    share = abs(run.alignment)
+    events = (("T1", run.stage1_end), ("T2", run.stage2_end))
+    marks = [(float(event.mean()), name) for name, event in events if (event >= 0).all()]
+    each = ("neuron", "feature")
+    held = [curve(share.where(pairs).mean(each), name, within=SHARE) for name, pairs in who.items()]
+    threshold = curve((run.bias / run.norm).mean("neuron"), "threshold", within=SHARE)
+    size = np.log10(share * run.norm)
+    sizes = [curve(10 ** size.where(pairs).mean(each), name, within=POSITIVE) for name, pairs in who.items()]
+    ends = [curve((share.where(pairs) ** 2 > 0.5).where(pairs).mean(each), name) for name, pairs in who.items()]
+    norms = "of the norm (|A_ij| / ||w_i||, b_i / ||w_i||)"
+    return chart(
+        "stage-two",
+        "Stage 2: who crosses the thresholds",
+        "Pairs of a neuron and a feature, by what the neuron had of it at the start: lucky, ordinary but not lucky, or "
+        "neither. Thresholds are set at T1 and rise; T2 is where some neuron has grown d-fold.",
+        Panel("What neurons have of features, and thresholds", "training step", norms, [*held, threshold], marks),
+        Panel("The same in absolute terms", "training step", "geometric mean of |A_ij|", sizes, marks, log_y=True),
+        Panel("Pairs that are singleton and feature", "training step", "share of pairs", ends, marks),
+        claims=(
+            "lucky-above-thresholds",
+            "others-below-thresholds",
+            "stage2-growth",
+            "stage2-duration",
+            "lucky-win",
+            "luck-decides",
         ),
     )
 

@@ -57,6 +57,18 @@ def trajectory(experiment: GradientTraining) -> Mapping[str, Measurement]:
     return found
 
 
+def with_regret(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """The same, and by how much the loss is above that of the optimal learner behind the gates of now (P (163))."""
+    at = _frozen(experiment, "regret", experiment.objective.pairs)
+    best = at.optimal(experiment.source.dictionary)
+    optimal = torch.stack([at.pseudo_loss(2.0**power * best) for power in POWERS]).amin(0)
+    about = "loss less the pseudo-loss at θ*, its best κ, on one batch"
+    return {
+        **trajectory(experiment),
+        "regret": Measurement(at.pseudo_loss(at.w) - optimal, about, units="nats"),
+    }
+
+
 def features_lead(experiment: GradientTraining) -> Bool[Tensor, "replica"]:
     """T1: whether features hold half of the squared norm of all neurons together (the paper's (34) asks it of each)."""
     along = (experiment.learner.weight @ experiment.source.dictionary).square().sum((-2, -1))

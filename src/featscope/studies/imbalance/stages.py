@@ -320,6 +320,11 @@ class Stages(Assumed):
         places = ("neuron", "feature")
         return single.where(self._lucky(run)).mean(places) - single.where(~self._ordinary(run)).mean(places)
 
+    def luck(self, run: xr.Dataset) -> dict[str, xr.DataArray]:
+        """Pairs of a neuron and a feature by what it had of the feature at the start, by name."""
+        lucky, ordinary = self._lucky(run), self._ordinary(run)
+        return {"lucky": lucky, "ordinary": ordinary & ~lucky, "neither": ~ordinary}
+
     @property
     def _recipe(self):  # type: ignore[no-untyped-def]
         return self.arm("lottery").recipe
