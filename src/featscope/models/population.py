@@ -200,13 +200,19 @@ class PopulationNetwork(nn.Module):
         start: order parameters at the start, packed.
         neurons: m.
         of: constants of each replica, which are those of all its starts.
+
+    Attributes:
+        frozen: trajectories whose head stays as it is; none at first.
     """
+
+    frozen: Bool[Tensor, "replica start"]
 
     def __init__(self, start: Float[Tensor, "replica start number"], neurons: int, of: Population) -> None:
         super().__init__()
         self.neurons, self.normalization, self.stop_gradient = neurons, of.normalization, of.stop_gradient
         self.tied = of.tied
         self.state = nn.Parameter(start)
+        self.register_buffer("frozen", torch.zeros(start.shape[:2], dtype=torch.bool, device=start.device))
         for name in CONSTANTS:
             self.register_buffer(name, getattr(of, name).movedim(-1, 0).contiguous())
 
@@ -220,9 +226,11 @@ class PopulationNetwork(nn.Module):
         return self._of(self.constants())
 
     def constants(self) -> Float[Tensor, "7 trajectory"]:
-        """See `Dynamics`; in the order of `CONSTANTS`, the first two of either feature."""
+        """See `Dynamics`; in the order of `CONSTANTS`, the first two of either feature; the rate is 0 of frozen heads."""
         rows = [self.get_buffer(name).unflatten(0, (len(self.state), -1)).flatten(1).mT for name in CONSTANTS]
-        return torch.cat(rows).repeat_interleave(self.state.shape[1], 1)
+        constants = torch.cat(rows).repeat_interleave(self.state.shape[1], 1)
+        constants[-1] *= ~self.frozen.flatten()
+        return constants
 
     def velocity(
         self, y: Inexact[Tensor, "number trajectory"], constants: Float[Tensor, "7 trajectory"]

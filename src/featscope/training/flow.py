@@ -105,7 +105,6 @@ class Flow(Experiment):
         self.learner: Any = learner.to(streams.device)
         self.duration = duration
         self._attempt: Attempt | None = None
-        self._constants: Tensor
         shape = learner.get_parameter("state").shape[:2]
         self.register_buffer("time", torch.zeros(shape, dtype=torch.float64, device=streams.device))
         self.register_buffer("step_size", torch.full_like(self.time, _FIRST_STEP))
@@ -122,12 +121,11 @@ class Flow(Experiment):
         """
         state = self.learner.state
         moving = Trajectories(state.flatten(0, 1).mT.contiguous(), self.time.view(-1), self.step_size.view(-1))
-        end = self._end()
+        end, constants = self._end(), self.learner.constants()  # which rules may change
         if self._attempt is None:  # here, not where the flow is made: machine code is of one process
-            self._constants = self.learner.constants()
-            self._attempt = attempt_at(self.learner.velocity, moving.y, self._constants)
+            self._attempt = attempt_at(self.learner.velocity, moving.y, constants)
         try:
-            moving.advance(self._attempt, self._constants, end.view(-1), rtol=_RTOL, atol=_ATOL)
+            moving.advance(self._attempt, constants, end.view(-1), rtol=_RTOL, atol=_ATOL)
         except StepSizeError as error:
             place = error.trajectory // state.shape[1]
             if not self.gives_up:

@@ -15,8 +15,8 @@ from featscope.options import ConfigError, require
 from featscope.streams import Streams
 from featscope.theory.prediction_head import PatchMoments, ends_on_strong, patch_moments
 from featscope.training.flow import Flow
-from featscope.training.gradient import GradientTraining, Training
-from featscope.training.phases import Phases
+from featscope.training.gradient import GradientTraining, RuleConfig, Training
+from featscope.training.phases import FrozenHead, Phases
 
 _TRIES, _AT_A_TIME = 400, 200  # random weights to choose from where only some starts are wanted
 
@@ -105,6 +105,7 @@ class InfiniteBatches:
         head: the head that begins as the identity; None keeps it there.
         loss: compares prediction and target.
         tied: whether the head is kept symmetric.
+        frozen: whether the head stays as it is once it has risen, see `FrozenHead`.
         duration: how long the flow is followed, in units of 1/η.
         steps: the most steps of integration.
         probe_every: steps between measurements (log-spaced ones are added).
@@ -115,6 +116,7 @@ class InfiniteBatches:
     head: IdentityInit | None = field(default_factory=IdentityInit)
     loss: NonContrastive = field(default_factory=NonContrastive)
     tied: bool = False
+    frozen: bool = False
     duration: float = 1e6
     steps: int = 4000
     probe_every: int = 4
@@ -123,6 +125,8 @@ class InfiniteBatches:
 
     def __post_init__(self) -> None:
         require(self, "loss", self.loss.normalization != "l2", "a loss with normalization 'batch' or 'none'")
+        of_two = self.head is not None and self.start.width == 2
+        require(self, "frozen", of_two or not self.frozen, "true with a head and two neurons only")
         require(self, "duration", self.duration > 0, "> 0")
         require(self, "steps", self.steps >= 1, ">= 1")
         require(self, "probe_every", self.probe_every >= 1, ">= 1")
@@ -130,7 +134,9 @@ class InfiniteBatches:
     def build(self, streams: Streams) -> Flow:
         """Order parameters of the replicas of ``streams`` at their starts. Of two neurons `Phases` are watched."""
         network = self.network(self.start.build(self.data, streams))
-        rules = {"phases": Phases(self.data.input_dim)} if network.neurons == 2 else {}
+        rules: dict[str, RuleConfig] = {"phases": Phases(self.data.input_dim)} if network.neurons == 2 else {}
+        if self.frozen:
+            rules["frozen"] = FrozenHead()
         return Flow(network, self.duration, streams, rules)
 
     def network(self, start: Float[Tensor, "replica start number"]) -> PopulationNetwork:

@@ -50,6 +50,30 @@ class Phases:
         return PhasesRule(experiment.learner, log(self.input_dim))
 
 
+@dataclass(frozen=True)
+class FrozenHead:
+    """Keeps the head as it is once E_21 has risen: the slow neuron has borrowed, and |E_21| is below its largest.
+
+    It stands after `Phases`, called "phases", which knows both.
+    """
+
+    def build(self, experiment: Flow) -> "FrozenHeadRule":
+        """The rule for ``experiment``."""
+        return FrozenHeadRule()
+
+
+class FrozenHeadRule(nn.Module):
+    """`FrozenHead` at work on ``learner.frozen``."""
+
+    def forward(self, experiment: Flow, step: int) -> None:
+        """Freeze heads that have risen."""
+        learner: PopulationNetwork = experiment.learner
+        phases = experiment.rules["phases"]
+        _, _, e = learner.order_parameters.by_role(phases.fast.flatten())
+        falls = e[1].abs().view_as(learner.frozen) < phases.peak
+        learner.frozen |= falls & phases.substituted.isfinite()
+
+
 def invariants(y: OrderParameters, rate: Float[Tensor, " trajectory"]) -> Float[Tensor, "neuron trajectory"]:
     """||w_k||² - 3 (η/η_E)(Σ_j E_jk² - Σ_r E_kr²), which gradient flow keeps (D); without head, ||w_k||²."""
     lent = (y.e**2).sum(0) - (y.e**2).sum(1)

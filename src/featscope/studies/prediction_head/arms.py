@@ -12,9 +12,12 @@ from featscope.studies import Arm, Axis, Study
 from featscope.studies.base import Role
 from featscope.studies.prediction_head import probes
 from featscope.studies.prediction_head.ladders import LADDERS
-from featscope.training import SGD, Measurement, PredictOtherView, Recipe, Training
+from featscope.studies.prediction_head.objectives import PredictAverage
+from featscope.training import EMA, SGD, Measurement, PredictOtherView, Recipe, Training
 from featscope.training.flow import Following
 from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart
+
+AVERAGED, SPHERICAL = 6000, 2000  # steps, after which all that is claimed has been seen or has not
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ class PredictionHeadArms(Study):
             small, TrainingStart(given.encoder), given.head, duration=self.duration, steps=4000, probe_every=2
         )
         early = replace(head, data=replace(self.data, patches=16, weak=3.0), duration=60.0)
+        averaged = replace(batches, objective=PredictAverage(samples=self.objective.samples), rules={"ema": EMA()})
+        averaged = averaged.shortened(AVERAGED)
+        averaged_alone = replace(averaged, learner=batches_alone.learner)
+        on_sphere = replace(self.objective, loss=NonContrastive(normalization="l2"))
+        spherical = replace(batches_alone, objective=on_sphere).shortened(SPHERICAL)
         learner, steps = Online(self.learner, self.head), min(self.steps, 5000)
         objective, sgd = replace(self.objective, samples=1800), SGD(lr=0.02, weight_decay=0.0)
         random = RescuedTraining(early.data, learner, objective, sgd, steps=steps, probe_every=50, flow=early)
@@ -106,6 +114,12 @@ class PredictionHeadArms(Study):
             flow("no-normalization", as_they_are, "outputs as they are", "no normalisation"),
             flow("tied-head", replace(head, tied=True), "a trained head that is kept symmetric", "symmetric head"),
             flow(
+                "frozen-head",
+                replace(head, frozen=True),
+                "the head stays as it is once it has risen, and never comes back",
+                "frozen head",
+            ),
+            flow(
                 "rare-weak",
                 rare,
                 "features of equal strength, one nine times as frequent (Remark 3.2 (1))",
@@ -124,8 +138,29 @@ class PredictionHeadArms(Study):
                 "sizes", longer, "with the head, over input dimension and weak feature", "dimension varies", over=sizes
             ),
             flow("widths", replace(alone, start=single), "64 neurons without head", "wide", at_end=(probes.widths,)),
-            Arm("batches", batches, "Algorithm 1 from given overlaps, with the head", "batches"),
-            Arm("batches-no-head", batches_alone, "the same without", "batches, no head"),
+            Arm(
+                "batches",
+                batches,
+                "Algorithm 1 from given overlaps, with the head",
+                "batches",
+                at_end=(probes.directions,),
+            ),
+            Arm(
+                "batches-no-head",
+                batches_alone,
+                "the same without",
+                "batches, no head",
+                at_end=(probes.directions,),
+            ),
+            Arm("batches-average", averaged, "targets from a moving average of the network", "averaged targets"),
+            Arm("batches-average-no-head", averaged_alone, "the same without head", "averaged targets, no head"),
+            Arm(
+                "batches-sphere",
+                spherical,
+                "no head, and outputs of every sample scaled to norm 1 in place of batch normalisation",
+                "norm 1, no head",
+                at_end=(probes.directions,),
+            ),
             Arm(
                 "batches-flow",
                 beside,

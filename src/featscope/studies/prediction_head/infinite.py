@@ -205,7 +205,10 @@ class InfiniteBatchesClaims(PredictionHeadArms):
     @ordering(
         "Theorem 4.1",
         on=("head", "rare-weak", "both-features"),
-        not_on="no-head",
+        not_on={
+            "no-head": "",
+            "frozen-head": "The fast neuron gives way to what the slow one has borrowed; known from a trial.",
+        },
         more_than=0.5,
         note="The theorem has probability 1 - o(1) in d. That most are rescued is worth less than that: it says that "
         "the head does it, not that it does so without exception. `diverse-without-conditions` is the theorem's own.",

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import xarray as xr
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from featscope.data import PatchFeatures
 from featscope.models import CubicPatchesNetwork, IdentityHead, OnlineNetwork
@@ -19,6 +20,7 @@ from featscope.training.phases import EVENTS, KEPT, LEARNED, QUANTITIES, quantit
 MOMENTS = ("start", "T1", "T2", "T3", "end")
 SHOWN = 8  # starts of a replica whose paths are kept
 WIDEST = 64  # neurons
+OUTPUTS = 4096  # whose directions are looked at
 DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.5)
 NEURONS, SAMPLES, BATCHES = 3, 16384, 12  # with `DATA`, where the gradient is that of the equation
 
@@ -169,6 +171,15 @@ def widths(experiment: Flow) -> Mapping[str, Measurement]:
     sizes = [2**k - 1 for k in range(WIDEST.bit_length())]
     about = "share of starts all of whose first 1, 2, 4, ... neurons end on the strong feature"
     return {"collapsed_up_to": Measurement(ever[:, sizes], about, ("doubling",))}
+
+
+def directions(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """Whether outputs lie along one line (Remark 4.5)."""
+    sample = experiment.source.sample(experiment.streams.at("directions"), OUTPUTS)
+    unit = normalize(experiment.learner.encoder(sample).double(), dim=-1)
+    values = torch.linalg.eigvalsh(unit.mT @ unit / unit.shape[1])
+    about = "share of the first direction in the second moment of outputs scaled to norm 1"
+    return {"one_line": Measurement(values[:, -1] / values.sum(-1), about)}
 
 
 def rank(experiment: Flow) -> Mapping[str, Measurement]:
