@@ -34,7 +34,8 @@ HOLD = {
         "few-strong-at-start mask-crosstalk mask-moves logit-uniformity-slope orthogonal-rows-similarity "
         "orthogonal-rows-loss thresholds-follow-the-schedule lucky-lead-at-t2 training-has-settled singletons-emerge "
         "sparse-energy the-lottery-pays off-feature-part no-dense-feature-in-the-end firing-rate-of-singletons "
-        "silent-without-its-feature average-loss no-regret loss-inversion gradient-split pseudo-objective-gradient"
+        "silent-without-its-feature average-loss no-regret loss-inversion gradient-split pseudo-objective-gradient "
+        "noise-pulls-little-along-dense noise-pulls-along-what-is-held others-as-gaussian"
     ),
     "stage-one": (
         "stage1-trajectory stage1-duration energy-ceiling positive-pair-covariance order-kept-in-stage1 "
@@ -47,6 +48,7 @@ HOLD = {
     "loud-start": "plain-overwhelmed-by-noise plain-output-is-noise plain-loss-vanishes",
     "tau-0.5": "amplitude-saturation",
     "masked-negatives": "negatives-need-no-mask",
+    "horizon": "features-at-the-horizon singletons-stay loss-to-the-horizon",
     "one-label": "one-label-is-one-direction",
     "supervised": "supervised-finds-the-same",
 }
@@ -68,9 +70,41 @@ def test_what_theory_says_stands_already_at_this_size(claim):
 
 def test_size_decides_what_only_sizes_decide():
     """Twelve features are too few for these: noise and thresholds are as large as what they should be far below."""
-    for claim in ("firing-matches-feature", "amplitude-of-ideal", "noise-removed", "downstream-regression"):
+    too_small = "firing-matches-feature amplitude-of-ideal noise-removed downstream-regression "
+    for claim in f"{too_small}masked-views-leave-neurons-silent heads-when-the-window-closes".split():
         assert TRIAL.healthy[claim, "augmented"].expected
         assert verdict(claim, "augmented") == "fails"
+
+
+WHAT_ONLY_SIZES_SHOW = {
+    "masked-views-leave-neurons-silent": ("masked_firing", 0.1, 0.5),
+    "heads-when-the-window-closes": ("error_then", 0.1, 0.9),
+    "heads-classify-when-the-window-closes": ("accuracy_then", 0.9, 0.6),
+    "features-when-heads-are-due": ("coverage_then", 1.0, 0.5),
+}
+
+
+@pytest.mark.parametrize("claim", WHAT_ONLY_SIZES_SHOW)
+def test_what_only_sizes_show_turns_with_what_is_measured(claim: str):
+    """These fail at this size, so no fault can take "holds" from them: what they look at is replaced, both ways."""
+    name, good, bad = WHAT_ONLY_SIZES_SHOW[claim]
+    test = next(test for test in Decoupling.tests if test.statement.id == claim)
+    run = TRIAL.run("augmented")
+    jitter = xr.DataArray(np.linspace(-0.01, 0.01, run.sizes["replica"]), dims="replica")
+    for level, stands in ((good, True), (bad, False)):
+        found = test.judge(STUDY, "augmented", {"augmented": run.assign({name: run[name] * 0 + level + jitter})})
+        assert found.stands == stands
+
+
+def test_heads_on_the_way_are_those_of_the_end():
+    """At the last step of training both are trained on the same samples and the same task."""
+    arm = TRIAL.arms["augmented"]
+    heads = replace(arm.recipe.rules["heads"], moments=(1, 7))
+    short = replace(arm, recipe=replace(arm.recipe, rules={**arm.recipe.rules, "heads": heads}, steps=7))
+    run = measure(STUDY, short, 2)
+    np.testing.assert_array_equal(run.error_then.isel(moment=1), run.representation_error)
+    np.testing.assert_array_equal(run.accuracy_then.isel(moment=1), run.representation_accuracy)
+    np.testing.assert_array_equal(run.coverage_then.isel(moment=1), last(run, run.coverage))
 
 
 def test_on_the_control_nothing_is_learned():

@@ -58,6 +58,8 @@ HOLD = [
     "dictionary-flat",
     "initial-norms",
     "initial-features",
+    "few-absent-at-start",
+    "few-strong-at-start",
     "signal-tail",
     "noise-tail",
     "logit-deviation-order",
@@ -90,6 +92,7 @@ HOLD = [
     "silent-without-its-own",
     "fires-rarely",
     "loss-falls",
+    "average-beats-optimal-learner",
     "step-is-the-papers",
     "growth-with-masking",
     "growth-under-softmax",
@@ -99,6 +102,7 @@ HOLD = [
     "noise-raises-error",
 ]
 FAIL = [
+    "few-share-two-features",
     "stage1-duration-in-d1",
     "growth-ratio-linear",
     "lucky-lower-bound",
@@ -115,6 +119,7 @@ FAIL = [
     "growth-under-linear",
 ]
 TOO_FEW_REPLICAS = [
+    "shared-as-the-law-says",
     "mse-falls",
     "heatmap-every-neuron",
     "lucky-lead",

@@ -108,6 +108,16 @@ def with_gates_of_theta(self, theta):
     return self.loss.in_batch(self._times * (moved - moved.clamp(-self._bias, self._bias)).sum(-2), self.keys)
 
 
+def starts_in_pairs(self, source, draws):
+    """Neurons start with as much of each second feature as of the one before."""
+    network = learn(self, source, draws)
+    with torch.no_grad():
+        along = network.weight @ source.dictionary
+        twins = along[..., ::2].repeat_interleave(2, -1)[..., : along.shape[-1]]
+        network.weight.add_((twins - along) @ source.dictionary.mT)
+    return network
+
+
 def at_the_start(where: Any, name: str, line: Any, claim: str, verdict: str = "fails") -> Fault:
     """One that shows before training."""
     return Fault(where, name, line, claim, "stage-one", steps=1, verdict=verdict)
@@ -140,6 +150,19 @@ FAULTS = {
     ),
     "census with another γ": at_the_start(random_neurons, "GAMMA", 0.05, "features-per-neuron"),
     "lucky neurons at another ratio": at_the_start(probes, "CENSUS_RATIO", 0.85, "lucky-census"),
+    "features that start alike by twos": at_the_start(TokenMLP, "build", starts_in_pairs, "shared-as-the-law-says"),
+    "a start of a twentieth of the size": at_the_start(
+        TokenMLP,
+        "build",
+        lambda self, *a: learn(replace(self, init_norm=0.05 * self.init_norm), *a),
+        "few-absent-at-start",
+    ),
+    "a start of twice the size": at_the_start(
+        TokenMLP,
+        "build",
+        lambda self, *a: learn(replace(self, init_norm=2 * self.init_norm), *a),
+        "few-strong-at-start",
+    ),
     "minority as frequent as majority": in_stage_one(
         SparseTokens, "build", lambda self, draws: build(replace(self, eps_min=1.0), draws), "stage1-growth-minority"
     ),
@@ -223,6 +246,9 @@ FAULTS = {
         "token-masking",
         steps=40,
     ),
+    "optimal learner whose gates are its own": Fault(
+        FrozenGates, "pseudo_loss", with_gates_of_theta, "average-beats-optimal-learner", "heat-map", steps=40
+    ),
     "uniform attention for linear": Fault(
         TokenMLP,
         "build",
@@ -247,6 +273,7 @@ FAULTS = {
 
 
 SAMPLES = {
+    **dict.fromkeys(("shared-as-the-law-says", "few-absent-at-start", "few-strong-at-start"), "none"),
     "features-per-neuron": "C",  # census and crowd
     "lucky-census": "C",
     "signs-symmetric": "ASSUMED",

@@ -20,10 +20,10 @@ from featscope.studies import Axis
 from featscope.studies.prediction_head import PredictionHeadStudy
 from featscope.studies.prediction_head.probes import diverse, ends
 from featscope.studies.sweep import ARM, Sweep
-from featscope.testing import Fault, Trial
+from featscope.testing import Fault, Trial, measure
 from featscope.theory.prediction_head import head_at_phase_one
-from featscope.training import PredictOtherView, objectives
-from featscope.training.phases import LEARNED
+from featscope.training import MovingAverage, PredictOtherView, objectives
+from featscope.training.phases import LEARNED, FrozenHeadRule
 
 STUDY = PredictionHeadStudy(starts=16, duration=1e5, steps=2500)
 
@@ -40,6 +40,10 @@ CHEAPER = [
     replace(STUDY.arm("sizes"), over=SIZES),
     cheaper("batches", steps=1400),
     cheaper("batches-no-head", steps=500),
+    cheaper("frozen-head", steps=450),
+    cheaper("batches-average", steps=500),
+    cheaper("batches-average-no-head", steps=10),
+    cheaper("batches-sphere", steps=10),
     cheaper("random-batches", steps=10),
     cheaper("random-batches-no-head", steps=10),
 ]
@@ -73,6 +77,7 @@ HOLD = [
     ("no-normalisation-strong-leads", "no-normalization"),
     ("no-normalisation-no-rescue", "no-normalization"),
     ("sgd-follows-ode", "batches"),
+    ("average-makes-no-difference", "batches-average"),
     ("symmetric-head-baseline", "hand-set-gap"),
 ]
 DO_NOT = [
@@ -85,6 +90,9 @@ DO_NOT = [
     ("neurons-correlate", "head"),
     ("any-width-collapses", "widths"),
     ("head-rescues", "no-head"),
+    ("head-rescues", "frozen-head"),
+    ("fast-gives-way-to-the-head", "head"),
+    ("sphere-collapses", "batches-sphere"),
     ("sgd-head-rescues", "batches-no-head"),
     ("symmetric-head-baseline", "hand-set-equal"),
 ]
@@ -193,7 +201,7 @@ def test_wrong_options_are_named(capsys):
 # --- Planted faults: each takes the word "holds" from a claim that expects it -----------------------------------------
 
 velocity, products = Population.velocity, Population.noise_products
-by_role, begin = OrderParameters.by_role, IdentityHead.__init__
+by_role, begin, normalized = OrderParameters.by_role, IdentityHead.__init__, NonContrastive.normalized
 
 
 def without_the_three(self, packed, neurons):
@@ -261,6 +269,11 @@ def ten_times_the_rate(self, packed, neurons):
     return velocity(replace(self, rate=10 * self.rate), packed, neurons)
 
 
+def over_the_batch(self, f):
+    """Outputs are normalised over the batch where each should have norm 1."""
+    return normalized(replace(self, normalization="batch"), f)
+
+
 def in_the_system(where, name, line):
     return Fault(where, name, line, "ode-gradient-exact", "head", steps=1)
 
@@ -289,6 +302,9 @@ FAULTS = {
         Population, "velocity", ten_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
     ),
     "slow first": on_the_way(OrderParameters, "by_role", slow_first, "head-has-the-sign"),
+    "the average never follows": Fault(
+        MovingAverage, "update", lambda self, module: None, "average-makes-no-difference", "batches-average"
+    ),
     "no decay": Fault(hand_set_head, "DECAY", 0.0, "symmetric-head-baseline", "hand-set-gap"),
 }
 
@@ -300,3 +316,27 @@ def test_a_fault_takes_holds_from_an_expected_claim(name: str, monkeypatch: pyte
 
 def test_faults_are_not_noticed_for_being_short():
     TRIAL.require_not_for_being_short(list(FAULTS.values()))
+
+
+def test_a_frozen_head_stays_where_it_is(monkeypatch: pytest.MonkeyPatch):
+    """And the fast neuron gives way, which it does not if the head is never frozen."""
+    name, arm = "fast-gives-way-to-the-head", "frozen-head"
+    run, claim = TRIAL.run(arm), TRIAL.healthy[name, arm]
+    came = (run.time_weak_learned < np.inf) & (run.predicted_collapse > 0)
+    assert came.any()
+    risen = run.head_end.where(came) / run.head_peak
+    assert float(risen.min()) > 0.9
+    monkeypatch.setattr(FrozenHeadRule, "forward", lambda *_: None)
+    assert TRIAL.judge_again(name, arm, arm).measured < claim.measured / 2
+
+
+@pytest.mark.long
+def test_outputs_of_norm_1_collapse_less_unless_they_are_normalised_over_the_batch(monkeypatch: pytest.MonkeyPatch):
+    """The planted fault of `sphere-collapses-less`, which takes 2,000 steps to see."""
+    long = STUDY.arm("batches-no-head"), STUDY.arm("batches-sphere")
+    alone, sphere = (replace(arm, recipe=replace(arm.recipe, steps=2000)) for arm in long)
+    test = next(test for test in STUDY.tests if test.statement.id == "sphere-collapses-less")
+    runs = {"batches": TRIAL.run("batches"), "batches-no-head": measure(STUDY, alone, 4)}
+    assert test.judge(STUDY, sphere.name, {**runs, sphere.name: measure(STUDY, sphere, 4)}).measured < -0.05
+    monkeypatch.setattr(NonContrastive, "normalized", over_the_batch)
+    assert test.judge(STUDY, sphere.name, {**runs, sphere.name: measure(STUDY, sphere, 4)}).measured > -0.05

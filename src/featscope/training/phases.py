@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -68,7 +69,7 @@ class FrozenHeadRule(nn.Module):
     def forward(self, experiment: Flow, step: int) -> None:
         """Freeze heads that have risen."""
         learner: PopulationNetwork = experiment.learner
-        phases = experiment.rules["phases"]
+        phases: Any = experiment.rules["phases"]
         _, _, e = learner.order_parameters.by_role(phases.fast.flatten())
         falls = e[1].abs().view_as(learner.frozen) < phases.peak
         learner.frozen |= falls & phases.substituted.isfinite()
