@@ -41,7 +41,7 @@ class DecouplingArms(Study):
         optimizer: gradient descent with step size η and decay λ.
         bias: the three-stage schedule; the paper's own, reset = growth = 1, kills every neuron at reachable sizes. Its
             cap is in units of the norm, as the paper's own binds too late for training to settle.
-        steps: most training steps of any arm.
+        steps: most training steps of any arm but `horizon`, which goes on for four times as many at most.
         probe_every: steps between measurements (log-spaced ones are added).
     """
 
