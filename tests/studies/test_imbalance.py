@@ -212,7 +212,7 @@ def test_the_story_turns_with_what_was_measured():
 
 def test_figures_say_what_was_measured():
     figures = list(STUDY.figures(TRIAL.runs))
-    assert [figure.id for figure in figures] == ["heat-map", "stage-one", "figures-1-2", "figures-3-4", "late"]
+    assert [figure.id for figure in figures] == ["heat-map", "stage-one", "stage-two", "figures-1-2", "figures-3-4", "late"]
     assert all(figure.title and figure.caption and figure.claims for figure in figures)
     assert "after 40 steps at b = 0" in figures[2].caption
     assert [len(panel.curves) for panel in figures[2].panels] == [3, 3]
@@ -346,7 +346,7 @@ def test_acceptable_options_make_a_report_even_where_nothing_can_be_measured(stu
     measured["late"] = measured["heat-map-unbiased"]
     claims = study.claims(measured)
     assert {claim.verdict for claim in claims if claim.chance} == {"undecided"}
-    assert len(list(study.figures(measured))) == 5
+    assert len(list(study.figures(measured))) == 6
     assert "nan" not in repr(study.story(measured, claims))
 
 
