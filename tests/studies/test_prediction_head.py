@@ -22,7 +22,7 @@ from featscope.studies.prediction_head.probes import diverse, ends
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, Trial, measure
 from featscope.theory.prediction_head import head_at_phase_one
-from featscope.training import MovingAverage, PredictOtherView, objectives
+from featscope.training import PredictOtherView, objectives
 from featscope.training.phases import LEARNED, FrozenHeadRule
 
 STUDY = PredictionHeadStudy(starts=16, duration=1e5, steps=2500)
@@ -302,9 +302,6 @@ FAULTS = {
         Population, "velocity", ten_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
     ),
     "slow first": on_the_way(OrderParameters, "by_role", slow_first, "head-has-the-sign"),
-    "the average never follows": Fault(
-        MovingAverage, "update", lambda self, module: None, "average-makes-no-difference", "batches-average"
-    ),
     "no decay": Fault(hand_set_head, "DECAY", 0.0, "symmetric-head-baseline", "hand-set-gap"),
 }
 
