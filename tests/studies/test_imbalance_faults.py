@@ -247,7 +247,7 @@ FAULTS = {
         steps=40,
     ),
     "optimal learner whose gates are its own": Fault(
-        FrozenGates, "pseudo_loss", with_gates_of_theta, "average-beats-optimal-learner", "heat-map", steps=40
+        FrozenGates, "pseudo_loss", with_gates_of_theta, "average-beats-optimal-learner", "heat-map", steps=160
     ),
     "uniform attention for linear": Fault(
         TokenMLP,

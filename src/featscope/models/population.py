@@ -226,7 +226,7 @@ class PopulationNetwork(nn.Module):
         return self._of(self.constants())
 
     def constants(self) -> Float[Tensor, "7 trajectory"]:
-        """See `Dynamics`; in the order of `CONSTANTS`, the first two of either feature; the rate is 0 of frozen heads."""
+        """See `Dynamics`; in the order of `CONSTANTS`, two of each feature first; frozen heads have rate 0."""
         rows = [self.get_buffer(name).unflatten(0, (len(self.state), -1)).flatten(1).mT for name in CONSTANTS]
         constants = torch.cat(rows).repeat_interleave(self.state.shape[1], 1)
         constants[-1] *= ~self.frozen.flatten()

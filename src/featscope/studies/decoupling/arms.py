@@ -110,7 +110,8 @@ class DecouplingArms(Study):
         dead = FirstTime("all_dead", probes.all_dead, every=20)
         rules: Mapping[str, RuleConfig] = {"bias": self.bias, "all_dead": dead}
         training = Training(data, learner, contrast, self.optimizer, rules, self.steps, self.probe_every)
-        heads = HeadsAt(self.moments, probes.LABELS)
+        first, last = self.moments
+        heads = HeadsAt(float(first), float(last), probes.LABELS)
         augmented = replace(training, rules={**rules, "ledger": ThresholdLedger(self.bias), "heads": heads})
         plain = replace(training, objective=replace(contrast, view=SameSample()), rules={}).shortened(300)
         frame = "qr" if data.dictionary == "canonical" else data.dictionary

@@ -1,13 +1,14 @@
 """Linear heads that are trained while the network is, at given steps."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.data import LinearTask, linear_task
+from featscope.numbers import Number
 from featscope.probes.alignment import alignment, coverage
 from featscope.probes.downstream import read_out
 
@@ -17,12 +18,16 @@ class HeadsAt:
     """Train a linear head on the representation at some steps, on the task and the samples that heads get in the end.
 
     Attributes:
-        moments: the steps.
+        first: one of the steps, a whole number.
+        last: the other one.
         labels: samples that a head learns from; as many are held out.
     """
 
-    moments: tuple[int, ...]
+    first: Number
+    last: Number
     labels: int
+
+    floats_per_replica: ClassVar[bool] = True
 
     def build(self, experiment: Any) -> "HeadsAtRule":
         """The rule for ``experiment``."""
@@ -32,7 +37,8 @@ class HeadsAt:
 class HeadsAtRule(nn.Module):
     """`HeadsAt` at work; it changes nothing. NaN stands where a moment has not come."""
 
-    moments: Float[Tensor, "moment"]
+    floats_per_replica = True
+    moments: Float[Tensor, "replica moment"]
     error: Float[Tensor, "replica moment"]
     accuracy: Float[Tensor, "replica moment"]
     coverage: Float[Tensor, "replica moment"]
@@ -40,19 +46,20 @@ class HeadsAtRule(nn.Module):
     def __init__(self, config: HeadsAt, replicas: int) -> None:
         super().__init__()
         self.config = config
-        self.register_buffer("moments", torch.tensor(config.moments, dtype=torch.float64))
+        steps = [torch.as_tensor(one, dtype=torch.float64).expand(replicas) for one in (config.first, config.last)]
+        self.register_buffer("moments", torch.stack(steps, 1))
         for name in ("error", "accuracy", "coverage"):
-            self.register_buffer(name, torch.full((replicas, len(config.moments)), torch.nan, dtype=torch.float64))
+            self.register_buffer(name, torch.full_like(self.moments, torch.nan))
 
     def forward(self, experiment: Any, step: int) -> None:
         """Train heads, if it is time."""
-        if step not in self.config.moments:
+        now = self.moments == step
+        if not now.any():
             return
-        at = [place for place, moment in enumerate(self.config.moments) if moment == step]
         learner, source, labels = experiment.learner, experiment.source, self.config.labels
         sample = source.sample(experiment.streams.at("readout"), 2 * labels)
         task = LinearTask(linear_task(experiment.streams.at("task"), sample.codes.shape[-1]))
         error, accuracy = read_out(learner(sample.x), task(sample), labels)
         held = coverage(alignment(learner.weight, source.dictionary)).double()
         for kept, new in ((self.error, error), (self.accuracy, accuracy), (self.coverage, held)):
-            kept[:, at] = new.to(kept)[:, None]
+            kept.copy_(torch.where(now, new.to(kept)[:, None], kept))

@@ -165,7 +165,7 @@ def read_on_the_way(experiment: GradientTraining) -> Found:
     """What linear heads read, and what neurons held, at moments on the way (Corollary 3.5, Theorem E.1)."""
     kept = experiment.rules["heads"]
     return {
-        "moments": Measurement(kept.moments.expand_as(kept.error), "steps at which heads were trained", ("moment",)),
+        "moments": Measurement(kept.moments, "steps at which heads were trained", ("moment",)),
         "error_then": Measurement(kept.error, "squared error of y = <w*, z> then", ("moment",), "Var(y)"),
         "accuracy_then": Measurement(kept.accuracy, "accuracy on y = sign <w*, z> then", ("moment",)),
         "coverage_then": Measurement(kept.coverage, "share of features held by a singleton then", ("moment",)),
