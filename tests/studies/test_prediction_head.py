@@ -23,6 +23,7 @@ from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, Trial, measure
 from featscope.theory.prediction_head import head_at_phase_one
 from featscope.training import PredictOtherView, objectives
+from featscope.training.ema import EMARule
 from featscope.training.phases import LEARNED, FrozenHeadRule
 
 STUDY = PredictionHeadStudy(starts=16, duration=1e5, steps=2500)
@@ -77,7 +78,6 @@ HOLD = [
     ("no-normalisation-strong-leads", "no-normalization"),
     ("no-normalisation-no-rescue", "no-normalization"),
     ("sgd-follows-ode", "batches"),
-    ("average-makes-no-difference", "batches-average"),
     ("symmetric-head-baseline", "hand-set-gap"),
 ]
 DO_NOT = [
@@ -325,6 +325,18 @@ def test_a_frozen_head_stays_where_it_is(monkeypatch: pytest.MonkeyPatch):
     assert float(risen.median()) > 0.9  # in some the head was falling already when the slow neuron had borrowed
     monkeypatch.setattr(FrozenHeadRule, "forward", lambda *_: None)
     assert TRIAL.judge_again(name, arm, arm).measured < claim.measured / 2
+
+
+@pytest.mark.long
+def test_a_target_that_never_follows_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    """The planted fault of `average-makes-no-difference`, which takes all steps of a default run to see."""
+    arm = STUDY.arm("batches-average")
+    arm = replace(arm, recipe=replace(arm.recipe, steps=6000))
+    test = next(test for test in STUDY.tests if test.statement.id == "average-makes-no-difference")
+    beside = {"batches-flow": TRIAL.run("batches-flow")}
+    assert test.judge(STUDY, arm.name, {**beside, arm.name: measure(STUDY, arm, 8)}).verdict == "holds"
+    monkeypatch.setattr(EMARule, "forward", lambda *_: None)
+    assert test.judge(STUDY, arm.name, {**beside, arm.name: measure(STUDY, arm, 8)}).verdict == "fails"
 
 
 @pytest.mark.long
