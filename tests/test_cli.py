@@ -53,6 +53,7 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
             "report",
             "verify",
             "check",
+            "new",
             "judge",
             "compare",
             "export",
@@ -150,7 +151,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
     [
         (
             ["walk"],
-            "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, trend, judge, comp",
+            "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, new, trend, judge, comp",
         ),
         (
             ["show", "nothing"],

@@ -21,6 +21,7 @@ FeatScope, a microscope for feature learning.
   featscope report DIR             rebuild the report from what is stored, without training; also of an unfinished run
   featscope open [DIR]             open the report of a run, or of the newest below runs/, in a browser
   featscope verify [STUDY ...]     run studies at their default size and print the table of verdicts
+  featscope new NAME               a package with a study of your own, its test and its entry point
   featscope check STUDY            one step of every arm, every claim and figure: seconds, for authors of studies
   featscope judge DIR              judge a stored run anew, without training, by what its study claims now
   featscope compare DIR DIR ...    what differs between runs of one study: options, versions, claims, curves
@@ -98,7 +99,7 @@ def _require_readable(words: Sequence[str]) -> None:
 
 
 def _command(word: str) -> Command:
-    """What a word stands for. Commands are imported when they are asked for: most need torch, three do not."""
+    """What a word stands for. Commands are imported when they are asked for: most need torch, some do not."""
     light = {"list": "list_studies", "show": "show"}
     heavy = {"run": "run_study", "sweep": "sweep", "report": "report", "verify": "verify", "check": "check"}
     if word in light:
@@ -110,6 +111,10 @@ def _command(word: str) -> Command:
         from featscope.commands import run
 
         return getattr(run, heavy[word])
+    if word == "new":
+        from featscope.commands.new import new
+
+        return new
     if word == "trend":
         _prefer_sleeping_threads()
         from featscope.commands.trend import trend
@@ -136,7 +141,7 @@ def _command(word: str) -> Command:
     if word == "generate":
         _prefer_sleeping_threads()
         return _generate
-    known = [*light, *heavy, "trend", "judge", "compare", "export", "generate", "watch", "open"]
+    known = [*light, *heavy, "new", "trend", "judge", "compare", "export", "generate", "watch", "open"]
     raise ConfigError(f"{word!r} is no command: allowed is {', '.join(known)}")
 
 

@@ -6,7 +6,7 @@ from featscope.training.experiment import DivergedError, Experiment, Recipe
 from featscope.training.flow import Flow
 from featscope.training.gradient import GradientTraining, Training
 from featscope.training.loop import probe_steps, train
-from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, SignLabels, Supervised
+from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, Ready, SignLabels, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.pruning import MagnitudePruning, Pruner
 from featscope.training.record import Measurement, Record
@@ -36,6 +36,7 @@ __all__ = [
     "ProportionalBias",
     "Pruner",
     "Questionnaire",
+    "Ready",
     "Recipe",
     "Record",
     "Recursion",

@@ -14,7 +14,7 @@ from featscope.training.experiment import Experiment
 from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
 
-Objective = Callable[[nn.Module, Any, Draws], Float[Tensor, "replica"]]
+Objective = Callable[[Any, Any, Draws], Float[Tensor, "replica"]]
 """(learner, source, draws) -> the loss of each replica on a batch drawn from ``draws``."""
 
 
@@ -38,7 +38,7 @@ class LearnerConfig(Protocol):
 class ObjectiveConfig(Protocol):
     """Options of an objective."""
 
-    def build(self, source: Any, learner: nn.Module, streams: Streams, /) -> Objective:
+    def build(self, source: Any, learner: Any, streams: Streams, /) -> Objective:
         """The loss of a fresh batch. If it is a module (a head, say) its parameters are trained too."""
 
 

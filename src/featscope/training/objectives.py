@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Ready:
     """Options of an objective that are the objective: there is nothing to build."""
 
-    def build(self: T, source: Any, learner: nn.Module, streams: Streams) -> T:
+    def build(self: T, source: Any, learner: Any, streams: Streams) -> T:
         """The objective itself."""
         return self
 
