@@ -41,9 +41,8 @@ def new(words: list[str]) -> int:
     out = Path(name) if out is None else out
     _make(name, module, out)
     print(f"The study {name} is in {out}. It runs as it stands:\n  cd {shlex.quote(str(out))}")
-    print(
-        f"  pip install -e '.[test]'\n  featscope run {name}\n  pytest\nThen make {out / 'src' / module}/study.py yours."
-    )
+    print(f"  pip install -e '.[test]'\n  featscope run {name}\n  pytest")
+    print(f"Then make {out / 'src' / module / 'study.py'} yours.")
     return 0
 
 
@@ -103,7 +102,9 @@ def _template(name: str, module: str) -> Iterator[tuple[PurePosixPath, str]]:
 
 def _files(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
     for found in folder.iterdir():
-        if found.is_dir() and found.name != "__pycache__":  # which pip makes when it installs
+        if found.name.startswith((".", "__pycache__")):  # left there by pip and other tools
+            continue
+        if found.is_dir():
             yield from _files(found, place / found.name)
-        elif found.is_file():
+        else:
             yield place / found.name, found.read_text(encoding="utf-8")
