@@ -12,6 +12,7 @@ import pytest
 from featscope.cli import main
 from featscope.commands import new
 
+
 def call(*words: str | Path) -> int:
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])

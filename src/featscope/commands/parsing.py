@@ -5,7 +5,7 @@ import sys
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -44,15 +44,22 @@ def require_no_more(rest: list[str], command: str, what: str) -> None:
         raise ConfigError(f"{command} takes one {what}; {rest[0]!r} is too much")
 
 
-def option_names(kind: type, prefix: str = "--") -> Iterator[tuple[tuple[str, str], str]]:
+def option_names(kind: Any, prefix: str = "--") -> Iterator[tuple[tuple[str, str], str]]:
     """(class, field) -> the option as it is typed, for ``kind`` and all options within."""
+    if plain := get_origin(kind):  # `Contrastive[Own]`: what its parameters stand for
+        given = dict(zip(plain.__parameters__, get_args(kind), strict=True))
+        kind = plain
+    else:
+        given = {}
     for name, hint in get_type_hints(kind).items():
         if name not in getattr(kind, "__dataclass_fields__", {}):
             continue
+        if isinstance(hint, TypeVar):
+            hint = given.get(hint, getattr(hint, "__default__", hint))
         typed = prefix + name.replace("_", "-")
         yield (kind.__name__, name), typed
-        for inner in (hint, *get_args(hint)):
-            if isinstance(inner, type) and is_dataclass(inner):
+        for inner in [hint] if is_dataclass(get_origin(hint)) else [hint, *get_args(hint)]:
+            if is_dataclass(get_origin(inner) or inner):
                 unnamed = prefix == "--" and name in ("settings", "telling", "study", "sweep", "trend")
                 yield from option_names(inner, prefix if unnamed else f"{typed}.")
 

@@ -4,7 +4,16 @@ from featscope.training.ema import EMA, MovingAverage
 from featscope.training.evaluation import Answer, Evaluation, Later, Questionnaire
 from featscope.training.experiment import DivergedError, Experiment, Recipe
 from featscope.training.flow import Flow
-from featscope.training.gradient import GradientTraining, Training
+from featscope.training.gradient import (
+    GradientTraining,
+    LearnerConfig,
+    Objective,
+    ObjectiveConfig,
+    OptimizerConfig,
+    RuleConfig,
+    SourceConfig,
+    Training,
+)
 from featscope.training.loop import probe_steps, train
 from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, Ready, SignLabels, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
@@ -29,9 +38,13 @@ __all__ = [
     "GradientTraining",
     "Iteration",
     "Later",
+    "LearnerConfig",
     "MagnitudePruning",
     "Measurement",
     "MovingAverage",
+    "Objective",
+    "ObjectiveConfig",
+    "OptimizerConfig",
     "PredictOtherView",
     "ProportionalBias",
     "Pruner",
@@ -40,7 +53,9 @@ __all__ = [
     "Recipe",
     "Record",
     "Recursion",
+    "RuleConfig",
     "SignLabels",
+    "SourceConfig",
     "Supervised",
     "TorchOptimizer",
     "Training",

@@ -2,20 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
+from typing_extensions import TypeVar
 
 from featscope.data import LinearTask, linear_task
-from featscope.losses import InfoNCE, NonContrastive
+from featscope.losses import ContrastiveLoss, InBatchLoss, InfoNCE, NonContrastive, PredictionLoss
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.views import RandomMask, View, patch_split
 
 T = TypeVar("T")
+# `Contrastive` means `Contrastive[InfoNCE]`, whose options are known; with one's own loss it is `Contrastive[Own]`.
+C = TypeVar("C", bound=ContrastiveLoss, default=InfoNCE)
+B = TypeVar("B", bound=InBatchLoss, default=InfoNCE)
+P = TypeVar("P", bound=PredictionLoss, default=NonContrastive)
 
 
 class Ready:
@@ -27,7 +32,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Contrastive(Ready):
+class Contrastive(Ready, Generic[C]):
     """Contrast each anchor's other view with fresh samples (Wen & Li 2021, Section 2.2 and Appendix A.1).
 
     Negatives are not augmented (Remark 2.4) and shared by the anchors of a batch, where the paper draws a
@@ -41,7 +46,7 @@ class Contrastive(Ready):
     """
 
     view: View = field(default_factory=RandomMask)
-    loss: InfoNCE = field(default_factory=InfoNCE)
+    loss: C = field(default_factory=InfoNCE)  # type: ignore[assignment]  # of the default
     anchors: int = 256
     negatives: int = 256
 
@@ -62,7 +67,7 @@ class Contrastive(Ready):
 
 
 @dataclass(frozen=True)
-class ContrastivePairs(Ready):
+class ContrastivePairs(Ready, Generic[B]):
     """Contrast the members of pairs that the source draws; in-batch negatives, no augmentation.
 
     The independent noise of a pair's members plays the part of augmentation (P, Section 2; V, Section 2).
@@ -74,7 +79,7 @@ class ContrastivePairs(Ready):
             their noise, see `ProjectedInputs`. The same in law, and cheaper the narrower the network.
     """
 
-    loss: InfoNCE = field(default_factory=InfoNCE)
+    loss: B = field(default_factory=InfoNCE)  # type: ignore[assignment]  # of the default
     pairs: int = 256
     noise: Literal["dense", "projected"] = "dense"
 
@@ -91,7 +96,7 @@ class ContrastivePairs(Ready):
 
 
 @dataclass(frozen=True)
-class PredictOtherView(Ready):
+class PredictOtherView(Ready, Generic[P]):
     """Predict of one half of a sample's patches what the encoder says of the other (Wen & Li 2022, Algorithm 1).
 
     Attributes:
@@ -101,7 +106,7 @@ class PredictOtherView(Ready):
             it. The same in law.
     """
 
-    loss: NonContrastive = field(default_factory=NonContrastive)
+    loss: P = field(default_factory=NonContrastive)  # type: ignore[assignment]  # of the default
     samples: int = 256
     noise: Literal["dense", "projected"] = "projected"
 
