@@ -158,7 +158,7 @@ class FirstDirection(Study):
         on="signal",
         not_on="no-signal",
         at_least=0.95,
-        because="Bound: a stated choice. Fresh batches keep moving the weights, which costs about a thousandth.",
+        because="Bound: a stated choice. Fresh batches keep moving the weights, which costs less than a thousandth.",
         range=SHARE,
     )
     def finds_the_direction(self, run: xr.Dataset) -> xr.DataArray:
