@@ -5,12 +5,15 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
-from featscope.commands.parsing import option_names
+from featscope.commands.parsing import option_names, parse
 from featscope.losses import ContrastiveLoss
+from featscope.options import ConfigError, require
 from featscope.training import Contrastive, LearnerConfig, RuleConfig, SourceConfig
 
 ROOT = Path(__file__).parents[2]
@@ -31,11 +34,32 @@ def test_it_runs_and_finds_what_is_shown(monkeypatch):
     assert isinstance(names["Linear"](), LearnerConfig)
     assert isinstance(names["AtMost"](), RuleConfig)
     assert isinstance(names["Spectral"](), ContrastiveLoss)
-    with_own = dict(option_names(Contrastive[names["AtMost"]]))  # any options will do
-    assert with_own["AtMost", "length"] == "--loss.length"
 
 
-def test_the_options_of_the_loss_that_comes_with_it_have_names():
+@dataclass(frozen=True)
+class Scaled:
+    """A loss with an option."""
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self, "scale", self.scale > 0, "> 0")
+
+    def __call__(self, anchor: Tensor, positive: Tensor, negatives: Tensor) -> Tensor:
+        return self.scale * anchor.sum((1, 2))
+
+
+@dataclass(frozen=True)
+class Options:
+    objective: Contrastive[Scaled] = field(default_factory=lambda: Contrastive(loss=Scaled()))
+
+
+def test_the_command_line_knows_the_options_of_ones_own_loss():
+    assert parse(Options, ["--objective.loss.scale", "2"], "run").objective.loss == Scaled(2)
+    with pytest.raises(ConfigError, match=r"^--objective\.loss\.scale = -1.0 is out of range: allowed is > 0"):
+        parse(Options, ["--objective.loss.scale", "-1"], "run")
+    with pytest.raises(ConfigError, match=r"^--objective\.anchors = 0 is out of range"):
+        parse(Options, ["--objective.anchors", "0"], "run")
     assert dict(option_names(Contrastive))["InfoNCE", "temperature"] == "--loss.temperature"
 
 
