@@ -37,7 +37,8 @@ class Accuracy(NamedTuple):
 
     Attributes:
         value: the share; NaN of no samples.
-        low, high: ends of the interval; 0 and 1 of no samples.
+        low: lower end of the interval; 0 of no samples.
+        high: upper end; 1 of no samples.
         samples: how many there are.
     """
 
@@ -60,8 +61,10 @@ def linear_probe(
     """Test accuracy of multinomial logistic regression on frozen features.
 
     Args:
-        train, train_labels: what the probe is fitted to.
-        test, test_labels: what its accuracy is measured on.
+        train: what the probe is fitted to.
+        train_labels: its labels.
+        test: what its accuracy is measured on.
+        test_labels: its labels.
         penalty: weight of ||v||²/2 against the sum of losses (1 / scikit-learn's C).
     """
     return Accuracy.of(linear_probe_labels(train, train_labels, test, penalty) == test_labels.cpu())
@@ -130,7 +133,8 @@ def leave_one_domain_out(
     """Accuracy on each domain of what was trained on all others.
 
     Args:
-        features, labels: the samples.
+        features: the samples.
+        labels: their classes.
         domains: domain of each, from 0 on.
         held: samples that take no part (see `held_out`), neither in training nor in measuring; DomainBed sets aside a
             fifth of each domain to choose among trainings. None for all samples.

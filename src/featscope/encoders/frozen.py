@@ -20,7 +20,8 @@ class FrozenEncoder(nn.Module):
         body: maps scaled images to feature maps; features are their means over the image.
         features: channels of the feature maps.
         side: height and width that images are brought to first, in pixels.
-        shift, scale: a pixel x in 0 to 255 enters as (x - shift) / scale.
+        shift: what is taken from a pixel x in 0 to 255, which enters as (x - shift) / scale.
+        scale: the other one of these.
     """
 
     def __init__(self, body: nn.Module, features: int, side: int, shift: float, scale: float) -> None:
