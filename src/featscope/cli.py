@@ -26,6 +26,7 @@ FeatScope, a microscope for feature learning.
   featscope judge DIR              judge a stored run anew, without training, by what its study claims now
   featscope compare DIR DIR ...    what differs between runs of one study: options, versions, claims, curves
   featscope export DIR             what a run measured and judged, as tables (CSV, parquet)
+  featscope ledger DIR             a site of all statements of all papers, with what the runs below DIR say of each
   featscope judge TABLE.csv [--json]   are published means, with their errors, apart? verdicts as on one's own runs
   featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
 
@@ -134,6 +135,11 @@ def _command(word: str) -> Command:
         from featscope.commands.compare import compare
 
         return compare
+    if word == "ledger":
+        _prefer_sleeping_threads()
+        from featscope.commands.ledger import ledger
+
+        return ledger
     if word == "judge":
         from featscope.commands.judge import judge
 
@@ -142,6 +148,7 @@ def _command(word: str) -> Command:
         _prefer_sleeping_threads()
         return _generate
     known = [*light, *heavy, "new", "trend", "judge", "compare", "export", "generate", "watch", "open"]
+    known = [*light, *heavy, "trend", "judge", "compare", "ledger", "export", "generate", "watch", "open"]
     raise ConfigError(f"{word!r} is no command: allowed is {', '.join(known)}")
 
 

@@ -1,19 +1,12 @@
 """The report's page: one HTML file that needs nothing else. It knows no study: figures, arms and claims are data."""
 
-import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from hashlib import sha256
-from importlib.resources import files
-from io import BytesIO
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from PIL import Image
 
 from featscope.claims import LEVEL, Claim, worth
 from featscope.figures import Agreement, Figure
@@ -32,13 +25,11 @@ from featscope.report.claim_view import (
     views,
 )
 from featscope.report.figure_data import figure_data
-from featscope.report.typeset import typeset
+from featscope.report.html import asset, environment, json_inside, policy, small
 
 _SCRIPTS = ("core", "axes", "curves", "bars", "movie", "matrices", "scatters", "export", "page")
 _FEW = 4  # claims that a page shows as cards where its study names none
 _MOST = 6  # cards in all
-_WIDE = 760  # pixels of a picture that stands in where there is no script
-_SHADES = 64
 
 
 @dataclass(frozen=True)
@@ -140,9 +131,9 @@ def page_html(content: Content, pictures: Path | None = None) -> str:
     shown = [_shown(figure, drawn[figure.id].get("kind", ""), every, pictures) for figure in content.figures]
     seen = {view.key for one in shown for view in one.views}
     counts = Counter(view.tone for view in every)
-    css, start, script = _asset("page.css"), _asset("start.js"), "\n".join(_asset(f"{name}.js") for name in _SCRIPTS)
+    css, start, script = asset("page.css"), asset("start.js"), "\n".join(asset(f"{name}.js") for name in _SCRIPTS)
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             content=content,
@@ -159,11 +150,11 @@ def page_html(content: Content, pictures: Path | None = None) -> str:
             sources=by_source(every),
             of_arm={row.name: [view for view in every if view.claim.arm == row.name] for row in rows},
             level=f"{100 * LEVEL:.3g} %",
-            policy=_policy(css, (start, script)),
+            policy=policy(css, (start, script)),
             css=Markup(css),  # ours, as are the scripts; all that comes from studies and runs is escaped
             start=Markup(start),
             script=Markup(script),
-            data=_json({"replicas": content.replicas, "figures": drawn}),
+            data=json_inside({"replicas": content.replicas, "figures": drawn}),
         )
     )
 
@@ -174,7 +165,7 @@ def _shown(figure: Figure, kind: str, every: Sequence[View], pictures: Path | No
         labels = {f"{view.claim.id} ({view.claim.arm})": view for view in every}
         beside = [labels[label] for label in figure.labels if label in labels]
         return Shown(figure, "agreement", beside, grouped(beside), "")
-    picture = "" if pictures is None else _small(pictures / f"{figure.id}.png")
+    picture = "" if pictures is None else _inside(pictures / f"{figure.id}.png")
     return Shown(figure, kind, beside, grouped(beside), picture)
 
 
@@ -193,47 +184,6 @@ def _headlines(every: Sequence[View], wanted: Mapping[str, str]) -> list[tuple[V
     return [(view, "") for view in ranked if first[view.claim.id] is view][:_FEW]
 
 
-def _small(png: Path) -> str:
-    """The picture at the size of a screen and of few colours, as a data address."""
-    with Image.open(png) as picture:
-        size = (_WIDE, round(picture.height * _WIDE / picture.width))
-        small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS).quantize(_SHADES)
-    out = BytesIO()
-    small.save(out, "PNG", optimize=True)
-    return f"data:image/png;base64,{b64encode(out.getvalue()).decode()}"
-
-
-def _json(data: object) -> Markup:
-    """JSON that is safe inside a script element."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
-
-
-def _policy(css: str, scripts: Sequence[str]) -> str:
-    """Nothing from anywhere but this file, and of it only our own style and scripts."""
-
-    def hashed(text: str) -> str:
-        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-    return (
-        f"default-src 'none'; img-src data: blob:; style-src {hashed(css)}; "
-        f"script-src {' '.join(map(hashed, scripts))}; base-uri 'none'; form-action 'none'"
-    )
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("featscope.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("featscope.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["typeset"] = typeset
-    return environment
+def _inside(png: Path) -> str:
+    """The picture at the size of a screen, as a data address."""
+    return f"data:image/png;base64,{b64encode(small(png)).decode()}"

@@ -52,12 +52,17 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
         return report_unfinished(directory, study)
     with locked(directory, "DIR"):
         RunFolder(directory).sweep()
-        page = _report(directory, plan, study)
+        page = write_report(directory, stored_content(directory, plan, study))
         (directory / UNFINISHED).unlink(missing_ok=True)  # of when it was on its way
         return page
 
 
-def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Path:
+def stored_content(directory: Path, plan: Mapping[str, Any], study: Study | None = None) -> Content:
+    """What the page says of a run, from what is stored in its folder; ``plan`` is its ``config.json``.
+
+    Raises:
+        ConfigError: a file is missing or damaged, or no package registers its study and ``study`` is not given.
+    """
     environment = read_environment(directory)
     claims, runs = read_claims(directory), read_trajectory(directory)  # what takes long comes last
     name = plan["study"]
@@ -67,7 +72,7 @@ def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Pa
         registered = name in entries() and find(name)[1] is type(study)
         again = command(study, plan) if registered else ""
         said = replace(said, question=said.question or summary, command=again)
-        return write_report(directory, _computed_by(said, study, environment))
+        return _computed_by(said, study, environment)
     entry, kind = find(name)  # loads the study, and so the classes of its config
     about = {statement.id: statement for statement in kind.statements()}
     claims = [_in_words_at_least(claim, about.get(claim.id)) for claim in claims]
@@ -81,7 +86,7 @@ def _report(directory: Path, plan: Mapping[str, Any], study: Study | None) -> Pa
         study, again, said = kind(), "", _as_stored(runs, claims, why)
     said = replace(said, title=name, source=entry.source, summary=entry.summary, command=again)
     said = replace(said, question=study.asks or entry.summary)
-    return write_report(directory, _computed_by(said, study, environment))
+    return _computed_by(said, study, environment)
 
 
 def _as_read(directory: Path, study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
