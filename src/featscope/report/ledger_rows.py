@@ -98,6 +98,11 @@ class Part:
     rows: Sequence[Row]
     missing: str = ""
 
+    @property
+    def was_run(self) -> bool:
+        """Whether any run says anything of it."""
+        return any(row.told for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Paper:
