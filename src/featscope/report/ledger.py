@@ -83,18 +83,21 @@ def _files(out: Path) -> list[str]:
 
 
 def headline(found: Sequence[Paper]) -> str:
-    """How many statements were tested, and what came of them, in two sentences."""
+    """How many statements were tested, and what came of them, in a sentence."""
     rows = [row for paper in found for row in paper.rows]
     tested = [row for row in rows if row.tone != "none"]
     if not tested:
         return f"None of the {len(rows)} statements of {_several(len(found), 'paper')} has been run yet."
     counts = Counter(row.tone for row in tested)
-    said = [f"{counts['holds']} of them hold"]
-    said += [f"{counts['calm']} fail, as was expected"] if counts["calm"] else []
-    said += [f"{counts['undecided']} are undecided"] if counts["undecided"] else []
-    said += [f"{counts['loud']} go against expectation"] if counts["loud"] else []
+    came = (
+        ("holds", "holds", "hold"),
+        ("calm", "fails, as was expected", "fail, as was expected"),
+        ("undecided", "is undecided", "are undecided"),
+        ("loud", "goes against expectation", "go against expectation"),
+    )
+    said = [f"{counts[tone]} {one if counts[tone] == 1 else several}" for tone, one, several in came if counts[tone]]
     which = "All" if len(tested) == len(rows) else f"{len(tested)} of"
-    return f"{which} {len(rows)} statements of {_several(len(found), 'paper')} were tested. {', '.join(said)}."
+    return f"{which} {len(rows)} statements of {_several(len(found), 'paper')} were tested: {', '.join(said)}."
 
 
 def _errata(rows: Sequence[Row]) -> dict[str, Any]:

@@ -78,8 +78,11 @@ class Row:
 
     @property
     def settled(self) -> bool:
-        """Whether a size has no part in that: something else is shown in its place, or no chance enters."""
-        return bool(self.instead) or self.statement.kind == "identity" or self.statement.law == "exact"
+        """Whether it is more than a matter of this size and of chance: an equation or what no chance enters into fails,
+        or something that holds is shown in its place; and Holm's correction lets it stand."""
+        firm = any(view.tone == "calm" and not view.doubt for view in self.told[0].views) if self.told else False
+        mended = any(other.tone == "holds" for other in self.instead)
+        return firm and (mended or self.statement.kind == "identity" or self.statement.law == "exact")
 
     @property
     def shown_by(self) -> Told | None:

@@ -23,6 +23,7 @@ function find() {
     shown += fits;
   }
   const all = shown === entries.length;
+  for (const fold of document.querySelectorAll(".fold")) if (!all && fold.querySelector(".entry:not([hidden])")) fold.open = true;
   for (const group of document.querySelectorAll(".of-study, .of-paper")) group.hidden = !all && !group.querySelector(".entry:not([hidden])");
   for (const button of document.querySelectorAll(".filters button")) button.setAttribute("aria-pressed", button.dataset.filter === tone);
   for (const option of study.options) option.hidden = Boolean(paper.value && option.dataset.paper && option.dataset.paper !== paper.value);
@@ -37,7 +38,7 @@ function unfold() {
   const entry = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!entry || !entry.classList.contains("entry")) return;
   if (entry.hidden) { tone = search.value = paper.value = study.value = ""; find(); }
-  entry.open = true;
+  entry.closest(".fold").open = entry.open = true;
   entry.scrollIntoView({ block: "start" });
 }
 addEventListener("hashchange", unfold);
