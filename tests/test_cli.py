@@ -56,6 +56,7 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
             "new",
             "judge",
             "compare",
+            "ledger",
             "export",
             "watch",
             "open",

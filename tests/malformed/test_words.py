@@ -19,6 +19,7 @@ COMMANDS = (
     "new",
     "judge",
     "compare",
+    "ledger",
     "export",
     "watch",
     "open",
@@ -48,6 +49,9 @@ def test_an_option_that_is_not_there(tmp_path, command, word):
     named |= {"check": ["decoupling"], "judge": ["table.csv"], "report": ["folder"], "generate": ["--prompt", "file"]}
     named |= {"compare": ["a", "b"], "export": ["folder"], "watch": ["folder"], "open": ["folder"], "new": ["walk"]}
     if word == "--" and command in ("verify", "list", "new"):
+    named |= {"compare": ["a", "b"], "export": ["folder"], "watch": ["folder"], "open": ["folder"]}
+    named["ledger"] = ["folder"]
+    if (command, word) == ("verify", "--") or (command, word) == ("list", "--"):
         pytest.skip("nothing follows it")
     ended = call(command, *named.get(command, []), word, within=tmp_path)
     assert ended.code == 2 or word == "--", ended
@@ -86,8 +90,20 @@ def test_a_folder_that_cannot_be_read(tmp_path, out):
     refused("report", NOT_FOLDERS[out], within=tmp_path)
 
 
+@pytest.mark.parametrize("out", NOT_FOLDERS)
+def test_a_ledger_where_it_cannot_be_or_of_what_is_no_folder(tmp_path, out):
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    refused("ledger", ".", "--out", NOT_FOLDERS[out], within=tmp_path, names=["--out"])
+    if out not in ("empty", "with files"):
+        refused("ledger", NOT_FOLDERS[out], "--out", "new", within=tmp_path, names=["FOLDER"])
+
+
 def test_a_folder_with_nul_in_its_name(tmp_path):
     refused(*SMALL, "--out", NUL, within=tmp_path, names=["--out"])
+    refused("ledger", ".", "--out", NUL, within=tmp_path, names=["--out"])
+    refused("ledger", NUL, within=tmp_path, names=["FOLDER"])
 
 
 def test_resume_without_a_run(tmp_path):

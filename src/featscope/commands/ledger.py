@@ -31,7 +31,7 @@ def ledger(words: list[str]) -> int:
     """Write the site."""
     chosen: _LedgerArgs = parse(_LedgerArgs, words, "ledger")
     folder = chosen.folder
-    if not folder.is_dir():
+    if not _is_folder(folder):
         raise ConfigError(f"FOLDER = {str(folder)!r} is no folder: allowed is one below which runs are, such as runs")
     out = chosen.out or folder / "ledger"
     _require_usable(out, chosen.overwrite)
@@ -51,18 +51,27 @@ def ledger(words: list[str]) -> int:
     return 0
 
 
-def _require_usable(out: Path, overwrite: bool) -> None:
-    """Refuse what would be lost, before anything is read."""
+def _is_folder(path: Path) -> bool:
     try:
-        there = sorted(file.name for file in out.iterdir()) if out.exists() else []
-    except OSError as error:
-        raise ConfigError(f"--out = {str(out)!r} cannot be written ({error.strerror}): choose another folder") from None
+        return path.is_dir()
+    except OSError:  # as of a name that is too long
+        return False
+
+
+def _require_usable(out: Path, overwrite: bool) -> None:
+    """Make the folder, or refuse it where something would be lost, before anything is read."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        there = sorted(file.name for file in out.iterdir())
+    except (OSError, ValueError) as error:  # ValueError: no name may have NUL in it
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"--out = {str(out)!r} cannot be written ({why}): choose another folder") from None
     if "config.json" in there:
         raise ConfigError(f"--out = {str(out)!r} holds a run: choose another folder")
     if there and not is_ledger(out):
         raise ConfigError(
-            f"--out = {str(out)!r} holds {there[0]}, which is no part of a ledger: allowed is a new or empty folder, or "
-            "one with a ledger. Choose another."
+            f"--out = {str(out)!r} holds {there[0]!r}, which is no part of a ledger: allowed is a new or empty folder, "
+            "or one with a ledger. Choose another."
         )
     if there and not overwrite:
         raise ConfigError(

@@ -158,7 +158,8 @@ def _row(entry: Entry, statement: Statement, runs: Sequence[LedgerRun]) -> Row:
         shown = run.of(statement.id)
         if (said := tone_in(shown)) is not None:
             told.append(Told(run, *said, shown))
-    notes = dict.fromkeys(view.note for one in told[:1] for view in one.views if view.note)
+    notes = list(dict.fromkeys(view.note for one in told[:1] for view in one.views if view.note))
+    notes = [note for note in notes if not any(longer != note and longer.startswith(note) for longer in notes)]
     return Row(
         f"{entry.name}.{statement.id}",
         entry.name,

@@ -1,0 +1,193 @@
+"""The site of all statements: their order, what is told of each, and what may not be lost."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from featscope.catalogue import MULTI_INDEX, TENSOR_POWER
+from featscope.claims import Claim, Statement
+from featscope.commands.ledger import ledger
+from featscope.options import ConfigError
+from featscope.registry import find
+from featscope.report.claim_view import views
+from featscope.report.ledger import is_ledger, remove_ledger
+from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
+from featscope.report.ledger_runs import _climbs, named, read_run, tone_in
+from featscope.runs import Settings, run
+from featscope.studies.tensor_power import TensorPower
+
+
+def said(id: str, source: str, expected: bool = True, note: str = "") -> Statement:
+    return Statement(id, f"{id} is so", f"{id} is so", "", source, "bound", "mean", (-inf, inf), expected, note)
+
+
+def test_a_source_names_its_paper_and_its_part():
+    for source, paper, part in [
+        ("Wen & Li 2021, arXiv 2105.15134, Figures 1-4", "Wen & Li 2021, arXiv 2105.15134", "Figures 1-4"),
+        ("Shi 2024 (dissertation), Chapter 2 and Appendix A", "Shi 2024 (dissertation)", "Chapter 2 and Appendix A"),
+        ("Wen & Li 2021, arXiv 2105.15134", "Wen & Li 2021, arXiv 2105.15134", ""),
+    ]:
+        assert (paper_of(source), part_of(source)) == (paper, part)
+
+
+def test_statements_stand_as_in_the_paper_and_what_has_no_place_behind_what_it_follows():
+    assert place_of("Theorem 3.1; Section 4, Table 2") == (3, 1)
+    assert place_of("Section 4, Table 2") == (4,)
+    assert place_of("Lemma B.2(c), (239)") == (1066, 2, 99)
+    assert place_of("App. C") == (1067,)
+    assert all(place_of(source) is None for source in ("Equation B.548", "(E.34)", "Figure 2", "derived here", ""))
+    shown = [
+        said("appendix", "Lemma B.10"),
+        said("its-equation", "Equation B.548"),
+        said("early", "Lemma B.9"),
+        said("main", "Theorem 3.4"),
+        said("ours", "derived here"),
+        said("first", "Section 2.2, T1"),
+    ]
+    assert [one.id for one in in_order(shown)] == ["first", "main", "ours", "early", "appendix", "its-equation"]
+
+
+def test_what_is_wrong_stands_beside_what_is_derived_for_its_place_or_named_by_its_note():
+    shown = [
+        said("wrong", "Lemma 6.1, proof, (E.34)", expected=False),
+        said("mended", "derived, for Lemma 6.1"),
+        said("right", "Lemma 6.1"),
+        said("later", "derived, for Lemma 6.1"),
+        said("noted", "Lemma 7.1", expected=False, note="See `mended` and no-claim-at-all."),
+        said("other", "derived, for Lemma 7.2"),
+        said("our-own", "derived here", expected=False),
+    ]
+    shown[1] = replace(shown[1], id="is-mended")
+    shown[4] = replace(shown[4], note="See `is-mended` and no-claim-at-all.")
+    assert corrections(shown) == {"wrong": ["is-mended"], "noted": ["is-mended"]}
+    assert not printed("derived here")
+
+
+def test_names_of_runs_are_addresses_of_their_own(tmp_path):
+    folders = [tmp_path / name for name in ("a/b", "a b", "a-b", "A-B", "..η")]
+    names = [name for _, name in named(folders, tmp_path)]
+    assert len({name.lower() for name in names}) == len(folders)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name) for name in names)
+
+
+def test_arms_where_it_is_expected_say_what_a_run_says():
+    def claim(arm: str, bound: float, expected: bool) -> Claim:
+        about = {"id": "a", "source": "S", "statement": "It is.", "kind": "bound", "arm": arm, "expected": expected}
+        return Claim.from_samples([1.0, 1.1, 1.2], ">=", bound, **about)
+
+    def tone(*claims: Claim) -> str:
+        found = tone_in(views(claims, {}, {"control"}))
+        assert found is not None
+        return found[0]
+
+    assert tone(claim("main", 0.0, True), claim("other", 2.0, False)) == "holds"
+    assert tone(claim("main", 2.0, True), claim("second", 0.0, True)) == "loud"
+    assert tone(claim("other", 2.0, False), claim("control", 2.0, False)) == "calm"
+    assert tone(claim("control", 2.0, False)) == "control"
+    assert tone_in([]) is None
+
+
+def test_a_trend_is_told_size_by_size_with_what_is_foretold():
+    rung = {"measured": 1.0, "interval": [0, 2], "predicted": 1.0, "tolerance": 0.0}
+    at = [rung | {"size": 4.0, "verdict": "fails"}, rung | {"size": 8.0, "verdict": "holds"}]
+    trend = {"id": "a", "arm": "x", "at": at, "silent": "", "direction": {"word": "toward", "up_to": 128.0}}
+    (climb,) = _climbs({"symbol": "d", "trends": [trend | {"foretold": [{"size": 32.0, "verdict": "holds"}]}]})["a"]
+    assert [(size, verdict) for size, _, verdict in climb.at] == [("4", "fails"), ("8", "holds")]
+    assert climb.foretold == "Foretold: holds at d = 32.0. It moves toward holding."
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("featscope.runs.workers.cores", lambda: 1)
+        run(TensorPower(sequences=6), Settings(replicas=4), folder / "one")
+    shutil.copytree(folder / "one", folder / "cut")
+    (folder / "cut" / "claims.json").write_text("{")
+    (folder / "begun").mkdir()
+    shutil.copy(folder / "one" / "config.json", folder / "begun")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(place):
+    """The ledger of a run, of one that is damaged and of one that was begun; of two studies, as all take long."""
+    with pytest.MonkeyPatch.context() as patch:
+        two = {entry.name: entry for entry in (TENSOR_POWER, MULTI_INDEX)}
+        patch.setattr("featscope.commands.ledger.entries", lambda: two)
+        assert ledger([str(place), "--out", str(place / "site")]) == 0
+    return place / "site"
+
+
+def test_every_statement_is_there_with_its_verdict_or_the_command_that_would_run_it(site):
+    page = (site / "index.html").read_text()
+    for study in ("tensor-power", "multi-index"):
+        for statement in find(study)[1].statements():
+            assert page.count(f'<details class="entry t-{{}}" id="{study}.{statement.id}"'.partition("{}")[0]) > 0
+            assert f'id="{study}.{statement.id}"' in page
+    assert "featscope run multi-index</code>" in page
+    assert "34 of 47 statements of 2 papers were tested" in page
+    told = {one["id"]: one for one in json.loads((site / "ledger.json").read_text())["statements"]}
+    assert told["network-learns-as-printed"]["verdict"] == "not run here"
+    assert told["sum-is-end"]["runs"][0]["run"] == "one"
+
+
+def test_what_cannot_be_read_is_told_and_ends_nothing(place, site):
+    page = (site / "index.html").read_text()
+    assert "claims.json" in read_run(place / "cut", "cut").damaged
+    assert page.count("Not told above:") == 2
+    assert "it is not finished" in page
+
+
+def test_the_site_needs_nothing_else_and_links_lead_somewhere(site):
+    ids = {file.name: set(re.findall(r' id="([^"]+)"', file.read_text())) for file in site.glob("*.html")}
+    ids["runs/one.html"] = set(re.findall(r' id="([^"]+)"', (site / "runs" / "one.html").read_text()))
+    for file in site.glob("*.html"):
+        page = file.read_text()
+        assert "http" not in re.sub(r'http-equiv|xmlns="[^"]*"', "", page)
+        for link in re.findall(r'(?:href|src)="([^"]+)"', page):
+            name, _, anchor = link.partition("#")
+            assert not name or (site / name).is_file(), link
+            assert not anchor or anchor in ids[name or file.name] or anchor.startswith("i-"), link
+
+
+def test_an_erratum_stands_beside_what_holds_with_the_command_that_shows_it(site):
+    page = (site / "errata.html").read_text()
+    wrong = page[page.index('id="settled"') : page.index('id="unseen"')]
+    assert "add up to the end" in wrong
+    assert "add up to half the square of the end" in wrong
+    assert "featscope run tensor-power --seed 0 --replicas 4 --device cpu --sequences 6" in wrong
+
+
+def test_a_ledger_replaces_a_ledger_when_told_to_and_nothing_else(place, site, tmp_path, monkeypatch):
+    monkeypatch.setattr("featscope.commands.ledger.entries", dict)
+    with pytest.raises(ConfigError, match=r"--out = .* holds a ledger already: replace it by --overwrite"):
+        ledger([str(place), "--out", str(site)])
+    with pytest.raises(ConfigError, match=r"--out = .* holds a run: choose another"):
+        ledger([str(place), "--out", str(place / "one"), "--overwrite"])
+    with pytest.raises(ConfigError, match=r"--out = .* holds 'mine', which is no part of a ledger"):
+        (tmp_path / "mine").touch()
+        ledger([str(place), "--out", str(tmp_path), "--overwrite"])
+    copy = Path(shutil.copytree(site, tmp_path / "copy"))
+    (copy / "mine").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    assert ledger([str(tmp_path / "empty"), "--out", str(copy), "--overwrite"]) == 0
+    assert (copy / "mine").exists()
+    assert not (copy / "runs" / "one.html").exists()
+    assert "No run was given." in (copy / "index.html").read_text()
+
+
+def test_a_forged_list_removes_nothing_elsewhere(tmp_path):
+    (tmp_path / "mine").touch()
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "ledger.json").write_text(json.dumps({"files": ["../mine", str(tmp_path / "mine")]}))
+    remove_ledger(site)
+    assert (tmp_path / "mine").exists()
+    (site / "ledger.json").write_text("[]")
+    assert not is_ledger(site)
