@@ -8,18 +8,17 @@ from math import inf
 from pathlib import Path
 
 import pytest
+from claiming import ENTRY, IDLE, Claiming, installed
 
-from featscope.catalogue import MULTI_INDEX, TENSOR_POWER
 from featscope.claims import Claim, Statement
 from featscope.commands.ledger import ledger
 from featscope.options import ConfigError
-from featscope.registry import find
+from featscope.report import report_run
 from featscope.report.claim_view import views
 from featscope.report.ledger import is_ledger, remove_ledger
 from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
 from featscope.report.ledger_runs import _climbs, named, read_run, tone_in
 from featscope.runs import Settings, run
-from featscope.studies.tensor_power import TensorPower
 
 
 def said(id: str, source: str, expected: bool = True, note: str = "") -> Statement:
@@ -103,38 +102,53 @@ def test_a_trend_is_told_size_by_size_with_what_is_foretold():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
+    """Three runs: one that is whole, one that is damaged, one that was begun."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(installed(tmp_path_factory.mktemp("package")))
         patch.setattr("featscope.runs.workers.cores", lambda: 1)
-        run(TensorPower(sequences=6), Settings(replicas=4), folder / "one")
-    shutil.copytree(folder / "one", folder / "cut")
-    (folder / "cut" / "claims.json").write_text("{")
-    (folder / "begun").mkdir()
-    shutil.copy(folder / "one" / "config.json", folder / "begun")
-    return folder
+        patch.setattr("featscope.commands.ledger.entries", lambda: {"claiming": ENTRY, "idle": IDLE})
+        run(Claiming(), Settings(replicas=4), folder / "one")
+        report_run(folder / "one")
+        shutil.copytree(folder / "one", folder / "cut")
+        (folder / "cut" / "claims.json").write_text("{")
+        (folder / "begun").mkdir()
+        shutil.copy(folder / "one" / "config.json", folder / "begun")
+        yield folder
 
 
 @pytest.fixture(scope="module")
 def site(place):
-    """The ledger of a run, of one that is damaged and of one that was begun; of two studies, as all take long."""
-    with pytest.MonkeyPatch.context() as patch:
-        two = {entry.name: entry for entry in (TENSOR_POWER, MULTI_INDEX)}
-        patch.setattr("featscope.commands.ledger.entries", lambda: two)
-        assert ledger([str(place), "--out", str(place / "site")]) == 0
+    """The ledger of these runs, of two studies: all take long."""
+    assert ledger([str(place), "--out", str(place / "site")]) == 0
     return place / "site"
 
 
 def test_every_statement_is_there_with_its_verdict_or_the_command_that_would_run_it(site):
     page = (site / "index.html").read_text()
-    for study in ("tensor-power", "multi-index"):
-        for statement in find(study)[1].statements():
-            assert page.count(f'<details class="entry t-{{}}" id="{study}.{statement.id}"'.partition("{}")[0]) > 0
-            assert f'id="{study}.{statement.id}"' in page
-    assert "featscope run multi-index</code>" in page
-    assert "34 of 47 statements of 2 papers were tested" in page
+    ids = [
+        "idle.stands-still",
+        "claiming.two-and-two-are-three",
+        "claiming.two-and-two-are-four",
+        "claiming.stays-near",
+    ]
+    assert re.findall(r'<details class="entry[^>]* id="([^"]+)"', page) == ids
+    assert "featscope run idle</code>" in page
+    assert "3 of 4 statements of 1 paper were tested: 2 hold, 1 fails, as was expected." in page
+    assert "&lt;b&gt;loose&lt;/b&gt;" in page
+    assert "<math" in page
     told = {one["id"]: one for one in json.loads((site / "ledger.json").read_text())["statements"]}
-    assert told["network-learns-as-printed"]["verdict"] == "not run here"
-    assert told["sum-is-end"]["runs"][0]["run"] == "one"
+    assert told["stands-still"]["verdict"] == "not run here"
+    assert told["stays-near"]["runs"][0]["verdicts"] == {"pulled": "holds", "other": "holds"}
+
+
+def test_a_statement_has_its_figure_its_reason_and_its_command(site):
+    page = (site / "index.html").read_text()
+    own = page[page.index('id="claiming.stays-near"') :]
+    own = own[: own.index("</details>")]
+    assert 'src="figures/one-way.png"' in own
+    assert "featscope run claiming --seed 0 --replicas 4 --device cpu" in own
+    assert 'href="runs/one.html#c1"' in own
 
 
 def test_what_cannot_be_read_is_told_and_ends_nothing(place, site):
@@ -159,9 +173,10 @@ def test_the_site_needs_nothing_else_and_links_lead_somewhere(site):
 def test_an_erratum_stands_beside_what_holds_with_the_command_that_shows_it(site):
     page = (site / "errata.html").read_text()
     wrong = page[page.index('id="settled"') : page.index('id="unseen"')]
-    assert "add up to the end" in wrong
-    assert "add up to half the square of the end" in wrong
-    assert "featscope run tensor-power --seed 0 --replicas 4 --device cpu --sequences 6" in wrong
+    assert wrong.index("Two and two are three") < wrong.index("Two and two are four")
+    assert "Shown at default options, 4 replicas, seed 0" in wrong
+    assert "featscope run claiming --seed 0 --replicas 4 --device cpu" in wrong
+    assert "Numbers stand still" in page[page.index('id="open"') :]
 
 
 def test_a_ledger_replaces_a_ledger_when_told_to_and_nothing_else(place, site, tmp_path, monkeypatch):

@@ -106,7 +106,9 @@ def _errata(rows: Sequence[Row]) -> dict[str, Any]:
         "settled": [row for row in wrong if row.settled],
         "unseen": [row for row in wrong if not row.settled],
         "loud": [row for row in rows if row.tone == "loud" and row.printed and row.statement.expected],
-        "open": [row for row in rows if row.printed and not row.statement.expected and row.tone in ("none", "undecided")],
+        "open": [
+            row for row in rows if row.printed and not row.statement.expected and row.tone in ("none", "undecided")
+        ],
         "found": f"{_several(len(wrong), 'statement')} of the papers {'fails' if len(wrong) == 1 else 'fail'} here.",
     }
 
