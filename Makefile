@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster,encoders
 
-.PHONY: demo test test-long lint cards coverage bench bench-language faults fuzz trends torture docs clean
+.PHONY: demo test test-long lint cards ledger coverage bench bench-language faults fuzz trends torture docs clean
 
 demo: .venv/ready
 	$(BIN)/featscope run decoupling --out runs/demo --overwrite
@@ -22,6 +22,9 @@ lint: .venv/ready
 
 cards: .venv/ready
 	$(BIN)/python tools/cards.py
+
+ledger: .venv/ready
+	$(BIN)/featscope ledger runs --overwrite
 
 coverage: .venv/ready
 	$(BIN)/python tools/coverage.py
@@ -57,6 +60,7 @@ fuzz: .venv/ready
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'
 	$(BIN)/mkdocs build --strict
+	test ! -d runs || $(BIN)/featscope ledger runs --out site/ledger --overwrite
 
 .venv/ready: pyproject.toml constraints.txt requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo 'FeatScope needs Python >= 3.11: make PYTHON=python3.12 ...'; exit 1)

@@ -185,8 +185,8 @@ def test_a_ledger_replaces_a_ledger_when_told_to_and_nothing_else(place, site, t
         ledger([str(place), "--out", str(site)])
     with pytest.raises(ConfigError, match=r"--out = .* holds a run: choose another"):
         ledger([str(place), "--out", str(place / "one"), "--overwrite"])
+    (tmp_path / "mine").touch()
     with pytest.raises(ConfigError, match=r"--out = .* holds 'mine', which is no part of a ledger"):
-        (tmp_path / "mine").touch()
         ledger([str(place), "--out", str(tmp_path), "--overwrite"])
     copy = Path(shutil.copytree(site, tmp_path / "copy"))
     (copy / "mine").write_text("mine")

@@ -36,9 +36,9 @@ def ledger(words: list[str]) -> int:
     out = chosen.out or folder / "ledger"
     _require_usable(out, chosen.overwrite)
     runs = []
-    for run, name in named(list(runs_below(folder)), folder):
-        print(f"{run}", file=sys.stderr)
-        runs.append(read_run(run, name))
+    for place, name in named(list(runs_below(folder)), folder):
+        print(place, file=sys.stderr)
+        runs.append(read_run(place, name))
     again = f"featscope ledger {quote(str(folder))} --out {quote(str(out))} --overwrite"
     try:
         page = write_ledger(out, list(entries().values()), runs, again)

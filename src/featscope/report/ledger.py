@@ -12,7 +12,7 @@ from markupsafe import Markup
 from featscope.catalogue import Entry
 from featscope.files import atomic_write
 from featscope.report.html import asset, environment, policy, small
-from featscope.report.ledger_rows import ORDER, WORDS, Paper, Row, papers
+from featscope.report.ledger_rows import ORDER, WORDS, LedgerTone, Paper, Row, papers
 from featscope.report.ledger_runs import LedgerRun
 
 MARK = "ledger.json"
@@ -89,7 +89,7 @@ def headline(found: Sequence[Paper]) -> str:
     if not tested:
         return f"None of the {len(rows)} statements of {_several(len(found), 'paper')} has been run yet."
     counts = Counter(row.tone for row in tested)
-    came = (
+    came: tuple[tuple[LedgerTone, str, str], ...] = (
         ("holds", "holds", "hold"),
         ("calm", "fails, as was expected", "fail, as was expected"),
         ("undecided", "is undecided", "are undecided"),
@@ -106,9 +106,7 @@ def _errata(rows: Sequence[Row]) -> dict[str, Any]:
         "settled": [row for row in wrong if row.settled],
         "unseen": [row for row in wrong if not row.settled],
         "loud": [row for row in rows if row.tone == "loud" and row.printed and row.statement.expected],
-        "open": [
-            row for row in rows if row.printed and not row.statement.expected and row.tone in ("none", "undecided")
-        ],
+        "open": [row for row in rows if row.suspected and row.tone in ("none", "undecided")],
         "found": f"{_several(len(wrong), 'statement')} of the papers {'fails' if len(wrong) == 1 else 'fail'} here.",
     }
 

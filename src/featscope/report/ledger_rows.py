@@ -72,9 +72,14 @@ class Row:
     instead: list["Row"] = field(default_factory=list)
 
     @property
+    def suspected(self) -> bool:
+        """Whether the paper says it, and nobody expects it to hold."""
+        return self.printed and not self.statement.expected
+
+    @property
     def wrong(self) -> bool:
-        """Whether the paper says it, nobody expects it, and a run shows that it fails."""
-        return self.printed and not self.statement.expected and self.tone == "calm"
+        """Whether a run shows of such a statement that it fails."""
+        return self.suspected and self.tone == "calm"
 
     @property
     def settled(self) -> bool:
@@ -148,7 +153,7 @@ def _part(entry: Entry, runs: Sequence[LedgerRun]) -> Part:
 
 
 def _counts(run: LedgerRun) -> tuple[bool, bool, int, str]:
-    """How much a run counts: default options before others, a study before its ladder, then many replicas, then late."""
+    """How much a run counts: default options before others, a study before its ladder, many replicas, late ones."""
     return run.at_defaults, not run.is_trend, run.replicas, run.began
 
 

@@ -142,8 +142,10 @@ def named(folders: Sequence[Path], above: Path) -> Iterator[tuple[Path, str]]:
 
 
 def tone_in(shown: Sequence[View]) -> tuple[Tone, str] | None:
-    """What a run says of a statement as a whole, with the verdict in words: of the arms on which it is expected to hold;
-    if there are none, of those that are no control. None where it is not judged."""
+    """What a run says of a statement as a whole, with the verdict in words; None where it is not judged.
+
+    The arms on which it is expected to hold decide; if there are none, those that are no control.
+    """
     expected = [view for view in shown if view.claim.expected]
     told = expected or [view for view in shown if view.tone != "control"] or list(shown)
     by_tone: dict[Tone, str] = {}
