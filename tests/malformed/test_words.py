@@ -97,7 +97,7 @@ def test_a_ledger_where_it_cannot_be_or_of_what_is_no_folder(tmp_path, out):
     (tmp_path / "full" / "mine.txt").write_text("mine")
     refused("ledger", ".", "--out", NOT_FOLDERS[out], within=tmp_path, names=["--out"])
     if out not in ("empty", "with files"):
-        refused("ledger", NOT_FOLDERS[out], "--out", "new", within=tmp_path, names=["FOLDER"])
+        refused("ledger", NOT_FOLDERS[out], "--out", "new", within=tmp_path, names=["FOLDER", "a word"])
 
 
 def test_a_folder_with_nul_in_its_name(tmp_path):
