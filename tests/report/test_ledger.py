@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from claiming import ENTRY, IDLE, Claiming, installed
+from playwright.sync_api import sync_playwright
 
 from featscope.claims import Claim, Statement
 from featscope.commands.ledger import ledger
@@ -60,10 +61,12 @@ def test_what_is_wrong_stands_beside_what_is_derived_for_its_place_or_named_by_i
         said("noted", "Lemma 7.1", expected=False, note="See `mended` and no-claim-at-all."),
         said("other", "derived, for Lemma 7.2"),
         said("our-own", "derived here", expected=False),
+        said("within", "Appendix A.7, Figure A.9", expected=False),
+        said("of-the-figure", "derived, for Figure A.9"),
     ]
     shown[1] = replace(shown[1], id="is-mended")
     shown[4] = replace(shown[4], note="See `is-mended` and no-claim-at-all.")
-    assert corrections(shown) == {"wrong": ["is-mended"], "noted": ["is-mended"]}
+    assert corrections(shown) == {"wrong": ["is-mended"], "noted": ["is-mended"], "within": []}
     assert not printed("derived here")
 
 
@@ -177,6 +180,34 @@ def test_an_erratum_stands_beside_what_holds_with_the_command_that_shows_it(site
     assert "Shown at default options, 4 replicas, seed 0" in wrong
     assert "featscope run claiming --seed 0 --replicas 4 --device cpu" in wrong
     assert "Numbers stand still" in page[page.index('id="open"') :]
+
+
+@pytest.mark.browser
+def test_statements_are_found_and_nothing_is_wider_than_a_telephone(site):
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("for want of chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        errors: list[str] = []
+        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        page.goto(f"{(site / 'index.html').as_uri()}#claiming.stays-near")
+        assert page.locator(".entry[open]").count() == 1
+        page.locator("#search").fill("lemma two")
+        assert page.locator(".entry:not([hidden])").count() == 2
+        page.locator(".filters [data-filter=calm]").click()
+        assert page.locator(".entry:not([hidden]) .title").all_inner_texts() == ["Two and two are three"]
+        page.evaluate("location.hash = 'idle.stands-still'")
+        page.wait_for_selector("[id='idle.stands-still'][open]")
+        picture = page.locator("[id='claiming.stays-near'] img")
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("one => one.decode().then(() => one.naturalWidth)") > 0
+        for file in ("index.html", "errata.html"):
+            page.goto((site / file).as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        browser.close()
+    assert not errors
 
 
 def test_a_ledger_replaces_a_ledger_when_told_to_and_nothing_else(place, site, tmp_path, monkeypatch):

@@ -68,11 +68,19 @@ def corrections(statements: Sequence[Statement]) -> Mapping[str, list[str]]:
 def _following(wrong: Statement, later: Sequence[Statement]) -> list[str]:
     found = []
     for one in later:
-        if one.expected and not (_MENDS.search(one.source) and _core(one.source) & _core(wrong.source)):
+        if one.expected and not (_MENDS.search(one.source) and _of_one_place(one.source, wrong.source)):
             break
         if one.expected:
             found.append(one.id)
     return found
+
+
+def _of_one_place(one: str, other: str) -> bool:
+    """Whether both begin at one place, or one within that of the other; by equations, where these are all they name."""
+    here, there = place_of(one), place_of(other)
+    if here is None or there is None:
+        return bool(_core(one) & _core(other))
+    return all(a == b for a, b in zip(here, there, strict=False))
 
 
 def _core(source: str) -> set[str]:
