@@ -161,6 +161,13 @@ def test_what_cannot_be_read_is_told_and_ends_nothing(place, site):
     assert "it is not finished" in page
 
 
+def test_a_damaged_picture_is_left_out(place, tmp_path):
+    run = Path(shutil.copytree(place / "one", tmp_path / "one"))
+    assert "stays-near" in (read_run(run, "one").pictures or {})
+    (run / "figures" / "way.png").write_bytes((run / "figures" / "way.png").read_bytes()[:500])
+    assert "stays-near" not in (read_run(run, "one").pictures or {})
+
+
 def test_the_site_needs_nothing_else_and_links_lead_somewhere(site):
     ids = {file.name: set(re.findall(r' id="([^"]+)"', file.read_text())) for file in site.glob("*.html")}
     ids["runs/one.html"] = set(re.findall(r' id="([^"]+)"', (site / "runs" / "one.html").read_text()))

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from featscope.catalogue import Entry
 from featscope.claims import Statement
-from featscope.options import ConfigError
+from featscope.options import ConfigError, MissingExtraError
 from featscope.registry import find
 from featscope.report.claim_view import Tone, View
 from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
@@ -143,7 +143,7 @@ def _part(entry: Entry, runs: Sequence[LedgerRun]) -> Part:
     about = (entry, entry.name.replace("-", " "), part_of(entry.source))
     try:
         statements = find(entry.name)[1].statements()
-    except ConfigError as error:
+    except (ConfigError, MissingExtraError) as error:
         return Part(*about, (), str(error))
     best = sorted(runs, key=_counts, reverse=True)
     rows = {one.id: _row(entry, one, best) for one in statements}

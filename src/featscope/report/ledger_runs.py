@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from featscope.options import ConfigError
+from PIL import Image
+
+from featscope.options import ConfigError, MissingExtraError
 from featscope.report.claim_view import Tone, View, views
 from featscope.report.numbers import number
 from featscope.report.run_report import stored_content
@@ -99,7 +101,7 @@ def read_run(folder: Path, name: str) -> LedgerRun:
             raise ConfigError("it is not finished: run it again with --resume")
         content, environment = stored_content(folder, plan), read_environment(folder)
         climbs = _climbs(read_trends(folder)) if (folder / "trends.json").exists() else {}
-    except ConfigError as error:
+    except (ConfigError, MissingExtraError) as error:
         return LedgerRun(name, folder, study, damaged=str(error))
     rows = [row for table in content.arms for row in table.rows]
     controls = {row.name for row in rows if row.role == "control"}
@@ -108,7 +110,7 @@ def read_run(folder: Path, name: str) -> LedgerRun:
     for figure in content.figures:
         file = folder / "figures" / f"{figure.id}.png"
         shown = Picture(file, f"{name}-{figure.id}.png", figure.title, figure.caption)
-        for key in figure.claims if file.is_file() else ():
+        for key in figure.claims if _is_picture(file) else ():
             pictures.setdefault(key.partition("@")[0], []).append(shown)
     return LedgerRun(
         name,
@@ -153,6 +155,16 @@ def tone_in(shown: Sequence[View]) -> tuple[Tone, str] | None:
         by_tone.setdefault(view.tone, view.verdict)
     worst: Sequence[Tone] = ("loud", "calm", "undecided", "holds", "control")
     return next(((tone, by_tone[tone]) for tone in worst if tone in by_tone), None)
+
+
+def _is_picture(file: Path) -> bool:
+    """Whether a whole PNG is there."""
+    try:
+        with Image.open(file) as picture:
+            picture.verify()
+    except (OSError, SyntaxError, ValueError):  # as Pillow says that it is damaged
+        return False
+    return True
 
 
 def _climbs(stored: Mapping[str, Any]) -> dict[str, list[Climb]]:
