@@ -147,8 +147,7 @@ def _command(word: str) -> Command:
     if word == "generate":
         _prefer_sleeping_threads()
         return _generate
-    known = [*light, *heavy, "new", "trend", "judge", "compare", "export", "generate", "watch", "open"]
-    known = [*light, *heavy, "trend", "judge", "compare", "ledger", "export", "generate", "watch", "open"]
+    known = [*light, *heavy, "new", "trend", "judge", "compare", "ledger", "export", "generate", "watch", "open"]
     raise ConfigError(f"{word!r} is no command: allowed is {', '.join(known)}")
 
 

@@ -48,10 +48,8 @@ def test_an_option_that_is_not_there(tmp_path, command, word):
     named = {"show": ["decoupling"], "run": ["decoupling"], "sweep": ["decoupling"], "trend": ["tensor-power"]}
     named |= {"check": ["decoupling"], "judge": ["table.csv"], "report": ["folder"], "generate": ["--prompt", "file"]}
     named |= {"compare": ["a", "b"], "export": ["folder"], "watch": ["folder"], "open": ["folder"], "new": ["walk"]}
-    if word == "--" and command in ("verify", "list", "new"):
-    named |= {"compare": ["a", "b"], "export": ["folder"], "watch": ["folder"], "open": ["folder"]}
     named["ledger"] = ["folder"]
-    if (command, word) == ("verify", "--") or (command, word) == ("list", "--"):
+    if word == "--" and command in ("verify", "list", "new"):
         pytest.skip("nothing follows it")
     ended = call(command, *named.get(command, []), word, within=tmp_path)
     assert ended.code == 2 or word == "--", ended
