@@ -1,0 +1,46 @@
+"""One of two processes that share a batch: ``python one_of_two.py RANK PORT FOLDER``."""
+
+import os
+import sys
+
+import torch
+from torch import distributed, nn
+
+from featscope.losses import NTXent
+
+SIZE, WORLD = 4, 2
+
+
+def views(seed: int) -> torch.Tensor:
+    """Those of both processes."""
+    return torch.randn(WORLD * SIZE, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def network() -> nn.Linear:
+    """The same in both."""
+    torch.manual_seed(0)
+    return nn.Linear(5, 3).double()
+
+
+def work(rank: int, port: str, out: str) -> None:
+    """Save the mean loss over processes, gradients, and what is said of batches of different sizes."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", rank=rank, world_size=WORLD)
+    net = nn.parallel.DistributedDataParallel(network())
+    own = slice(rank * SIZE, (rank + 1) * SIZE)
+    loss = NTXent()(net(views(1)[own]), net(views(2)[own]))
+    loss.backward()
+    total = loss.detach().clone()
+    distributed.all_reduce(total)
+    refused = ""
+    try:
+        NTXent()(*torch.randn(2, SIZE + rank, 3))
+    except ValueError as error:
+        refused = str(error)
+    torch.save([total / WORLD, [p.grad for p in net.parameters()], refused], f"{out}/{rank}.pt")
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    work(int(sys.argv[1]), *sys.argv[2:])
