@@ -117,7 +117,7 @@ PREDICTION_HEAD = Entry(
     name="prediction-head",
     source="Wen & Li 2022, arXiv 2205.06226",
     summary="Why non-contrastive learning does not collapse: what the prediction head does, phase by phase.",
-    minutes=12.0,
+    minutes=5.0,
     target="featscope.studies.prediction_head:PredictionHeadStudy",
 )
 
