@@ -98,8 +98,8 @@ class Study:
     tests: ClassVar[Sequence[Test]] = ()
     """The claims, as they are declared."""
     data_options: ClassVar[Sequence[str]] = ()
-    """Options that name the data, where each claim says itself on which it is expected (``given``): a page does not
-    call them away from their defaults."""
+    """Options that name the data, where claims are expected on any, or say themselves on which (``given``): a page does
+    not call them away from their defaults."""
     ladders: ClassVar[Sequence[Ladder]] = ()
     """Along what its claims have a trend, for `featscope trend`."""
 

@@ -78,6 +78,7 @@ class InputStructure(TeacherClaims):
 
     asks = "With the labelling kept, do real inputs make learning easier than inputs without their structure?"
     default_replicas = 6
+    data_options = ("digits", "photographs", "foreign")
 
     # --- The two parts ------------------------------------------------------------------------------------------------
 
