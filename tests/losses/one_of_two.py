@@ -6,9 +6,10 @@ import sys
 import torch
 from torch import distributed, nn
 
-from featscope.losses import NTXent
+from featscope.losses import NTXent, NuclearNorm
 
 SIZE, WORLD = 4, 2
+PENALTY = NuclearNorm(0.3, gather=True)
 
 
 def views(seed: int) -> torch.Tensor:
@@ -29,7 +30,7 @@ def work(rank: int, port: str, out: str) -> None:
     distributed.init_process_group("gloo", rank=rank, world_size=WORLD)
     net = nn.parallel.DistributedDataParallel(network())
     own = slice(rank * SIZE, (rank + 1) * SIZE)
-    loss = NTXent()(net(views(1)[own]), net(views(2)[own]))
+    loss = NTXent()(net(views(1)[own]), net(views(2)[own])) + PENALTY(net(views(1)[own]))
     loss.backward()
     total = loss.detach().clone()
     distributed.all_reduce(total)

@@ -1,13 +1,13 @@
 """InfoNCE within a batch of pairs (NT-Xent): the other pairs of the batch are the negatives."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
 from torch.nn.functional import cross_entropy, normalize
 
+from featscope.losses.processes import gathered, others, require_equal
 from featscope.options import require
 
 
@@ -42,7 +42,7 @@ class NTXent:
         Raises:
             ValueError: processes have batches of different sizes.
         """
-        if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
+        if others():
             return self._among_processes(anchor, positive)
         return self.of_views(anchor, positive).mean()
 
@@ -50,14 +50,9 @@ class NTXent:
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, ""]:
         views = self._measured(torch.cat([anchor, positive]))
-        sizes = _sizes(views)
-        if len(set(sizes)) > 1:
-            raise ValueError(
-                f"processes have batches of {', '.join(f'{size // 2}' for size in sizes)}: allowed are equal ones. "
-                "Give drop_last=True to the loaders."
-            )
+        require_equal(len(anchor), views.device)
         own = distributed.get_rank() * len(views) + torch.arange(len(views), device=views.device)
-        similarity = views @ _gathered(views).mT / self.temperature
+        similarity = views @ gathered(views).mT / self.temperature
         similarity = similarity.scatter(1, own[:, None], -torch.inf)
         return cross_entropy(similarity, own.roll(len(anchor)))
 
@@ -82,32 +77,3 @@ class NTXent:
         similarity.fill_diagonal_(-torch.inf)
         partner = torch.arange(len(views), device=views.device).roll(len(anchor))
         return cross_entropy(similarity, partner, reduction="none")
-
-
-def _sizes(views: Tensor) -> list[int]:
-    own = torch.tensor([len(views)], device=views.device)
-    found = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(found, own)
-    return [int(size) for size in found]
-
-
-def _gathered(views: Float[Tensor, "view neuron"]) -> Float[Tensor, "all neuron"]:
-    return _Gather.apply(views)
-
-
-class _Gather(torch.autograd.Function):
-    """Rows of all processes, in the order of their ranks; gradients come back from all of them."""
-
-    @staticmethod
-    def forward(context: Any, rows: Tensor) -> Tensor:
-        context.rows = len(rows)
-        found = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
-        distributed.all_gather(found, rows.contiguous())
-        return torch.cat(found)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> Tensor:
-        gradient = gradients[0].contiguous().clone()
-        distributed.all_reduce(gradient)
-        first = distributed.get_rank() * context.rows
-        return gradient[first : first + context.rows]

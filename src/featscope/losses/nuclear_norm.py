@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from featscope.losses.processes import gathered, others, require_equal
 from featscope.numbers import Number, per_replica
 from featscope.options import ConfigError, require
 
@@ -24,7 +25,7 @@ class NuclearNorm:
 
     It works in float64 whatever the features are, under autocast too, and gives float32 at least. Half precision and
     float32 go through the Gram matrix of the smaller side, which is faster and loses nothing that they hold; float64
-    features through their singular vectors. Rows of other processes are not gathered: each penalises its own batch.
+    features through their singular vectors.
 
     A head that is trained without a penalty of its own takes the norm away: features of half the size before a head
     of twice the size predict the same. Keep the head fixed, bound it, or give it weight decay.
@@ -35,6 +36,9 @@ class NuclearNorm:
             the weaker, by its root. "batch" divides by the root of the rows: the same strength at any size of batch.
             "none" is the formula as printed.
         warmup: steps without a penalty; the released code has 100. They need ``step``.
+        gather: whether the rows of all processes are one batch, where torch.distributed runs: called in all of them,
+            it and its gradient as `DistributedDataParallel` takes it are those of one process with all rows. If not,
+            each process penalises its own rows, whose rank is at most their number.
     """
 
     floats_per_replica: ClassVar[bool] = True
@@ -42,6 +46,7 @@ class NuclearNorm:
     weight: Number = 0.01
     normalize: Literal["rows", "none", "batch"] = "rows"
     warmup: int = 0
+    gather: bool = False
 
     def __post_init__(self) -> None:
         weights = self.weight if isinstance(self.weight, Tensor) else torch.tensor(float(self.weight))
@@ -59,11 +64,17 @@ class NuclearNorm:
 
         Raises:
             ConfigError: there is a warm-up, and no step is given.
+            ValueError: processes that gather have batches of different sizes, or of replicas.
         """
         if self.warmup and step is None:
             raise ConfigError(f"NuclearNorm.warmup = {self.warmup} needs the step: call it as penalty(features, step)")
         if step is not None and step < self.warmup:
             return features.float().sum((-2, -1)) * 0.0
+        if self.gather and others():
+            if features.ndim != 2:
+                raise ValueError(f"features have shape {list(features.shape)}: what processes share is [batch, neuron]")
+            require_equal(len(features), features.device)
+            features = gathered(features)
         rows = features.shape[-2]
         norm = _NuclearNorm.apply(features) / {"rows": rows, "batch": sqrt(rows), "none": 1.0}[self.normalize]
         return per_replica(self.weight, norm) * norm

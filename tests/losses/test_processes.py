@@ -1,4 +1,4 @@
-"""NT-Xent in two processes is that of one with all views."""
+"""NT-Xent and the nuclear norm in two processes are those of one with all rows."""
 
 import socket
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import one_of_two
 import pytest
 import torch
-from one_of_two import WORLD, network, views
+from one_of_two import PENALTY, WORLD, network, views
 from torch import distributed
 
 from featscope.losses import NTXent
@@ -27,7 +27,7 @@ def test_loss_and_gradient_are_those_of_one_process(tmp_path):
         for one in both:
             one.kill()
     net = network()
-    loss = NTXent()(net(views(1)), net(views(2)))
+    loss = NTXent()(net(views(1)), net(views(2))) + PENALTY(net(views(1)))
     loss.backward()
     for rank in range(WORLD):
         found, gradients, refused = torch.load(tmp_path / f"{rank}.pt")
