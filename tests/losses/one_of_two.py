@@ -1,6 +1,5 @@
-"""One of two processes that share a batch: ``python one_of_two.py RANK PORT FOLDER``."""
+"""One of two processes that share a batch: ``python one_of_two.py RANK FOLDER``."""
 
-import os
 import sys
 
 import torch
@@ -23,11 +22,10 @@ def network() -> nn.Linear:
     return nn.Linear(5, 3).double()
 
 
-def work(rank: int, port: str, out: str) -> None:
+def work(rank: int, out: str) -> None:
     """Save the mean loss over processes, gradients, and what is said of batches of different sizes."""
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", rank=rank, world_size=WORLD)
+    distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=WORLD)
     net = nn.parallel.DistributedDataParallel(network())
     own = slice(rank * SIZE, (rank + 1) * SIZE)
     loss = NTXent()(net(views(1)[own]), net(views(2)[own])) + PENALTY(net(views(1)[own]))
