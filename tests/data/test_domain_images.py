@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.ndimage import rotate
 
+from featscope.data.digit_domains import ANGLES, COLOURED, ROTATED, digit_domains
 from featscope.data.domain_images import open_domains
-from featscope.data.made_up_domains import COLOURED, coloured_digits, made_up_domains
+from featscope.data.made_up_domains import made_up_domains
 from featscope.encoders import Pictures
 from featscope.options import ConfigError
 
@@ -104,7 +106,7 @@ def test_made_up_domains_differ_in_style():
 
 @pytest.mark.parametrize("name", COLOURED)
 def test_colour_agrees_as_often_as_said(name):
-    images = coloured_digits(name)
+    images = digit_domains(name)
     pixels = images.pixels(torch.arange(len(images)))
     red = (pixels[:, 0] > 0).flatten(1).any(1)
     assert not pixels[red][:, 1:].any()
@@ -112,3 +114,50 @@ def test_colour_agrees_as_often_as_said(name):
         here = images.domains == domain
         agrees = (red == images.labels.bool())[here].double().mean()
         assert float(agrees) == pytest.approx(share, abs=0.06)  # about three deviations of 600 coins
+
+
+def test_rotated_digits_turn_by_their_domains_angle():
+    """The mean of each digit is that of the unrotated one turned counter-clockwise by SciPy, not clockwise."""
+    images = digit_domains(ROTATED)
+    assert images.domain_names == tuple(f"{angle}°" for angle in ANGLES)
+    pixels = images.pixels(torch.arange(len(images))).double()[:, 0].numpy()
+    for domain, angle in enumerate(ANGLES[1:], start=1):
+        apart = {1: 0.0, -1: 0.0}
+        for digit in range(10):
+            turned, upright = (
+                pixels[((images.domains == one) & (images.labels == digit)).numpy()].mean(0) for one in (domain, 0)
+            )
+            for sense in apart:
+                apart[sense] += np.square(turned - rotate(upright, sense * angle, reshape=False, order=1)).mean()
+        assert apart[1] < 0.8 * apart[-1]
+
+
+def test_domains_hold_different_digits_of_all_classes():
+    images = digit_domains(ROTATED)
+    for domain in range(len(ANGLES)):
+        assert len(images.labels[images.domains == domain].unique()) == 10
+
+
+def write_idx(folder, classes):
+    """MNIST's files of 200 images of 28 x 28 pixels."""
+    draws = np.random.default_rng(0)
+    heads = (
+        bytes([0, 0, 8, 3]) + np.array([200, 28, 28], ">u4").tobytes(),
+        bytes([0, 0, 8, 1]) + np.array([200], ">u4").tobytes(),
+    )
+    pixels = draws.integers(0, 256, (200, 28, 28), np.uint8)
+    (folder / "t10k-images-idx3-ubyte").write_bytes(heads[0] + pixels.tobytes())
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(heads[1] + (np.arange(200) % classes).astype(np.uint8).tobytes())
+
+
+def test_digits_of_mnists_layout_are_taken(tmp_path):
+    write_idx(tmp_path, 10)
+    images = digit_domains("coloured-digits", str(tmp_path))
+    assert len(images) == 200
+    assert images.pixels(torch.arange(3)).shape == (3, 3, 28, 28)
+
+
+def test_images_of_other_classes_are_no_digits(tmp_path):
+    write_idx(tmp_path, 3)
+    with pytest.raises(ConfigError, match=r"digits = .* is out of range: .* There are 200 images of 3 classes"):
+        digit_domains(ROTATED, str(tmp_path))

@@ -1,6 +1,8 @@
 """One of two processes that share a batch: ``python one_of_two.py RANK FOLDER``."""
 
 import sys
+import time
+from pathlib import Path
 
 import torch
 from torch import distributed, nn
@@ -38,6 +40,8 @@ def work(rank: int, out: str) -> None:
     except ValueError as error:
         refused = str(error)
     torch.save([total / WORLD, [p.grad for p in net.parameters()], refused], f"{out}/{rank}.pt")
+    while not Path(f"{out}/{1 - rank}.pt").exists():  # the other may still read what this one has sent
+        time.sleep(0.02)
     distributed.destroy_process_group()
 
 

@@ -16,9 +16,13 @@ from featscope.losses import NTXent
 def test_loss_and_gradient_are_those_of_one_process(tmp_path):
     """In processes of their own: one that is forked from a process with threads can wait for them for ever."""
     command = [sys.executable, one_of_two.__file__]
-    both = [subprocess.Popen([*command, str(rank), str(tmp_path)]) for rank in range(WORLD)]
+    both = [
+        subprocess.Popen([*command, str(rank), str(tmp_path)], stderr=subprocess.PIPE, text=True)
+        for rank in range(WORLD)
+    ]
     try:
-        assert [one.wait(timeout=120) for one in both] == [0, 0]
+        said = [one.communicate(timeout=120)[1] for one in both]
+        assert [one.returncode for one in both] == [0, 0], said
     finally:
         for one in both:
             one.kill()

@@ -154,12 +154,12 @@ def clusters(spread: float = 0.3) -> source.Domains:
 
 def one(algorithm: str, strengths: tuple[float, ...] = (0.01, 30.0), **changes) -> recipe.LeaveOneOut:
     sizes = {"units": 8, "batch": 8, "steps_each": 60, "rate": 0.02, "looks": 10} | changes
-    return recipe.LeaveOneOut(algorithm, strengths, "here", "pixels", **sizes)
+    return recipe.LeaveOneOut(algorithm, strengths, "here", "digits", "pixels", **sizes)
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(recipe, "features_of_domains", lambda data, encoder: clusters())
+    monkeypatch.setattr(recipe, "features_of_domains", lambda data, digits, encoder: clusters())
 
 
 @pytest.mark.usefixtures("small")
@@ -182,7 +182,7 @@ def test_a_penalty_far_too_strong_leaves_no_features():
 def test_what_is_left_out_or_held_out_is_not_trained_on(monkeypatch):
     seen = []
     before = adapter.outputs
-    monkeypatch.setattr(recipe, "features_of_domains", lambda data, encoder: clusters())
+    monkeypatch.setattr(recipe, "features_of_domains", lambda data, digits, encoder: clusters())
     monkeypatch.setattr(adapter, "outputs", lambda weights, x: seen.append(x) or before(weights, x))
     one("erm", steps_each=3, looks=1).asker(Streams(0, [0]))(2)
     trained = torch.cat(seen[:3])
@@ -326,7 +326,7 @@ def test_printed_averages_are_means():
 
 def test_the_story_names_data_that_say_nothing():
     assert DomainGeneralisation().warning.startswith("MADE-UP")
-    assert DomainGeneralisation(data="coloured-digits").warning.startswith("COLOURED")
+    assert DomainGeneralisation(data="coloured-digits").warning.startswith("DIGITS")
     assert DomainGeneralisation(data="a folder").warning == ""
 
 

@@ -72,7 +72,7 @@ def of_idx(source: str, folder: Path, split: str, side: int = 0) -> DecodedImage
     if not targets:
         raise source_error(source, f"{prefix}-labels-idx1-ubyte beside {chosen.name}", "Download it, too.")
     pixels = _read(source, chosen, 3)
-    labels: NDArray[np.integer] = _read(source, targets[0], 1)
+    labels: NDArray[np.integer] = _read(source, targets[0], 1).astype(np.int64)
     if len(pixels) != len(labels):
         raise source_error(source, "a label for each image", f"{len(pixels)} images have {len(labels)}.")
     if len({file.name.split("-images")[0] for file in files}) == 1:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
-from featscope.data.made_up_domains import COLOURED
+from featscope.data.decoded_images import BUNDLED
+from featscope.data.digit_domains import DIGITS
 from featscope.options import require
 from featscope.studies.base import Arm, Study
 from featscope.studies.domain_generalisation.algorithms import AlgorithmName
@@ -40,8 +41,10 @@ class DomainGeneralisationArms(Study):
 
     Attributes:
         data: "made-up"; "coloured-digits", where colour says no more of the label than shape does, or
-            "coloured-digits-strong", where it says more in one domain; or a folder of images of several domains: the
-            Hub's parquet files with columns image, domain and label, or DOMAIN/CLASS/*.jpg.
+            "coloured-digits-strong", where it says more in one domain; "rotated-digits", by 0 to 75°; or a folder
+            of images of several domains: the Hub's parquet files with columns image, domain and label, or
+            DOMAIN/CLASS/*.jpg.
+        digits: which, where data are digits: "digits" for scikit-learn's, or a folder with MNIST's files.
         encoder: what makes features of images; "pixels" takes 8 x 8 of them.
         units: ReLUs of the network on the features.
         batch: images of each training domain in a batch.
@@ -53,6 +56,7 @@ class DomainGeneralisationArms(Study):
     default_replicas = 10
 
     data: str = MADE_UP
+    digits: str = BUNDLED
     encoder: EncoderName = "efficientnet-lite0"
     units: int = 64
     batch: int = 32
@@ -60,7 +64,8 @@ class DomainGeneralisationArms(Study):
     rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        require(self, "data", self.data != "", f"{MADE_UP!r}, {', '.join(map(repr, COLOURED))}, or a folder")
+        require(self, "data", self.data != "", f"{MADE_UP!r}, {', '.join(map(repr, DIGITS))}, or a folder")
+        require(self, "digits", self.digits != "", f"{BUNDLED!r}, or a folder")
         require(self, "units", 1 <= self.units <= 10_000, "1 to 10000")
         require(self, "batch", 2 <= self.batch <= 10_000, "2 to 10000", "Covariances need two images.")
         require(self, "steps", 1 <= self.steps <= 1_000_000, "1 to 1000000")
@@ -69,7 +74,7 @@ class DomainGeneralisationArms(Study):
     @property
     def is_stand_in(self) -> bool:
         """Whether the paper says nothing of the data."""
-        return self.data == MADE_UP or self.data in COLOURED
+        return self.data == MADE_UP or self.data in DIGITS
 
     def smallest(self) -> "DomainGeneralisationArms":
         """Two steps of small networks on pixels of made-up images."""
@@ -78,7 +83,7 @@ class DomainGeneralisationArms(Study):
     def arms(self) -> Sequence[Arm[LeaveOneOut]]:
         """Five algorithms with all penalties, SWAD with CORAL, and ERM where domains are mixed up."""
         looks = 15
-        sizes = self.data, self.encoder, self.units, self.batch, self.steps, self.rate, looks
+        sizes = self.data, self.digits, self.encoder, self.units, self.batch, self.steps, self.rate, looks
         erm = LeaveOneOut("erm", STRENGTHS, *sizes)
         abouts: Mapping[AlgorithmName, str] = {
             "erm": "The loss alone (empirical risk minimisation).",

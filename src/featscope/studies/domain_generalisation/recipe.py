@@ -45,7 +45,7 @@ class LeaveOneOut(Questionnaire):
     Attributes:
         algorithm: what is minimised.
         strengths: λ of both norms.
-        data, encoder: see `features_of_domains`.
+        data, digits, encoder: see `features_of_domains`.
         units: of the adapter.
         batch: samples of each training domain in a batch.
         steps_each: of Adam, in each training.
@@ -57,6 +57,7 @@ class LeaveOneOut(Questionnaire):
     algorithm: AlgorithmName
     strengths: tuple[float, ...]
     data: str
+    digits: str
     encoder: EncoderName
     units: int
     batch: int
@@ -68,7 +69,7 @@ class LeaveOneOut(Questionnaire):
     @property
     def grid(self) -> Mapping[str, Sequence[int]]:
         """Domains, each left out once; real data are read to count them."""
-        return {"target": range(len(images_of(self.data).domain_names))}
+        return {"target": range(len(images_of(self.data, self.digits).domain_names))}
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -89,7 +90,7 @@ class LeaveOneOut(Questionnaire):
             ConfigError: data cannot be read.
             MissingExtraError: what reads them, or the encoder, is not installed.
         """
-        source = features_of_domains(self.data, self.encoder)
+        source = features_of_domains(self.data, self.digits, self.encoder)
         domains = source.domains
         if self.shuffled:
             domains = domains[streams.at("shuffled domains").choice(len(domains), len(domains))[0]]

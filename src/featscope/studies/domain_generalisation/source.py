@@ -8,8 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from featscope.data.digit_domains import DIGITS, digit_domains
 from featscope.data.domain_images import DomainImages, open_domains
-from featscope.data.made_up_domains import COLOURED, coloured_digits, made_up_domains
+from featscope.data.made_up_domains import made_up_domains
 from featscope.encoders import EfficientNetLite0, cached_features
 
 EncoderName = Literal["efficientnet-lite0", "pixels"]
@@ -34,25 +35,31 @@ class Domains(NamedTuple):
     domain_names: tuple[str, ...]
 
 
-def images_of(data: str) -> DomainImages:
+def images_of(data: str, digits: str) -> DomainImages:
     """The images, not decoded.
 
+    Args:
+        data: "made-up", one of `DIGITS`, or a folder.
+        digits: which, if they are; see `digit_domains`.
+
     Raises:
-        ConfigError: ``data`` cannot be read.
+        ConfigError: ``data`` or ``digits`` cannot be read.
         MissingExtraError: what reads it is not installed.
     """
-    return made_up_domains() if data == MADE_UP else coloured_digits(data) if data in COLOURED else open_domains(data)
+    if data == MADE_UP:
+        return made_up_domains()
+    return digit_domains(data, digits) if data in DIGITS else open_domains(data)
 
 
 @lru_cache(maxsize=1)
-def features_of_domains(data: str, encoder: EncoderName) -> Domains:
-    """Features of all images of ``data``: computed once, then read from the cache.
+def features_of_domains(data: str, digits: str, encoder: EncoderName) -> Domains:
+    """Features of all images of `images_of`: computed once, then read from the cache.
 
     Raises:
-        ConfigError: ``data`` cannot be read.
-        MissingExtraError: what reads it, or the encoder, is not installed.
+        ConfigError: ``data`` or ``digits`` cannot be read.
+        MissingExtraError: what reads them, or the encoder, is not installed.
     """
-    images = images_of(data)
+    images = images_of(data, digits)
     if encoder == "pixels":
         pixels = images.pixels(torch.arange(len(images)))
         features = adaptive_avg_pool2d(pixels.float(), _PIXELS).flatten(1)

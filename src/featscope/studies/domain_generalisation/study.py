@@ -54,7 +54,7 @@ class DomainGeneralisation(DomainGeneralisationArms):
     Options and arms are `DomainGeneralisationArms`'.
     """
 
-    data_options = ("data",)
+    data_options = ("data", "digits")
     asks = "Does it help in a new domain to penalise how many directions features use?"
 
     # --- Gains of NU --------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class DomainGeneralisation(DomainGeneralisationArms):
         """What must be said of the data first."""
         if self.data == MADE_UP:
             return "MADE-UP IMAGES: this says nothing about the paper. "
-        return "COLOURED DIGITS, not the paper's images. " if self.is_stand_in else ""
+        return "DIGITS, not the paper's images. " if self.is_stand_in else ""
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Gains, accuracies, what λ does, each domain."""
@@ -333,7 +333,7 @@ class DomainGeneralisation(DomainGeneralisationArms):
             if small
             else "Whether the nuclear norm helps in a new domain is open",
         }[verdict(claims, "nu-beats-erm@erm")]
-        before = "MADE-UP IMAGES. " if self.data == MADE_UP else "COLOURED DIGITS. " if self.is_stand_in else ""
+        before = "MADE-UP IMAGES. " if self.data == MADE_UP else "DIGITS. " if self.is_stand_in else ""
         base = in_words(accuracy(run), "{:.1f}")
         return Story(
             f"{before}{decided}: {gain} points on {base} %, and {control} beside a norm that wants small features.",
