@@ -58,11 +58,9 @@ def windows(folder: Path) -> Iterator[tuple[str, ClaimTrend, ClaimTrend]]:
         name, _, arm = key.partition("@")
         bears = study.ladder.bears(name, arm)
         assert bears is not None
-        trials = [study.ladder.trials(bears, study.at(size)) for size in whole.sizes]
-        counted = [one for one in trials if one is not None]
         for first in range(len(whole.sizes) - FEWEST_SIZES):
             part = slice(first, first + FEWEST_SIZES)
-            yield key, trend_of(whole.claims[part], whole.sizes[part], bears, counted[part] or None), whole
+            yield key, trend_of(whole.claims[part], whole.sizes[part], bears), whole
 
 
 def tallies(folder: Path) -> dict[int, Count]:
@@ -80,11 +78,12 @@ def tallies(folder: Path) -> dict[int, Count]:
             if len(samples) < 1:
                 continue
             said = window.trend.at(factor)
+            wrong = claim.verdict != "undecided" and said.verdict not in (claim.verdict, "undecided")
             if claim.verdict != "undecided":
                 count.pairs += 1
                 count.silent += bool(window.silent)
                 count.right += said.verdict == claim.verdict
-                count.wrong += said.verdict not in (claim.verdict, "undecided")
+                count.wrong += wrong
             if window.silent:
                 continue
             nearest = int(np.abs(np.log(window.trend.sizes / larger)).argmin())
@@ -94,7 +93,7 @@ def tallies(folder: Path) -> dict[int, Count]:
             count.measured += 1
             hit = low <= samples.mean() <= high
             count.covered += bool(hit)
-            if not hit or said.verdict not in (claim.verdict, "undecided"):
+            if wrong or not hit:
                 count.missed.append(
                     f"{key} N={window.sizes[-1]:g}: {said}, measured {samples.mean():.4g} ± {error:.2g}"
                 )
@@ -105,8 +104,9 @@ def main() -> None:
     """Make the table, print it and what was missed, and put it into the page."""
     lines = [HEAD]
     for folder in map(Path, sys.argv[1:]):
-        about = read_trends(folder)
-        label = f"`{about['study']}` over {about['symbol']}, {about['sizes'][0]:g} to {about['sizes'][-1]:g}"
+        about, seed = read_trends(folder), read_plan(folder)["seed"]
+        sizes = about["sizes"]
+        label = f"`{about['study']}` over {about['symbol']}, {sizes[0]:g} to {sizes[-1]:g}, seed {seed}"
         for factor, count in tallies(folder).items():
             lines.append(count.row(label, factor))
             print("\n".join(count.missed))
