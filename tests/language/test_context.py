@@ -5,7 +5,7 @@ import torch
 from hybrid_models import HYBRIDS, hybrid
 from small_models import ARCHITECTURES, padded, prompt, tiny
 
-from featscope.language import GemFilter, SnapKV
+from featscope.language import GemFilter, LastQueries, SnapKV
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -94,10 +94,10 @@ def test_angles_that_differ_with_the_length_are_those_of_the_whole(name, rope):
         assert same(context.ask(question, **GREEDY), gem.generate(both(prompt(), question), **GREEDY))
 
 
-@pytest.mark.parametrize("second", [lambda model: model, lambda model: SnapKV(model, 12, window=4)])
-def test_the_returned_cache_does_not_go_on(second):
+@pytest.mark.parametrize("cache", [None, LastQueries(12, 4)])
+def test_the_returned_cache_does_not_go_on(cache):
     model = tiny()
-    out = GemFilter(second(model), 2, 16, window=4).generate(prompt(), return_dict_in_generate=True, **GREEDY)
+    out = GemFilter(model, 2, 16, window=4, cache=cache).generate(prompt(), return_dict_in_generate=True, **GREEDY)
     assert len(out.past_key_values.layers) == 4
     longer = torch.cat([out.sequences, QUESTIONS[0]], 1)
     for going_on in (
@@ -120,7 +120,7 @@ def test_caches_that_hold_the_whole_prompt_go_on():
 
 
 def test_another_row_and_long_texts_are_refused():
-    with pytest.raises(ConfigError, match=r"GemFilter.row = 'middle' is out of range: allowed is last"):
+    with pytest.raises(ConfigError, match="allowed is FilterLayer with row = 'last'"):
         GemFilter(tiny(), 2, 16, window=4, row="middle").read(prompt())
     context = GemFilter(tiny(), 2, 16, window=4).read(prompt(250))
     with pytest.raises(ConfigError, match="at most 256"):

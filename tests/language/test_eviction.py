@@ -105,9 +105,9 @@ def test_beams_work():
     ("make", "message"),
     [
         (lambda m: SnapKV(m, 0), ">= 1"),
-        (lambda m: SnapKV(m, 32), r"SnapKV.keep = 32 is out of range: allowed is > window = 32"),
+        (lambda m: SnapKV(m, 32), r"LastQueries.keep = 32 is out of range: allowed is > window = 32"),
         (lambda m: SnapKV(m, 64, kernel=2), "an odd number"),
-        (lambda m: H2O(m, 32), "> recent = 32"),
+        (lambda m: H2O(m, 32), "> window = 32"),
         (lambda m: GemFilterOneRun(m, 4, layer=4, window=0), "0 to 3"),
     ],
 )

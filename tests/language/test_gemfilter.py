@@ -17,7 +17,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from featscope.language import GemFilter, SnapKV
+from featscope.language import GemFilter, LastQueries, SnapKV
 from featscope.language.attention import watched
 from featscope.language.first_pass import attention_at
 from featscope.language.prompt import Prompt
@@ -132,10 +132,10 @@ def test_beams_samples_streamers_and_stopping_criteria_work():
 
 def test_the_second_pass_may_evict_too():
     model = tiny()
-    out = GemFilter(SnapKV(model, keep=20, window=4), layer=2, keep=32, window=0).generate(prompt(), **GREEDY)
+    out = GemFilter(model, layer=2, keep=32, window=0, cache=LastQueries(20, 4)).generate(prompt(), **GREEDY)
     assert out.shape == (1, 66)
     assert out.kept.shape == (1, 32)
-    whole = GemFilter(SnapKV(model, keep=40, window=4), layer=2, keep=32, window=0).generate(prompt(), **GREEDY)
+    whole = GemFilter(model, layer=2, keep=32, window=0, cache=LastQueries(40, 4)).generate(prompt(), **GREEDY)
     assert torch.equal(whole, GemFilter(model, 2, 32, window=0).generate(prompt(), **GREEDY))
 
 
@@ -233,9 +233,9 @@ def test_sums_over_heads_are_not_rounded_to_half_precision():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layer": 4}, r"GemFilter.layer = 4 is out of range: allowed is 0 to 3. .*choose_layer"),
+        ({"layer": 4}, r"FilterLayer.layer = 4 is out of range: allowed is 0 to 3. .*choose_layer"),
         ({"layer": -1}, "allowed is 0 to 3"),
-        ({"keep": 0}, r"GemFilter.keep = 0 is out of range: allowed is >= 1"),
+        ({"keep": 0}, r"FilterLayer.keep = 0 is out of range: allowed is >= 1"),
         (
             {"window": 16},
             "0 to 15, less than keep = 16. Keep more, or a smaller window; 0 is the paper's rule",
@@ -264,7 +264,7 @@ def test_what_is_no_transformers_model_is_refused():
         GemFilter(torch.nn.Linear(2, 2), 0, 4, window=0)
     with pytest.raises(ConfigError, match="cannot generate"):
         GemFilter(tiny().model, 2, 16, window=0)
-    with pytest.raises(ConfigError, match="has a second pass already"):
+    with pytest.raises(ConfigError, match="reads prompts its own way already"):
         GemFilter(GemFilter(tiny(), 2, 40), 2, 40)
 
 

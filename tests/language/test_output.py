@@ -96,4 +96,4 @@ def test_what_a_method_does_not_have_nobody_has():
     assert gem.config is gem.model.config
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = gem.nothing_of_the_kind
-    assert copy.copy(gem).keep == 16
+    assert copy.copy(gem).selector.keep == 16

@@ -10,11 +10,12 @@ import pytest
 import torch
 import xarray as xr
 
-from featscope.language import checks, eviction, first_pass, gemfilter, selection
-from featscope.language.method import FullCache
+from featscope.language import Prefill, checks, first_pass, presets, selection
 from featscope.language.methods import METHODS
 from featscope.language.prompt import Prompt
-from featscope.language.selection import last_row_scores, select
+from featscope.language.propagation import ReadAgain, whole_prompt
+from featscope.language.selection import select
+from featscope.language.selectors import of_layer
 from featscope.options import ConfigError, MissingExtraError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
@@ -93,16 +94,18 @@ def test_the_story_turns_with_what_is_found():
     assert "Reading its choice is worse than reading all (50 % against 100 %)" in found(0, 0.5)
 
 
-def shifted(self, input_ids, attention_mask=None, **options):
-    """Generates with positions from 7 on."""
-    positions = 7 + torch.arange(input_ids.shape[1])[None]
-    return self.model.generate(input_ids, attention_mask=attention_mask, position_ids=positions, **options)
+in_one_pass = whole_prompt.generate_in_one_pass
+
+
+def of_another_row(model, prompt, selector, *rest, **options):
+    """One run whose choice is that of another row."""
+    return in_one_pass(model, prompt, replace(selector, row="middle"), *rest, **options)
 
 
 deeper = type("Deeper", (first_pass.Until,), {"__init__": lambda self, layer: setattr(self, "layer", layer + 1)})
 FAULTS = {
     "a lost token": (
-        (gemfilter, "select", lambda *a, **k: select(*a, **k)[:, 1:]),
+        (of_layer, "select", lambda *a, **k: select(*a, **k)[:, 1:]),
         {"keep-all-same-logits", "cache-length-is-keep"},
     ),
     "heads of other groups": (
@@ -116,9 +119,9 @@ FAULTS = {
     ),
     "a deeper pass": ((first_pass, "Until", deeper), {"layers-run", "projections-run"}),
     "a second pass on everything": ((Prompt, "take", lambda self, kept, padding: self), {"cache-length-is-keep"}),
-    "old positions": ((FullCache, "generate", shifted), {"positions-are-compact"}),
+    "old positions": ((presets, "ReadAgain", lambda: ReadAgain("original")), {"positions-are-compact"}),
     "another choice of one run": (
-        (eviction, "last_row_scores", lambda query, key: -last_row_scores(query, key)),
+        (whole_prompt, "generate_in_one_pass", of_another_row),
         {"one-run-equal-selection"},
     ),
 }
@@ -135,13 +138,13 @@ def test_faults_take_holds_from_what_is_exact(name, monkeypatch):
 
 
 def test_a_pass_through_all_layers_is_seen(monkeypatch):
-    choose = gemfilter.GemFilter.select
+    choose = Prefill.select
 
     def slow(self, input_ids, attention_mask=None):
         self.model(input_ids, use_cache=True)
         return choose(self, input_ids, attention_mask)
 
-    monkeypatch.setattr(gemfilter.GemFilter, "select", slow)
+    monkeypatch.setattr(Prefill, "select", slow)
     found = TRIAL.again("cost")
     for name in ("operations-by-formula", "prompt-cost-ratio", "memory-model"):
         assert found[name, "cost"].verdict == "fails"

@@ -48,8 +48,8 @@ class Attention(NamedTuple):
 class Observer(Protocol):
     """Sees each layer's attention, in order of the layers."""
 
-    def before(self, attention: Attention) -> None:
-        """Before it is computed. May raise, which ends the forward pass."""
+    def before(self, attention: Attention) -> Attention | None:
+        """Before it is computed. May raise, which ends the forward pass, or return it with another mask."""
 
     def after(self, attention: Attention) -> None:
         """After it was computed."""
@@ -116,8 +116,8 @@ def _looked_up(interface: AttentionInterface, name: str, default: Callable[..., 
         if observer is None or getattr(its, "layer_idx", None) is None:
             return function(module, query, key, value, attention_mask, *rest, **options)
         seen = Attention(its.layer_idx, query, key, attention_mask, options.get("scaling") or query.shape[-1] ** -0.5)
-        observer.before(seen)
-        result = function(module, query, key, value, attention_mask, *rest, **options)
+        seen = observer.before(seen) or seen
+        result = function(module, query, key, value, seen.mask, *rest, **options)
         observer.after(seen)
         return result
 

@@ -12,9 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featscope.language.attention import Attention
-from featscope.language.eviction import GemFilterOneRun
 from featscope.language.first_pass import attention_at
-from featscope.language.gemfilter import GemFilter
+from featscope.language.presets import GemFilter, GemFilterOneRun
 from featscope.language.prompt import Prompt
 from featscope.language.selection import last_row_scores, select
 

@@ -19,11 +19,10 @@ _BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the lengt
 
 @runtime_checkable
 class Reader(Protocol):
-    """What a context needs of `GemFilter`, which says what its parts are."""
+    """What a context needs of `featscope.language.prefill.Prefill`, whose selector is a `FilterLayer`."""
 
     model: Any
-    layer: int
-    chunk: int | None
+    selector: Any
 
     def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
         """Both passes."""
@@ -36,7 +35,7 @@ class Reader(Protocol):
 
 
 class Context:
-    """What `GemFilter.read` returns: a document, and what the layers up to the filter layer made of it.
+    """What `Prefill.read` returns: a document, and what the layers up to the filter layer made of it.
 
     Each question chooses tokens of its own among the document's and its own ones. What does not depend on the question
     is kept: keys and values of the layers up to the filter layer, (r + 1)/m of a whole cache. Where they depend on
@@ -49,7 +48,8 @@ class Context:
 
     def __init__(self, method: Reader, prompt: Prompt) -> None:
         self._method = method
-        goes_back = set(kinds_of(method.model)[: method.layer + 1]) <= set(_CUT)
+        self._layer: int = method.selector.layer
+        goes_back = set(kinds_of(method.model)[: self._layer + 1]) <= set(_CUT)
         reuses = goes_back and rope_of(method.model).get("rope_type") not in _BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
@@ -79,7 +79,7 @@ class Context:
         if self._cache is None:
             return self._method.generate(whole.ids, whole.mask, **options)
         require_context(self._method.model, whole)
-        require_seeing(self._method.model, whole, [self._method.layer])
+        require_seeing(self._method.model, whole, [self._layer])
         try:
             kept = self._method.choose(self._read(whole), whole)
         finally:
@@ -101,7 +101,7 @@ class Context:
     def _append(self, whole: Prompt) -> None:
         require_context(self._method.model, whole)
         if self._cache is not None:
-            step = self._method.chunk or whole.ids.shape[1]
+            step = self._method.selector.chunk or whole.ids.shape[1]
             for end in range(self.length + step, whole.ids.shape[1] + step, step):
                 self._read(Prompt(whole.ids[:, :end], whole.real[:, :end]))
                 self.prompt = Prompt(whole.ids[:, :end], whole.real[:, :end])
@@ -110,8 +110,8 @@ class Context:
     @torch.no_grad()
     def _read(self, whole: Prompt) -> Attention:
         """What enters the filter layer's attention: queries of what is new in ``whole``, keys of all of it."""
-        method = self._method
-        return attention_at(method.model, whole._replace(ids=whole.ids[:, self.length :]), method.layer, self._cache)
+        new = whole._replace(ids=whole.ids[:, self.length :])
+        return attention_at(self._method.model, new, self._layer, self._cache)
 
     def _behind(self, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
         added = read_prompt(self._method.model, input_ids, attention_mask)

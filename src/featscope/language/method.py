@@ -4,11 +4,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-import torch
 from transformers import PreTrainedModel
 
-from featscope.language.output import with_kept
-from featscope.language.prompt import asked_prompt
 from featscope.options import ConfigError
 
 
@@ -75,21 +72,3 @@ class OfModel:
         if name == "model" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.model, name)
-
-
-class FullCache(OfModel):
-    """The model's own generation, with every key and value kept.
-
-    Args:
-        model: any causal language model.
-    """
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self.model: Any = model
-
-    def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
-        """What ``model.generate`` returns; its ``kept`` are all places ``[batch, token]``, -1 at padding."""
-        prompt, options = asked_prompt(self.model, input_ids, attention_mask, options)
-        output = self.model.generate(prompt.ids, attention_mask=prompt.mask, **options)
-        places = torch.arange(prompt.ids.shape[-1], device=prompt.ids.device).expand_as(prompt.ids)
-        return with_kept(output, places.masked_fill(~prompt.real, -1))

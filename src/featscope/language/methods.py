@@ -6,10 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
-from featscope.language.eviction import H2O, GemFilterOneRun, SnapKV
-from featscope.language.gemfilter import GemFilter
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, require_folder
-from featscope.language.method import FullCache, Method
+from featscope.language.method import Method
+from featscope.language.presets import H2O, FullCache, GemFilter, GemFilterOneRun, SnapKV
 from featscope.options import ConfigError, require
 
 MethodName = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row"]

@@ -21,24 +21,25 @@ Row = Literal["last", "middle", "largest"]
 
 def require_window(options: Any) -> None:
     """Raise `ConfigError` unless ``options`` keep a window of last tokens, and more."""
-    require(options, "keep", options.keep >= 1, ">= 1")
-    allowed = f"0 to {options.keep - 1}, less than keep = {options.keep}"
+    most = options.keep if isinstance(options.keep, int) else None
+    allowed = ">= 0" if most is None else f"0 to {most - 1}, less than keep = {most}"
     cure = "Keep more, or a smaller window; 0 is the paper's rule."
-    require(options, "window", 0 <= options.window < options.keep, allowed, cure)
+    require(options, "window", options.window >= 0 and (most is None or options.window < most), allowed, cure)
 
 
-def require_rule(who: str, keep: int, pool: Pool, kernel: int, force: Sequence[int] = (), window: int = 0) -> None:
+def require_rule(who: str, keep: Any, pool: Pool, kernel: int, force: Sequence[int] = (), window: int = 0) -> None:
     """Raise `ConfigError` unless the options of ``who`` are such as `select` takes."""
     if isinstance(force, int | slice):
         raise ConfigError(f"{who}.force_keep = {force!r} is no list: allowed are places, such as range(-8, 0)")
+    most = keep if isinstance(keep, int) else None
     wrong = [
-        ("keep", keep, keep >= 1, ">= 1"),
+        ("keep", keep, most is None or most >= 1, ">= 1"),
         ("pool", pool, pool in get_args(Pool), "avg, max or none"),
         ("kernel", kernel, kernel >= 1 and kernel % 2 == 1, "an odd number >= 1"),
         (
             "force_keep",
             force,
-            len({*force, *range(-window, 0)}) <= keep,
+            most is None or len({*force, *range(-window, 0)}) <= most,
             f"at most keep = {keep} places, with the window. Keep more, or force fewer",
         ),
     ]
@@ -109,6 +110,18 @@ def pooled(
     return scores
 
 
+def ranks_of_blocks(
+    scores: Float[Tensor, "batch token"], real: Bool[Tensor, "batch token"], block: int
+) -> Float[Tensor, "batch token"]:
+    """Larger for tokens of blocks with a larger mean, in a block for earlier ones; no two tokens have the same."""
+    number = ((real.long().cumsum(-1) - 1).clamp(min=0)) // block
+    sums = torch.zeros_like(scores).scatter_add(1, number, scores.masked_fill(~real, 0.0))
+    sizes = torch.zeros_like(scores).scatter_add(1, number, real.to(scores.dtype))
+    means = (sums / sizes).gather(1, number).masked_fill(~real, -torch.inf)
+    order = means.argsort(dim=-1, descending=True, stable=True)
+    return -order.argsort(-1).to(scores.dtype)
+
+
 def select(
     scores: Float[Tensor, "batch token"],
     real: Bool[Tensor, "batch token"],
@@ -116,6 +129,7 @@ def select(
     pool: Pool = "avg",
     kernel: int = 5,
     force: Sequence[int] = (),
+    block: int = 1,
 ) -> Int[Tensor, "batch kept"]:
     """Indices of the ``keep`` real tokens with the largest pooled scores, ascending.
 
@@ -126,11 +140,13 @@ def select(
         pool: how scores of neighbours are pooled.
         kernel: of the pooling, odd.
         force: places that are kept in any case, counted from the first real token, or from the last if negative.
+        block: neighbours that are ranked by their mean, together; the last block kept may be cut.
 
     Returns:
         as many columns as the row with the most kept tokens needs; -1 on the left of shorter ones.
     """
-    ranked = pooled(scores, real, pool, kernel).masked_fill(~real, -torch.inf)
+    smooth = pooled(scores, real, pool, kernel)
+    ranked = (smooth if block == 1 else ranks_of_blocks(smooth, real, block)).masked_fill(~real, -torch.inf)
     lengths = real.sum(-1)
     first = real.shape[-1] - lengths
     for place in force:

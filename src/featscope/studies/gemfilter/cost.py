@@ -9,8 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from featscope.language.cost import new_token_operations, new_token_seconds, operations, seconds
-from featscope.language.gemfilter import GemFilter, attention_at
+from featscope.language.first_pass import attention_at
 from featscope.language.methods import METHODS, Reading
+from featscope.language.presets import GemFilter
 from featscope.language.prompt import Prompt
 from featscope.language.random_models import random_model
 from featscope.language.selection import last_row_scores, select

@@ -1,0 +1,118 @@
+"""A cache of which each layer can drop a part of what it has seen."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from transformers import Cache, DynamicCache, DynamicLayer, PreTrainedModel
+from transformers.cache_utils import DynamicSlidingWindowLayer
+
+from featscope.language.decoder import require_seeing, seeing
+from featscope.language.method import require_own_input
+from featscope.language.prompt import Prompt
+from featscope.options import ConfigError
+
+
+class Dropped:
+    """What the layers of one cache have in common.
+
+    Attributes:
+        fewest: tokens of the prompt that every layer has dropped; masks are made for the layer that holds most.
+    """
+
+    fewest = 0
+
+
+class PartialLayer(DynamicLayer):
+    """A layer's cache that has dropped a part of what it has seen; the rest keeps its positions."""
+
+    def __init__(self, dropped: Dropped, **options: Any) -> None:
+        super().__init__(**options)
+        self.dropped = dropped
+        self.seen = 0
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        self.seen += key_states.shape[-2]
+        return super().update(key_states, value_states, *args, **kwargs)
+
+    def get_seq_length(self) -> int:
+        """Tokens seen: the position of the next one."""
+        return self.seen
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """What is held stands, for the mask, for the last tokens seen. Padding comes first in both."""
+        return self.seen - self.dropped.fewest + query_length, self.dropped.fewest
+
+    @property
+    def held(self) -> int:
+        """Entries of each key head."""
+        return 0 if self.keys is None or not self.keys.numel() else self.keys.shape[-2]
+
+    def keep(self, places: Int[Tensor, "batch kv_head kept"]) -> None:
+        """Drop all but ``places``."""
+        if self.keys is None or self.values is None:
+            raise ValueError("the layer has read no prompt")
+        index = places[..., None]
+        self.keys = self.keys.gather(2, index.expand(*places.shape, self.keys.shape[-1]))
+        self.values = self.values.gather(2, index.expand(*places.shape, self.values.shape[-1]))
+
+
+def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: int | None) -> Cache:
+    """A cache that can drop entries in layers that see all of the prompt, and is the model's own in the others.
+
+    Args:
+        model: reads the prompt.
+        prompt: what is read.
+        new: tokens to come.
+        chosen_by: the layer that chooses for all; None if each does for itself.
+
+    Raises:
+        ConfigError: there is no such layer.
+    """
+    cache, dropped = DynamicCache(config=model.config), Dropped()
+    length = int(prompt.real.sum(-1).max())
+    own = [type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers]
+    evicted = [layer for layer in seeing(model, length + new) if layer < len(own) and own[layer]]
+    if not evicted or chosen_by not in (None, *evicted):
+        require_seeing(model, prompt, [len(own) - 1 if chosen_by is None else chosen_by])
+        raise ConfigError(
+            f"no layer of {type(model).__name__} both sees all of {length + new} tokens and has a cache of "
+            "its own that can drop some: allowed is a model with such layers. Use GemFilter."
+        )
+    if len(evicted) == len(own):  # without layers of its own before it reads: Phi-3 would take another for finished
+        return Cache(layer_class_to_replicate=partial(PartialLayer, dropped))  # type: ignore[arg-type]
+    for layer in evicted:
+        cache.layers[layer] = PartialLayer(dropped)
+    return cache
+
+
+def require_one_reading(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for options of ``generate`` that read a prompt in pieces, or without a cache."""
+    require_own_input(options)
+    for name in ("assistant_model", "prompt_lookup_num_tokens", "cache_implementation", "prefill_chunk_size"):
+        if options.get(name) or getattr(model.generation_config, name, None):
+            raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")
+    if not options.get("use_cache", True):
+        raise ConfigError("use_cache = False leaves nothing to evict: allowed is True")
+
+
+def require_own_cache(model: PreTrainedModel) -> None:
+    """Raise `ConfigError` if ``model`` has a cache of another kind."""
+    its: Any = model
+    if not its._supports_default_dynamic_cache():
+        raise ConfigError(
+            f"{type(model).__name__} has a cache of its own kind, which cannot drop entries: allowed is a model that "
+            "transformers' DynamicCache serves. Use GemFilter, which leaves the cache to the model."
+        )
+
+
+def row_places(kept: Int[Tensor, "*row kept"], length: int) -> Int[Tensor, "*row kept"]:
+    """Where to find the entries of ``kept`` among ``length``: padding, which comes first, stands for -1.
+
+    Where a prompt is shorter than what others keep, padding stays before it, and the mask hides it.
+    """
+    count = kept.shape[-1]
+    return torch.where(kept < 0, length - count + torch.arange(count, device=kept.device), kept)

@@ -1,0 +1,112 @@
+"""Published ways of reading a long prompt, by name: each is three parts of `featscope.language.prefill.Prefill`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from featscope.language.caches import AllQueries, HeadBudgets, LastQueries, Selected
+from featscope.language.keep import Keep
+from featscope.language.parts import Cache
+from featscope.language.prefill import Prefill
+from featscope.language.propagation import KeepHidden, ReadAgain, WholePrompt
+from featscope.language.selection import Pool, Row
+from featscope.language.selectors import AttentionWindow, Draft, FilterLayer
+
+
+class FullCache(Prefill):
+    """The model's own generation, with every key and value kept."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+
+
+class GemFilter(Prefill):
+    """An early layer chooses, then the whole model reads the choice (dissertation, Chapter 9, Algorithm 2).
+
+    `FilterLayer`, `ReadAgain` at positions 0 to keep - 1, and a full cache, or another in the second pass.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        layer: int,
+        keep: Keep,
+        window: int = 32,
+        pool: Pool = "avg",
+        kernel: int = 5,
+        force_keep: Sequence[int] = (),
+        row: Row = "last",
+        chunk: int | None = None,
+        cache: Cache | None = None,
+    ) -> None:
+        rule = FilterLayer(layer, keep, window, pool, kernel, force_keep, chunk=chunk, row=row)
+        super().__init__(model, rule, ReadAgain(), cache)
+
+
+class GemFilterOneRun(Prefill):
+    """GemFilter's choice without its second pass: all layers read everything, then hold the choice (Section G.4.5)."""
+
+    def __init__(
+        self,
+        model: Any,
+        keep: Keep,
+        *,
+        layer: int,
+        window: int = 32,
+        pool: Pool = "avg",
+        kernel: int = 5,
+        force_keep: Sequence[int] = (),
+    ) -> None:
+        super().__init__(model, FilterLayer(layer, keep, window, pool, kernel, force_keep), WholePrompt(), Selected())
+
+
+class SnapKV(Prefill):
+    """All layers read everything, then hold what the last queries attend to (arXiv 2404.14469)."""
+
+    def __init__(self, model: Any, keep: Keep, window: int = 32, pool: Pool = "avg", kernel: int = 5) -> None:
+        super().__init__(model, cache=LastQueries(keep, window, pool=pool, kernel=kernel))
+
+
+class H2O(Prefill):
+    """All layers read everything, then hold what all queries attend to (arXiv 2306.14048)."""
+
+    def __init__(self, model: Any, keep: Keep, recent: int = 32) -> None:
+        super().__init__(model, cache=AllQueries(keep, recent))
+
+
+class AdaKV(Prefill):
+    """SnapKV with a budget for each head (Ada-SnapKV, arXiv 2407.11550)."""
+
+    def __init__(self, model: Any, keep: Keep, window: int = 32, floor: float = 0.2) -> None:
+        super().__init__(model, cache=HeadBudgets(LastQueries(keep, window), floor))
+
+
+class FastKV(Prefill):
+    """One pass: what the last queries of ``layer`` attend to goes on, and SnapKV holds a part (arXiv 2502.01068).
+
+    Args:
+        model: a decoder with rotary embedding.
+        layer: the layer of token-selective propagation.
+        keep: tokens whose hidden states go on above it.
+        entries: what each layer and key head holds, of all tokens below and of the chosen ones above.
+        window: last tokens, whose queries choose in both, and which are kept.
+    """
+
+    def __init__(self, model: Any, layer: int, keep: Keep, entries: Keep, window: int = 32) -> None:
+        super().__init__(model, AttentionWindow(layer, keep, window), KeepHidden(), LastQueries(entries, window))
+
+
+class PromptDistill(Prefill):
+    """One pass: what the last query of ``layer`` likes goes on, and is held in the layers below (arXiv 2503.23274).
+
+    One selection; the paper's several stages are not here. ``window=1`` is the paper's, which keeps the last token.
+    """
+
+    def __init__(self, model: Any, layer: int, keep: Keep, window: int = 32) -> None:
+        super().__init__(model, FilterLayer(layer, keep, window), KeepHidden(), Selected())
+
+
+class SpeculativePrefill(Prefill):
+    """A small model chooses, then the whole model reads the choice at its own positions (arXiv 2502.02789)."""
+
+    def __init__(self, model: Any, draft: Any, keep: Keep, window: int = 32, **rule: Any) -> None:
+        super().__init__(model, Draft(draft, keep, window=window, **rule), ReadAgain("original"))

@@ -1,0 +1,63 @@
+"""Hidden states of the chosen tokens go on."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from transformers import PreTrainedModel
+
+from featscope.language.decoder import require_seeing, text_config
+from featscope.language.keep import operations_of
+from featscope.language.parts import Cache, LayerSelector, Selector
+from featscope.language.prompt import Prompt
+from featscope.language.propagation.one_pass import generate_in_one_pass
+from featscope.language.propagation.whole_prompt import entries_of, require_layer_selector
+from featscope.options import ConfigError
+
+
+@dataclass(frozen=True)
+class KeepHidden:
+    """One pass: layers up to the selector's read all tokens, the others the chosen ones' hidden states.
+
+    This is FastKV's token-selective propagation (Jo et al. 2025, arXiv 2502.01068) and PromptDistill's selective
+    retention (Jin et al. 2025, arXiv 2503.23274), with one selection: H_{r+1} = H_r[J], at the tokens' own positions.
+    Nothing is read twice; what the layers below made of other tokens stays in the hidden states that are kept.
+    """
+
+    def require(self, model: PreTrainedModel, selector: Selector | None, cache: Cache) -> None:
+        """Raise `ConfigError` unless a layer chooses, and keeps the last token, from which the next one comes."""
+        require_layer_selector(selector)
+        if selector is None:
+            raise ConfigError(
+                "selector = None chooses nothing that could go on: allowed is FilterLayer or AttentionWindow"
+            )
+        its = cast(LayerSelector, selector)
+        if not its.keeps_last:
+            raise ConfigError(
+                "window = 0 may drop the prompt's last token, from whose hidden state the next one comes: allowed with "
+                "KeepHidden is a window >= 1"
+            )
+        if its.chunk is not None:
+            raise ConfigError(f"chunk = {its.chunk} cannot be used where a prompt is read once: allowed is None")
+
+    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, int]:
+        """Operations of the layers up to the selector's; how many there are above."""
+        below = cast(LayerSelector, selector).layer + 1
+        return operations_of(model, length, below), text_config(model).num_hidden_layers - below
+
+    def generate(
+        self,
+        model: PreTrainedModel,
+        prompt: Prompt,
+        selector: Selector | None,
+        keep: int,
+        cache: Cache,
+        options: dict[str, Any],
+    ) -> Any:
+        """What ``model.generate`` returns.
+
+        Raises:
+            ConfigError: a layer from the selector's on does not see the whole prompt.
+        """
+        its = cast(LayerSelector, selector)
+        require_seeing(model, prompt, range(its.layer, text_config(model).num_hidden_layers))
+        return generate_in_one_pass(model, prompt, its, keep, cache, entries_of(cache, prompt), options, narrow=True)

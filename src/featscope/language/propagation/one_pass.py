@@ -1,0 +1,264 @@
+"""One reading of a prompt, in which a layer may choose, only chosen tokens go on, and caches drop entries."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from featscope.language.attention import Attention, watched
+from featscope.language.caches.full import Full, Selected
+from featscope.language.decoder import blocks, require_context, text_config
+from featscope.language.output import with_kept
+from featscope.language.partial_cache import (
+    PartialLayer,
+    partial_cache,
+    require_one_reading,
+    require_own_cache,
+    row_places,
+)
+from featscope.language.parts import Cache, LayerSelector
+from featscope.language.prompt import Prompt
+from featscope.options import ConfigError
+
+_OF_ALL_LAYERS = {"attention_mask", "position_embeddings", "position_ids", "cache_position"}
+
+
+def generate_in_one_pass(
+    model: PreTrainedModel,
+    prompt: Prompt,
+    selector: LayerSelector | None,
+    keep: int,
+    cache: Cache,
+    entries: int,
+    options: dict[str, Any],
+    *,
+    narrow: bool,
+) -> Any:
+    """What ``model.generate`` returns, with ``kept``.
+
+    ``kept`` are the places that each layer holds ``[layer, batch, kv_head, kept]`` where caches drop entries; -1 on the
+    left where it is fewer, and in layers whose window hides a part of the prompt, which keep it as they always do.
+    Otherwise they are the chosen tokens ``[batch, kept]``.
+
+    Args:
+        model: generates.
+        prompt: what is read.
+        selector: who chooses tokens, if anyone does.
+        keep: how many.
+        cache: what layers hold.
+        entries: of each key head, on average.
+        options: those of ``generate``.
+        narrow: whether layers above the selector's read the chosen tokens alone.
+
+    Raises:
+        ConfigError: the prompt is longer than the model's context, or model or options do not go with it.
+    """
+    require_one_reading(model, options)
+    new = options.get("max_new_tokens") or model.generation_config.max_new_tokens or 0
+    require_context(model, prompt, new)
+    its: Any = model
+    one = _OnePass(model, prompt, selector, keep, cache, entries, narrow)
+    if type(cache) is not Full:
+        require_own_cache(model)
+        one.held = partial_cache(model, prompt, new, selector.layer if selector else None)
+        options = options | {"past_key_values": one.held}
+    with watched(model, one), one.narrowing():
+        output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
+    return with_kept(output, one.all_kept())
+
+
+class _OnePass:
+    """Watches one generation: the selector chooses, hidden states are narrowed, layers drop entries."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        prompt: Prompt,
+        selector: LayerSelector | None,
+        keep: int,
+        cache: Cache,
+        entries: int,
+        narrow: bool,
+    ) -> None:
+        self.model, self.prompt, self.selector, self.keep = model, prompt, selector, keep
+        self.cache, self.entries, self.narrow = cache, entries, narrow
+        self.layers = text_config(model).num_hidden_layers
+        self.held: Any = None
+        self.chosen: Int[Tensor, "batch kept"] | None = None
+        self.kept: dict[int, Int[Tensor, "batch kv_head kept"]] = {}
+        self.hidden: dict[int, Bool[Tensor, "batch kv_head kept"]] = {}
+        self.read: set[int] = set()
+        self.waiting: list[Attention] = []
+
+    def narrowed(self, layer: int) -> bool:
+        """Whether ``layer`` reads the chosen tokens alone."""
+        return self.narrow and self.selector is not None and layer > self.selector.layer
+
+    def before(self, attention: Attention) -> Attention | None:
+        if self.selector is not None and self.chosen is None and attention.layer == self.selector.layer:
+            self.chosen = self.selector.choose(attention, self._copied(attention), self.keep)
+        if not self.narrowed(attention.layer) and not isinstance(self._layer(attention), PartialLayer):
+            return None
+        self._require_due(attention)
+        return attention._replace(mask=self._mask(attention))
+
+    def after(self, attention: Attention) -> None:
+        held, narrowed = self._layer(attention), self.narrowed(attention.layer)
+        if attention.layer in self.read or not (narrowed or isinstance(held, PartialLayer)):
+            return
+        self.read.add(attention.layer)
+        if not isinstance(held, PartialLayer):
+            return
+        if cast(Tensor, held.keys).shape[1] != attention.key.shape[1]:
+            raise ConfigError(
+                "the model's cache holds one compressed entry a token for all heads (multi-head latent attention, as "
+                f"DeepSeek's), and {type(self.cache).__name__} keeps a set for each head: allowed is a cache with "
+                "keys of each head. Use GemFilter, which leaves the cache to the model."
+            )
+        self.waiting.append(attention._replace(query=attention.query[:0], key=attention.key[:, :, :0]))
+        if isinstance(self.cache, Selected) and self.chosen is None:
+            return
+        for waiting in self.waiting:
+            self._drop(waiting.layer, attention if waiting.layer == attention.layer else waiting, narrowed)
+        self.waiting = []
+
+    def _require_due(self, attention: Attention) -> None:
+        """Raise `ConfigError` unless a layer reads its prompt once, then one token at a time."""
+        again, read = attention.layer in self.read, attention.query.shape[2]
+        whole = cast(Tensor, self.chosen) if self.narrowed(attention.layer) else self.prompt.ids
+        due = 1 if again else whole.shape[-1]
+        if read != due or not (again or attention.key.shape[2] == due):
+            raise ConfigError(
+                f"layer {attention.layer} reads {read} tokens where {due} were due: the model reads its prompt in "
+                "pieces or anew (prefill_chunk_size, or Phi-3 beyond its original context), which an evicted cache "
+                "cannot follow. Use GemFilter or full attention there."
+            )
+
+    def _drop(self, layer: int, attention: Attention, narrowed: bool) -> None:
+        """Let ``layer`` hold what the cache keeps of what it has read."""
+        held, heads = self.held.layers[layer], attention.key.shape[1]
+        whole = self._copied(attention).real
+        places = torch.arange(whole.shape[-1], device=whole.device).masked_fill(~whole, -1)
+        if narrowed:
+            places = cast(Tensor, self.chosen)
+        real = places >= 0
+        entries = self.cache.budget(self.entries, layer, self.layers)
+        if isinstance(self.cache, Selected):
+            kept = row_places(cast(Tensor, self.chosen), len(whole[0]))[:, None] if not narrowed else None
+            self.kept[layer] = cast(Tensor, self.chosen)[:, None].expand(-1, heads, -1)
+        elif real.shape[-1] <= entries:
+            kept, self.kept[layer] = None, places[:, None].expand(-1, heads, -1)
+        else:
+            found = self.cache.choose(attention, real, entries)
+            kept = row_places(found, real.shape[-1])
+            self.kept[layer] = self._original(found, places)
+            if getattr(self.cache, "ragged", False):
+                self.hidden[layer] = found < 0
+        if kept is not None:
+            held.keep(kept.expand(-1, heads, -1))
+        held.seen = self.prompt.ids.shape[-1]
+        most = max(self.held.layers[done].held for done in self.kept)
+        held.dropped.fewest = held.seen - most
+
+    @staticmethod
+    def _original(found: Tensor, places: Tensor) -> Tensor:
+        """Places in the prompt of what was found among ``places``."""
+        original = places[:, None].expand(-1, found.shape[1], -1).gather(2, found.clamp(min=0))
+        return original.masked_fill(found < 0, -1)
+
+    def _layer(self, attention: Attention) -> Any:
+        """The cache of an attention's layer, once there is one."""
+        layers = self.held.layers if self.held is not None else []
+        return layers[attention.layer] if attention.layer < len(layers) else None
+
+    def _copied(self, attention: Attention) -> Prompt:
+        """The prompt with a row for each beam or sample."""
+        copies = attention.key.shape[0] // len(self.prompt.ids)
+        return Prompt(*(part.repeat_interleave(copies, 0) for part in self.prompt))
+
+    def _mask(self, attention: Attention) -> Any:
+        """The model's mask, made for the layer that holds most, cut to what this one holds: padding comes first."""
+        mask, rows, keys = attention.mask, attention.query.shape[2], attention.key.shape[2]
+        if isinstance(mask, Tensor):
+            mask = mask[..., -rows:, -keys:] if mask.ndim == 4 else mask[..., -keys:]
+        elif mask is not None and mask.shape[-2:] != (rows, keys):
+            raise ConfigError(
+                f"attn_implementation = {self.model.config._attn_implementation!r} makes one mask for all layers, and "
+                "here they hold different numbers of tokens: allowed is sdpa, eager or a flash kernel"
+            )
+        if attention.layer not in self.hidden:
+            return mask
+        hidden = self.hidden[attention.layer]
+        hidden = nn.functional.pad(hidden, (0, keys - hidden.shape[-1]))
+        hidden = hidden.repeat_interleave(attention.query.shape[1] // hidden.shape[1], 1)[:, :, None]
+        least = torch.finfo(attention.query.dtype).min
+        if mask is None:
+            mask = torch.zeros((), dtype=attention.query.dtype, device=hidden.device)
+        elif mask.dtype == torch.bool:
+            mask = torch.zeros_like(mask, dtype=attention.query.dtype).masked_fill(~mask, least)
+        return mask.expand_as(hidden).masked_fill(hidden, least)
+
+    @contextmanager
+    def narrowing(self) -> Iterator[None]:
+        """Within it, layers above the selector's are given the chosen tokens alone, at their own positions."""
+        done: set[int] = set()
+
+        def cut(layer: int, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+            if layer in done or self.chosen is None:
+                return None
+            done.add(layer)
+            length = self.prompt.ids.shape[-1]
+            own = [name for name, value in options.items() if isinstance(value, Tensor) and name not in _OF_ALL_LAYERS]
+            if own or len(given) != 1:
+                raise ConfigError(
+                    f"layers of {type(self.model).__name__} each read {', '.join(own) or 'more than hidden states'}, "
+                    "too, of which KeepHidden does not know what belongs to which token: allowed are layers that read "
+                    "nothing else. Use ReadAgain"
+                )
+            places = row_places(self.chosen, length)
+            hidden = given[0] if given[0].shape[1] != length else _at(given[0], places, 1)
+            angles = options.get("position_embeddings")
+            if isinstance(angles, Tensor):
+                options = options | {"position_embeddings": _at(angles, places, -2)}
+            elif angles is not None:
+                options = options | {"position_embeddings": tuple(_at(angle, places, -2) for angle in angles)}
+            if options.get("position_ids") is not None:
+                options = options | {"position_ids": _at(options["position_ids"], places, -1)}
+            return (hidden,), options
+
+        handles = [
+            block.register_forward_pre_hook(lambda _, given, options, i=i: cut(i, given, options), with_kwargs=True)
+            for i, block in enumerate(blocks(self.model))
+            if self.narrowed(i)
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def all_kept(self) -> Tensor:
+        """What each layer holds, or what was chosen."""
+        if not self.kept:
+            copies = cast(Tensor, self.chosen).shape[0] // len(self.prompt.ids)
+            return cast(Tensor, self.chosen)[::copies]
+        heads = max(kept.shape[1] for kept in self.kept.values())
+        most = max(kept.shape[2] for kept in self.kept.values())
+        first = next(iter(self.kept.values()))
+        copies = first.shape[0] // len(self.prompt.ids)  # of each prompt, one a beam
+        found = first.new_full((self.layers, len(self.prompt.ids), heads, most), -1)
+        for layer, kept in self.kept.items():
+            found[layer, :, : kept.shape[1], most - kept.shape[2] :] = kept[::copies]
+        return found
+
+
+def _at(values: Tensor, places: Int[Tensor, "batch kept"], axis: int) -> Tensor:
+    """``values`` at ``places`` along the axis of tokens; the axis of prompts is the one before, or of length 1."""
+    axis = axis % values.ndim
+    values = values.expand(*values.shape[: axis - 1], len(places), *values.shape[axis:])
+    index = places.view(*[1] * (axis - 1), *places.shape, *[1] * (values.ndim - axis - 1))
+    return values.gather(axis, index.expand(*values.shape[:axis], places.shape[1], *values.shape[axis + 1 :]))

@@ -1,0 +1,95 @@
+"""The whole model reads the chosen tokens."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from jaxtyping import Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from featscope.language.caches.full import Selected
+from featscope.language.decoder import text_config
+from featscope.language.method import counted_from, require_own_input
+from featscope.language.output import with_kept, with_prompt
+from featscope.language.parts import Cache, Selector
+from featscope.language.prompt import Prompt, padding_token
+from featscope.language.propagation.whole_prompt import WholePrompt
+from featscope.options import ConfigError, require
+
+Positions = Literal["new", "original"]
+
+
+@dataclass(frozen=True)
+class ReadAgain:
+    """Two passes: the selector chooses, then the model's own ``generate`` reads the chosen tokens with all layers.
+
+    Sampling, beams, streamers and stopping criteria work, and see the kept tokens as the prompt.
+
+    Attributes:
+        positions: "new" are 0 to k - 1, as in GemFilter (dissertation, Algorithm 2); "original" those of the whole
+            prompt, as in speculative prefill (arXiv 2502.02789).
+    """
+
+    positions: Positions = "new"
+
+    def __post_init__(self) -> None:
+        require(self, "positions", self.positions in get_args(Positions), "new or original")
+
+    def require(self, model: PreTrainedModel, selector: Selector | None, cache: Cache) -> None:
+        """Raise `ConfigError` unless somebody chooses, and the cache has a rule of its own."""
+        if selector is None or isinstance(cache, Selected):
+            raise ConfigError(
+                f"ReadAgain with selector = {type(selector).__name__} and cache = {type(cache).__name__} do not go "
+                "together: allowed is a selector, and another cache than Selected"
+            )
+
+    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, int]:
+        """Operations of the choice; all layers read it."""
+        return selector.spent(model, length), int(text_config(model).num_hidden_layers)
+
+    def generate(
+        self,
+        model: PreTrainedModel,
+        prompt: Prompt,
+        selector: Selector | None,
+        keep: int,
+        cache: Cache,
+        options: dict[str, Any],
+    ) -> Any:
+        """What ``model.generate`` returns, the whole prompt before what was generated; ``kept`` is the choice."""
+        kept = cast(Selector, selector).select(model, prompt, keep)
+        return self.answer(model, prompt, kept, cache, options)
+
+    def answer(
+        self,
+        model: PreTrainedModel,
+        prompt: Prompt,
+        kept: Int[Tensor, "batch kept"],
+        cache: Cache,
+        options: dict[str, Any],
+    ) -> Any:
+        """The second pass alone: generate from the tokens of ``prompt`` at ``kept``."""
+        require_own_input(options)
+        short = prompt.take(kept, padding_token(model) or 0)
+        options = counted_from(prompt.ids.shape[-1], model, options)
+        if self.positions == "original":
+            options["position_ids"] = prompt.positions.gather(1, kept.clamp(min=0)).masked_fill(kept < 0, 0)
+        output = WholePrompt().generate(model, short, None, 0, cache, options)
+        if short.ids.shape != prompt.ids.shape:
+            _spend(output)
+        return with_kept(with_prompt(output, short.ids.shape[-1], prompt.ids), kept)
+
+
+def _spend(output: Any) -> None:
+    """Let the cache of an ``output`` refuse to go on: it holds the kept tokens, and the output's text is the whole."""
+    cache = getattr(output, "past_key_values", None)
+    if cache is not None:
+        cache.update = _refuse
+
+
+def _refuse(*arguments: Any, **options: Any) -> None:
+    raise ConfigError(
+        "past_key_values of GemFilter's output hold the kept tokens of a prompt, at places that are not those of its "
+        "sequences: going on from them would read tokens twice. To go on, or to ask again, use "
+        "context = gem.read(ids), context.ask(question) and context.add(turn)."
+    )
