@@ -11,7 +11,6 @@ from transformers import Cache, DynamicCache, DynamicLayer, PreTrainedModel
 from transformers.cache_utils import DynamicSlidingWindowLayer
 
 from featscope.language.decoder import require_seeing, seeing
-from featscope.language.method import require_own_input
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
@@ -91,7 +90,6 @@ def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: i
 
 def require_one_reading(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for options of ``generate`` that read a prompt in pieces, or without a cache."""
-    require_own_input(options)
     for name in ("assistant_model", "prompt_lookup_num_tokens", "cache_implementation", "prefill_chunk_size"):
         if options.get(name) or getattr(model.generation_config, name, None):
             raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")

@@ -73,7 +73,7 @@ class Prefill(OfModel):
             ConfigError: the prompt is longer than the model's context, hidden from a layer that must see all of it, or
                 ``options`` do not go with what is done to it.
         """
-        if self.selector is not None:
+        if self.selector is not None or type(self.cache) is not Full:
             require_own_input(options)
         prompt, options = asked_prompt(self.model, input_ids, attention_mask, options)
         keep = 0 if self.selector is None else self._count(prompt)

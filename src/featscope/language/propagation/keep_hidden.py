@@ -27,9 +27,7 @@ class KeepHidden:
         """Raise `ConfigError` unless a layer chooses, and keeps the last token, from which the next one comes."""
         require_layer_selector(selector)
         if selector is None:
-            raise ConfigError(
-                "selector = None chooses nothing that could go on: allowed is FilterLayer or AttentionWindow"
-            )
+            raise ConfigError("selector = None chooses nothing to go on: allowed is FilterLayer or AttentionWindow")
         its = cast(LayerSelector, selector)
         if not its.keeps_last:
             raise ConfigError(
