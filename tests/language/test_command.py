@@ -35,10 +35,10 @@ def generate(*words: str) -> int:
     return stopped.value.code
 
 
-@pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "full"])
+@pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "full", "fastkv", "promptdistill", "adakv"])
 def test_every_method_answers_and_shows_what_it_kept(method, model_folder, prompt_file, capsys):
     options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "40"]
-    options += ["--layer", "2"] if method == "gemfilter" else []
+    options += ["--layer", "2"] if method in ("gemfilter", "fastkv", "promptdistill") else []
     assert generate(*options, "--max-new-tokens", "4", "--show-kept") == 0
     answer, shown = capsys.readouterr().out.split("\n", 1)
     assert len(answer.split()) == 4
@@ -71,6 +71,7 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--method", "snapkv", "--layer", "2"], "--layer = 2 is out of range: allowed is no value with"),
         (["--method", "h2o", "--window", "0"], "--window = 0 is out of range: allowed is 1 to 1023, less than keep"),
         (["--layer", "2", "--keep", "32"], "--window = 32 is out of range: allowed is 0 to 31, less than keep"),
+        (["--method", "middle-row"], "--method = 'middle-row' is out of range: allowed is full, gemfilter, snapkv"),
         (["--method", "snapkv", "--keep", "1"], "--keep = 1 is out of range: allowed is 2 to 1048576"),
     ],
 )

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -17,12 +17,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 from featscope.language.haystack import MOST_TOKENS
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading
+from featscope.language.methods import Reading, listed, names
+from featscope.language.prefill import Prefill
+from featscope.language.propagation import ReadAgain
 from featscope.language.selection import kept_share
 from featscope.options import ConfigError, require
 
-Command = Literal["gemfilter", "snapkv", "h2o", "full"]
-"""The methods of `featscope.language.methods` that the command offers; the others are variations for studies."""
+_OF_STUDIES = {"question-kept", "one-run", "middle-row", "largest-row"}  # variations that the command does not offer
 _SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
 
 
@@ -33,9 +34,10 @@ class Generate:
     Attributes:
         prompt: text file.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
-        method: how the prompt is compressed: tokens chosen by an early layer, entries of the cache chosen in every
-            layer, or nothing.
-        layer: the layer that chooses, from 0 (gemfilter). Papers chose 13 of 32 for Llama 3.1 8B.
+        method: how the prompt is compressed: tokens chosen by an early layer (gemfilter, fastkv, promptdistill),
+            entries of the cache chosen in every layer (snapkv, h2o, adakv), not at all (full), or what another
+            package registers.
+        layer: the layer that chooses, from 0, where one does. Papers chose 13 of 32 for Llama 3.1 8B.
         keep: tokens of the prompt that are kept.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         max_new_tokens: tokens to generate at most.
@@ -46,7 +48,7 @@ class Generate:
 
     prompt: Path
     model: str = RETRIEVER
-    method: Command = "gemfilter"
+    method: str = "gemfilter"
     layer: int | None = None
     keep: int = 1024
     window: int = 32
@@ -58,14 +60,17 @@ class Generate:
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
         require(self, "keep", 2 <= self.keep <= MOST_TOKENS, f"2 to {MOST_TOKENS}")
+        offered = [name for name in names() if name not in _OF_STUDIES]
+        require(self, "method", self.method in offered, ", ".join(offered))
         least = 0 if self.method in ("gemfilter", "full") else 1
         require(self, "window", least <= self.window < self.keep, f"{least} to {self.keep - 1}, less than keep")
-        useless = self.method != "gemfilter" and self.layer is not None
-        require(self, "layer", not useless, f"no value with --method {self.method}", "It is GemFilter's.")
+        by_layer = listed(self.method).by_layer
+        useless = not by_layer and self.layer is not None
+        require(self, "layer", not useless, f"no value with --method {self.method}", "No layer chooses there.")
         require(self, "max_new_tokens", 1 <= self.max_new_tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS}")
         require_folder(self.model)
         cure = "choose_layer finds one for your model."
-        needed = self.method == "gemfilter" and self.model != RETRIEVER
+        needed = by_layer and self.model != RETRIEVER
         require(self, "layer", self.layer is not None or not needed, "a layer's number, from 0", cure)
 
     def build(self, model: PreTrainedModel) -> Method:
@@ -91,11 +96,12 @@ def generate(options: Generate) -> None:
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
     began = time.perf_counter()
     output = method.generate(encoded["input_ids"], encoded["attention_mask"], **settings)
-    print(_took([at - began for at in streamer.times], chose=options.method == "gemfilter"), file=sys.stderr)
+    twice = isinstance(method, Prefill) and isinstance(method.propagation, ReadAgain)
+    print(_took([at - began for at in streamer.times], chose=twice), file=sys.stderr)
     length = encoded["input_ids"].shape[-1]
     if options.method != "full" and length <= options.keep:
         print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
-    if options.method == "gemfilter" and int(output.kept[0, -1]) != length - 1:
+    if output.kept.ndim == 2 and int(output.kept[0, -1]) != length - 1:
         print("The last token was not chosen: --window N keeps the last N tokens of the prompt.", file=sys.stderr)
     if options.show_kept:
         share = kept_share(output.kept, length)
@@ -103,7 +109,7 @@ def generate(options: Generate) -> None:
         console.print()
         text = marked(tokenizer, encoded["input_ids"][0].tolist(), share, colour=console.is_terminal)
         console.print(text, soft_wrap=True)
-        console.print(_summary(share, options.method))
+        console.print(_summary(share, of_heads=output.kept.ndim == 4))
 
 
 def _encoded(options: Generate, tokenizer: Any, prompt: str) -> Any:
@@ -181,8 +187,8 @@ def marked(
     return shown
 
 
-def _summary(share: Float[np.ndarray, " token"], method: Command) -> str:
+def _summary(share: Float[np.ndarray, " token"], *, of_heads: bool) -> str:
     average = f"{share.sum():.0f} of {len(share)} tokens kept ({share.mean():.1%})"
-    if method in ("snapkv", "h2o"):
+    if of_heads:
         return f"{average} by each layer and key head; marked is what at least half of them kept"
     return average

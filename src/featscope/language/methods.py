@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, require_folder
 from featscope.language.method import Method
-from featscope.language.presets import H2O, FullCache, GemFilter, GemFilterOneRun, SnapKV
+from featscope.language.presets import H2O, AdaKV, FastKV, FullCache, GemFilter, GemFilterOneRun, PromptDistill, SnapKV
 from featscope.options import ConfigError, require
 
 MethodName = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row"]
@@ -34,13 +35,11 @@ class Reading:
         Raises:
             ConfigError: no method has that name.
         """
-        if name not in METHODS:
-            raise ConfigError(f"method = {name!r} is unknown: allowed is one of {', '.join(METHODS)}")
-        return METHODS[name].build(self, model)
+        return listed(name).build(self, model)
 
     def about(self, name: str) -> str:
         """What it does, in a sentence."""
-        return METHODS[name].about.format(layer=self.layer, keep=self.keep, window=self.window)
+        return listed(name).about.format(layer=self.layer, keep=self.keep, window=self.window)
 
 
 def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
@@ -70,15 +69,73 @@ class Listed(NamedTuple):
         label: two or three words.
         about: what it does, in a sentence with the numbers of a `Reading`.
         build: makes it on a model.
+        by_layer: whether a layer chooses.
     """
 
     label: str
     about: str
     build: Callable[[Reading, PreTrainedModel], Method]
+    by_layer: bool = True
+
+
+PEERS: Mapping[str, Listed] = {
+    "fastkv": Listed(
+        "FastKV",
+        "FastKV: hidden states of the {keep} tokens that the last {window} attend to in layer {layer} go on; every "
+        "layer and head keeps {keep} entries.",
+        lambda of, model: FastKV(model, of.layer, of.keep, of.keep, of.window),
+    ),
+    "promptdistill": Listed(
+        "PromptDistill",
+        "PromptDistill: hidden states of the {keep} tokens that the last one likes in layer {layer} go on.",
+        lambda of, model: PromptDistill(model, of.layer, of.keep, of.window),
+    ),
+    "adakv": Listed(
+        "AdaKV",
+        "AdaKV: every layer keeps {keep} entries a head on average, more of them where attention spreads.",
+        lambda of, model: AdaKV(model, of.keep, of.window),
+        by_layer=False,
+    ),
+}
+"""Ways that came after the dissertation, and which its studies do not compare."""
+
+_GROUP = "featscope.prefill"
+
+
+def names() -> list[str]:
+    """Names of all methods: of both tables, and of those that other packages register."""
+    return [
+        *METHODS,
+        *PEERS,
+        *sorted({point.name for point in entry_points(group=_GROUP)} - METHODS.keys() - PEERS.keys()),
+    ]
+
+
+def listed(name: str) -> Listed:
+    """The row called ``name``: our own, or what the entry point ``name`` of the group ``featscope.prefill`` leads to.
+
+    Raises:
+        ConfigError: no method has that name, or another package's cannot be used.
+    """
+    if own := METHODS.get(name) or PEERS.get(name):
+        return own
+    points = list(entry_points(group=_GROUP, name=name))
+    if not points:
+        raise ConfigError(f"method = {name!r} is unknown: allowed is one of {', '.join(names())}")
+    where = f"method = {name!r}, registered as {points[0].value!r},"
+    try:
+        found = points[0].load()
+    except Exception as error:
+        raise ConfigError(
+            f"{where} cannot be loaded ({error}): repair or remove the package that registers it"
+        ) from error
+    if not isinstance(found, Listed):
+        raise ConfigError(f"{where} is a {type(found).__name__}: allowed is featscope.language.methods.Listed")
+    return found
 
 
 METHODS: Mapping[str, Listed] = {
-    "full": Listed("full attention", "Full attention.", lambda of, model: FullCache(model)),
+    "full": Listed("full attention", "Full attention.", lambda of, model: FullCache(model), by_layer=False),
     "gemfilter": Listed(
         "GemFilter",
         "GemFilter by the paper's rule: layer {layer} chooses {keep} tokens.",
@@ -93,11 +150,13 @@ METHODS: Mapping[str, Listed] = {
         "SnapKV",
         "SnapKV: every layer and head keeps {keep} entries: the last {window}, and what they attend to.",
         lambda of, model: SnapKV(model, of.keep, window=of.window),
+        by_layer=False,
     ),
     "h2o": Listed(
         "H2O",
         "H2O: every layer and head keeps {keep} entries: the last {window}, and what all tokens attend to.",
         lambda of, model: H2O(model, of.keep, recent=of.window),
+        by_layer=False,
     ),
     "one-run": Listed(
         "one run",

@@ -1,0 +1,72 @@
+"""Methods by name, also those of other packages."""
+
+import pytest
+import torch
+from small_models import prompt, tiny
+
+from featscope.language import FilterLayer, Prefill, methods
+from featscope.language.methods import METHODS, PEERS, Listed, Reading
+from featscope.options import ConfigError
+
+FIRST = Listed("first tokens", "The first {keep} tokens.", lambda of, model: Prefill(model, FirstTokens(of.keep)))
+NOTHING = "no row"
+
+
+class FirstTokens:
+    """A selector of another package: the first tokens and the last."""
+
+    def __init__(self, keep):
+        self.keep = keep
+
+    def require(self, model):
+        pass
+
+    def forced(self):
+        return 1
+
+    def spent(self, model, length):
+        return 0.0
+
+    def select(self, model, prompt, keep):
+        return torch.cat([torch.arange(keep - 1), torch.tensor([prompt.ids.shape[1] - 1])])[None]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """An installed package that registers methods."""
+    folder = tmp_path / "other-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    points = "\n".join(
+        f"{name} = test_methods:{value}" for name, value in (("first", "FIRST"), ("odd", "NOTHING"), ("gone", "GONE"))
+    )
+    (folder / "entry_points.txt").write_text(f"[featscope.prefill]\n{points}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_another_packages_method_is_built_by_name(package):
+    assert set(methods.names()) == {*METHODS, *PEERS, "first", "gone", "odd"}
+    reading = Reading(1, 10)
+    out = reading.build("first", tiny()).generate(prompt(), max_new_tokens=2, do_sample=False)
+    assert out.kept.tolist() == [[*range(9), 59]]
+    assert reading.about("first") == "The first 10 tokens."
+    with pytest.raises(ConfigError, match=r"registered as 'test_methods:NOTHING', is a str: allowed is .*Listed"):
+        reading.build("odd", tiny())
+    with pytest.raises(ConfigError, match=r"cannot be loaded \(.*GONE.*\): repair or remove"):
+        reading.build("gone", tiny())
+
+
+def test_names_that_nobody_has_are_refused():
+    with pytest.raises(ConfigError, match="method = 'nothing' is unknown: allowed is one of full, gemfilter"):
+        Reading(1, 10).build("nothing", tiny())
+
+
+@pytest.mark.parametrize("name", [*METHODS, *PEERS])
+def test_every_row_says_whether_a_layer_chooses(name):
+    built = Reading(2, 20, 8).build(name, tiny())
+    assert listed_layer(built) == methods.listed(name).by_layer
+    assert built.generate(prompt(), max_new_tokens=2, do_sample=False).shape == (1, 62)
+
+
+def listed_layer(built):
+    return isinstance(built.selector, FilterLayer) or getattr(built.selector, "layer", None) is not None
