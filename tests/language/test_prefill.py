@@ -23,6 +23,7 @@ from featscope.language import (
     LastQueries,
     LayerBudgets,
     Prefill,
+    Press,
     PromptDistill,
     ReadAgain,
     Selected,
@@ -313,3 +314,42 @@ def test_every_architecture_reads_hidden_states(name):
     out = FastKV(model, 1, 20, 12, window=4).generate(padded(prompt(60), prompt(15, 1)), **GREEDY)
     alone = FastKV(model, 1, 20, 12, window=4).generate(prompt(15, 1), **GREEDY)
     assert torch.equal(out[1, 60:], alone[0, 15:])
+
+
+class NormPress:
+    """As kvpress' presses are called: entries of the smallest keys are kept."""
+
+    def compress(self, module, hidden_states, keys, values, attentions, kwargs):
+        assert hidden_states.shape[1] == keys.shape[2] == kwargs["position_embeddings"][0].shape[1]
+        places = keys.norm(dim=-1).topk(10, largest=False).indices.sort().values[..., None].expand(-1, -1, -1, 8)
+        return keys.gather(2, places), values.gather(2, places)
+
+
+class PatchedPress:
+    """Marks entries on the module, as kvpress' AdaKV does."""
+
+    def compress(self, module, hidden_states, keys, values, attentions, kwargs):
+        module.masked_key_indices = (0, 0, 0)
+        return keys, values
+
+
+def test_a_press_is_the_cache_of_any_pass():
+    model = tiny()
+    out = Prefill(model, cache=Press(NormPress())).generate(
+        prompt(), output_logits=True, return_dict_in_generate=True, **GREEDY
+    )
+    assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [15] * 4
+    keys = model(prompt(), use_cache=True).past_key_values.layers
+    kept = torch.stack([layer.keys.norm(dim=-1).topk(10, largest=False).indices.sort().values for layer in keys])
+    assert torch.allclose(out.logits[1], by_head(model, out.sequences[:, :61], kept), atol=1e-5)
+    for propagation in (ReadAgain(), KeepHidden()):
+        its = Prefill(model, FilterLayer(1, 20, 4), propagation, Press(NormPress()))
+        out = its.generate(prompt(), return_dict_in_generate=True, **GREEDY)
+        assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [15] * 4
+        assert out.kept.shape == (1, 20)
+    with pytest.raises(ConfigError, match=r"PatchedPress hides entries head by head .* Use HeadBudgets"):
+        Prefill(model, cache=Press(PatchedPress())).generate(prompt(), **GREEDY)
+    with pytest.raises(ConfigError, match="does not know padding"):
+        Prefill(model, cache=Press(NormPress())).generate(padded(prompt(), prompt(20)), **GREEDY)
+    with pytest.raises(ConfigError, match="has no compress"):
+        Press(3)

@@ -5,7 +5,7 @@ from featscope.options import require_extra
 with require_extra("featscope.language", "language"):
     import transformers as _transformers  # noqa: F401
 
-from featscope.language.caches import AllQueries, Full, HeadBudgets, LastQueries, LayerBudgets, Selected
+from featscope.language.caches import AllQueries, Full, HeadBudgets, LastQueries, LayerBudgets, Press, Selected
 from featscope.language.keep import Cost
 from featscope.language.layers import LayerChoice, choose_layer
 from featscope.language.load import load_model
@@ -45,6 +45,7 @@ __all__ = [
     "LayerChoice",
     "Method",
     "Prefill",
+    "Press",
     "PromptDistill",
     "ReadAgain",
     "Selected",

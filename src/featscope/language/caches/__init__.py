@@ -5,5 +5,6 @@ from featscope.language.caches.full import Full, Selected
 from featscope.language.caches.head_budgets import HeadBudgets
 from featscope.language.caches.last_queries import LastQueries
 from featscope.language.caches.layer_budgets import LayerBudgets
+from featscope.language.caches.press import Press
 
-__all__ = ["AllQueries", "Full", "HeadBudgets", "LastQueries", "LayerBudgets", "Selected"]
+__all__ = ["AllQueries", "Full", "HeadBudgets", "LastQueries", "LayerBudgets", "Press", "Selected"]

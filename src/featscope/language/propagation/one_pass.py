@@ -1,7 +1,7 @@
 """One reading of a prompt, in which a layer may choose, only chosen tokens go on, and caches drop entries."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from featscope.language.attention import Attention, watched
 from featscope.language.caches.full import Full, Selected
+from featscope.language.caches.press import Press
 from featscope.language.decoder import blocks, require_context, text_config
 from featscope.language.output import with_kept
 from featscope.language.partial_cache import (
@@ -66,7 +67,8 @@ def generate_in_one_pass(
         require_own_cache(model)
         one.held = partial_cache(model, prompt, new, selector.layer if selector else None)
         options = options | {"past_key_values": one.held}
-    with watched(model, one), one.narrowing():
+    pressing = cache.pressing(model, prompt, one.held) if isinstance(cache, Press) else nullcontext()
+    with watched(model, one), one.narrowing(), pressing:
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
     return with_kept(output, one.all_kept())
 
@@ -112,6 +114,9 @@ class _OnePass:
             return
         self.read.add(attention.layer)
         if not isinstance(held, PartialLayer):
+            return
+        held.seen = self.prompt.ids.shape[-1]
+        if isinstance(self.cache, Press):
             return
         if cast(Tensor, held.keys).shape[1] != attention.key.shape[1]:
             raise ConfigError(
@@ -160,7 +165,6 @@ class _OnePass:
                 self.hidden[layer] = found < 0
         if kept is not None:
             held.keep(kept.expand(-1, heads, -1))
-        held.seen = self.prompt.ids.shape[-1]
         most = max(self.held.layers[done].held for done in self.kept)
         held.dropped.fewest = held.seen - most
 
@@ -241,11 +245,13 @@ class _OnePass:
             for handle in handles:
                 handle.remove()
 
-    def all_kept(self) -> Tensor:
-        """What each layer holds, or what was chosen."""
+    def all_kept(self) -> Tensor | None:
+        """What each layer holds, or what was chosen; None where a press does not say."""
         if not self.kept:
-            copies = cast(Tensor, self.chosen).shape[0] // len(self.prompt.ids)
-            return cast(Tensor, self.chosen)[::copies]
+            if self.chosen is None:
+                return None
+            copies = self.chosen.shape[0] // len(self.prompt.ids)
+            return self.chosen[::copies]
         heads = max(kept.shape[1] for kept in self.kept.values())
         most = max(kept.shape[2] for kept in self.kept.values())
         first = next(iter(self.kept.values()))
