@@ -29,6 +29,7 @@ FeatScope, a microscope for feature learning.
   featscope ledger DIR             a site of all statements of all papers, with what the runs below DIR say of each
   featscope judge TABLE.csv [--json]   are published means, with their errors, apart? verdicts as on one's own runs
   featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
+  featscope tune-prompt --data FILE --model MODEL   which method, layer and keep answer your own prompts, and how fast
 
 Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
 last, before its own options: featscope run decoupling --seed 1 optimizer:torch-optimizer --optimizer.lr 0.01
@@ -144,10 +145,11 @@ def _command(word: str) -> Command:
         from featscope.commands.judge import judge
 
         return judge
-    if word == "generate":
+    if word in ("generate", "tune-prompt"):
         _prefer_sleeping_threads()
-        return _generate
-    known = [*light, *heavy, "new", "trend", "judge", "compare", "ledger", "export", "generate", "watch", "open"]
+        return _generate if word == "generate" else _tune_prompt
+    others = ("new", "trend", "judge", "compare", "ledger", "export", "generate", "tune-prompt", "watch", "open")
+    known = [*light, *heavy, *others]
     raise ConfigError(f"{word!r} is no command: allowed is {', '.join(known)}")
 
 
@@ -158,6 +160,16 @@ def _generate(words: list[str]) -> int:
     chosen = parse(Generate, words, "generate")
     with as_typed(Generate):
         generate(chosen)
+    return 0
+
+
+def _tune_prompt(words: list[str]) -> int:
+    from featscope.commands.parsing import as_typed, parse
+    from featscope.language.tune import TunePrompt, tune_prompt
+
+    chosen = parse(TunePrompt, words, "tune-prompt")
+    with as_typed(TunePrompt):
+        tune_prompt(chosen)
     return 0
 
 

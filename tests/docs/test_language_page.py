@@ -10,7 +10,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
-    one_line, questions, layer, others = BLOCKS
+    one_line, questions, layer, others, parts = BLOCKS
     exec(compile(one_line, "language.md", "exec"), names)
     said, kept, *_ = capsys.readouterr().out.split("\n", 1)
     assert said.strip() == "amber lantern."
@@ -26,8 +26,11 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     capsys.readouterr()
     exec(compile(others, "language.md", "exec"), names)
     out = capsys.readouterr().out
-    assert len(names["methods"]) == 5
+    assert len(names["methods"]) == 8
     assert all(name in out for name in names["methods"])
     assert "full attention  amber lantern" in out
     assert "GemFilter, then SnapKV  amber lantern" in out
     assert "SnapKV  amber lantern" in out
+    assert "hidden states go on, SnapKV  amber lantern" in out
+    exec(compile(parts, "language.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("torch.Size([1, ")

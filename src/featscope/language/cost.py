@@ -61,8 +61,20 @@ def arrivals(method: Method, prompt: Tensor, count: int = 16) -> list[float]:
         prompt: tokens ``[1, token]``.
         count: tokens to generate.
     """
-    began = _now()
-    return [at - began for at in _at_each_token(_now, method, prompt, count)]
+    return timed_answer(method, prompt, count)[1]
+
+
+def timed_answer(method: Method, prompt: Tensor, count: int) -> tuple[Tensor, list[float]]:
+    """New tokens, and seconds from the prompt to each of them, end to end.
+
+    Args:
+        method: generates.
+        prompt: tokens ``[1, token]``.
+        count: tokens to generate at most.
+    """
+    began, watch = _now(), _Watch(_now)
+    output = _generated(method, prompt, count, watch)
+    return output[0, prompt.shape[1] :], [at - began for at in watch.read]
 
 
 def _counter() -> FlopCounterMode:
@@ -105,6 +117,10 @@ class _Watch(StoppingCriteria):
 
 def _at_each_token(meter: Callable[[], float], method: Method, prompt: Tensor, count: int) -> list[float]:
     watch = _Watch(meter)
-    stopping = StoppingCriteriaList([watch])
-    method.generate(prompt, max_new_tokens=count, do_sample=False, stopping_criteria=stopping)
+    _generated(method, prompt, count, watch)
     return watch.read
+
+
+def _generated(method: Method, prompt: Tensor, count: int, watch: _Watch) -> Any:
+    stopping = StoppingCriteriaList([watch])
+    return method.generate(prompt, max_new_tokens=count, do_sample=False, stopping_criteria=stopping)

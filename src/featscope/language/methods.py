@@ -21,12 +21,12 @@ class Reading:
 
     Attributes:
         layer: r, the layer that chooses for GemFilter, from 0.
-        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept.
+        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept; or their share.
         window: last tokens that SnapKV, H2O and question-kept keep in any case.
     """
 
     layer: int
-    keep: int
+    keep: int | float
     window: int = 32
 
     def build(self, name: str, model: PreTrainedModel) -> Method:

@@ -1,0 +1,222 @@
+"""`featscope tune-prompt`: which method, layer and keep to read one's own prompts with."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from featscope.claims.intervals import interval_of_binomial
+from featscope.language.cost import timed_answer
+from featscope.language.decoder import seeing
+from featscope.language.load import RETRIEVER, load_model, require_folder
+from featscope.language.methods import Reading, listed
+from featscope.options import ConfigError, require
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class TunePrompt:
+    """Measure how well and how fast methods answer your own prompts.
+
+    Attributes:
+        data: file of JSON lines, each with "prompt" and "answer". An answer is right if it is in what is generated.
+        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        methods: names as of `featscope generate --method`; full attention is measured in any case.
+        layers: which may choose; none for all but the last that see the whole prompt.
+        keeps: how much is kept: numbers of tokens, or shares of the prompt.
+        window: last tokens that are kept in any case, as the question is.
+        max_new_tokens: tokens to generate at most.
+        give_up: how much less often than full attention a method may be right to be advised.
+        picture: file that receives the picture.
+        device: "cpu", "cuda" or "cuda:N".
+    """
+
+    data: Path
+    model: str = RETRIEVER
+    methods: tuple[str, ...] = ("gemfilter", "promptdistill", "snapkv")
+    layers: tuple[int, ...] = ()
+    keeps: tuple[float, ...] = (0.1, 0.25, 0.5)
+    window: int = 32
+    max_new_tokens: int = 32
+    give_up: float = 0.05
+    picture: Path = Path("tune-prompt.png")
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        require(self, "data", self.data.is_file(), "a file of JSON lines")
+        for method in self.methods:
+            listed(method)
+        require(self, "keeps", all(keep > 0 for keep in self.keeps), "numbers of tokens >= 1, or shares in (0, 1]")
+        require(self, "window", self.window >= 1, ">= 1")
+        require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
+        require(self, "give_up", 0 <= self.give_up < 1, "[0, 1)")
+        require(self, "picture", self.picture.suffix in (".png", ".pdf", ".svg"), "a file .png, .pdf or .svg")
+        require_folder(self.model)
+
+
+class Tried(NamedTuple):
+    """One way of reading, measured.
+
+    Attributes:
+        method: its name.
+        layer: that chooses, if one does.
+        keep: how much is kept.
+        right: examples that it answers right.
+        of: examples.
+        first: seconds to the first new token, end to end, median over examples.
+        last: seconds to the last.
+    """
+
+    method: str
+    layer: int | None
+    keep: float | None
+    right: int
+    of: int
+    first: float
+    last: float
+
+    @property
+    def share(self) -> float:
+        """Of right answers."""
+        return self.right / self.of
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper and Pearson's, of that share."""
+        return interval_of_binomial(self.right, self.of, _LEVEL)
+
+    def about(self) -> str:
+        """Which way of reading, in words."""
+        layer = "" if self.layer is None else f", layer {self.layer}"
+        return self.method + layer + ("" if self.keep is None else f", keep {self.keep:g}")
+
+
+def read_examples(path: Path) -> list[tuple[str, str]]:
+    """Prompts and answers of a file of JSON lines.
+
+    Raises:
+        ConfigError: a line is not such a pair, or there is none.
+    """
+    pairs = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+            pair = found["prompt"], found["answer"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f'data = {str(path)!r}, line {number}, is no example ({error}): allowed is {{"prompt": …, "answer": …}}'
+            ) from error
+        if not all(isinstance(text, str) and text.strip() for text in pair):
+            raise ConfigError(f"data = {str(path)!r}, line {number}: allowed are a prompt and an answer with text")
+        pairs.append(pair)
+    if not pairs:
+        raise ConfigError(f"data = {str(path)!r} is empty: allowed is one example or more")
+    return pairs
+
+
+def tune(
+    options: TunePrompt, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: list[tuple[str, str]]
+) -> list[Tried]:
+    """Every way of reading on every example, full attention first; methods take turns example by example."""
+    prompts = [tokenizer(prompt, return_tensors="pt")["input_ids"].to(model.device) for prompt, _ in examples]
+    able = seeing(model, max(ids.shape[1] for ids in prompts))
+    layers = options.layers or tuple(able[:-1]) or tuple(able)
+    keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
+    ways: list[tuple[str, int | None, float | None]] = [("full", None, None)]
+    for method in options.methods:
+        for layer in layers if listed(method).by_layer else (None,):
+            ways += [(method, layer, keep) for keep in keeps if method != "full"]
+    built = [Reading(layer or 0, keep or 1, options.window).build(name, model) for name, layer, keep in ways]
+    built[0].generate(prompts[0], max_new_tokens=1, do_sample=False)  # what runs first is slower
+    right, first, last = ([[0.0] * len(prompts) for _ in ways] for _ in range(3))
+    for i, (ids, (_, answer)) in enumerate(zip(prompts, examples, strict=True)):
+        for way, reader in enumerate(built):
+            new, seconds = timed_answer(reader, ids, options.max_new_tokens)
+            right[way][i] = float(_right(tokenizer, new, answer))
+            first[way][i], last[way][i] = seconds[0], seconds[-1]
+    return [
+        Tried(*way, int(sum(right[i])), len(prompts), median(first[i]), median(last[i])) for i, way in enumerate(ways)
+    ]
+
+
+def _right(tokenizer: PreTrainedTokenizerBase, new: Tensor, answer: str) -> bool:
+    said = str(tokenizer.decode(new, skip_special_tokens=True))
+    return " ".join(answer.lower().split()) in " ".join(said.lower().split())
+
+
+def advice(tried: list[Tried], give_up: float) -> str:
+    """Which way to take, in a sentence: the fastest that is right as often as full attention, less ``give_up``."""
+    full, *others = tried
+    good = [way for way in others if way.share >= full.share - give_up]
+    if full.right == 0:
+        return "Full attention answers no example right: the model cannot do this task, and no method is advised."
+    if not good:
+        return f"Full attention: every other way is right less often by more than {give_up:.0%}."
+    best = min(good, key=lambda way: way.first)
+    if best.first >= full.first:
+        ratio = f"{best.first / full.first:.2f} of its time to the first token"
+        return f"Full attention is cheaper: the fastest that is as good, {best.about()}, takes {ratio}."
+    low, high = best.interval
+    return (
+        f"{best.about()}: right {best.share:.0%} of the time ({low:.0%} to {high:.0%} at 95 %, full attention "
+        f"{full.share:.0%}), its first token after {best.first / full.first:.2f} of full attention's time."
+    )
+
+
+def picture(tried: list[Tried]) -> Figure:
+    """Share of right answers, with intervals, against time to the first token in full attention's."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    full = tried[0]
+    for colour, method in enumerate(dict.fromkeys(way.method for way in tried)):
+        ways = [way for way in tried if way.method == method]
+        bars = [[way.share - way.interval[0] for way in ways], [way.interval[1] - way.share for way in ways]]
+        at = [way.first / full.first for way in ways]
+        axes.errorbar(at, [way.share for way in ways], bars, fmt="o", color=f"C{colour}", label=method, alpha=0.7)
+    axes.axvline(1.0, color="black", linestyle=":")
+    axes.set(
+        xlabel="time to the first token, in full attention's",
+        ylabel="share of right answers, 95 % intervals",
+        ylim=(-0.02, 1.02),
+        title=f"{full.of} prompts; right of the dotted line full attention is cheaper",
+    )
+    axes.legend()
+    return figure
+
+
+def tune_prompt(options: TunePrompt) -> None:
+    """Print the table and the advice, and write the picture.
+
+    Raises:
+        ConfigError: the examples, the model or the options cannot be used.
+    """
+    examples = read_examples(options.data)
+    model, tokenizer = load_model(options.model, options.device)
+    tried = tune(options, model, tokenizer, examples)
+    table = Table(title=f"{len(examples)} prompts, 95 % intervals")
+    for heading in ("way of reading", "right", "first token", "of full", "last token"):
+        table.add_column(heading, justify="right")
+    for way in tried:
+        low, high = way.interval
+        table.add_row(
+            way.about(),
+            f"{way.share:.2f} [{low:.2f}, {high:.2f}]",
+            f"{way.first:.2f} s",
+            f"{way.first / tried[0].first:.2f}",
+            f"{way.last:.2f} s",
+        )
+    console = Console()
+    console.print(table)
+    console.print(advice(tried, options.give_up))
+    picture(tried).savefig(options.picture, dpi=150)
+    console.print(f"Picture: {options.picture}")

@@ -1,0 +1,120 @@
+"""`featscope tune-prompt`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from featscope.cli import main
+from featscope.language import tune
+from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
+from featscope.language.load import load_model
+from featscope.language.tune import Tried, TunePrompt, advice, picture, read_examples
+from featscope.options import ConfigError
+from featscope.streams import Streams
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Six prompts that the small model answers."""
+    _, tokenizer = load_model("retriever")
+    haystack, streams, lines = Haystack(tokenizer, read_texts(BUILT_IN)), Streams(0, [0]), []
+    for number in range(6):
+        draws = streams.at("tune", number)
+        asked, *others = passwords(draws, 1 + OTHERS)
+        ids = haystack.hide(draws, 300, 0.5, asked, others).ids[0]
+        lines.append(json.dumps({"prompt": tokenizer.decode(ids), "answer": asked.answer}))
+    path = tmp_path_factory.mktemp("data") / "examples.jsonl"
+    path.write_text("\n".join(lines) + "\n\n")
+    return path
+
+
+def test_ways_are_measured_on_examples_of_ones_own(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["--data", str(data), "--methods", "gemfilter", "snapkv", "--layers", "1", "2", "--keeps", "0.3", "64"]
+    words += ["--max-new-tokens", "6", "--picture", str(tmp_path / "tuned.png")]
+    with pytest.raises(SystemExit) as stopped:
+        main(["tune-prompt", *words])
+    assert stopped.value.code == 0
+    out = capsys.readouterr().out
+    ways = ("gemfilter, layer 1, keep 0.3", "gemfilter, layer 2, keep 64", "snapkv, keep 0.3", "snapkv, keep 64")
+    assert all(way in out for way in ways)
+    assert "full │ 1.00 [0.54, 1.00]" in out
+    assert (tmp_path / "tuned.png").stat().st_size > 1000
+
+
+def ways(*given):
+    return [Tried(name, 1, 0.1, right, 20, first, 2 * first) for name, right, first in given]
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (ways(("full", 20, 2.0), ("a", 20, 1.0), ("b", 19, 0.5), ("c", 10, 0.1)), "b, layer 1, keep 0.1: right 95 %"),
+        (ways(("full", 20, 2.0), ("a", 20, 3.0)), "Full attention is cheaper: .* takes 1.50 of its time"),
+        (
+            ways(("full", 20, 2.0), ("a", 10, 1.0)),
+            "Full attention: every other way is right less often",
+        ),
+        (ways(("full", 0, 2.0), ("a", 0, 1.0)), "the model cannot do this task"),
+    ],
+)
+def test_the_advice_is_the_fastest_that_is_as_good(tried, said):
+    assert re.search(said.replace("95 %", "95%"), advice(tried, 0.05))
+    bars = picture(tried).axes[0].containers
+    assert len(bars) == len(tried)
+
+
+def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
+    """A clock of our own: seconds are medians over examples, and layers that are not given are all but the last."""
+    model, tokenizer = load_model("retriever")
+    asked = []
+
+    def answered(method, ids, count):
+        selector = method.selector
+        asked.append((None if selector is None else selector.layer, ids.shape[1]))
+        wrong = selector is not None and selector.layer == 0
+        said = "nothing" if wrong else examples[sum(a[0] is None for a in asked) - 1][1]
+        return torch.tensor(tokenizer(said, add_special_tokens=False)["input_ids"]), [float(len(asked)), 100.0]
+
+    examples = read_examples(data)
+    monkeypatch.setattr(tune, "timed_answer", answered)
+    found = tune.tune(TunePrompt(data, methods=("gemfilter",), keeps=(0.5,)), model, tokenizer, examples)
+    assert [way.layer for way in found] == [None, 0, 1, 2]
+    assert [way.right for way in found] == [6, 0, 6, 6]
+    assert [way.first for way in found] == [11.0, 12.0, 13.0, 14.0]
+    assert {way.last for way in found} == {100.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: allowed is one example"),
+        ("not json", r"line 1, is no example .*allowed is {"),
+        ('{"prompt": "a"}', "line 1, is no example"),
+        ('{"prompt": "a", "answer": " "}', "allowed are a prompt and an answer with text"),
+    ],
+)
+def test_wrong_examples_are_named(text, message, tmp_path):
+    path = tmp_path / "examples.jsonl"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_examples(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ("nothing",)}, "method = 'nothing' is unknown"),
+        ({"keeps": (0.0,)}, "keeps = .* numbers of tokens"),
+        ({"give_up": 1.0}, "give_up"),
+        ({"picture": "a.txt"}, "a file .png"),
+    ],
+)
+def test_wrong_options_say_what_is_allowed(options, message, data):
+    if "picture" in options:
+        options = {"picture": Path(options["picture"])}
+    with pytest.raises(ConfigError, match=message):
+        TunePrompt(data, **options)
