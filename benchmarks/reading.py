@@ -3,8 +3,8 @@
     python -m benchmarks.reading [--prompts 96 --length 512 --keeps 64 128]
 
 Answers are the shipped retriever's, to passwords hidden in essays; intervals are Clopper and Pearson's at 95 %. Time
-and memory are of a random Llama of 8 layers on a longer prompt, methods in turns; memory is the peak of all tensors beyond
-the weights.
+and memory are of a random Llama of 8 layers on a longer prompt, methods in turns; memory is the peak of all tensors
+beyond the weights.
 """
 
 from collections.abc import Callable
