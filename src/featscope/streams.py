@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
+
+from featscope.kernels import suits
 
 _COINS = (torch.arange(256)[:, None] >> torch.arange(8) & 1).float()  # the eight bits of each byte
 
@@ -68,11 +70,24 @@ class Draws:
 
     def coins(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Independent fair coins, 0 or 1, of shape ``[replica, *shape]``; one random byte gives eight."""
+        table = _COINS.to(self.device, dtype)
+        return torch.nn.functional.embedding(self._packed(*shape).int(), table).flatten(-2)[..., : shape[-1]]
+
+    def _packed(self, *shape: int) -> UInt8[Tensor, "replica ..."]:
+        """Eight coins in a byte, the lowest bit first; a row begins with a byte."""
         *rows, last = shape
         empty = self._empty((*rows, -(-last // 8)), torch.uint8)
-        packed = self._fill(empty, lambda out, g: out.random_(0, 256, generator=g))
-        table = _COINS.to(self.device, dtype)
-        return torch.nn.functional.embedding(packed.int(), table).flatten(-2)[..., :last]
+        return self._fill(empty, lambda out, g: out.random_(0, 256, generator=g))
+
+    def halves(self, x: Float[Tensor, "replica *shape"]) -> tuple[Tensor, Tensor]:
+        """2 x where one of `coins` is 1 and 0 elsewhere, and 2 x where it is 0: two halves whose mean is x."""
+        if x.ndim == 3 and x.stride()[1:] == (x.shape[-1], 1) and suits(x):
+            from featscope.kernels.rows import halves
+
+            return halves(x, self._packed(*x.shape[1:]))
+        twice = 2 * x
+        ones = twice * self.coins(*x.shape[1:], dtype=x.dtype)
+        return ones, twice.sub_(ones)
 
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from featscope.options import ConfigError
@@ -44,3 +45,8 @@ def backend() -> str:
     if chosen not in BACKENDS:
         raise ConfigError(f"FEATSCOPE_KERNELS = {chosen!r} is out of range: allowed is {' or '.join(BACKENDS)}")
     return chosen
+
+
+def suits(numbers: Tensor) -> bool:
+    """Whether machine code is wanted for an array, and it is one of float32 on the processor."""
+    return numbers.dtype == torch.float32 and numbers.is_cpu and not numbers.requires_grad and backend() == "llvm"

@@ -1,6 +1,7 @@
 """What the engine runs: some replicas of one arm, step by step."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -109,7 +110,7 @@ class Experiment(nn.Module):
 
     def require_finite(self, quantity: str, values: Tensor, step: int) -> None:
         """Raise `DivergedError` unless ``values`` ``[replica, ...]`` are finite, or give replicas up."""
-        if bool(torch.isfinite(values.sum())):
+        if isfinite(values.sum().item()):
             return
         sound = torch.isfinite(values)
         if sound.all():  # a sum of sound values may overflow

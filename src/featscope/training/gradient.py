@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from featscope.options import require
 from featscope.streams import Draws, Streams
+from featscope.training.closed_form import gradient
 from featscope.training.experiment import Experiment
 from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
@@ -184,16 +185,25 @@ class GradientTraining(Experiment):
             DivergedError: a loss is not finite; the weights are left as they were.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.streams.at("batch", step))
-        self.require_finite("the loss", loss.detach(), step)
-        loss.sum().backward()  # replicas share no parameter, so the gradient of the sum separates
+        loss = self._differentiate(step)
         self.optimizer.step()
         self._silence()
         with torch.no_grad():
             for rule in self.rules.values():
                 rule(self, step + 1)
         self._silence()
-        self._latest = loss.detach()
+        self._latest = loss
+
+    def _differentiate(self, step: int) -> Float[Tensor, "replica"]:
+        """Each replica's loss on the batch of a step, whose gradient is now where the optimizer looks for it."""
+        loss = gradient(self.seen(), self.source, self.objective, self.streams.at("batch", step))
+        if loss is not None:
+            self.require_finite("the loss", loss, step)
+            return loss
+        loss = self.loss(self.streams.at("batch", step))
+        self.require_finite("the loss", loss.detach(), step)
+        loss.sum().backward()  # replicas share no parameter, so the gradient of the sum separates
+        return loss.detach()
 
     def status(self) -> str:
         """The loss of the latest batch, and what the rules have to say."""
@@ -245,8 +255,7 @@ class GradientTraining(Experiment):
     @torch.no_grad()
     def _silence(self) -> None:
         """Set what given-up replicas have learned to 0, so that nothing that is not finite spreads to probes."""
-        given_up = self.diverged >= 0
-        if not (self.gives_up and given_up.any()):
+        if not self.gives_up or not (given_up := self.diverged >= 0).any():
             return
         for tensor in (*self.parameters(), *self.learner.buffers()):
             if len(given_up) == 1:

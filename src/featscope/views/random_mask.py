@@ -27,7 +27,8 @@ class RandomMask:
             x: samples of any shape, with the replica axis of ``draws`` in front.
             draws: where coins come from. None for a plain batch: torch's global generator.
         """
+        if draws is not None:
+            return draws.halves(x)
         doubled = 2 * x
-        coins = torch.randint_like(x, 2) if draws is None else draws.coins(*x.shape[1:], dtype=x.dtype)
-        anchor = doubled * coins
+        anchor = doubled * torch.randint_like(x, 2)
         return anchor, doubled.sub_(anchor)

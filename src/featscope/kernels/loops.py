@@ -1,0 +1,234 @@
+"""Loops over arrays of float32 as machine code: arithmetic written on `Number`s becomes LLVM's language.
+
+A function is written once, number by number, as a plain loop in C would be; LLVM makes vectors of it, as wide as the
+processor has them.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from featscope.kernels.machine import machine_code, vectorized
+
+_SUM = "reassoc nsz contract"  # sums may be taken in any order, which is what lets LLVM take several at a time
+_MAGIC = 1.5 * 2**23  # added to a float32, it leaves the nearest whole number in the last bits
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number: a count or a place."""
+
+    code: "Code"
+    name: str
+
+    def __add__(self, other: "Whole") -> "Whole":
+        return Whole(self.code, self.code.new(f"add nsw i64 {self.name}, {other.name}"))
+
+    def __mul__(self, other: "Whole") -> "Whole":
+        return Whole(self.code, self.code.new(f"mul nsw i64 {self.name}, {other.name}"))
+
+    def number(self) -> "Number":
+        """It as a float32."""
+        return Number(self.code, self.code.new(f"sitofp i64 {self.name} to float"))
+
+
+@dataclass(frozen=True)
+class Number:
+    """A float32."""
+
+    code: "Code"
+    name: str
+
+    def __add__(self, other: "Number | float") -> "Number":
+        return self._with("fadd contract", other)
+
+    def __sub__(self, other: "Number | float") -> "Number":
+        return self._with("fsub contract", other)
+
+    def __mul__(self, other: "Number | float") -> "Number":
+        return self._with("fmul contract", other)
+
+    def __truediv__(self, other: "Number | float") -> "Number":
+        return self._with("fdiv", other)
+
+    def __neg__(self) -> "Number":
+        return Number(self.code, self.code.new(f"fneg float {self.name}"))
+
+    def __lt__(self, other: "Number | float") -> str:
+        return self.code.new(f"fcmp olt float {self.name}, {self.code.number(other).name}")
+
+    def __gt__(self, other: "Number | float") -> str:
+        return self.code.new(f"fcmp ogt float {self.name}, {self.code.number(other).name}")
+
+    def exp(self) -> "Number":
+        """e to a power of at most 88, within 2 units of the last place; 0 to rounding below -87, NaN of NaN."""
+        x = self.code.either(self < -87.0, -87.0, self)
+        near = self._strictly("fadd", self._strictly("fmul", x, 1.4426950408889634), _MAGIC)
+        n = self._strictly("fsub", near, _MAGIC)
+        r = x - n * 0.693359375 - n * -2.12194440e-4
+        p = self.code.number(1.9875691500e-4)
+        for c in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
+            p = p * r + c
+        bits = self.code.new(f"bitcast float {near.name} to i32")
+        power = self.code.new(f"add i32 {self.code.new(f'shl i32 {bits}, 23')}, {0x3F800000}")
+        return (p * r * r + r + 1.0) * Number(self.code, self.code.new(f"bitcast i32 {power} to float"))
+
+    def log(self) -> "Number":
+        """The natural logarithm, by the C library: not for inner loops."""
+        return Number(self.code, self.code.new(f"call float @llvm.log.f32(float {self.name})"))
+
+    def _with(self, operation: str, other: "Number | float") -> "Number":
+        return Number(self.code, self.code.new(f"{operation} float {self.name}, {self.code.number(other).name}"))
+
+    def _strictly(self, operation: str, a: "Number", b: float) -> "Number":
+        return Number(self.code, self.code.new(f"{operation} float {a.name}, {self.code.number(b).name}"))
+
+
+@dataclass(frozen=True)
+class Array:
+    """Float32 numbers in a row."""
+
+    code: "Code"
+    pointer: str
+
+    def __getitem__(self, place: Whole) -> Number:
+        return Number(self.code, self.code.new(f"load float, ptr {self._at(place)}, align 4"))
+
+    def __setitem__(self, place: Whole, value: Number | float) -> None:
+        self.code.do(f"store float {self.code.number(value).name}, ptr {self._at(place)}, align 4")
+
+    def __add__(self, place: Whole) -> "Array":
+        return Array(self.code, self._at(place))
+
+    def _at(self, place: Whole) -> str:
+        return self.code.new(f"getelementptr float, ptr {self.pointer}, i64 {place.name}")
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Bytes in a row, eight bits each, the lowest first."""
+
+    code: "Code"
+    pointer: str
+
+    def __getitem__(self, place: Whole) -> str:
+        """The bit at a place, as a test."""
+        at = self.code.new(f"lshr i64 {place.name}, 3")
+        byte = self.code.new(f"load i8, ptr {self.code.new(f'getelementptr i8, ptr {self.pointer}, i64 {at}')}")
+        within = self.code.new(f"trunc i64 {self.code.new(f'and i64 {place.name}, 7')} to i8")
+        return self.code.new(f"trunc i8 {self.code.new(f'lshr i8 {byte}, {within}')} to i1")
+
+    def __add__(self, place: Whole) -> "Bits":
+        return Bits(self.code, self.code.new(f"getelementptr i8, ptr {self.pointer}, i64 {place.name}"))
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A number that loops change."""
+
+    code: "Code"
+    slot: str
+
+    @property
+    def now(self) -> Number:
+        """Its value."""
+        return Number(self.code, self.code.new(f"load float, ptr {self.slot}"))
+
+    def set(self, value: Number | float) -> None:
+        """Another value."""
+        self.code.do(f"store float {self.code.number(value).name}, ptr {self.slot}")
+
+    def raise_to(self, value: Number) -> None:
+        """The larger of the two; that of numbers alone, as NaN may get lost."""
+        more = self.code.new(f"fcmp nnan nsz ogt float {value.name}, {(now := self.now).name}")
+        self.set(Number(self.code, self.code.new(f"select nnan nsz i1 {more}, float {value.name}, float {now.name}")))
+
+    def add(self, value: Number) -> None:
+        """A term of a sum, whose terms are added in any order."""
+        self.set(Number(self.code, self.code.new(f"fadd {_SUM} float {self.now.name}, {value.name}")))
+
+
+class Code:
+    """The body of a function that is being written."""
+
+    def __init__(self) -> None:
+        self._slots: list[str] = []
+        self._lines: list[str] = []
+        self._count = 0
+
+    def new(self, value: str) -> str:
+        """A line that makes something; its name."""
+        name = self._name()
+        self._lines.append(f"{name} = {value}")
+        return name
+
+    def do(self, line: str) -> None:
+        """A line that makes nothing."""
+        self._lines.append(line)
+
+    def number(self, value: Number | float) -> Number:
+        """A number, of a constant too."""
+        if isinstance(value, Number):
+            return value
+        (rounded,) = struct.unpack("f", struct.pack("f", value))
+        return Number(self, f"0x{struct.pack('>d', rounded).hex()}")
+
+    def either(self, test: str, then: Number | float, otherwise: Number | float) -> Number:
+        """``then`` where a test is true; a comparison with NaN is false."""
+        yes, no = self.number(then).name, self.number(otherwise).name
+        return Number(self, self.new(f"select i1 {test}, float {yes}, float {no}"))
+
+    def variable(self, value: Number | float) -> Variable:
+        """One with a first value."""
+        made = Variable(self, self._slot("float"))
+        made.set(value)
+        return made
+
+    @contextmanager
+    def loop(self, count: Whole) -> Iterator[Whole]:
+        """What is written within is done for each number from 0 below ``count``."""
+        slot = self._slot("i64")
+        head, body, done = (f"l{self._name()[2:]}" for _ in range(3))
+        self._lines += [f"store i64 0, ptr {slot}", f"br label %{head}", f"{head}:"]
+        at = Whole(self, self.new(f"load i64, ptr {slot}"))
+        more = self.new(f"icmp slt i64 {at.name}, {count.name}")
+        self._lines += [f"br i1 {more}, label %{body}, label %{done}", f"{body}:"]
+        yield at
+        after = self.new(f"add nsw i64 {at.name}, 1")
+        self._lines += [f"store i64 {after}, ptr {slot}", f"br label %{head}", f"{done}:"]
+
+    def function(self, name: str, arguments: Sequence[str]) -> str:
+        """The definition of the whole. Vectors of 512 bits are a quarter faster where there are any."""
+        body = "\n".join(f"  {line}" for line in [*self._slots, *self._lines])
+        return f"""declare float @llvm.log.f32(float)
+define void @{name}({", ".join(arguments)}) "prefer-vector-width"="512" {{
+{body}
+  ret void
+}}"""
+
+    def _slot(self, kind: str) -> str:
+        name = self._name()
+        self._slots.append(f"{name} = alloca {kind}")
+        return name
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+
+@lru_cache
+def function(write: Callable[..., None]) -> Callable[..., None]:
+    """The machine code of what ``write(code, ...)`` writes.
+
+    Its parameters after the first are annotated `Array`, `Bits` or `Whole`: the function takes addresses and whole
+    numbers. Arrays must not overlap.
+    """
+    code = Code()
+    kinds = {name: kind for name, kind in write.__annotations__.items() if kind in (Array, Bits, Whole)}
+    write(code, *(kind(code, f"%{name}") for name, kind in kinds.items()))
+    arguments = [f"i64 %{name}" if kind is Whole else f"ptr noalias %{name}" for name, kind in kinds.items()]
+    name: Any = write.__name__
+    return machine_code(vectorized(code.function(name, arguments)), name, len(kinds))

@@ -1,0 +1,171 @@
+"""What lies between the matrix products of a training step, each in one pass over memory instead of three to eight.
+
+For tensors that `featscope.kernels.suits` says yes to. The same in torch stands where these are called from.
+"""
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from featscope.kernels.loops import Array, Bits, Code, Number, Whole, function
+
+
+def shrink(u: Float[Tensor, "replica batch neuron"], threshold: Float[Tensor, "replica neuron"]) -> None:
+    """u - clamp(u, -b, b), in place."""
+    function(_shrink)(u.data_ptr(), threshold.data_ptr(), *u.shape)
+
+
+def _shrink(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole, neurons: Whole) -> None:
+    with code.loop(replicas) as r:
+        b = threshold + r * neurons
+        with code.loop(rows) as k:
+            row = u + (r * rows + k) * neurons
+            with code.loop(neurons) as i:
+                above = code.either(row[i] < -b[i], -b[i], row[i])
+                row[i] = row[i] - code.either(above > b[i], b[i], above)
+
+
+def signs(
+    uniform: Float[Tensor, "replica row feature"], below: Float[Tensor, "replica feature"], from_on: Tensor
+) -> None:
+    """1 where a number is below one bound, -1 from another on, and 0 between, in place."""
+    function(_signs)(uniform.data_ptr(), below.data_ptr(), from_on.data_ptr(), *uniform.shape)
+
+
+def _signs(
+    code: Code, uniform: Array, below: Array, from_on: Array, replicas: Whole, rows: Whole, features: Whole
+) -> None:
+    with code.loop(replicas) as r:
+        low, high = below + r * features, from_on + r * features
+        with code.loop(rows) as k:
+            row = uniform + (r * rows + k) * features
+            with code.loop(features) as j:
+                u = row[j]
+                row[j] = code.either(u < low[j], 1.0, code.either(u < high[j], 0.0, -1.0))
+
+
+def halves(
+    x: Float[Tensor, "replica batch input"], coins: UInt8[Tensor, "replica batch byte"]
+) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
+    """2 x where a coin is 1, and 2 x where it is 0; zeros elsewhere.
+
+    Args:
+        x: rows one after the other within a replica.
+        coins: eight in a byte, the lowest bit first; a row begins with a byte.
+    """
+    ones, zeros = torch.empty(x.shape), torch.empty(x.shape)
+    addresses = (tensor.data_ptr() for tensor in (x, coins, ones, zeros))
+    function(_halves)(*addresses, *x.shape, x.stride(0), coins.shape[-1])
+    return ones, zeros
+
+
+def _halves(
+    code: Code,
+    x: Array,
+    coins: Bits,
+    ones: Array,
+    zeros: Array,
+    replicas: Whole,
+    rows: Whole,
+    inputs: Whole,
+    apart: Whole,
+    width: Whole,
+) -> None:
+    with code.loop(replicas) as r, code.loop(rows) as k:
+        row = r * rows + k
+        given, coin = x + r * apart + k * inputs, coins + row * width
+        one, zero = ones + row * inputs, zeros + row * inputs
+        with code.loop(inputs) as i:
+            twice, heads = given[i] * 2.0, coin[i]
+            one[i] = code.either(heads, twice, 0.0)
+            zero[i] = code.either(heads, 0.0, twice)
+
+
+def contrast(
+    similarity: Float[Tensor, "replica batch key"],
+    anchor: Float[Tensor, "replica batch neuron"],
+    positive: Float[Tensor, "replica batch neuron"],
+) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica batch neuron"]]:
+    """InfoNCE of anchors with negatives: its mean, and -(1 - ℓ_p) f(x⁺⁺)/K, the pull of positives.
+
+    What is in ``similarity`` becomes ℓ_s/K.
+    """
+    loss, pull = torch.empty(len(anchor)), torch.empty_like(anchor)
+    addresses = (tensor.data_ptr() for tensor in (similarity, anchor, positive, pull, loss))
+    function(_contrast)(*addresses, *similarity.shape, anchor.shape[-1])
+    return loss, pull
+
+
+def _contrast(
+    code: Code,
+    similarity: Array,
+    anchor: Array,
+    positive: Array,
+    pull: Array,
+    loss: Array,
+    replicas: Whole,
+    batch: Whole,
+    keys: Whole,
+    neurons: Whole,
+) -> None:
+    with code.loop(replicas) as r:
+        total = code.variable(0.0)
+        with code.loop(batch) as k:
+            at = r * batch + k
+            f, g, pulled = (rows + at * neurons for rows in (anchor, positive, pull))
+            product = code.variable(0.0)
+            with code.loop(neurons) as i:
+                product.add(f[i] * g[i])
+            own = product.now
+            row = similarity + at * keys
+            top, others = _powers(code, row, keys, own)
+            its = (own - top).exp()
+            sum_of_all = others + its
+            total.add(top + sum_of_all.log() - own)
+            _divide(code, row, keys, sum_of_all * batch.number())
+            doubt = others / (sum_of_all * batch.number())
+            with code.loop(neurons) as i:
+                pulled[i] = -(doubt * g[i])
+        loss[r] = total.now / batch.number()
+
+
+def within_batch(similarity: Float[Tensor, "replica batch batch"]) -> Float[Tensor, "replica"]:
+    """InfoNCE of anchors whose positives are on the diagonal: its mean.
+
+    What is in ``similarity`` becomes ℓ_s/K, less 1/K on the diagonal.
+    """
+    loss = torch.empty(len(similarity))
+    function(_within_batch)(similarity.data_ptr(), loss.data_ptr(), *similarity.shape[:2])
+    return loss
+
+
+def _within_batch(code: Code, similarity: Array, loss: Array, replicas: Whole, batch: Whole) -> None:
+    with code.loop(replicas) as r:
+        total = code.variable(0.0)
+        with code.loop(batch) as k:
+            row = similarity + (r * batch + k) * batch
+            own = row[k]
+            top, sum_of_all = _powers(code, row, batch, own)
+            total.add(top + sum_of_all.log() - own)
+            _divide(code, row, batch, sum_of_all * batch.number())
+            row[k] = row[k] - code.number(1.0) / batch.number()
+        loss[r] = total.now / batch.number()
+
+
+def _powers(code: Code, row: Array, keys: Whole, own: Number) -> tuple[Number, Number]:
+    """e to the similarities less the largest, in place; the largest, and their sum."""
+    largest = code.variable(own)
+    with code.loop(keys) as s:
+        largest.raise_to(row[s])
+    top, total = largest.now, code.variable(0.0)
+    with code.loop(keys) as s:
+        power = (row[s] - top).exp()
+        row[s] = power
+        total.add(power)
+    return top, total.now
+
+
+def _divide(code: Code, row: Array, keys: Whole, by: Number) -> None:
+    factor = code.number(1.0) / by
+    with code.loop(keys) as s:
+        row[s] = row[s] * factor

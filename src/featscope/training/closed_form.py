@@ -1,0 +1,224 @@
+"""The gradient of InfoNCE through a layer of symmetrised ReLU neurons, as the papers write it.
+
+    ∂L/∂w_i = 1/K Σ_k (Σ_s ℓ_s h_i(x_s) - (1 - ℓ_p) h_i(x_k⁺⁺)) 1[|<w_i, x_k⁺>| > b_i] x_k⁺
+
+over anchors x_k⁺ with positives x_k⁺⁺ and negatives x_s, where ℓ are the shares of the softmax (Wen & Li 2021, Section
+2.2). These are a few matrix products, where autograd makes some hundred small operations. Autograd is the reference,
+and does all other training: `gradient` is only of parts whose methods are the very ones that it stands in for.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from featscope.kernels import suits
+from featscope.losses import InfoNCE, similarity
+from featscope.models import symmetric_relu, token_mlp
+from featscope.models.symmetric_relu import SymmetricReLUNetwork
+from featscope.models.token_mlp import Projectable, TokenMLPNetwork
+from featscope.numbers import per_replica
+from featscope.streams import Draws
+from featscope.training.objectives import Contrastive, ContrastivePairs
+from featscope.training.pruning import Pruner, PruningMask
+
+_DERIVED_FROM = (
+    (InfoNCE, "__call__"),
+    (InfoNCE, "in_batch"),
+    (similarity, "products"),
+    (similarity, "paired"),
+    (similarity, "stop_gradient"),
+    (similarity, "_of_value"),
+    (symmetric_relu, "soft_threshold"),
+    (token_mlp, "soft_threshold"),
+    (Pruner, "forward"),
+)
+_AS_DERIVED = tuple(getattr(owner, name) for owner, name in _DERIVED_FROM)
+_FORWARD = {kind: kind.forward for kind in (SymmetricReLUNetwork, TokenMLPNetwork)}
+_WITH_NEGATIVES, _OF_PAIRS = Contrastive.__call__, ContrastivePairs.__call__
+
+Rows = Float[Tensor, "replica batch neuron"]
+Keys = Float[Tensor, "replica key neuron"]
+
+
+class Pull(NamedTuple):
+    """A loss, and its gradient by the representations of anchors.
+
+    Attributes:
+        loss: of each replica.
+        on_anchors: the gradient.
+    """
+
+    loss: Float[Tensor, "replica"]
+    on_anchors: Rows
+
+
+def from_negatives(logits_of: Rows, positive: Rows, negatives: Keys) -> Pull:
+    """InfoNCE at τ = 1 with one set of negatives: 1/K (Σ_s ℓ_s f(x_s) - (1 - ℓ_p) f(x⁺⁺)).
+
+    As ℓ_s = (1 - ℓ_p) q_s with q the softmax over negatives alone, that is (1 - ℓ_p)/K (Σ_s q_s f(x_s) - f(x⁺⁺)).
+    """
+    products = torch.bmm(logits_of, negatives.mT)
+    if suits(products):
+        from featscope.kernels.rows import contrast
+
+        loss, pull = contrast(products, logits_of, positive)
+        return Pull(loss, pull.baddbmm_(products, negatives))
+    share = products.softmax(-1)
+    others = products.amax(-1) - share.amax(-1).log()
+    ahead = (logits_of * positive).sum(-1) - others
+    doubt = torch.sigmoid(-ahead) / ahead.shape[-1]
+    pull = torch.baddbmm(positive, share, negatives, beta=-1)
+    return Pull(-logsigmoid(ahead).mean(-1), doubt.unsqueeze(-1) * pull)
+
+
+def from_other_pairs(logits_of: Rows, positive: Rows) -> Pull:
+    """InfoNCE at τ = 1 where other pairs' positives are an anchor's negatives: 1/K (Σ_s ℓ_s f(x_s⁺⁺) - f(x⁺⁺))."""
+    products = torch.bmm(logits_of, positive.mT)
+    if suits(products):
+        from featscope.kernels.rows import within_batch
+
+        loss = within_batch(products)
+        return Pull(loss, torch.bmm(products, positive))
+    log_share = products.log_softmax(-1)
+    loss = -log_share.diagonal(dim1=-2, dim2=-1).mean(-1)
+    return Pull(loss, torch.baddbmm(positive, log_share.exp(), positive, beta=-1) / products.shape[-1])
+
+
+class Layer(NamedTuple):
+    """A layer of symmetrised ReLU neurons, whose representation is ``tokens`` times what its neurons say of one input.
+
+    Attributes:
+        weight: as the loss sees it.
+        threshold: b.
+        tokens: L.
+        kept: 1 for each neuron that logits see, 0 for one that is hidden from them; None for all.
+    """
+
+    weight: Float[Tensor, "replica neuron input"]
+    threshold: Float[Tensor, "replica neuron"]
+    tokens: int
+    kept: Float[Tensor, "replica 1 neuron"] | None
+
+    def of(self, u: Rows) -> Rows:
+        """L (ReLU(u - b) - ReLU(-u - b)), in place of u."""
+        if suits(u):
+            from featscope.kernels.rows import shrink
+
+            shrink(u, self.threshold)
+        else:
+            b = self.threshold.unsqueeze(-2)
+            u -= u.clamp(-b, b)
+        return u if self.tokens == 1 else u.mul_(self.tokens)
+
+    def passed(self, pull: Rows, anchor: Rows) -> Rows:
+        """The gradient by u, of neurons that fire."""
+        fired = torch.ops.aten.hardshrink_backward(pull, anchor, 0.0)  # where anchor != 0, in one pass
+        return fired if self.tokens == 1 else fired.mul_(self.tokens)
+
+
+def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives: Keys | None) -> Pull:
+    """A loss and its gradient by u of anchors; without negatives, other pairs' positives are those."""
+    logits_of = anchor if layer.kept is None else anchor * layer.kept
+    temperature = per_replica(loss.temperature, anchor)
+    if not (isinstance(temperature, float) and temperature == 1):
+        logits_of = logits_of / temperature
+    pull = (
+        from_other_pairs(logits_of, positive) if negatives is None else from_negatives(logits_of, positive, negatives)
+    )
+    value, on_anchors = pull
+    if loss.scale == "tau":
+        value = per_replica(loss.temperature, value) * value
+    else:
+        on_anchors = on_anchors / temperature
+    return Pull(value, layer.passed(on_anchors, anchor))
+
+
+@torch.no_grad()
+def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> Float[Tensor, "replica"] | None:
+    """The loss of each replica on a batch from ``draws``; its gradient goes where autograd would put it.
+
+    Returns:
+        None where the closed form is not of this learner and objective. Nothing has been drawn then.
+    """
+    found = _layer(learner) if _is_of(objective) else None
+    if found is None:
+        return None
+    layer, weight = found
+    if type(objective).__call__ is _WITH_NEGATIVES:
+        inputs = objective.batch(source, draws)
+        anchor, positive, negatives = (layer.of(torch.bmm(_means(x), layer.weight.mT)) for x in inputs)
+        loss, pull = pulled(layer, objective.loss, anchor, positive, negatives)
+        weight.grad = torch.bmm(pull.mT, _means(inputs[0]))
+    elif objective.noise == "dense":
+        pairs = source.pairs(draws, objective.pairs)
+        x, y = _means(pairs.x), _means(pairs.y)
+        anchor, positive = (layer.of(torch.bmm(one, layer.weight.mT)) for one in (x, y))
+        loss, pull = pulled(layer, objective.loss, anchor, positive, None)
+        weight.grad = torch.bmm(pull.mT, x)
+    else:
+        loss, weight.grad = _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
+    return loss
+
+
+def _projected(layer: Layer, inputs: Projectable, objective: Any) -> tuple[Tensor, Tensor]:
+    """The same for inputs that are never made, whose gradient by weights is their own matter."""
+    with torch.enable_grad():
+        weight = layer.weight.detach().requires_grad_()
+        u = inputs.project(weight)
+    anchor, positive = layer.of(u.detach().clone(memory_format=torch.contiguous_format)).split(objective.pairs, 1)
+    loss, pull = pulled(layer, objective.loss, anchor, positive.contiguous(), None)
+    (of_weight,) = torch.autograd.grad(u, weight, torch.cat([pull, torch.zeros_like(pull)], 1))
+    return loss, of_weight
+
+
+def _means(x: Tensor) -> Tensor:
+    """The mean token of each sequence; inputs that are none are their own."""
+    return x.mean(-2) if x.ndim == 4 else x
+
+
+def _is_of(objective: Any) -> bool:
+    """Whether it is InfoNCE that is differentiated, and everything in it as it was when its gradient was derived."""
+    known = type(objective).__call__ in (_WITH_NEGATIVES, _OF_PAIRS) and type(objective.loss) is InfoNCE
+    return known and all(getattr(o, n) is kept for (o, n), kept in zip(_DERIVED_FROM, _AS_DERIVED, strict=True))
+
+
+def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
+    """What the loss sees of a learner, and the parameter that it is trained by; None if it is no such layer."""
+    mask: PruningMask | None = None
+    if type(learner) is Pruner:
+        mask, learner = learner._held
+        if mask.gradient == "theory" and mask.granularity != "neuron":
+            return None
+    kind: Any = type(learner)
+    if kind not in _FORWARD or kind.forward is not _FORWARD[kind] or _watched(learner):
+        return None
+    network: Any = learner
+    if kind is TokenMLPNetwork and network.attention != "uniform":
+        return None
+    weight, tokens = network.weight, network.tokens if kind is TokenMLPNetwork else 1
+    if weight.ndim != 3 or not weight.requires_grad:
+        return None
+    seen, kept = weight.detach(), None
+    if mask is not None and mask.gradient == "straight-through":
+        seen = mask.pruned_parameters(network)["weight"].detach()
+    elif mask is not None:
+        kept = mask.kept.to(seen.dtype).unsqueeze(1)
+    return Layer(seen, network.bias, tokens, kept), weight
+
+
+def _watched(learner: nn.Module) -> bool:
+    """Whether somebody hooked into a module's passes or a gradient of its weights, or gave it a forward of its own."""
+    of_module: Sequence[Any] = (
+        learner._forward_hooks,
+        learner._forward_pre_hooks,
+        learner._backward_hooks,
+        learner._backward_pre_hooks,
+    )
+    of_weight = (
+        (one._backward_hooks, getattr(one, "_post_accumulate_grad_hooks", None)) for one in learner.parameters()
+    )
+    return any(of_module) or any(any(hooks) for hooks in of_weight) or "forward" in vars(learner)

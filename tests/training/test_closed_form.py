@@ -1,0 +1,207 @@
+"""The closed form of a step's gradient against autograd, and who is served by which."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from featscope.data import SparseCoding, SparseTokens
+from featscope.kernels import BACKENDS
+from featscope.losses import InfoNCE, similarity
+from featscope.models import SymmetricReLU, TokenMLP
+from featscope.models.symmetric_relu import SymmetricReLUNetwork
+from featscope.models.token_mlp import TokenMLPNetwork
+from featscope.streams import Streams
+from featscope.studies.decoupling.objectives import MaskedNegatives
+from featscope.training import SGD, Contrastive, ContrastivePairs, MagnitudePruning, Training
+from featscope.training import gradient as engine
+from featscope.views import RandomMask, SameSample
+
+REPLICAS = 3
+
+
+class Rows(nn.Module):
+    """Samples of one precision."""
+
+    def __init__(self, dtype, tokens=()):
+        super().__init__()
+        self.dtype, self.tokens = dtype, tokens
+
+    def sample(self, draws, count):
+        return SimpleNamespace(x=draws.normal(count, *self.tokens, 13, dtype=self.dtype))
+
+    def pairs(self, draws, count):
+        x, y = (draws.normal(count, *self.tokens, 13, dtype=self.dtype) for _ in range(2))
+        return SimpleNamespace(x=x, y=x + 0.3 * y)
+
+    def build(self, draws):
+        return self
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A learner that is there already."""
+
+    network: nn.Module
+
+    def build(self, source, draws):
+        return self.network
+
+
+def layer(dtype, tokens=None, kind=None):
+    draws = Streams(0, range(REPLICAS)).at("weights")
+    weight = draws.normal(7, 13, dtype=dtype) * 0.4
+    made = SymmetricReLUNetwork(weight) if tokens is None else TokenMLPNetwork(weight, tokens)
+    made.bias.copy_(draws.uniform(7, dtype=dtype) / 2)
+    made.bias[0] = 0
+    return made if kind is None else kind(weight)
+
+
+def both(experiment):
+    """Loss and gradient in closed form, and by autograd on the same draws; None for what has no closed form."""
+    weight = experiment.learner.weight
+    seen, draws = experiment.seen(), experiment.streams.at("batch", 4)
+    loss = engine.gradient(seen, experiment.source, experiment.objective, draws)
+    found = None if loss is None else (loss, weight.grad.clone())
+    weight.grad = None
+    reference = experiment.loss(experiment.streams.at("batch", 4))
+    reference.sum().backward()
+    return found, (reference.detach(), weight.grad)
+
+
+def agree(experiment, within):
+    found, (loss, gradient) = both(experiment)
+    assert found is not None
+    assert gradient.norm() > 1e-3
+    torch.testing.assert_close(found[0], loss, rtol=within, atol=within)
+    torch.testing.assert_close(found[1], gradient, rtol=10 * within, atol=within * float(gradient.abs().max()))
+
+
+LOSSES = [InfoNCE(), InfoNCE(0.5), InfoNCE(2.0, "1")]
+OBJECTIVES = [
+    Contrastive(RandomMask(), anchors=11, negatives=5),
+    Contrastive(SameSample(), anchors=4, negatives=9),
+    MaskedNegatives(RandomMask(), anchors=6, negatives=6),
+    ContrastivePairs(pairs=9),
+]
+PRUNING = [None, MagnitudePruning(0.3), MagnitudePruning(0.3, gradient="straight-through")]
+PRUNING += [MagnitudePruning(0.3, granularity="entry", gradient="straight-through"), MagnitudePruning(0.3, start=9)]
+
+
+@pytest.mark.parametrize("kernels", BACKENDS)
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("tokens", [None, 3])
+def test_it_is_the_gradient_of_autograd_for_every_combination(kernels, dtype, within, tokens, monkeypatch):
+    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+    for loss, objective, pruning in product(LOSSES, OBJECTIVES, PRUNING):
+        recipe = Training(Rows(dtype), Fixed(layer(dtype, tokens)), replace(objective, loss=loss), SGD())
+        recipe = replace(recipe, rules={"pruning": pruning})
+        agree(recipe.build(Streams(1, range(REPLICAS))), within)
+
+
+@pytest.mark.parametrize("kernels", BACKENDS)
+@pytest.mark.parametrize("pruning", PRUNING[:3])
+@pytest.mark.parametrize("objective", [ContrastivePairs(pairs=32), ContrastivePairs(pairs=32, noise="projected")])
+@pytest.mark.parametrize("activity", [1.0, 0.5])
+def test_tokens_of_the_studies(kernels, pruning, objective, activity, monkeypatch):
+    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+    if pruning is not None and objective.noise == "projected":
+        return  # two networks would look at one noise, which autograd refuses
+    data = SparseTokens(features=5, input_dim=16, token_activity=activity, eps_min=0.8, activity=0.6)
+    recipe = Training(data, TokenMLP(width=6, init_norm=1.0), objective, SGD(), {"pruning": pruning})
+    agree(recipe.build(Streams(1, range(REPLICAS))), 2e-5)
+
+
+@pytest.mark.parametrize("kernels", BACKENDS)
+def test_numbers_that_differ_between_replicas(kernels, monkeypatch):
+    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+    for scale, objective in product(("tau", "1"), OBJECTIVES):
+        loss = InfoNCE(scale=scale)
+        object.__setattr__(loss, "temperature", torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64))
+        recipe = Training(Rows(torch.float32), Fixed(layer(torch.float32)), replace(objective, loss=loss), SGD())
+        agree(recipe.build(Streams(1, range(REPLICAS))), 1e-5)
+
+
+class Twice(SymmetricReLUNetwork):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Same(SymmetricReLUNetwork):
+    """Nothing is overridden, but who knows what a class of somebody's own will hold."""
+
+
+@dataclass(frozen=True)
+class Halved(InfoNCE):
+    def __call__(self, anchor, positive, negatives):
+        return super().__call__(anchor, positive, negatives) / 2
+
+
+@dataclass(frozen=True)
+class OneMore(Contrastive):
+    def __call__(self, learner, source, draws):
+        return super().__call__(learner, source, draws) + learner.weight.square().sum((1, 2))
+
+
+def doubled(learner):
+    learner.forward = lambda x: 2 * SymmetricReLUNetwork.forward(learner, x)
+
+
+OWN = {
+    "a learner": (Twice, OBJECTIVES[0], None),
+    "a learner that changes nothing": (Same, OBJECTIVES[0], None),
+    "a loss": (None, replace(OBJECTIVES[0], loss=Halved()), None),
+    "an objective": (None, OneMore(anchors=5, negatives=5), None),
+    "a forward of its own": (None, OBJECTIVES[0], doubled),
+    "a hook on the pass": (
+        None,
+        OBJECTIVES[0],
+        lambda learner: learner.register_forward_hook(lambda module, given, found: 2 * found),
+    ),
+    "a hook on the gradient": (None, OBJECTIVES[0], lambda learner: learner.weight.register_hook(lambda g: 2 * g)),
+    "weights that are not trained": (None, OBJECTIVES[0], lambda learner: learner.weight.requires_grad_(False)),
+    "tokens under attention": (
+        lambda weight: TokenMLPNetwork(weight, 3, "softmax"),
+        replace(OBJECTIVES[0], view=SameSample()),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("whose", OWN)
+def test_what_is_ones_own_is_left_to_autograd(whose):
+    kind, objective, change = OWN[whose]
+    source = Rows(torch.float32, tokens=(3,) if "tokens" in whose else ())
+    made = Training(source, Fixed(layer(torch.float32, kind=kind)), objective, SGD()).build(Streams(1, range(REPLICAS)))
+    (change or (lambda learner: None))(made.learner)
+    draws = made.streams.at("batch", 4)
+    assert engine.gradient(made.seen(), made.source, made.objective, draws) is None
+    assert made.learner.weight.grad is None
+    assert torch.equal(draws.normal(3), made.streams.at("batch", 4).normal(3))  # nothing was drawn
+
+
+@pytest.mark.parametrize("name", ["stop_gradient", "products", "paired"])
+def test_a_part_that_is_replaced_is_noticed(name, monkeypatch):
+    made = Training(Rows(torch.float32), Fixed(layer(torch.float32)), OBJECTIVES[0], SGD()).build(Streams(1, [0, 1, 2]))
+    assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is not None
+    monkeypatch.setattr(similarity, name, lambda *_: None)
+    assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is None
+
+
+def test_training_takes_the_closed_form_and_stays_where_autograd_goes(monkeypatch):
+    data = SparseCoding(features=6, input_dim=32)
+    recipe = Training(data, SymmetricReLU(width=8), Contrastive(anchors=16, negatives=16), SGD())
+    one, other = (recipe.build(Streams(3, range(2))) for _ in range(2))
+    called = []
+    monkeypatch.setattr(InfoNCE, "_scaled", called.append)
+    for step in range(30):
+        one.advance(step)
+    assert not called
+    monkeypatch.undo()
+    monkeypatch.setattr("featscope.training.gradient.gradient", lambda *_: None)
+    for step in range(30):
+        other.advance(step)
+    torch.testing.assert_close(one.learner.weight, other.learner.weight, rtol=1e-4, atol=1e-6)
