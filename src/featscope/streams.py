@@ -89,6 +89,27 @@ class Draws:
         ones = twice * self.coins(*x.shape[1:], dtype=x.dtype)
         return ones, twice.sub_(ones)
 
+    def signs(
+        self, *shape: int, chance: float | Float[Tensor, "replica ..."], dtype: torch.dtype = torch.float32
+    ) -> Float[Tensor, "replica ..."]:
+        """1 and -1, each with half the ``chance``, else 0; of shape ``[replica, *shape]``.
+
+        Args:
+            shape: of what is drawn.
+            chance: that it is not 0; if it is a tensor, of as many axes as what is drawn.
+            dtype: of what is drawn.
+        """
+        uniform = self.uniform(*shape, dtype=dtype)
+        half = torch.as_tensor(chance / 2, dtype=dtype, device=self.device)
+        other = torch.as_tensor(1 - chance / 2, dtype=dtype, device=self.device)
+        if uniform.ndim == 3 and suits(uniform):
+            from featscope.kernels.rows import signs
+
+            size = len(uniform), 1, uniform.shape[-1]
+            signs(uniform, half.expand(size).contiguous(), other.expand(size).contiguous())
+            return uniform
+        return (uniform < half).to(dtype) - (uniform >= other).to(dtype)
+
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""
         picks = [torch.randperm(population, generator=g, device=self.device)[:count] for g in self._generators]

@@ -111,9 +111,8 @@ class SparseCodingSource(nn.Module):
     def sample(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> SparseSample:
         """``count`` fresh samples for each replica."""
         dictionary = self.dictionary.to(dtype)
-        uniform = draws.uniform(count, self.config.features, dtype=dtype)
-        p = per_replica(self.config.activity, uniform)
-        codes = (uniform < p / 2).to(dtype) - (uniform >= 1 - p / 2).to(dtype)
+        activity = per_replica(self.config.activity, dictionary)
+        codes = draws.signs(count, self.config.features, chance=activity, dtype=dtype)
         noise = draws.normal(count, self.config.input_dim, dtype=dtype)
         std = self.config.noise_variance**0.5
         if isinstance(std, Tensor):

@@ -165,9 +165,8 @@ class SparseTokensSource(nn.Module):
 
     def _signals(self, draws: Draws, count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The hidden signals of both members, as `_shown`."""
-        half = self.activity.to(dtype)[:, None] / 2
-        uniform = draws.uniform(count, self.activity.shape[-1], dtype=dtype)
-        active = (uniform < half).to(dtype) - (uniform >= 1 - half).to(dtype)
+        chance = self.activity.to(dtype)[:, None]
+        active = draws.signs(count, self.activity.shape[-1], chance=chance, dtype=dtype)
         return self._shown(draws, active), self._shown(draws, active)
 
     def _shown(self, draws: Draws, active: Float[Tensor, "replica batch feature"]) -> Tensor:

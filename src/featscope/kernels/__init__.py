@@ -1,4 +1,7 @@
-"""Machine code for what torch does in many small operations, written from the one statement of it.
+"""Machine code for what torch does in many small operations.
+
+Equations of flows are written from their one statement in torch (`flow`), what lies between the matrix products of
+training number by number (`rows`).
 
 `FEATSCOPE_KERNELS=torch` runs everything in torch instead; results differ by rounding.
 """
@@ -13,7 +16,7 @@ from torch import Tensor
 from featscope.options import ConfigError
 
 BACKENDS = ("llvm", "torch")
-"""What equations run in: machine code that LLVM makes, or torch."""
+"""What runs them: machine code that LLVM makes, or torch."""
 
 Attempt = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """(states [state, trajectory], constants [constant, trajectory], lengths of the step [trajectory]) -> where a step of a
@@ -36,7 +39,7 @@ class Tableau:
 
 
 def backend() -> str:
-    """What equations run in, one of `BACKENDS`.
+    """What runs them, one of `BACKENDS`.
 
     Raises:
         ConfigError: the environment names another.

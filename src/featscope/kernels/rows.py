@@ -26,7 +26,9 @@ def _shrink(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole
 
 
 def signs(
-    uniform: Float[Tensor, "replica row feature"], below: Float[Tensor, "replica feature"], from_on: Tensor
+    uniform: Float[Tensor, "replica row feature"],
+    below: Float[Tensor, "replica 1 feature"],
+    from_on: Float[Tensor, "replica 1 feature"],
 ) -> None:
     """1 where a number is below one bound, -1 from another on, and 0 between, in place."""
     function(_signs)(uniform.data_ptr(), below.data_ptr(), from_on.data_ptr(), *uniform.shape)

@@ -7,7 +7,6 @@ over anchors x_k⁺ with positives x_k⁺⁺ and negatives x_s, where ℓ are th
 and does all other training: `gradient` is only of parts whose methods are the very ones that it stands in for.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -212,13 +211,7 @@ def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
 
 def _watched(learner: nn.Module) -> bool:
     """Whether somebody hooked into a module's passes or a gradient of its weights, or gave it a forward of its own."""
-    of_module: Sequence[Any] = (
-        learner._forward_hooks,
-        learner._forward_pre_hooks,
-        learner._backward_hooks,
-        learner._backward_pre_hooks,
-    )
-    of_weight = (
-        (one._backward_hooks, getattr(one, "_post_accumulate_grad_hooks", None)) for one in learner.parameters()
-    )
-    return any(of_module) or any(any(hooks) for hooks in of_weight) or "forward" in vars(learner)
+    weight: Any = learner.weight
+    passes = learner._forward_hooks, learner._forward_pre_hooks, learner._backward_hooks, learner._backward_pre_hooks
+    gradients = weight._backward_hooks, getattr(weight, "_post_accumulate_grad_hooks", None)
+    return any(passes) or any(gradients) or "forward" in vars(learner)
