@@ -100,15 +100,7 @@ class Draws:
             dtype: of what is drawn.
         """
         uniform = self.uniform(*shape, dtype=dtype)
-        half = torch.as_tensor(chance / 2, dtype=dtype, device=self.device)
-        other = torch.as_tensor(1 - chance / 2, dtype=dtype, device=self.device)
-        if uniform.ndim == 3 and suits(uniform):
-            from featscope.kernels.rows import signs
-
-            size = len(uniform), 1, uniform.shape[-1]
-            signs(uniform, half.expand(size).contiguous(), other.expand(size).contiguous())
-            return uniform
-        return (uniform < half).to(dtype) - (uniform >= other).to(dtype)
+        return (uniform < chance / 2).to(dtype) - (uniform >= 1 - chance / 2).to(dtype)
 
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""

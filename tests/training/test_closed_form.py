@@ -205,3 +205,20 @@ def test_training_takes_the_closed_form_and_stays_where_autograd_goes(monkeypatc
     for step in range(30):
         other.advance(step)
     torch.testing.assert_close(one.learner.weight, other.learner.weight, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernels", BACKENDS)
+def test_training_goes_on_to_the_bit_where_it_was_left(kernels, monkeypatch):
+    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+    data = SparseCoding(features=6, input_dim=32)
+    recipe = Training(data, SymmetricReLU(width=8), Contrastive(anchors=16, negatives=16), SGD())
+    whole, first, second = (recipe.build(Streams(3, range(2))) for _ in range(3))
+    for step in range(8):
+        whole.advance(step)
+    for step in range(5):
+        first.advance(step)
+    tensors, numbers = first.state()
+    second.restore({name: tensor.clone() for name, tensor in tensors.items()}, numbers)
+    for step in range(5, 8):
+        second.advance(step)
+    assert torch.equal(whole.learner.weight, second.learner.weight)

@@ -25,27 +25,6 @@ def _shrink(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole
                 row[i] = row[i] - code.either(above > b[i], b[i], above)
 
 
-def signs(
-    uniform: Float[Tensor, "replica row feature"],
-    below: Float[Tensor, "replica 1 feature"],
-    from_on: Float[Tensor, "replica 1 feature"],
-) -> None:
-    """1 where a number is below one bound, -1 from another on, and 0 between, in place."""
-    function(_signs)(uniform.data_ptr(), below.data_ptr(), from_on.data_ptr(), *uniform.shape)
-
-
-def _signs(
-    code: Code, uniform: Array, below: Array, from_on: Array, replicas: Whole, rows: Whole, features: Whole
-) -> None:
-    with code.loop(replicas) as r:
-        low, high = below + r * features, from_on + r * features
-        with code.loop(rows) as k:
-            row = uniform + (r * rows + k) * features
-            with code.loop(features) as j:
-                u = row[j]
-                row[j] = code.either(u < low[j], 1.0, code.either(u < high[j], 0.0, -1.0))
-
-
 def halves(
     x: Float[Tensor, "replica batch input"], coins: UInt8[Tensor, "replica batch byte"]
 ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
