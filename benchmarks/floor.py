@@ -15,14 +15,14 @@ import torch
 from featscope.training import Training
 
 
-def seconds(compute: Callable[[], object], repeats: int = 7) -> float:
+def seconds(compute: Callable[[], object], repeats: int = 7, clock: Callable[[], float] = time.perf_counter) -> float:
     """Median duration of ``compute`` after one warm-up."""
     compute()
     durations = []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = clock()
         compute()
-        durations.append(time.perf_counter() - began)
+        durations.append(clock() - began)
     return median(durations)
 
 
@@ -39,11 +39,11 @@ class Rates:
     normals: float
 
     @classmethod
-    def measure(cls, cores: int) -> "Rates":
+    def measure(cls, cores: int, clock: Callable[[], float] = time.perf_counter) -> "Rates":
         """Measure both; every core draws from a generator of its own."""
         torch.set_num_threads(cores)
         a = torch.randn(2048, 2048)
-        gemm = seconds(lambda: a @ a)
+        gemm = seconds(lambda: a @ a, clock=clock)
         torch.set_num_threads(1)
         buffers = [torch.empty(512, 512) for _ in range(8 * cores)]
 
@@ -51,7 +51,7 @@ class Rates:
             buffer.normal_(generator=torch.Generator())
 
         with ThreadPoolExecutor(cores) as pool:
-            normals = seconds(lambda: list(pool.map(draw, buffers)))
+            normals = seconds(lambda: list(pool.map(draw, buffers)), clock=clock)
         return cls(2 * 2048**3 / gemm, len(buffers) * 512 * 512 / normals)
 
 

@@ -163,6 +163,12 @@ OWN = {
     ),
     "a hook on the gradient": (None, OBJECTIVES[0], lambda learner: learner.weight.register_hook(lambda g: 2 * g)),
     "weights that are not trained": (None, OBJECTIVES[0], lambda learner: learner.weight.requires_grad_(False)),
+    "thresholds that are trained": (None, OBJECTIVES[0], lambda learner: learner.bias.requires_grad_()),
+    "thresholds of another precision": (
+        None,
+        OBJECTIVES[0],
+        lambda learner: setattr(learner, "bias", learner.bias.double()),
+    ),
     "tokens under attention": (
         lambda weight: TokenMLPNetwork(weight, 3, "softmax"),
         replace(OBJECTIVES[0], view=SameSample()),

@@ -88,19 +88,27 @@ def from_other_pairs(logits_of: Rows, positive: Rows) -> Pull:
 
 
 class Layer(NamedTuple):
-    """A layer of symmetrised ReLU neurons, whose representation is ``tokens`` times what its neurons say of one input.
+    """A layer of symmetrised ReLU neurons; of sequences it sees the mean token, and says L times what it does of one.
 
     Attributes:
         weight: as the loss sees it.
         threshold: b.
-        tokens: L.
+        tokens: L; None where inputs are no sequences.
         kept: 1 for each neuron that logits see, 0 for one that is hidden from them; None for all.
     """
 
     weight: Float[Tensor, "replica neuron input"]
     threshold: Float[Tensor, "replica neuron"]
-    tokens: int
+    tokens: int | None
     kept: Float[Tensor, "replica 1 neuron"] | None
+
+    def project(self, x: Tensor) -> Rows:
+        """u = W x."""
+        return torch.bmm(self.seen(x), self.weight.mT)
+
+    def seen(self, x: Tensor) -> Float[Tensor, "replica batch input"]:
+        """Mean tokens of sequences, and inputs that are no sequences, or mean tokens already, as they are."""
+        return x.mean(-2) if self.tokens is not None and x.ndim == 4 else x
 
     def of(self, u: Rows) -> Rows:
         """L (ReLU(u - b) - ReLU(-u - b)), in place of u."""
@@ -111,12 +119,12 @@ class Layer(NamedTuple):
         else:
             b = self.threshold.unsqueeze(-2)
             u -= u.clamp(-b, b)
-        return u if self.tokens == 1 else u.mul_(self.tokens)
+        return u if self.tokens in (None, 1) else u.mul_(self.tokens)
 
     def passed(self, pull: Rows, anchor: Rows) -> Rows:
         """The gradient by u, of neurons that fire."""
         fired = torch.ops.aten.hardshrink_backward(pull, anchor, 0.0)  # where anchor != 0, in one pass
-        return fired if self.tokens == 1 else fired.mul_(self.tokens)
+        return fired if self.tokens in (None, 1) else fired.mul_(self.tokens)
 
 
 def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives: Keys | None) -> Pull:
@@ -149,13 +157,13 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     layer, weight = found
     if type(objective).__call__ is _WITH_NEGATIVES:
         inputs = objective.batch(source, draws)
-        anchor, positive, negatives = (layer.of(torch.bmm(_means(x), layer.weight.mT)) for x in inputs)
+        anchor, positive, negatives = (layer.of(layer.project(x)) for x in inputs)
         loss, pull = pulled(layer, objective.loss, anchor, positive, negatives)
-        weight.grad = torch.bmm(pull.mT, _means(inputs[0]))
+        weight.grad = torch.bmm(pull.mT, layer.seen(inputs[0]))
     elif objective.noise == "dense":
         pairs = source.pairs(draws, objective.pairs)
-        x, y = _means(pairs.x), _means(pairs.y)
-        anchor, positive = (layer.of(torch.bmm(one, layer.weight.mT)) for one in (x, y))
+        x = layer.seen(pairs.x)
+        anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
         loss, pull = pulled(layer, objective.loss, anchor, positive, None)
         weight.grad = torch.bmm(pull.mT, x)
     else:
@@ -172,11 +180,6 @@ def _projected(layer: Layer, inputs: Projectable, objective: Any) -> tuple[Tenso
     loss, pull = pulled(layer, objective.loss, anchor, positive.contiguous(), None)
     (of_weight,) = torch.autograd.grad(u, weight, torch.cat([pull, torch.zeros_like(pull)], 1))
     return loss, of_weight
-
-
-def _means(x: Tensor) -> Tensor:
-    """The mean token of each sequence; inputs that are none are their own."""
-    return x.mean(-2) if x.ndim == 4 else x
 
 
 def _is_of(objective: Any) -> bool:
@@ -198,15 +201,16 @@ def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
     network: Any = learner
     if kind is TokenMLPNetwork and network.attention != "uniform":
         return None
-    weight, tokens = network.weight, network.tokens if kind is TokenMLPNetwork else 1
-    if weight.ndim != 3 or not weight.requires_grad:
+    weight, bias, tokens = network.weight, network.bias, network.tokens if kind is TokenMLPNetwork else None
+    trained = weight.ndim == 3 and weight.requires_grad and not bias.requires_grad
+    if not (trained and bias.shape == weight.shape[:2] and bias.dtype == weight.dtype and bias.is_contiguous()):
         return None
     seen, kept = weight.detach(), None
     if mask is not None and mask.gradient == "straight-through":
         seen = mask.pruned_parameters(network)["weight"].detach()
     elif mask is not None:
         kept = mask.kept.to(seen.dtype).unsqueeze(1)
-    return Layer(seen, network.bias, tokens, kept), weight
+    return Layer(seen, bias, tokens, kept), weight
 
 
 def _watched(learner: nn.Module) -> bool:
