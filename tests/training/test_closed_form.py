@@ -189,11 +189,14 @@ def test_what_is_ones_own_is_left_to_autograd(whose):
     assert torch.equal(draws.normal(3), made.streams.at("batch", 4).normal(3))  # nothing was drawn
 
 
-@pytest.mark.parametrize("name", ["stop_gradient", "products", "paired"])
-def test_a_part_that_is_replaced_is_noticed(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [(similarity, "stop_gradient"), (similarity, "products"), (similarity, "_of_value"), (InfoNCE, "__call__")],
+)
+def test_a_part_that_is_replaced_is_noticed(where, name, monkeypatch):
     made = Training(Rows(torch.float32), Fixed(layer(torch.float32)), OBJECTIVES[0], SGD()).build(Streams(1, [0, 1, 2]))
     assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is not None
-    monkeypatch.setattr(similarity, name, lambda *_: None)
+    monkeypatch.setattr(where, name, lambda *_: None)
     assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is None
 
 
