@@ -3,37 +3,19 @@
 Seed 0 is fixed. Arms other than that of three numbers take two steps here; what training does to them is not looked at.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
+from small_attention_circuits import SHORT, STUDY, TRIAL
 
 from featscope.models import AttentionOnlyNetwork
 from featscope.models.attention_only import AttentionOnly
 from featscope.options import ConfigError
 from featscope.studies import addition
 from featscope.studies.attention_circuits import AttentionCircuits, probes
-from featscope.testing import Fault, Trial
+from featscope.testing import Fault
 from featscope.theory import attention_circuits as theory
 
-STUDY = AttentionCircuits(
-    moduli=(13, 5, 5),
-    heads=(16, 8, 8),
-    hidden=(32, 16, 16),
-    decay=(0.4, 0.3, 0.1),
-    steps=300,
-    batch=192,
-    lr=1e-2,
-)
-SHORT = ("four-inputs", "five-inputs", "read-at-equals", "shuffled-labels")
-
-
-def two_steps(arm):
-    return replace(arm, recipe=replace(arm.recipe, steps=2))
-
-
-TRIAL = Trial(STUDY, replicas=4, arms={name: two_steps(STUDY.arm(name)) for name in SHORT})
 TRAINED = {"learns-the-sum"}
 """Claims that so few steps and heads do not bear out."""
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_fixed_features import STUDY, TRIAL
 
 from featscope.data import DictionaryData, DictionarySource
 from featscope.models import Layers, TangentModel, UnbiasedStart, truncated_relu
@@ -12,49 +13,24 @@ from featscope.studies.fixed_features import FixedFeatures, enumerated, trained
 from featscope.studies.fixed_features.arms import (
     ENUMERATED,
     HIDDEN,
-    INTERVAL,
     INTERVAL_TANGENT,
-    INTERVAL_TANGENT_WITHOUT,
     INTERVAL_TWO,
     INTERVAL_WITHOUT,
     LITERAL,
     NETWORK,
-    NOTHING_TO_FIND,
     ONE,
     ONE_RESCALED,
     RANDOM,
     RANDOM_WITHOUT,
     RARE,
-    RARE_RANDOM,
     TANGENT,
-    TANGENT_WITHOUT,
     TWO,
     UNIFORM,
 )
-from featscope.testing import Fault, Trial
+from featscope.testing import Fault
 from featscope.theory import dictionary_learning as theory
 from featscope.training import TorchOptimizer
 
-STUDY = FixedFeatures().smallest()
-SHORT = {
-    NOTHING_TO_FIND: 2,
-    ONE: 20,
-    RANDOM_WITHOUT: 40,
-    TANGENT_WITHOUT: 20,
-    INTERVAL: 2,
-    INTERVAL_TWO: 80,
-    INTERVAL_TANGENT: 2,
-    INTERVAL_WITHOUT: 40,
-    INTERVAL_TANGENT_WITHOUT: 2,
-    HIDDEN: 2,
-    **dict.fromkeys(RARE.values(), 40),
-    **dict.fromkeys(RARE_RANDOM.values(), 2),
-}
-"""Arms whose claims say something of the start, or of what never learns, and arms that seconds are too short for."""
-TRIAL = Trial(
-    STUDY,
-    arms={name: replace(STUDY.arm(name), recipe=STUDY.arm(name).recipe.shortened(n)) for name, n in SHORT.items()},
-)
 WIDE = {
     "step1-off-patterns-at-the-floor",
     "alignment-formula",

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from small_fourier_circuits import LONG, STUDY, TRIAL
 
 from featscope.models import PolynomialNetwork
 from featscope.options import ConfigError
@@ -16,19 +17,9 @@ from featscope.studies import Axis
 from featscope.studies.fourier_circuits import FourierCircuits, exact, identities, probes
 from featscope.studies.fourier_circuits.training import DecayingAdamW, PenalisedCrossEntropy
 from featscope.studies.sweep import Sweep
-from featscope.testing import Fault, Trial, measure
+from featscope.testing import Fault, measure
 from featscope.theory import fourier_circuits as theory
 
-STUDY = FourierCircuits(modulus=5, penalty=0.1, steps=900, lr=1.5e-2, restarts=8, points=16)
-LONG = {"two-inputs", "two-tight", "four-inputs", "five-inputs", "penalties", "half-data-31", "large-start"}
-
-
-def two_steps(arm):
-    return replace(arm, recipe=replace(arm.recipe, steps=2))
-
-
-FEW = dict.fromkeys(["trained", "half-data", "weight-decay", "small-start"], 4)
-TRIAL = Trial(STUDY, more=FEW, arms={name: two_steps(STUDY.arm(name)) for name in LONG})
 STRAY = ("neurons-single-frequency", "neurons-share-their-frequency", "trained-phase-rule", "trained-blocks-are-equal")
 WRITTEN = {
     "logits-are-zero-elsewhere",

@@ -1,10 +1,9 @@
 """The study of regression in a prompt, small: what holds, what must not, what it refuses, and planted faults."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
+from small_icl_regression import STUDY, TRIAL
 
 from featscope.data import RegressionPrompts, RegressionPromptSource
 from featscope.models import LinearSelfAttention
@@ -15,26 +14,7 @@ from featscope.studies.icl_regression.population import PopulationLoss
 from featscope.studies.icl_regression.sampling import EvaluatedModels, PretrainedModels
 from featscope.testing import Fault, Trial
 from featscope.theory import icl_regression as theory
-from featscope.training import Cooling
 
-STUDY = replace(IclRegression().smallest(), dimension=4, training_steps=200, prompts=300, steps=40)
-ARMS = {arm.name: arm for arm in STUDY.arms()}
-
-
-def shorter(name, steps, **of):
-    """An arm with fewer steps."""
-    recipe = replace(ARMS[name].recipe, steps=steps, **of)
-    return replace(ARMS[name], recipe=recipe)
-
-
-SHORT = {
-    "descent": shorter("descent", 8, learner=replace(ARMS["descent"].recipe.learner, at_a_time=800)),
-    "online": shorter("online", 800, objective=SquaredError(48), rules={"cooling": Cooling(800, 0.01)}),
-    "unrelated-labels": shorter("unrelated-labels", 60),
-    "free-blocks": shorter("free-blocks", 100),
-    "rank-of-a-block": shorter("rank-of-a-block", 150, data=RegressionPrompts(3, 60)),
-}
-TRIAL = Trial(STUDY, replicas=6, arms=SHORT)
 WHOLE = Trial(IclRegression(prompts=200, steps=20))
 """Trained to the end."""
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from small_looped_transformer import STUDY, TRIAL
 
 from featscope.data import LinearPromptSource, linear_prompts
 from featscope.models import LoopedLinearAttention, gradient_descent_weights
@@ -13,11 +14,9 @@ from featscope.models.looped_attention import attention_mask
 from featscope.options import ConfigError
 from featscope.studies.looped_transformer import LoopedTransformer, figure_8_1, free, loops
 from featscope.studies.looped_transformer.arms import CAUSAL, FEW, REAL, TUNED
-from featscope.testing import Fault, Trial
+from featscope.testing import Fault
 from featscope.theory import looped_transformer as theory
 
-STUDY = replace(LoopedTransformer().smallest(), training_steps=60)
-TRIAL = Trial(STUDY)
 UNTOLD = {("training-ends-near-the-construction", "trained"), ("training-extrapolates-in-loops", "trained")}
 """Which of its minima a layer from random weights ends in is not told by 60 steps."""
 WIDE = {

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from small_prediction_head import STUDY, TRIAL
 
 from featscope.axes import numeric_options
 from featscope.cli import main
@@ -20,37 +21,11 @@ from featscope.studies import Axis
 from featscope.studies.prediction_head import PredictionHeadStudy
 from featscope.studies.prediction_head.probes import diverse, ends
 from featscope.studies.sweep import ARM, Sweep
-from featscope.testing import Fault, Trial, measure
+from featscope.testing import Fault, measure
 from featscope.theory.prediction_head import head_at_phase_one
 from featscope.training import PredictOtherView, objectives
 from featscope.training.ema import EMARule
 from featscope.training.phases import LEARNED, FrozenHeadRule
-
-STUDY = PredictionHeadStudy(starts=16, duration=1e5, steps=2500)
-
-
-def cheaper(name: str, **change):
-    arm = STUDY.arm(name)
-    return replace(arm, recipe=replace(arm.recipe, **change))
-
-
-SIZES = Axis("data.input_dim", (100, 464, 2154, 10000)), Axis("data.weak", (2.0,))
-CHEAPER = [
-    *(cheaper(name, steps=40) for name in ("tied-head", "rare-weak", "both-features", "ratios")),
-    *(cheaper(name, duration=300.0) for name in ("no-stop-gradient", "equal-no-head")),
-    replace(STUDY.arm("sizes"), over=SIZES),
-    cheaper("batches", steps=1400),
-    cheaper("batches-no-head", steps=500),
-    cheaper("frozen-head", steps=450),
-    cheaper("batches-average", steps=500),
-    cheaper("batches-average-no-head", steps=10),
-    cheaper("batches-sphere", steps=10),
-    cheaper("random-batches", steps=10),
-    cheaper("random-batches-no-head", steps=10),
-]
-"""Where the whole way would take long and shows no more of what is tested here."""
-REPLICAS = {"widths": 2, "batches": 8, "batches-flow": 8, "random-batches": 2, "random-batches-no-head": 2}
-TRIAL = Trial(STUDY, replicas=4, more=REPLICAS, arms={arm.name: arm for arm in CHEAPER})
 
 HOLD = [
     ("ode-gradient-exact", "head"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from small_tensor_power import STUDY, TRIAL
 
 from featscope.axes import numeric_options
 from featscope.models import PowerMethod, PowerSequences, power_sequences
@@ -20,20 +21,9 @@ from featscope.studies.sweep import ARM, Sweep
 from featscope.studies.tensor_power import TensorPower, assumed, replay, sums
 from featscope.studies.tensor_power.probes import outcomes
 from featscope.studies.tensor_power.replay import replayed
-from featscope.testing import Fault, Trial, by_name, measure
+from featscope.testing import Fault, by_name, measure
 from featscope.theory import tensor_power as theory
 from featscope.training import Iteration, Recursion
-
-STUDY = TensorPower()
-STEEP = STUDY.arm("steep")
-CHEAPER = {
-    "step-sizes": replace(STUDY.arm("step-sizes"), over=(Axis("learner.step_size", (0.01, 0.03, 0.1)),)),
-    "starts": replace(STUDY.arm("starts"), over=(Axis("learner.start", (0.1, 0.2)),)),
-    "linear": replace(STUDY.arm("linear"), over=(Axis("learner.start", (0.05, 0.2)),)),
-    "steep": replace(STEEP, recipe=replace(STEEP.recipe, learner=replace(STEEP.recipe.learner, start=0.7))),
-}
-"""Fewer and larger steps than by default."""
-TRIAL = Trial(STUDY, replicas=4, more={"step-sizes": 8}, arms=CHEAPER)
 
 CONTROLS = {"overtaken", "wrong-power", "linear"}
 LARGE = {("upper-bound-any-factor", "large-factors"), ("sum-is-half-the-square", "large-factors")}

@@ -1,9 +1,8 @@
 """The study of uniform parities, small: what holds, what must not, what it refuses, and planted faults."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from small_uniform_parity import STUDY, TRIAL
 
 from featscope.options import ConfigError
 from featscope.studies.uniform_parity import UniformParityStudy, exact, step, study
@@ -12,31 +11,14 @@ from featscope.studies.uniform_parity.arms import (
     ENUMERATED,
     FOUR,
     FOUR_ANGLES,
-    FOUR_SAMPLED,
     PAIR,
     PAIR_ANGLES,
     PAIR_SAMPLED,
 )
-from featscope.testing import Fault, Trial
+from featscope.testing import Fault
 from featscope.theory import uniform_parity as theory
 from featscope.training import feature_step
 
-STUDY = UniformParityStudy().smallest()
-
-
-def _shorter(name, **of):
-    arm = STUDY.arm(name)
-    return replace(arm, recipe=replace(arm.recipe, **of))
-
-
-TRIAL = Trial(
-    STUDY,
-    arms={
-        FOUR: _shorter(FOUR, probe_every=100),
-        FOUR_SAMPLED: _shorter(FOUR_SAMPLED, steps=40, probe_every=20),
-        FOUR_ANGLES: _shorter(FOUR_ANGLES, repeats=1),
-    },
-)
 WIDE = {"trained-with-exact-gradient", "hinge-is-small", "angle-opens-at", "noise-of-samples"}
 """Claims that so small a size leaves undecided on parities of four signs."""
 

@@ -1,6 +1,7 @@
 """Faults planted in a toy study: noticed, not noticed, equal or stopped, as they are known to be."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import inf, nan
@@ -12,6 +13,7 @@ from featscope.options import ConfigError
 from featscope.testing import faults
 from featscope.testing.__main__ import main
 from featscope.testing.faults import Bench, Found, Judged, noticed_by, package_of, read, stands, try_faults
+from featscope.testing.servers import Servers
 from featscope.testing.trial import find_trial
 
 CLAIM = Judged("c", "a", True, "holds", 1.0, (0.9, 1.1), "<=", 2.0, 0.0, 8)
@@ -90,14 +92,49 @@ def test_places_are_those_of_executed_lines(bench):
 
 def test_a_fault_is_noticed_by_the_claim_that_it_changes(tried):
     one = tried["self.value.copy_(self.level + self.rate * (self.value + self.level) + noise)"]
-    assert (one.outcome, one.claims, one.arms) == ("noticed", ["ends-at-its-level@decay"], ["decay"])
+    assert (one.outcome, one.claims, one.arms) == ("noticed", ["ends-at-its-level@decay"], ["decay", "beside"])
 
 
 @pytest.mark.parametrize(
-    "line", ["sum_of_all = gain / experiment.learner.sum", "self.rate, self.level = (0.5), options.level"]
+    ("line", "arms"),
+    [
+        ("sum_of_all = gain / experiment.learner.sum", ["decay"]),
+        ("self.rate, self.level = (0.5), options.level", ["decay", "beside"]),
+    ],
 )
-def test_a_fault_that_changes_what_no_claim_watches_is_not(tried, line):
-    assert (tried[line].outcome, tried[line].claims, tried[line].arms) == ("unnoticed", [], ["decay"])
+def test_a_fault_that_changes_what_no_claim_watches_is_not(tried, line, arms):
+    assert (tried[line].outcome, tried[line].claims, tried[line].arms) == ("unnoticed", [], arms)
+
+
+@pytest.mark.parametrize(
+    ("line", "arms"),
+    [
+        ("sum_of_all = gain / experiment.learner.sum", ["decay"]),
+        ("return 3.0 - 4.0", ["decay", "beside"]),
+        ("recipe = Iteration(Decay((0.25)), 12, 4)", ["decay", "beside"]),
+    ],
+)
+def test_arms_are_run_again_that_execute_the_fault_also_what_an_arm_before_them_worked_out(bench, line, arms):
+    mutants = {mutant.after: mutant for mutant in bench.mutants(0)}
+    assert bench.arms(mutants[line]) == arms
+
+
+def test_an_arm_that_is_not_run_again_measures_what_it_did(bench):
+    again = bench.look(arms=["decay"])
+    assert again.fingerprint == bench.healthy.fingerprint
+    assert again.seconds < bench.healthy.seconds
+
+
+def test_what_does_not_end_is_ended_and_the_next_is_tried(tmp_path):
+    job = {"path": [], "module": None, "limit": None, "trace": [], "said": "", "result": ""}
+    servers = Servers()
+    for name in ("job", "pipe"):
+        (tmp_path / name).write_text(json.dumps(job | {"said": str(tmp_path / "said")}))
+    (tmp_path / "pipe").unlink()
+    os.mkfifo(tmp_path / "pipe")  # to read it takes forever
+    assert servers.do(tmp_path / "pipe", 0.1) is None
+    assert servers.do(tmp_path / "job", None) == 1
+    assert "No module named 'featscope'" in (tmp_path / "said").read_text()
 
 
 def test_a_fault_that_changes_no_number_is_equal(tried):

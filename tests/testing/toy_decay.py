@@ -1,7 +1,7 @@
 """A study whose faults are known: numbers that decay to a level, with claims that see some of it."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import nn
@@ -61,7 +61,10 @@ class ToyDecay(Study):
 
     def arms(self):
         recipe = Iteration(Decay(self.pace), 12, 4)
-        return [Arm("decay", recipe, "as it is", at_end=(partial(looked, gain=GAIN),))]
+        return [
+            Arm("decay", recipe, "as it is", at_end=(partial(looked, gain=GAIN), remembered)),
+            Arm("beside", recipe, "the same, and less is looked at", role="control", at_end=(remembered,)),
+        ]
 
     def watch(self, experiment):
         return {"value": Measurement(experiment.learner.value.clone(), "numbers", ("number",))}
@@ -80,6 +83,15 @@ class ToyDecay(Study):
 def looked(experiment, gain: float):
     sum_of_all = gain * experiment.learner.sum
     return {"sum": Measurement(sum_of_all, "what nobody looks at", ("number",))}
+
+
+def remembered(experiment):
+    return {"same": Measurement(experiment.learner.value * 0 + worked_out_once(), "the same for all", ("number",))}
+
+
+@cache
+def worked_out_once() -> float:
+    return 3.0 + 4.0
 
 
 TRIAL = Trial(ToyDecay(), replicas=3)

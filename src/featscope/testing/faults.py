@@ -1,7 +1,8 @@
 """Planting faults of one line in the parts that a study uses, and seeing which claims notice.
 
-A trial is run once as it is, with the lines that it executes noted, and once more without a look at lines. Then, each
-in a process of its own and at the same seed, with one line changed:
+A trial is run once as it is, with the lines noted that each arm executes, and once more without a look at lines. Then,
+each in a process of its own and at the same seed, with one line changed, it is run again. An arm that does not execute
+that line measures the same; it is not run, and its measurements are those without a fault. The fault is then
 
 - *equal*: no measurement and no number of a claim is another, to the bit. The fault is not one, or was not reached.
 - *stopped*: an error, a divergence, or more than five times the time of the processor. Anybody notices that without a
@@ -15,9 +16,7 @@ The share that is reported is noticed over noticed and unnoticed.
 
 import json
 import math
-import os
 import signal
-import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from featscope.options import ConfigError
 from featscope.studies import Study
 from featscope.testing import planted
 from featscope.testing.mutants import Mutant, Site, in_turn, plant, sites
+from featscope.testing.servers import Servers
 from featscope.testing.trial import find_trial
 from featscope.threads import cores
 
@@ -92,13 +92,13 @@ class Look:
     Attributes:
         claims: the claims.
         digests: arm -> series -> hash of what was measured.
-        lines: module -> executed lines, where they were asked for.
+        lines: part (an arm, or what comes before or after arms) -> module -> executed lines, where they were asked for.
         seconds: how long it took, without imports.
     """
 
     claims: Judgements
     digests: Mapping[str, Mapping[str, str]]
-    lines: Mapping[str, Sequence[int]]
+    lines: Mapping[str, Mapping[str, Sequence[int]]]
     seconds: float
 
     @property
@@ -207,14 +207,20 @@ class Bench:
     def __init__(self, target: str, replicas: int | None = None) -> None:
         self.target, self.replicas = target, replicas
         study = find_trial(target, replicas).study
+        self._place, self._servers = TemporaryDirectory(), Servers()
+        self._known = str(Path(self._place.name) / "known.pickle")
         with ThreadPoolExecutor(min(2, cores())) as pool:
             traced = pool.submit(self.look, trace=[*PARTS, package_of(study)])
-            plain = pool.submit(self.look)
-            self.healthy, self.lines = plain.result(), traced.result().lines
+            plain = pool.submit(self.look, keep=True)
+            self.healthy, self.parts = plain.result(), traced.result().lines
         if self.healthy.fingerprint != traced.result().fingerprint:
             raise ConfigError(f"{target} does not measure the same twice: take all chance from the streams")
-        self.sources = {module: Path(_file(module)).read_text(encoding="utf-8") for module in self.lines}
-        self.sites = sites(self.sources, self.lines, _judges(study))
+        lines: dict[str, set[int]] = {}
+        for modules in self.parts.values():
+            for module, executed in modules.items():
+                lines.setdefault(module, set()).update(executed)
+        self.sources = {module: Path(_file(module)).read_text(encoding="utf-8") for module in lines}
+        self.sites = sites(self.sources, lines, _judges(study))
 
     def look(
         self,
@@ -222,35 +228,29 @@ class Bench:
         source: str | None = None,
         trace: Sequence[str] = (),
         limit: float | None = None,
+        arms: Sequence[str] | None = None,
+        keep: bool = False,
     ) -> Look:
-        """Run the trial in a process of its own, with ``source`` in the place of ``module``'s.
+        """Run the trial, or ``arms`` of it, in a process of its own, with ``source`` in the place of ``module``'s.
 
         Raises:
             RuntimeError: an error ended it, or it took longer than ``limit`` seconds; the message says which.
         """
         with TemporaryDirectory() as place:
-            job, result = Path(place) / "job.json", Path(place) / "result.json"
+            job, result, said = (Path(place) / name for name in ("job.json", "result.json", "said"))
             todo: dict[str, Any] = {"path": sys.path, "target": self.target, "replicas": self.replicas}
             todo |= {"module": module, "source": source, "trace": list(trace), "result": str(result)}
+            todo["said"] = str(said)
+            todo |= {"arms": arms, "known": self._known if keep or arms is not None else None}
             todo["limit"] = None if limit is None else round(limit)
             job.write_text(json.dumps(todo), encoding="utf-8")
-            alone = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-            command = [sys.executable, "-P", planted.__file__, str(job)]
-            try:
-                done = subprocess.run(
-                    command,
-                    env=os.environ | alone,
-                    capture_output=True,
-                    text=True,
-                    timeout=limit and _ASLEEP * limit,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise RuntimeError("does not end") from None
-            if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            ended = self._servers.do(job, limit and _ASLEEP * limit)
+            if ended is None:
+                raise RuntimeError("does not end")
+            if ended in (-signal.SIGXCPU, -signal.SIGKILL):
                 raise RuntimeError(f"took more than {_LONGER} times as long")
-            if done.returncode or not result.exists():
-                last = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+            if ended or not result.exists():
+                last = said.read_text(encoding="utf-8").strip().splitlines() or [f"ended with {ended}"]
                 raise RuntimeError(last[-1])
             told = json.loads(result.read_text(encoding="utf-8"))
         claims = [Judged(**{**claim, "interval": tuple(claim["interval"])}) for claim in told["claims"]]
@@ -266,6 +266,15 @@ class Bench:
                 known.add(mutant.key)
                 yield mutant
 
+    def arms(self, mutant: Mutant) -> list[str]:
+        """The arms that execute the fault; all of them if it is executed before any."""
+        there = [
+            part
+            for part, modules in self.parts.items()
+            if not set(mutant.lines).isdisjoint(modules.get(mutant.module, ()))
+        ]
+        return [arm for arm in self.healthy.digests if arm in there or planted.BEFORE in there]
+
     def _plant(self, site: Site) -> Mutant | None:
         return plant(self.sources[site.module], site)
 
@@ -273,7 +282,8 @@ class Bench:
         """What becomes of a fault."""
         about = {name: getattr(mutant, name) for name in ("key", "module", "line", "kind", "before", "after")}
         try:
-            found = self.look(mutant.module, mutant.source, limit=_LONGER * self.healthy.seconds + _GRACE)
+            limit = _LONGER * self.healthy.seconds + _GRACE
+            found = self.look(mutant.module, mutant.source, limit=limit, arms=self.arms(mutant))
         except RuntimeError as error:
             return Found(**about, outcome="stopped", why=str(error))
         if found.fingerprint == self.healthy.fingerprint:

@@ -32,6 +32,7 @@ class Site:
         operator: what makes it.
         occurrence: which of the operator's places in the module it is, from 0 on.
         line: line of the module, from 1 on.
+        lines: those that its statement stands in.
     """
 
     module: str
@@ -39,6 +40,7 @@ class Site:
     operator: Operator
     occurrence: int
     line: int
+    lines: range
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Mutant:
         before: that line.
         after: what it has become.
         source: the module's text with the fault.
+        lines: lines that its statement stands in.
     """
 
     module: str
@@ -60,6 +63,7 @@ class Mutant:
     before: str
     after: str
     source: str
+    lines: range
 
     @property
     def key(self) -> str:
@@ -89,9 +93,9 @@ def sites(
             for operator in operators:
                 places = [start for node in nodes for start, _ in operator.mutation_positions(node)]
                 found += [
-                    Site(module, kind, operator, number, start[0])
+                    Site(module, kind, operator, number, start[0], where)
                     for number, start in enumerate(places)
-                    if _is_place(tree.get_leaf_for_position(start), executed, claims)
+                    if (where := _place(tree.get_leaf_for_position(start), executed, claims))
                 ]
     return found
 
@@ -133,7 +137,7 @@ def plant(source: str, site: Site) -> Mutant | None:
     old, new = source.splitlines(), planted.splitlines()
     differs = [i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b]
     at = differs[0] if differs else min(len(old), len(new)) - 1
-    return Mutant(site.module, site.kind, at + 1, old[at].strip(), new[at].strip(), planted)
+    return Mutant(site.module, site.kind, at + 1, old[at].strip(), new[at].strip(), planted, site.lines)
 
 
 @lru_cache(maxsize=64)  # most ask for the text without a fault
@@ -145,21 +149,21 @@ def _meaning(source: str) -> str | None:
         return None
 
 
-def _is_place(leaf: Any, lines: Collection[int], judges: Collection[int]) -> bool:
-    """Whether a fault at ``leaf`` is executed, and is one."""
+def _place(leaf: Any, lines: Collection[int], judges: Collection[int]) -> range | None:
+    """The lines of ``leaf``'s statement; None if a fault there is not executed, or is none."""
     statement: Any = None
     inside: Any = leaf
     while inside.parent is not None:
         parent = inside.parent
         if _guards(inside, parent) or inside.type in _NEVER or _is_annotation(inside, parent) or _is_field(inside):
-            return False
+            return None
         if statement is None and (parent.type in _HEADED or parent.type in ("simple_stmt", "file_input")):
             statement = parent if parent.type == "simple_stmt" else inside
         inside = parent
     if statement is None or statement.get_code().lstrip().startswith(_CHECKS):
-        return False
+        return None
     where = range(statement.start_pos[0], statement.end_pos[0] + 1)
-    return not any(line in judges for line in where) and any(line in lines for line in where)
+    return where if any(line in lines for line in where) and not any(line in judges for line in where) else None
 
 
 def _guards(node: Any, parent: Any) -> bool:

@@ -1,19 +1,29 @@
-"""A process of its own that runs a trial with one module's source replaced: ``python -P planted.py JOB.json``.
+"""Processes of their own that run a trial with one module's source replaced: ``python -P planted.py``.
 
-Nothing of featscope may be imported before the replaced source is in place, so this file runs by its path.
+Of a file on each line of its input, a job, it does what that says in a fork of itself, and answers with how the fork
+ended, as `subprocess.Popen.returncode` says it; what the fork says on stderr stands in the job's file "said". Torch is
+imported once. Nothing of featscope may be imported before the replaced source is in place, so this file runs by its
+path.
 
 A job has "path" (`sys.path`), "target" and "replicas" (`featscope.testing.trial.find_trial`), "module" and "source"
-(what is replaced; null for nothing), "trace" (packages whose executed lines are noted; null for none) and "result",
-the file that it writes: "claims" (fields of `featscope.testing.faults.Judged`), "digests" (arm -> series -> hash),
-"lines" (module -> executed lines, null without "trace") and "seconds" of processor time, without imports. It is ended
-after "limit" seconds of processor time, if that is not null, so that other work on the machine stops nothing.
+(what is replaced; null for nothing), "trace" (packages whose executed lines are noted; null for none), "known" (a file
+of what arms measure, written where "arms" is null), "arms" (those that are run again; what others measure is in
+"known") and "result", the file that it writes: "claims" (fields of `featscope.testing.faults.Judged`), "digests" (arm
+-> series -> hash), "lines" (arm, or what comes before or after arms -> module -> executed lines, null without "trace")
+and "seconds" of processor time, without imports. It is ended after "limit" seconds of processor time, if that is not
+null, so that other work on the machine stops nothing.
 """
 
+import gc
 import json
+import os
+import pickle
 import resource
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import _lru_cache_wrapper
 from hashlib import blake2b
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -23,6 +33,7 @@ from typing import Any
 
 _FUNCTION = 0x1  # CO_OPTIMIZED: bodies of modules and classes do not have it
 _TIMES = {"s", "ms"}  # no two runs take the same
+BEFORE, AFTER = "<before>", "<after>"  # no arm's name has these brackets
 NUMBERS = ("measured", "interval", "relation", "predicted", "tolerance", "n")
 
 
@@ -55,11 +66,18 @@ class Planted(MetaPathFinder):
 
 
 class Trace:
-    """Notes which lines of some packages are executed, in modules of which a function is called."""
+    """Notes which lines of some packages are executed, in modules of which a function is called, and in which part.
+
+    What a module does as it is imported is noted as `BEFORE`, whenever that is.
+
+    Attributes:
+        part: an arm, `BEFORE` or `AFTER`.
+    """
 
     def __init__(self, packages: Sequence[str]) -> None:
+        self.part = BEFORE
         self._packages = tuple(packages)
-        self._lines: dict[str, set[int]] = {}
+        self._lines: dict[str, dict[str, set[int]]] = {}
         self._called: set[str] = set()
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any] | None:
@@ -68,9 +86,10 @@ class Trace:
             return None
         if frame.f_code.co_filename != frame.f_globals.get("__file__"):  # what dataclasses write
             return None
-        if frame.f_code.co_flags & _FUNCTION:
+        function = frame.f_code.co_flags & _FUNCTION
+        if function:
             self._called.add(name)
-        lines = self._lines.setdefault(name, set())
+        lines = self._lines.setdefault(self.part if function else BEFORE, {}).setdefault(name, set())
 
         def local(frame: FrameType, event: str, arg: Any) -> Callable[..., Any]:
             if event == "line":
@@ -79,9 +98,12 @@ class Trace:
 
         return local
 
-    def found(self) -> dict[str, list[int]]:
-        """Module -> lines."""
-        return {name: sorted(lines) for name, lines in sorted(self._lines.items()) if name in self._called}
+    def found(self) -> dict[str, dict[str, list[int]]]:
+        """Part -> module -> lines."""
+        return {
+            part: {name: sorted(lines) for name, lines in sorted(modules.items()) if name in self._called}
+            for part, modules in self._lines.items()
+        }
 
 
 def digests(run: Any) -> dict[str, str]:
@@ -95,12 +117,32 @@ def digests(run: Any) -> dict[str, str]:
     return {str(name): digest(one) for name, one in run.variables.items() if one.attrs.get("units") not in _TIMES}
 
 
-def look(target: str, replicas: int | None) -> dict[str, Any]:
+def forget(packages: Sequence[str]) -> None:
+    """Empty what functions of featscope, and of ``packages``, remember, so that each part executes what it needs."""
+    theirs = {"featscope", *(one.partition(".")[0] for one in packages)}
+    for one in gc.get_objects():
+        if isinstance(one, _lru_cache_wrapper) and one.__module__.partition(".")[0] in theirs:
+            one.cache_clear()
+
+
+def look(job: Mapping[str, Any], trace: Trace | None) -> dict[str, Any]:
     """Run the trial, and say what it measured and claims."""
     from featscope.testing.trial import find_trial  # here, after what is planted
 
     began = time.process_time()
-    trial = find_trial(target, replicas)
+    trial = find_trial(job["target"], job["replicas"])
+    known = job["known"] and Path(job["known"])
+    if job["arms"] is not None:
+        stored = pickle.loads(known.read_bytes())
+        trial.know({arm: run for arm, run in stored.items() if arm not in job["arms"]})
+    for part in [*trial.arms, AFTER]:
+        if trace:
+            forget(job["trace"])
+            trace.part = part
+        if part != AFTER:
+            trial.run(part)
+    if known and job["arms"] is None:
+        known.write_bytes(pickle.dumps(trial.runs))
     measured = {arm: digests(run) for arm, run in trial.runs.items()}
     fields = ("id", "arm", "expected", "verdict", *NUMBERS)
     claims = [{field: getattr(claim, field) for field in fields} for claim in trial.healthy.values()]
@@ -114,18 +156,36 @@ def run(job: Mapping[str, Any]) -> dict[str, Any]:
     sys.path[:] = job["path"]
     if job["module"] is not None:
         sys.meta_path.insert(0, Planted(job["module"], job["source"]))
-    import torch
-    import xarray  # noqa: F401 - large, and none of it is traced
-
-    torch.set_num_threads(1)
     trace = Trace(job["trace"]) if job["trace"] else None
     if trace:
         sys.settrace(trace)
-    found = look(job["target"], job["replicas"])
+    found = look(job, trace)
     sys.settrace(None)
     return found | {"lines": trace.found() if trace else None}
 
 
+def forked(job: Mapping[str, Any]) -> int:
+    """Do what ``job`` says in a fork of this process; how that ended."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    ended = 1
+    try:
+        with Path(job["said"]).open("w", encoding="utf-8") as said:
+            os.dup2(said.fileno(), 2)
+        os.dup2(2, 1)  # answers are the parent's
+        Path(job["result"]).write_text(json.dumps(run(job)), encoding="utf-8")
+        ended = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(ended)
+
+
 if __name__ == "__main__":
-    todo = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    Path(todo["result"]).write_text(json.dumps(run(todo)), encoding="utf-8")
+    import torch
+    import xarray  # noqa: F401 - large, and none of it is traced
+
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        print(forked(json.loads(Path(line.strip()).read_text(encoding="utf-8"))), flush=True)
