@@ -62,11 +62,11 @@ class Small(Trial):
 
 
 def arms() -> Iterator[Arm]:
-    """Those of Stage 1 until it is over; cheap ones in place of all others, at the ends of the curves alone."""
+    """Those of Stage 1 until it is over for every neuron; cheap ones in place of all others, at the ends of the curves alone."""
     for arm in STUDY.arms():
         cheap = CHEAP.arm(arm.name)
         if arm.name.startswith("stage-one"):
-            yield replace(arm, recipe=arm.recipe.shortened(30))
+            yield replace(arm, recipe=arm.recipe.shortened(45))
         elif arm.name in ("lottery", "few-neurons", "token-masking"):
             yield arm
         elif arm.name.endswith("-attention"):

@@ -179,6 +179,9 @@ FAULTS = {
     "T1 at another share": in_stage_one(
         FirstTime, "build", only_when_it_is_half_of_every_neuron, "stage1-duration", "undecided"
     ),
+    "energy of features without squares": Fault(
+        probes, "feature_energy", lambda cosines: cosines.sum(-1), "stage1-of-every-neuron", "stage-one", steps=45
+    ),
     "contrast of X with itself": in_stage_one(
         ContrastivePairs,
         "__call__",
