@@ -62,7 +62,7 @@ class Small(Trial):
 
 
 def arms() -> Iterator[Arm]:
-    """Those of Stage 1 until it is over for every neuron; cheap ones in place of all others, at the ends of the curves alone."""
+    """Those of Stage 1 until it is over for every neuron; cheap ones for all others, at the ends of curves alone."""
     for arm in STUDY.arms():
         cheap = CHEAP.arm(arm.name)
         if arm.name.startswith("stage-one"):

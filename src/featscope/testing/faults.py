@@ -42,8 +42,8 @@ from featscope.threads import cores
 PARTS = tuple(f"featscope.{floor}" for floor in ("data", "views", "models", "losses", "training", "theory", "probes"))
 """Packages in which faults are planted, beside the study's own."""
 _LONGER = 5  # times the healthy run, after which one is stopped
-_GRACE = 30.0  # seconds of processor time more, for imports
-_ASLEEP = 20  # times the limit, of time by the clock, after which it is taken to sleep forever
+_GRACE = 5.0  # seconds of processor time more, for imports
+_ASLEEP = 40  # times the limit, of time by the clock, after which it is taken to sleep forever
 
 Outcome = Literal["equal", "stopped", "noticed", "unnoticed"]
 
