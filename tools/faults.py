@@ -39,10 +39,22 @@ class Wanted(NamedTuple):
 
 
 WANTED = (
-    Wanted("tensor-power", "tensor-power", 25, "8 replicas of 6 sequences"),
+    Wanted("tensor-power", "small_tensor_power:TRIAL", 20, "4 to 8 replicas, large steps"),
     Wanted("imbalance", "small_imbalance:TRIAL", 15, "8 replicas, 12 features, 24 neurons, up to 200 steps"),
-    Wanted("decoupling", "small_decoupling:TRIAL", 20, "4 to 8 replicas, 12 features, 96 neurons, up to 500 steps"),
-    Wanted("pruning", "small_pruning:TRIAL", 15, "6 to 16 replicas, 8 features, up to 600 steps"),
+    Wanted("decoupling", "small_decoupling:TRIAL", 10, "4 to 8 replicas, 12 features, 96 neurons, up to 500 steps"),
+    Wanted("pruning", "small_pruning:TRIAL", 10, "6 to 16 replicas, 8 features, up to 600 steps"),
+    Wanted("prediction-head", "small_prediction_head:TRIAL", 10, "2 to 8 replicas, 16 starts, some arms cut"),
+    Wanted("fourier-circuits", "small_fourier_circuits:TRIAL", 10, "4 to 8 replicas, p = 5, most training cut"),
+    Wanted("attention-circuits", "small_attention_circuits:TRIAL", 10, "4 replicas, p = 13, 300 steps of one arm"),
+    Wanted("looped-transformer", "small_looped_transformer:TRIAL", 10, "8 replicas of 6 prompts, 60 steps of training"),
+    Wanted("icl-regression", "small_icl_regression:TRIAL", 10, "6 replicas, 4 dimensions, up to 800 steps"),
+    Wanted("icl-parity", "icl-parity", 10, "8 replicas, its smallest"),
+    Wanted("gradient-features", "gradient-features", 10, "8 replicas, its smallest"),
+    Wanted("uniform-parity", "small_uniform_parity:TRIAL", 10, "8 replicas, its smallest, four signs shorter"),
+    Wanted("multi-index", "multi-index", 10, "8 replicas, its smallest"),
+    Wanted("fixed-features", "small_fixed_features:TRIAL", 10, "8 replicas, its smallest, some arms cut"),
+    Wanted("nuclear-norm", "nuclear-norm", 10, "8 replicas, its smallest"),
+    Wanted("universality", "universality", 10, "8 replicas, its smallest"),
 )
 
 

@@ -89,6 +89,7 @@ def test_options_out_of_range_are_named(options, message):
 LOSS, COEFFICIENT = feature_step.margin_loss, theory.majority_coefficient
 SAMPLED, ENUMERATE, EXACT = exact.sampled_gradient, exact.enumerated_gradient, step.exact_gradient
 WAVE = exact.even_wave
+OPENING = theory.opening_samples
 
 
 def _labels_turned(margin, kind):
@@ -119,6 +120,9 @@ def _sampled_at_random(source, draws, w, b, samples):
 
 
 FAULTS = {
+    "samples without what the signal varies by": Fault(
+        theory, "opening_samples", lambda d, k: OPENING(d, k) - 1, "opening-solves-the-closed-form", PAIR_ANGLES
+    ),
     "a threshold for a majority": Fault(
         exact, "enumerated_gradient", _no_threshold, "first-gradient-on-block", ENUMERATED
     ),

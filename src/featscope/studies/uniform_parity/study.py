@@ -194,6 +194,24 @@ class UniformParityStudy(FirstGradientClaims):
         wanted = theory.opening_samples(data.dimension, data.block)
         return Found(opens_at(self.placed(run, arm)) / wanted, f"Predicted: {wanted:,.0f} samples.")
 
+    @identity(
+        "derived, for Lemma B.54",
+        on=[PAIR_ANGLES, FOUR_ANGLES],
+        equals=1.0,
+        within=EXACT,
+        law="exact",
+        because=ROUNDED,
+        range=POSITIVE,
+    )
+    def opening_solves_the_closed_form(self, arm: str) -> float:
+        r"""At the predicted size of the sample the closed form's angle is 45 degrees.
+
+        Measured: $\tan^2$ of the closed form at that size.
+        """
+        data = self.arm(arm).recipe.data
+        wanted = theory.opening_samples(data.dimension, data.block)
+        return theory.sampled_tangent(data.dimension, data.block, wanted)
+
     # --- Training (Theorem B.56) --------------------------------------------------------------------------------------
 
     @bound(
