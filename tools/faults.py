@@ -51,7 +51,7 @@ WANTED = (
     Wanted("icl-parity", "icl-parity", 10, "8 replicas, its smallest"),
     Wanted("gradient-features", "gradient-features", 10, "8 replicas, its smallest"),
     Wanted("uniform-parity", "small_uniform_parity:TRIAL", 10, "8 replicas, its smallest, four signs shorter"),
-    Wanted("multi-index", "multi-index", 10, "8 replicas, its smallest"),
+    Wanted("multi-index", "small_multi_index:TRIAL", 10, "8 replicas, its smallest, 10,000 samples"),
     Wanted("fixed-features", "small_fixed_features:TRIAL", 10, "8 replicas, its smallest, some arms cut"),
     Wanted("nuclear-norm", "nuclear-norm", 10, "8 replicas, its smallest"),
     Wanted("universality", "universality", 10, "8 replicas, its smallest"),
