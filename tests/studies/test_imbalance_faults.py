@@ -17,13 +17,14 @@ from featscope.models import TokenMLP, TokenMLPNetwork
 from featscope.models.symmetric_relu import _SoftThreshold as Activation
 from featscope.probes import random_neurons
 from featscope.probes.frozen_gates import FrozenGates
+from featscope.streams import Streams
 from featscope.studies.imbalance import probes, samples
 from featscope.testing import Fault
 from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime
 from featscope.training.rules import BiasScheduleRule
 
 pairs, build, forward = SparseTokensSource.pairs, SparseTokens.build, TokenMLPNetwork.forward
-sgd, schedule, first = SGD.build, BiasSchedule.build, FirstTime.build
+sgd, schedule, first, at = SGD.build, BiasSchedule.build, FirstTime.build, Streams.at
 signals, learn, follow = SparseTokensSource._signals, TokenMLP.build, BiasScheduleRule.forward
 
 
@@ -262,6 +263,14 @@ FAULTS = {
     ),
     "labels of other features": Fault(
         SparseTokensSource, "pairs", with_other_features, "minority-mse-falls", "figures-3-4", steps=STUDY.curve_steps
+    ),
+    "heads are tested on what they were fitted to": Fault(
+        Streams,
+        "at",
+        lambda self, purpose, *step: at(self, "train head" if purpose == "test" else purpose, *step),
+        "heads-are-tested-on-fresh-pairs",
+        "figures-3-4",
+        steps=2,
     ),
     "test data not balanced": Fault(
         SparseTokensSource,

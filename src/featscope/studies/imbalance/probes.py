@@ -135,6 +135,11 @@ def represented(experiment: GradientTraining) -> Mapping[str, Measurement]:
             noise, common = source.noise_std**2 / source.tokens, source.activity.amax(-1)
             over = error * (common + noise) / noise / (1 + source.activity.shape[-1] / TRAIN_PAIRS)
             found["ideal_error"] = Measurement(over, "error of <v, z> of common features, read from these, over s²/p")
+        else:
+            fitted, fresh = train.codes_x, test.codes_x[:, :TRAIN_PAIRS]
+            size = (fitted.square().sum((-2, -1)) * fresh.square().sum((-2, -1))).sqrt()
+            about = "correlation of signals of the head's first test pairs with those of its training pairs"
+            found["test_repeats"] = Measurement((fitted * fresh).sum((-2, -1)) / size, about)
     return found
 
 
