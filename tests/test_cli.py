@@ -18,8 +18,8 @@ from featscope.claims import Claim
 from featscope.cli import main
 from featscope.commands import run as commands
 from featscope.commands.parsing import as_typed
-from featscope.commands.run import axis_values
 from featscope.commands.show import card_of, stored_card
+from featscope.commands.sweep import axis_values
 from featscope.losses import InfoNCE
 from featscope.options import ConfigError
 from featscope.registry import entries

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import product
+from itertools import pairwise, product
+from math import log
 from typing import Any, TypeVar
 
 from featscope.options import MOST_COUNTED, ConfigError
 
 C = TypeVar("C")
+_LOGARITHMIC_FROM = 30  # ratio of two values
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,18 @@ class Axis:
     def __str__(self) -> str:
         """The values as the command line takes them."""
         return ",".join(f"{value:.12g}" for value in self.values)
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether values that are all positive lie more evenly by their ratios than by their differences; of two,
+        whether one is thirty times the other."""
+        ordered = sorted(self.values)
+        if ordered[0] <= 0 or len(ordered) < 2:
+            return False
+        if len(ordered) == 2:
+            return ordered[1] >= _LOGARITHMIC_FROM * ordered[0]
+        ratios, differences = ([f(b) - f(a) for a, b in pairwise(ordered)] for f in (log, float))
+        return max(ratios) / min(ratios) < max(differences) / min(differences)
 
 
 def numeric_options(config: Any, prefix: str = "") -> dict[str, int | float]:

@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
 
 from featscope.options import ConfigError, MissingExtraError
 from featscope.system import refused_by_system
@@ -15,7 +17,8 @@ FeatScope, a microscope for feature learning.
   featscope list --runs DIR        which runs are below a folder, and what came of them
   featscope show STUDY             what it claims, with sources, and its options with defaults
   featscope run STUDY [options]    run it; the report is DIR/report.html  (options: featscope run STUDY --help)
-  featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03
+  featscope sweep STUDY --axis NAME=SPEC ...   run its first arm over options, SPEC = 0.1:1.0:10 or 0.01,0.03;
+                                   with --judge judge its claims over one or two: where does a theorem hold?
   featscope trend STUDY [options]  run it at six sizes or more, and say what larger ones would give
   featscope watch DIR              follow a run in a browser as it trains; run, sweep and trend take --watch
   featscope report DIR             rebuild the report from what is stored, without training; also of an unfinished run
@@ -40,6 +43,36 @@ Exit codes: 0 done, 2 wrong usage, 3 training diverged, 4 refused by the system 
 """
 
 Command = Callable[[list[str]], int]
+
+
+class Place(NamedTuple):
+    """Where a command is: a module below `featscope.commands`, a function, and whether it needs torch."""
+
+    module: str
+    function: str
+    torch: bool = True
+
+
+COMMANDS: Mapping[str, Place] = {
+    "list": Place("show", "list_studies", torch=False),
+    "show": Place("show", "show", torch=False),
+    "run": Place("run", "run_study"),
+    "sweep": Place("sweep", "sweep"),
+    "trend": Place("trend", "trend"),
+    "watch": Place("watch", "watch_run"),
+    "report": Place("run", "report"),
+    "open": Place("watch", "open_report"),
+    "verify": Place("run", "verify"),
+    "new": Place("new", "new", torch=False),
+    "check": Place("run", "check"),
+    "judge": Place("judge", "judge", torch=False),
+    "compare": Place("compare", "compare"),
+    "export": Place("stored", "export_run", torch=False),
+    "ledger": Place("ledger", "ledger"),
+    "generate": Place("generate", "generate"),
+    "tune-prompt": Place("tune_prompt", "tune_prompt"),
+}
+"""All commands by their words. Their modules are imported when they are asked for: most need torch, some do not."""
 _LONGEST_WORD = 4096  # as of a path
 
 
@@ -84,7 +117,7 @@ def _answer(words: list[str]) -> int:
         print(__version__)
         return 0
     command = _command(words[0])
-    if command is not _generate:  # whose prompt is as long as it is
+    if words[0] != "generate":  # whose prompt is as long as it is
         _require_readable(words)
     return command(words[1:])
 
@@ -101,76 +134,14 @@ def _require_readable(words: Sequence[str]) -> None:
 
 
 def _command(word: str) -> Command:
-    """What a word stands for. Commands are imported when they are asked for: most need torch, some do not."""
-    light = {"list": "list_studies", "show": "show"}
-    heavy = {"run": "run_study", "sweep": "sweep", "report": "report", "verify": "verify", "check": "check"}
-    if word in light:
-        from featscope.commands import show
-
-        return getattr(show, light[word])
-    if word in heavy:
+    """What a word stands for."""
+    place = COMMANDS.get(word)
+    if place is None:
+        raise ConfigError(f"{word!r} is no command: allowed is {', '.join(COMMANDS)}")
+    if place.torch:
         _prefer_sleeping_threads()
-        from featscope.commands import run
-
-        return getattr(run, heavy[word])
-    if word == "new":
-        from featscope.commands.new import new
-
-        return new
-    if word == "trend":
-        _prefer_sleeping_threads()
-        from featscope.commands.trend import trend
-
-        return trend
-    if word in ("watch", "open"):
-        _prefer_sleeping_threads()
-        from featscope.commands import watch
-
-        return watch.watch_run if word == "watch" else watch.open_report
-    if word == "export":
-        from featscope.commands.stored import export_run
-
-        return export_run
-    if word == "compare":
-        _prefer_sleeping_threads()
-        from featscope.commands.compare import compare
-
-        return compare
-    if word == "ledger":
-        _prefer_sleeping_threads()
-        from featscope.commands.ledger import ledger
-
-        return ledger
-    if word == "judge":
-        from featscope.commands.judge import judge
-
-        return judge
-    if word in ("generate", "tune-prompt"):
-        _prefer_sleeping_threads()
-        return _generate if word == "generate" else _tune_prompt
-    others = ("new", "trend", "judge", "compare", "ledger", "export", "generate", "tune-prompt", "watch", "open")
-    known = [*light, *heavy, *others]
-    raise ConfigError(f"{word!r} is no command: allowed is {', '.join(known)}")
-
-
-def _generate(words: list[str]) -> int:
-    from featscope.commands.parsing import as_typed, parse
-    from featscope.language.command import Generate, generate
-
-    chosen = parse(Generate, words, "generate")
-    with as_typed(Generate):
-        generate(chosen)
-    return 0
-
-
-def _tune_prompt(words: list[str]) -> int:
-    from featscope.commands.parsing import as_typed, parse
-    from featscope.language.tune import TunePrompt, tune_prompt
-
-    chosen = parse(TunePrompt, words, "tune-prompt")
-    with as_typed(TunePrompt):
-        tune_prompt(chosen)
-    return 0
+    found: Command = getattr(import_module(f"featscope.commands.{place.module}"), place.function)
+    return found
 
 
 def _prefer_sleeping_threads() -> None:

@@ -234,3 +234,54 @@ class Scatters(Figure):
             what = f"the panel {label!r} of {self.id!r}"
             _require_shape(what, at, (-1, 2), "two coordinates a point")
             _require_shape(f"the classes of {what}", self.classes[label], (len(at),), "a class a point")
+
+
+@dataclass(frozen=True)
+class VerdictPanel:
+    """Verdicts on one claim at several points.
+
+    Attributes:
+        label: the arm.
+        x: where the points are ``[point]``.
+        y: where they are along the second axis, or what was measured there ``[point]``.
+        verdicts: "holds", "fails" or "undecided" ``[point]``.
+        said: what there is to say of each ``[point]``.
+        low, high: ends of the measurement's interval ``[point]``; None where y is an axis.
+        edges: bounds that it is held against, each ``[point]``.
+    """
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    verdicts: Sequence[str]
+    said: Sequence[str]
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    edges: Sequence[np.ndarray] = ()
+
+    def __post_init__(self) -> None:
+        points = np.size(self.x)
+        for name in ("x", "y", "verdicts", "said", "low", "high"):
+            what = f"{name} of the verdicts on {self.label!r}"
+            _require_shape(what, getattr(self, name), (points,), "one a point")
+        for edge in self.edges:
+            _require_shape(f"a bound of the verdicts on {self.label!r}", edge, (points,), "a value a point")
+
+
+@dataclass(frozen=True)
+class Verdicts(Figure):
+    """Where a claim holds, fails and is undecided: over one axis with what was measured, or over two.
+
+    Attributes:
+        panels: one an arm.
+        x_label, y_label: what the axes are, with units.
+        log_x, log_y: logarithmic axes.
+        areas: whether y is an axis too, so that each point stands for what lies around it.
+    """
+
+    panels: Sequence[VerdictPanel]
+    x_label: str
+    y_label: str
+    log_x: bool = False
+    log_y: bool = False
+    areas: bool = False

@@ -3,28 +3,12 @@
 import pytest
 from calling import call, refused, require_refused_or_begun
 
+from featscope.cli import COMMANDS
+
 pytestmark = pytest.mark.timeout(120)
 
 LONG = "x" * 300
 NOT_NAMES = ("", " ", "nothing", "η", LONG, "../../evil", "/", "a/b", "\x07", "\n", "[red]x[/red]", "{0}", "%s")
-COMMANDS = (
-    "list",
-    "show",
-    "run",
-    "sweep",
-    "trend",
-    "report",
-    "verify",
-    "check",
-    "new",
-    "judge",
-    "compare",
-    "ledger",
-    "export",
-    "watch",
-    "open",
-    "generate",
-)
 NUL = "a\0b"
 SMALL = ("run", "tensor-power", "--sequences", "6")
 

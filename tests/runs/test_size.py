@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from featscope.cli import main
-from featscope.commands.run import axis_values
+from featscope.commands.sweep import axis_values
 from featscope.options import ConfigError
 from featscope.runs import Settings, run
 from featscope.runs.size import within

@@ -65,11 +65,13 @@ def judge(words: list[str]) -> int:
 def _run(directory: Path, named: str) -> int:
     """Judge a run folder again, and say what is otherwise than before."""
     from featscope.commands import run  # with torch, which tables do not need
+    from featscope.commands.sweep import tell_points
     from featscope.commands.trend import tell_trends
     from featscope.report.run_report import report_run
     from featscope.runs.execute import UnjudgedError
     from featscope.runs.judging import judge_again
     from featscope.runs.stored import read_plan
+    from featscope.studies.judged_sweep import JudgedSweep
     from featscope.studies.scaling import ScalingStudy
 
     plan = read_plan(directory)
@@ -80,6 +82,8 @@ def _run(directory: Path, named: str) -> int:
         raise ConfigError(run.how_to_judge(error, directory)) from None
     if isinstance(study, ScalingStudy):
         tell_trends(study, outcome)
+    elif isinstance(study, JudgedSweep):
+        tell_points(study, outcome)
     elif outcome.claims:
         run.print_verdicts(plan["study"], outcome.claims)
     print("\n".join(["Otherwise than before:", *(f"  {line}" for line in changed)]) if changed else "All as before.")

@@ -1,4 +1,4 @@
-"""`featscope run`, `sweep`, `verify`, `report` and `check`."""
+"""`featscope run`, `verify`, `report` and `check`."""
 
 import shlex
 import sys
@@ -9,14 +9,13 @@ from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from featscope.axes import find_option
 from featscope.check import check as check_study
 from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
@@ -29,26 +28,14 @@ from featscope.runs import Settings, run
 from featscope.runs.diverged import how_many_diverged, in_words
 from featscope.runs.execute import Outcome, UnjudgedError
 from featscope.runs.plain import from_plain
-from featscope.runs.programs import programs
 from featscope.runs.progress import Show
 from featscope.runs.stored import read_claims
 from featscope.runs.unfinished import is_unfinished
-from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, train_all
+from featscope.runs.workers import InterruptedRunError, Trainer, train_all
 from featscope.streams import EqualReplicasError
-from featscope.studies import Axis, Study
-from featscope.studies.sweep import MOST_POINTS, Sweep
+from featscope.studies import Study
 from featscope.system import refused_by_system
 from featscope.training import DivergedError
-
-
-@dataclass(frozen=True)
-class _SweepArgs:
-    axis: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME=SPEC, once for each option that varies. SPEC is first:last:count or values with commas between."""
-    engine: Literal["local", "ray"] = "local"
-    """Train on this machine, or on a Ray cluster (extra 'cluster')."""
-    address: str | None = None
-    """The Ray cluster to use; a new one on this machine if not given."""
 
 
 @dataclass(frozen=True)
@@ -74,25 +61,6 @@ def run_study(words: list[str]) -> int:
     return code
 
 
-def sweep(words: list[str]) -> int:
-    """Run the first arm of a study over options."""
-    name, options = name_and_options(words, "sweep", "STUDY")
-    chosen, out, again = study_options("sweep", name, options, ("sweep", _SweepArgs))
-    axes = []
-    for axis in chosen.sweep.axis:
-        option, _, spec = axis.partition("=")
-        axes.append(Axis(find_option(chosen.study, option), axis_values(axis, spec)))
-    train = trainer(chosen.sweep.engine, chosen.sweep.address, chosen.telling.show)
-    with as_typed(type(chosen), chosen.study):
-        study = Sweep(chosen.study, tuple(axes))
-        if chosen.telling.show == "bar":
-            print(_how_many_programs(study, chosen.settings), file=sys.stderr)
-        code, _ = execute(
-            study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, telling=chosen.telling
-        )
-    return code
-
-
 def trainer(engine: str, address: str | None, show: Show = "bar") -> Trainer | None:
     """What trains shards on ``engine``, "local" or "ray", and tells progress as ``show`` says; None is this machine."""
     if address is not None and engine != "ray":
@@ -102,33 +70,6 @@ def trainer(engine: str, address: str | None, show: Show = "bar") -> Trainer | N
     from featscope.runs.cluster import on_cluster
 
     return on_cluster(address, show)
-
-
-def _how_many_programs(study: Sweep, settings: Settings) -> str:
-    """What runs as how many programs, found out in a worker: this process must stay fit for forking."""
-
-    def say() -> str:
-        return programs(next(iter(study.arms())), settings)
-
-    return in_worker(say) if settings.device == "cpu" else say()
-
-
-def axis_values(axis: str, spec: str) -> tuple[float, ...]:
-    """The values that ``spec`` stands for, rounded to 12 digits."""
-    try:
-        if ":" not in spec:
-            return tuple(float(word) for word in spec.split(","))
-        first, last, count = spec.split(":")
-        ends, n = (float(first), float(last)), int(count)
-        if n < 2:
-            raise ValueError(spec)
-        if n > MOST_POINTS:
-            raise ConfigError(f"--axis {axis!r} has {n} values: allowed is 2 to {MOST_POINTS}. Take fewer.")
-        return tuple(float(f"{ends[0] + (ends[1] - ends[0]) * i / (n - 1):.12g}") for i in range(n))
-    except ValueError:
-        raise ConfigError(
-            f"--axis {axis!r} cannot be read: allowed is NAME=first:last:count with count >= 2, or NAME=value,value,..."
-        ) from None
 
 
 def study_options(
@@ -168,15 +109,19 @@ def execute(
     resume: bool = False,
     overwrite: bool = False,
     train: Trainer | None = None,
-    tell: Callable[[Outcome], None] | None = None,
+    tell: Callable[[Study, Outcome], None] | None = None,
     telling: Telling = Telling(),  # noqa: B008, it is frozen
+    then: Callable[[Study, Outcome], Study | None] | None = None,
 ) -> tuple[int, list[Claim]]:
     """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run; ``tell`` prints
-    what was found in place of the verdicts."""
+    what was found in place of the verdicts; ``then`` gives what the run has grown to, as long as it grows."""
     telling.event("began", study=study.name, out=str(out), arms=[arm.name for arm in study.arms()])
     try:
         with telling.watched(out):
             outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=_telling(train, telling))
+            while then is not None and (larger := then(study, outcome)) is not None:
+                telling.event("grew", arms=[arm.name for arm in larger.arms()])
+                study, outcome = larger, run(larger, settings, out, resume=True, train=_telling(train, telling))
             page = report_run(out)
     except DivergedError as error:
         return _failed(telling, 3, f"training diverged: {error}. What was saved before is in {out / 'checkpoint'}.")
@@ -199,13 +144,13 @@ def execute(
     if telling.json:
         if tell is not None:
             with redirect_stdout(sys.stderr):
-                tell(outcome)
+                tell(study, outcome)
         telling.claims(outcome.claims)
         found = study.story(outcome.runs, outcome.claims).found
         telling.event("finished", code=0, found=found, diverged=diverged, mixed=outcome.mixed, report=str(page))
         return 0, outcome.claims
     if tell is not None:
-        tell(outcome)
+        tell(study, outcome)
     elif outcome.claims:
         print_verdicts(study.name, outcome.claims)
         print(how_many_hold(outcome.claims), worth(outcome.claims))

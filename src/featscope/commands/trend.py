@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from rich import box
@@ -15,6 +14,7 @@ from featscope.commands.run import execute, study_options, trainer
 from featscope.runs.execute import Outcome
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
+from featscope.studies import Study
 from featscope.studies.scaling import ScalingStudy, in_words
 from featscope.trends import ClaimTrend
 
@@ -40,15 +40,15 @@ def trend(words: list[str]) -> int:
     train = trainer(chosen.trend.engine, chosen.trend.address, chosen.telling.show)
     with as_typed(type(chosen), chosen.study):
         study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
-        tell = partial(tell_trends, study)
         code, _ = execute(
-            study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell, chosen.telling
+            study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell_trends, chosen.telling
         )
     return code
 
 
-def tell_trends(study: ScalingStudy, outcome: Outcome) -> None:
+def tell_trends(study: Study, outcome: Outcome) -> None:
     """Write ``trends.json`` and print what is foretold."""
+    assert isinstance(study, ScalingStudy)
     trends = study.trends(outcome.claims)
     ladder = study.ladder
     about = {"study": study.name, "axis": ladder.axis, "symbol": ladder.name, "sizes": list(ladder.sizes)}

@@ -24,9 +24,11 @@ from featscope.figures import (
     MatrixMovie,
     Panel,
     Scatters,
+    Verdicts,
 )
 from featscope.files import atomic_write
 from featscope.report.draw_matrices import draw_heatmaps, draw_images, draw_movie
+from featscope.report.draw_verdicts import draw_verdicts
 from featscope.report.geometry import band, deviations, grid, interval_or_gap, mark_labels, x_range
 from featscope.report.look import (
     GRID,
@@ -79,6 +81,7 @@ def _canvas(figure: Figure) -> Canvas:
 _canvas.register(MatrixMovie, draw_movie)
 _canvas.register(Heatmaps, draw_heatmaps)
 _canvas.register(ImageGrids, draw_images)
+_canvas.register(Verdicts, draw_verdicts)
 
 
 @_canvas.register

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featscope.figures import Bars, Curves, Figure, Heatmaps, ImageGrids, MatrixMovie, Panel, Scatters
+from featscope.figures import Bars, Curves, Figure, Heatmaps, ImageGrids, MatrixMovie, Panel, Scatters, Verdicts
 from featscope.report.look import scale
 from featscope.report.typeset import typeset
 
@@ -144,6 +144,31 @@ def _(figure: Scatters) -> Plain:
                 "of": figure.classes[label].tolist(),
             }
             for label, at in figure.panels.items()
+        ],
+    }
+
+
+@figure_data.register
+def _(figure: Verdicts) -> Plain:
+    return {
+        "kind": "verdicts",
+        "x": _words(figure.x_label),
+        "y": _words(figure.y_label),
+        "logx": figure.log_x,
+        "logy": figure.log_y,
+        "areas": figure.areas,
+        "panels": [
+            {
+                "label": _words(panel.label),
+                "x": _numbers(panel.x),
+                "y": _numbers(panel.y),
+                "verdicts": list(panel.verdicts),
+                "said": [_words(one) for one in panel.said],
+                "low": _numbers(panel.low),
+                "high": _numbers(panel.high),
+                "edges": [_numbers(edge) for edge in panel.edges],
+            }
+            for panel in figure.panels
         ],
     }
 

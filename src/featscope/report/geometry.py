@@ -72,6 +72,19 @@ def log_ticks(low: float, high: float) -> list[float] | None:
     return inside if len(inside) > 1 else None
 
 
+def nearest(x: np.ndarray, y: np.ndarray, across: np.ndarray, up: np.ndarray, log_x: bool, log_y: bool) -> np.ndarray:
+    """The number of the nearest of the points (x, y) ``[row, column]`` at each place of ``up`` and ``across``, where
+    both axes count as equally long."""
+
+    def scaled(values: np.ndarray, ends: np.ndarray, log: bool) -> np.ndarray:
+        values, ends = (np.log(values), np.log(ends)) if log else (values, ends)
+        return np.asarray((values - ends[0]) / (ends[-1] - ends[0]))
+
+    apart_x = scaled(x, across, log_x) - scaled(across, across, log_x)[:, None]
+    apart_y = scaled(y, up, log_y) - scaled(up, up, log_y)[:, None]
+    return np.asarray((apart_x[None] ** 2 + apart_y[:, None] ** 2).argmin(-1))
+
+
 @dataclass(frozen=True)
 class MarkLabel:
     """A vertical line's label above the axes.

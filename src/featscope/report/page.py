@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from featscope.claims import LEVEL, Claim, worth
-from featscope.figures import Agreement, Figure
+from featscope.figures import Agreement, Figure, Verdicts
 from featscope.files import atomic_write
 from featscope.report.arm_table import ArmTable
 from featscope.report.claim_view import (
@@ -27,7 +27,7 @@ from featscope.report.claim_view import (
 from featscope.report.figure_data import figure_data
 from featscope.report.html import asset, environment, json_inside, policy, small
 
-_SCRIPTS = ("core", "axes", "curves", "bars", "movie", "matrices", "scatters", "export", "page")
+_SCRIPTS = ("core", "axes", "curves", "bars", "movie", "matrices", "scatters", "verdicts", "export", "page")
 _FEW = 4  # claims that a page shows as cards where its study names none
 _MOST = 6  # cards in all
 
@@ -165,8 +165,9 @@ def _shown(figure: Figure, kind: str, every: Sequence[View], pictures: Path | No
         labels = {f"{view.claim.id} ({view.claim.arm})": view for view in every}
         beside = [labels[label] for label in figure.labels if label in labels]
         return Shown(figure, "agreement", beside, grouped(beside), "")
+    groups = [] if isinstance(figure, Verdicts) else grouped(beside)  # its marks are claims
     picture = "" if pictures is None else _inside(pictures / f"{figure.id}.png")
-    return Shown(figure, kind, beside, grouped(beside), picture)
+    return Shown(figure, kind, beside, groups, picture)
 
 
 def _headlines(every: Sequence[View], wanted: Mapping[str, str]) -> list[tuple[View, str]]:

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from featscope.studies import Study
+from featscope.studies.judged_sweep import JudgedSweep
 from featscope.studies.scaling import ScalingStudy
 from featscope.studies.sweep import Sweep
 
@@ -18,7 +19,8 @@ def changed_options(study: Study) -> dict[str, str]:
     kind's defaults; these come last, as the command line wants it.
     """
     defaults, given = study.at_defaults(), study
-    if isinstance(defaults, Sweep | ScalingStudy) and isinstance(given, Sweep | ScalingStudy):
+    several = Sweep | JudgedSweep | ScalingStudy
+    if isinstance(defaults, several) and isinstance(given, several):
         defaults, given = defaults.study, given.study
     plain: dict[str, str] = {}
     kinds: dict[str, str] = {}

@@ -13,7 +13,7 @@ from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
-from featscope.report.page import Content
+from featscope.report.page import Content, Table
 from featscope.report.provenance import changed_options, command, facts
 from featscope.report.unfinished import NAME as UNFINISHED
 from featscope.report.unfinished import report_unfinished
@@ -26,6 +26,7 @@ from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 from featscope.runs.unfinished import is_unfinished
 from featscope.studies import Runs, Study
+from featscope.studies.judged_sweep import JudgedSweep
 from featscope.studies.summaries import identities, over_steps
 
 _UNREADABLE = (ConfigError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -146,6 +147,7 @@ def _as_stored(runs: Runs, claims: Sequence[Claim], why: str) -> Content:
 def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
     """What the page says of ``runs`` of ``study``, without where they come from."""
     story = study.story(runs, claims)
+    over = study if isinstance(study, JudgedSweep) else None
     return Content(
         title=study.name,
         question=study.asks,
@@ -154,11 +156,26 @@ def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
         headlines=story.headlines,
         warnings=_warnings(runs),
         claims=claims,
-        arms=arm_tables(list(study.arms())),
+        arms=[] if over else arm_tables(list(study.arms())),
+        tables=_over_points(over, claims) if over else [],
+        tables_are="Where it holds" if over else "What differs",
         figures=[*study.figures(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],
-        changed=_in_words(_beside_data(study)),
+        changed=_in_words({**_beside_data(study), **(_along(over) if over else {})}),
     )
+
+
+def _along(study: JudgedSweep) -> Mapping[str, str]:
+    """Options that vary, and so are not at their defaults."""
+    return {axis.option: "along an axis" for axis in study.axes}
+
+
+def _over_points(study: JudgedSweep, claims: Sequence[Claim]) -> list[Table]:
+    """At how many points each claim has each verdict; and what the arms are."""
+    headings, rows = study.table(claims)
+    arms = study.shown_arms()
+    told = [[arm.name, arm.label or arm.name, arm.role, arm.about] for arm in arms]
+    return [Table("Points with each verdict", headings, rows), Table("The arms", ["arm", "", "role", ""], told)]
 
 
 def _beside_data(study: Study) -> Mapping[str, str]:

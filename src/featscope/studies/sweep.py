@@ -20,7 +20,6 @@ from featscope.training import Experiment, Measurement
 ARM = "sweep"
 MOST_POINTS = 10_000
 """Points that a sweep may have: a recipe is made of each before any work."""
-_LOGARITHMIC_FROM = 30  # ratio of the ends of the axis along x
 
 
 @dataclass(frozen=True)
@@ -172,14 +171,12 @@ class Sweep(Study):
 
     def _panel(self, title: str, y_label: str, values: xr.DataArray) -> Panel:
         first, *others = self.axes
-        smallest, largest = min(first.values), max(first.values)
-        log_x = smallest > 0 and largest >= _LOGARITHMIC_FROM * smallest
         lines = []
         for at in product(*(values[axis.name].values for axis in others)):
             labels = {axis.name: value for axis, value in zip(others, at, strict=True)}
             label = ", ".join(f"{name} = {value:g}" for name, value in labels.items()) or "all runs"
             lines.append(curve(values.sel(labels), label, first.name, skipna=True))
-        return Panel(title, first.name, y_label, lines, log_x=log_x)
+        return Panel(title, first.name, y_label, lines, log_x=first.logarithmic)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How much was run, and how much of it diverged."""

@@ -17,6 +17,8 @@ const TABLES = {
       [words(p.label), words(figure.rows[i] ?? String(i)), words(figure.columns[j] ?? String(j)), value])))],
   scatters: (figure) => [["panel", "class", "x", "y"],
     ...figure.panels.flatMap((p) => p.x.map((x, i) => [words(p.label), words(figure.classes[p.of[i]]), x, p.y[i]]))],
+  verdicts: (figure) => [["panel", words(figure.x), words(figure.y), "verdict", "low", "high"],
+    ...figure.panels.flatMap((p) => p.x.map((x, i) => [words(p.label), x, p.y[i], p.verdicts[i], p.low?.[i], p.high?.[i]]))],
   movie: async (figure) => {
     const replica = state.replica ?? 0, cells = await unpack(figure, replica);
     const frame = Math.max(0, figure.steps.findLastIndex((step) => step <= state.step));

@@ -1,5 +1,5 @@
 // Draws the figures, and makes the page's controls work.
-const DRAW = { curves, bars, movie, heatmaps, images, scatters };
+const DRAW = { curves, bars, movie, heatmaps, images, scatters, verdicts };
 const drawn = [];
 for (const home of document.querySelectorAll("[data-figure]")) {
   const id = home.dataset.figure, figure = Object.assign(figures[id], { id });
