@@ -15,7 +15,7 @@ import pytest
 
 from featscope import __version__
 from featscope.claims import Claim
-from featscope.cli import main
+from featscope.cli import COMMANDS, main
 from featscope.commands import run as commands
 from featscope.commands.parsing import as_typed
 from featscope.commands.show import card_of, stored_card
@@ -152,7 +152,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
     [
         (
             ["walk"],
-            "'walk' is no command: allowed is list, show, run, sweep, report, verify, check, new, trend, judge, comp",
+            "'walk' is no command: allowed is " + ", ".join(COMMANDS),
         ),
         (
             ["show", "nothing"],

@@ -47,7 +47,7 @@ class Axis:
         if len(ordered) == 2:
             return ordered[1] >= _LOGARITHMIC_FROM * ordered[0]
         ratios, differences = ([f(b) - f(a) for a, b in pairwise(ordered)] for f in (log, float))
-        return max(ratios) / min(ratios) < max(differences) / min(differences)
+        return max(ratios) * min(differences) < max(differences) * min(ratios)
 
 
 def numeric_options(config: Any, prefix: str = "") -> dict[str, int | float]:
@@ -108,6 +108,13 @@ def with_option(config: C, path: str, value: float) -> C:
     if isinstance(config, Mapping):
         return {**config, head: changed}  # type: ignore[return-value]
     return replace(config, **{head: changed})  # type: ignore[type-var]
+
+
+def is_whole(config: Any, path: str) -> bool:
+    """Whether the option at ``path`` takes whole numbers only."""
+    head, _, rest = path.partition(".")
+    inner = _parts(config)[head]
+    return is_whole(inner, rest) if rest else isinstance(inner, int) and not _takes_fractions(config, head)
 
 
 def _takes_fractions(config: Any, name: str) -> bool:

@@ -10,14 +10,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from featscope.axes import Axis, find_option
+from featscope.axes import Axis, find_option, is_whole
 from featscope.commands.parsing import as_typed, name_and_options
-from featscope.commands.run import execute, study_options, trainer
+from featscope.commands.run import execute, stored_study, study_options, trainer
 from featscope.options import ConfigError
 from featscope.runs import Settings
 from featscope.runs.execute import Outcome
 from featscope.runs.growing import grow
-from featscope.runs.plain import from_plain
 from featscope.runs.programs import programs
 from featscope.runs.stored import read_plan
 from featscope.runs.workers import in_worker
@@ -53,7 +52,10 @@ def sweep(words: list[str]) -> int:
     axes = []
     for axis in chosen.sweep.axis:
         option, _, spec = axis.partition("=")
-        axes.append(Axis(find_option(chosen.study, option), axis_values(axis, spec)))
+        path, values = find_option(chosen.study, option), axis_values(axis, spec)
+        if spec.endswith(":log") and is_whole(chosen.study, path):
+            values = tuple(dict.fromkeys(float(round(value)) for value in values))
+        axes.append(Axis(path, values))
     train = trainer(chosen.sweep.engine, chosen.sweep.address, chosen.telling.show)
     with as_typed(type(chosen), chosen.study):
         study: Study
@@ -128,9 +130,10 @@ def _closer(study: Study, outcome: Outcome) -> Study | None:
 
 def _as_it_grew(study: JudgedSweep, out: Path) -> JudgedSweep:
     """What the run in ``out`` has grown to, if it began as ``study``."""
-    if not (out / "config.json").exists():
+    try:
+        stored = stored_study(read_plan(out))
+    except ConfigError:  # which `run` says with more words
         return study
-    stored = from_plain(read_plan(out)["config"])
     grew = isinstance(stored, JudgedSweep) and replace(stored, added=()) == study
     return stored if grew else study
 

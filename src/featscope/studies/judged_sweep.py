@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 import xarray as xr
 
-from featscope.axes import Axis, numeric_options
+from featscope.axes import Axis, is_whole
 from featscope.claims import LEVEL, Claim
 from featscope.claims.statement import Test
 from featscope.figures import Figure, VerdictPanel, Verdicts
@@ -112,8 +112,7 @@ class JudgedSweep(Study):
     @cached_property
     def whole(self) -> list[bool]:
         """Of each axis, whether its option takes whole numbers only."""
-        there = numeric_options(self.at(self.points[0]))
-        return [isinstance(there[axis.option], int) for axis in self.axes]
+        return [is_whole(self.study, axis.option) for axis in self.axes]
 
     def at(self, point: Point) -> Study:
         """The study at a point.
