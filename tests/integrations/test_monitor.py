@@ -19,6 +19,8 @@ from featscope.report.run_report import report_run
 from featscope.runs.compared import read_runs
 from featscope.runs.stored import read_claims, read_trajectory
 from featscope.studies.own_training import OwnTraining
+from featscope.watch.pages import Pages
+from featscope.watch.state import look
 
 
 def model() -> nn.Sequential:
@@ -132,6 +134,25 @@ def test_report_compare_and_list_read_its_folder(tmp_path, capsys):
     assert read_claims(tmp_path / "one") == []
     assert list_runs(tmp_path) == 0
     assert "own-training" in capsys.readouterr().out
+
+
+def test_its_folder_is_followed_while_it_trains_and_afterwards(tmp_path):
+    net, told = model(), []
+    monitor = Monitor(net, batches(), out=tmp_path / "run", every=2, log=lambda found, step: told.append(found))
+    for _ in range(2):
+        monitor.step(0.5)
+    seen = look(tmp_path / "run")
+    assert (seen["state"], seen["can_pause"], seen["arms"][0]["done"]) == ("running", False, 2)
+    assert "loss 0.5" in seen["arms"][0]["status"]
+    page = Pages(tmp_path / "run").report()
+    assert "It goes on" in page
+    assert "Effective rank" in page
+    assert {name for name in told[0] if "class/" in name} == {f"featscope/accuracy_of_class/{k}" for k in range(3)}
+    monitor.close()
+    assert look(tmp_path / "run")["state"] == "finished"
+    page = Pages(tmp_path / "run").report()
+    assert "Effective rank" in page
+    assert "It goes on" not in page
 
 
 def test_a_folder_is_not_overwritten_unless_asked(tmp_path):

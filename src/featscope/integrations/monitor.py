@@ -19,7 +19,8 @@ from featscope.probes.gradient_outer_product import has_gram
 from featscope.runs.environment import environment, with_history
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import to_plain
-from featscope.studies.own_training import ARM, OwnTraining
+from featscope.runs.progress import tell_watchers
+from featscope.studies.own_training import ARM, MOST_CLASSES, OwnTraining
 from featscope.training.record import Measurement, Record
 
 Log = Callable[[Mapping[str, float], int], object]
@@ -171,9 +172,11 @@ class Monitor:
             self.latest = {name: float(one.values[0]) for name, one in found.items() if one.values.ndim == 1}
             if self._log is not None:
                 told = {name: value for name, value in self.latest.items() if name != "loss" or value == value}
+                told |= _of_classes(found)
                 self._log({f"featscope/{name}": value for name, value in told.items()}, self.steps)
             if self._folder is not None:
                 self._folder.write_trajectory({ARM: self._record.to_dataset([0])})
+                self._tell_watchers(self._folder.path)
         self._pace.looked(perf_counter() - began)
 
     def _measured(self) -> dict[str, Measurement]:
@@ -228,9 +231,25 @@ class Monitor:
         folder.write_json("environment.json", self._environment)
         folder.write_claims(self._study.name, 0, 1, to_plain(self._study), [], {})
 
+    def _tell_watchers(self, folder: Path) -> None:
+        """How far it is, for `featscope watch`; how many steps there will be is not known."""
+        rank, loss = self.latest["effective_rank"], self.latest["loss"]
+        status = f"effective rank {rank:.1f}" + (f", loss {loss:.4g}" if loss == loss else "")
+        place = {"arm": ARM, "label": self._study.model, "place": 1, "of": 1}
+        steps = {"done": self.steps, "steps": 0, "whole": 0, "status": status}
+        said = {"state": "running", "can_pause": False, "seconds": self._pace.elapsed, "seconds_left": None}
+        tell_watchers(folder, said | {"arms": [place | steps], "events": []})
+
     def _write_environment(self) -> None:
         if self._folder is not None:
             self._folder.write_json("environment.json", {**self._environment, "seconds": self._pace.elapsed})
+
+
+def _of_classes(found: Mapping[str, Measurement]) -> dict[str, float]:
+    """The accuracy of each class that is held out, where they are not too many to be read."""
+    by_class = found["accuracy_by_class"].values[0].tolist() if "accuracy_by_class" in found else []
+    shown = by_class if len(by_class) <= MOST_CLASSES else []
+    return {f"accuracy_of_class/{name}": value for name, value in enumerate(shown) if value == value}
 
 
 class _Mean:

@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,20 +207,24 @@ class Monitor:
         self._last_file = time.monotonic()
         if self._folder is None:
             return
-        process = psutil.Process()
-        said = {
-            "pid": process.pid,
-            "created": process.create_time(),
-            "host": socket.gethostname(),
-            "at": time.time(),
-            "state": self._state,
-            "can_pause": self._can_pause,
-            "seconds": time.monotonic() - self._start - self._waited,
-            "seconds_left": self._left(),
-            "arms": [self._of(arm) for arm in self._arms],
-            "events": self._events,
-        }
-        half = self._folder / f"{NAME}.{os.getpid()}"
-        with suppress(OSError):
-            half.write_text(json.dumps(said))
-            half.replace(self._folder / NAME)
+        tell_watchers(
+            self._folder,
+            {
+                "state": self._state,
+                "can_pause": self._can_pause,
+                "seconds": time.monotonic() - self._start - self._waited,
+                "seconds_left": self._left(),
+                "arms": [self._of(arm) for arm in self._arms],
+                "events": self._events,
+            },
+        )
+
+
+def tell_watchers(folder: Path, said: Mapping[str, Any]) -> None:
+    """Leave what this process does in a run folder for those who watch it; where that cannot be written it goes on."""
+    process = psutil.Process()
+    who = {"pid": process.pid, "created": process.create_time(), "host": socket.gethostname(), "at": time.time()}
+    half = folder / f"{NAME}.{os.getpid()}"
+    with suppress(OSError):
+        half.write_text(json.dumps(who | dict(said)))
+        half.replace(folder / NAME)

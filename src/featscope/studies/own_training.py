@@ -13,7 +13,8 @@ from featscope.studies.base import Arm, Runs, Story, Study
 from featscope.studies.summaries import chart, curves, over_steps
 
 ARM = "training"
-_MOST_CLASSES = 20
+MOST_CLASSES = 20
+"""Classes that are told one by one."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class OwnTraining(Study):
 
 def _by_class(runs: Runs) -> list[Curves]:
     run = runs[ARM]
-    if "accuracy_by_class" not in run or run.sizes["class"] > _MOST_CLASSES or run.sizes["step"] < 2:
+    if "accuracy_by_class" not in run or run.sizes["class"] > MOST_CLASSES or run.sizes["step"] < 2:
         return []
     every = curves(100 * run["accuracy_by_class"], "class", lambda one: f"class {one}", within=(0, 100))
     seen = [curve for curve in every if np.isfinite(curve.y).any()]

@@ -2,6 +2,7 @@
 
 import time
 from base64 import b64encode
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -14,6 +15,7 @@ from featscope.watch.state import Seen, look
 _SECONDS_BETWEEN_BUILDS = 2.0
 _SECONDS_BETWEEN_LOOKS = 0.9
 _SECONDS_BETWEEN_MEASURES = 5.0  # of memory and processor time
+_SO_FAR = "It goes on: this is what was seen so far."
 _BUILDING_MAY_TAKE = 0.01  # of the processor time of the run
 
 
@@ -86,20 +88,26 @@ class Pages:
             return self._page
 
     def _build(self) -> str:
-        if self.seen()["state"] == "finished":
+        ended = self.seen()["state"] == "finished"
+        if ended:
             page, claims = self.folder / "report.html", self.folder / "claims.json"
             try:
                 if page.stat().st_mtime_ns >= claims.stat().st_mtime_ns:
                     return page.read_text(encoding="utf-8")
             except (OSError, ValueError):
                 pass
-            return _words("All is judged. The report is not drawn yet.")
         from featscope.options import ConfigError, MissingExtraError  # with all that follows only once it is wanted
         from featscope.report.page import page_html
+        from featscope.report.run_report import stored_content
         from featscope.report.unfinished import unfinished_content
+        from featscope.runs.stored import read_plan
+        from featscope.runs.unfinished import is_unfinished
 
         try:
-            return page_html(unfinished_content(self.folder))
+            if is_unfinished(self.folder):
+                return page_html(unfinished_content(self.folder))
+            content = stored_content(self.folder, read_plan(self.folder))  # of a training of one's own, on its way too
+            return page_html(content if ended else replace(content, unfinished=_SO_FAR))
         except (ConfigError, MissingExtraError) as error:
             return _words(str(error))
         except Exception as error:  # whatever the code of a study raises: the rest of the page goes on

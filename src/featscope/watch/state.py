@@ -139,7 +139,8 @@ def _use(pid: int) -> tuple[list[int], float]:
 
 def _version(folder: Path, state: State) -> str:
     """Another word whenever the report would be another one."""
-    files = [folder / "claims.json", folder / "report.html", *sorted((folder / "checkpoint").glob("*.safetensors"))]
+    stored = ("claims.json", "report.html", "trajectory.nc")
+    files = [*(folder / name for name in stored), *sorted((folder / "checkpoint").glob("*.safetensors"))]
     stamps = []
     for file in files:
         with suppress(OSError):

@@ -23,13 +23,14 @@ function memory([used, free, total]) {
   return `${gib(used)} GiB of memory used, ${gib(free)} of ${gib(total)} free`;
 }
 
-const kind = (arm) => arm.done >= arm.steps - 0.5 ? "done" : arm.done > 0 || arm.status ? "running" : "to-come";
+// A training of one's own does not say how many steps it will take (0), and takes no wishes.
+const kind = (arm) => !arm.steps ? "running" : arm.done >= arm.steps - 0.5 ? "done" : arm.done > 0 || arm.status ? "running" : "to-come";
 
 function row(arm) {
   const is = kind(arm), of = Math.max(1, arm.steps);
-  const step = Math.round((arm.done / of) * arm.whole).toLocaleString("en");
-  const numbers = is === "done" ? "done" : is === "running" ? `step ${step} of ${arm.whole.toLocaleString("en")}` : "to come";
-  const bar = html("progress", { max: of, value: arm.done });
+  const step = (arm.steps ? Math.round((arm.done / of) * arm.whole) : arm.done).toLocaleString("en");
+  const numbers = !arm.steps ? `step ${step} at the last look` : is === "done" ? "done" : is === "running" ? `step ${step} of ${arm.whole.toLocaleString("en")}` : "to come";
+  const bar = html("progress", arm.steps ? { max: of, value: arm.done } : {});
   bar.setAttribute("aria-label", arm.label);
   return html("li", { className: is }, html("span", { textContent: `${arm.place}. ${arm.label}` }),
     html("span", { className: "numbers", textContent: numbers }), bar,
@@ -49,7 +50,7 @@ function show(seen) {
   byId("arms").replaceChildren(...arms.map(row));
   const alive = seen.state === "running" || seen.state === "paused";
   Object.assign(byId("pause"), { hidden: !(alive && seen.can_pause), disabled: false, textContent: seen.state === "paused" ? "Go on" : "Pause" });
-  Object.assign(byId("stop"), { hidden: !alive, disabled: false });
+  Object.assign(byId("stop"), { hidden: !alive || arms.some((arm) => !arm.steps), disabled: false });
   byId("events").hidden = !seen.events.length;
   byId("events").lastElementChild.replaceChildren(...seen.events.toReversed().map(([at, text]) =>
     html("li", { textContent: `${new Date(1000 * at).toLocaleTimeString()} ${text}` })));
