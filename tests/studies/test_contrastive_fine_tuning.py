@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 import torch
+from planted_answers import require_a_fault_each, require_judged
 
 from featscope.losses import NTXent
 from featscope.options import ConfigError
@@ -275,15 +276,10 @@ def trial():
 
 
 def test_expected_claims_hold_and_all_are_judged(trial):
-    claims = trial.healthy
-    assert {claim.id for claim in claims.values()} == {statement.id for statement in trial.study.statements()}
-    for key, claim in claims.items():
-        if claim.expected:
-            assert claim.verdict == "holds", key
     fails = {("printed-gains-are-all-above-zero", "Tables F.5 to F.8"), ("printed-probes-gain", "CINIC-10")}
     fails |= {("printed-trade-off", "Table F.1, all labels"), ("printed-trade-off", "Table F.2, 8k labels")}
     fails |= {("a-cold-term-is-there", name) for name in arms.TEXTS}
-    assert all(claims[key].verdict == "fails" for key in fails)
+    require_judged(trial, fails)
 
 
 ASKER, UNIONS = (FineTuning, "asker"), (pretraining.Unions, "asker")
@@ -323,8 +319,7 @@ def test_a_fault_takes_holds_from_an_expected_claim(trial, monkeypatch, fault):
 
 
 def test_every_expected_claim_has_a_fault(trial):
-    expected = {key for key, claim in trial.healthy.items() if claim.expected}
-    assert expected == {(fault.claim, fault.arm) for fault in FAULTS.values()}
+    require_a_fault_each(trial, FAULTS.values())
 
 
 def test_gains_are_seen_where_there_are_any(trial, monkeypatch):

@@ -134,8 +134,7 @@ def _as_it_grew(study: JudgedSweep, out: Path) -> JudgedSweep:
         stored = stored_study(read_plan(out))
     except ConfigError:  # which `run` says with more words
         return study
-    grew = isinstance(stored, JudgedSweep) and replace(stored, added=()) == study
-    return stored if grew else study
+    return stored if isinstance(stored, JudgedSweep) and replace(stored, added=()) == study else study
 
 
 def _how_many_programs(study: Sweep, settings: Settings) -> str:

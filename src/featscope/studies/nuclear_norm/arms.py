@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 from featscope.data import SpuriousFeatures
 from featscope.options import require
-from featscope.studies.base import Arm, Assay, Role, Study
-from featscope.studies.nuclear_norm import descent, probes
+from featscope.studies.base import Arm, Role, Study
+from featscope.studies.nuclear_norm import descent
 from featscope.studies.nuclear_norm.exact import SingularValues
 from featscope.studies.nuclear_norm.solved import Dimensions, Plane, Ranks, Sums, Whole
+from featscope.studies.once import found, nothing
 from featscope.theory import nuclear_norm as theory
 from featscope.training import Iteration, TorchOptimizer, Training
 from featscope.training.recursion import IteratedConfig
@@ -64,23 +65,19 @@ class NuclearNormArms(Study):
             for name, (r, gamma, d) in CONFIGURATIONS.items()
         }
         still = replace(many["r=50"], data=replace(many["r=50"].data, shifts=False))
-        over_strengths, over_dimensions = probes.found("strength"), probes.found("ratio", "penalty")
         flat = SpuriousFeatures()
         plane = Plane(flat, self.plane_samples, 4 * self.plane_samples)
         return [
             *(
-                self._solved(name, one, over_strengths, f"{one.data.invariant} invariant features of {d}")
+                self._solved(name, one, f"{one.data.invariant} invariant features of {d}")
                 for (name, one), (_, _, d) in zip(many.items(), CONFIGURATIONS.values(), strict=True)
             ),
-            self._solved(NO_SHIFT, still, over_strengths, "out of domain is as in domain", "no shift", "control"),
-            self._solved(
-                WHOLE, Whole(SpuriousFeatures(10, 30)), probes.found("size"), "all weights of 10 and 30 features"
-            ),
+            self._solved(NO_SHIFT, still, "out of domain is as in domain", "no shift", "control"),
+            self._solved(WHOLE, Whole(SpuriousFeatures(10, 30)), "all weights of 10 and 30 features"),
             *(
                 self._solved(
                     name,
                     Dimensions(SpuriousFeatures(r, round(4 * theory.crossing(r, gamma)), gamma), self.samples),
-                    over_dimensions,
                     f"more and more environmental features beside {r} invariant ones, γ = {gamma:g}",
                     f"over dimensions, r={r}",
                 )
@@ -89,14 +86,12 @@ class NuclearNormArms(Study):
             self._solved(
                 RANK,
                 Ranks(SpuriousFeatures(3, 3), min(2000, self.samples)),
-                probes.ranks,
                 "every support of 6 features",
             ),
-            self._solved(PLANE, plane, probes.plane, "one feature of each kind, both penalties over λ", "the plane"),
+            self._solved(PLANE, plane, "one feature of each kind, both penalties over λ", "the plane"),
             self._solved(
                 STILL,
                 replace(plane, data=replace(flat, shifts=False)),
-                probes.plane,
                 "the same, out of domain as in domain",
                 "plane without shift",
                 "control",
@@ -104,14 +99,14 @@ class NuclearNormArms(Study):
             self._descent(FREE_ERM, 0.0, True, "gradient descent on features and head", "descent, ERM"),
             self._descent(FREE_NU, self.strength, True, "the same with the nuclear norm", "descent, NU"),
             self._descent(FIXED_NU, self.strength, False, "the same with a fixed head", "descent, fixed head"),
-            self._solved(SINGULAR, SingularValues(), probes.found(), "random features and linear maps"),
+            self._solved(SINGULAR, SingularValues(), "random features and linear maps"),
         ]
 
     def _solved(
-        self, name: str, learner: IteratedConfig, probe: Assay, about: str, label: str = "", role: Role = "arm"
+        self, name: str, learner: IteratedConfig, about: str, label: str = "", role: Role = "arm"
     ) -> Arm[Iteration]:
         label = label or name.replace("-", " ")
-        return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(probe,), watch=probes.nothing)
+        return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(found,), watch=nothing)
 
     def _descent(self, name: str, strength: float, free: bool, about: str, label: str) -> Arm[Training]:
         recipe = Training(

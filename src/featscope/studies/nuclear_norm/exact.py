@@ -1,6 +1,6 @@
 """Where no training is: the gradient of the nuclear norm, and the least norm of linear features with a fixed head."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -10,6 +10,7 @@ from featscope.data import SpuriousFeatures
 from featscope.losses import NuclearNorm
 from featscope.options import require
 from featscope.streams import Draws
+from featscope.studies.nuclear_norm.quantities import described
 from featscope.studies.nuclear_norm.solved import Solved
 
 _STEP = 1e-5
@@ -46,18 +47,20 @@ class SingularValuesSolved(Solved):
     dead, and what `torch.linalg.svdvals` has there; of random linear maps with a fixed head: their norm over the least
     one."""
 
-    def kept(self) -> Mapping[str, tuple[int, ...]]:
-        """See `Solved`."""
-        names = (
-            "off_difference",
-            "off_single",
-            "off_repeated",
-            "dead_slope",
-            "plain_dead_slope",
-            "attained",
-            "least_tried",
+    quantities = described(
+        dict.fromkeys(
+            (
+                "off_difference",
+                "off_single",
+                "off_repeated",
+                "dead_slope",
+                "plain_dead_slope",
+                "attained",
+                "least_tried",
+            ),
+            (),
         )
-        return dict.fromkeys(names, ())
+    )
 
     def forward(self, draws: Draws) -> None:
         """Draw and compare."""

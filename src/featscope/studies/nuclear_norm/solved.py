@@ -1,18 +1,19 @@
 """Arms that train nothing: a step draws samples, solves the convex problems on them and judges what they give."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from jaxtyping import Float
+from torch import Tensor
 
 from featscope.data import SpuriousFeatures, SpuriousSource
 from featscope.options import require
 from featscope.streams import Draws
 from featscope.studies.nuclear_norm.convex import Penalty, decay, minimiser, nonnegative_minimiser, risk
+from featscope.studies.nuclear_norm.quantities import described
+from featscope.studies.once import Once, Quantity
 from featscope.theory import nuclear_norm as theory
 
 STRENGTHS = (1e-6, 0.05, 1.35, 100.0)
@@ -37,31 +38,12 @@ LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 """Training losses at which both are compared."""
 
 
-class Solved(nn.Module):
-    """What a step finds is kept as buffers, NaN before."""
+class Solved(Once):
+    """What a step finds of a sample of ``options.data``."""
 
     def __init__(self, options: Any, draws: Draws) -> None:
-        super().__init__()
-        self.options, self.source = options, options.data.build(draws)
-        self.replicas = draws.replicas
-        for name, shape in self.kept().items():
-            empty = torch.full((draws.replicas, *shape), torch.nan, dtype=torch.float64, device=draws.device)
-            self.register_buffer(name, empty)
-
-    @property
-    def passed(self) -> Bool[Tensor, "replica 1"]:
-        """One step is all."""
-        first = self.get_buffer(next(iter(self.kept())))
-        return first.reshape(len(first), -1)[:, :1].isfinite()
-
-    def kept(self) -> Mapping[str, tuple[int, ...]]:
-        """Name -> shape, without the replica, of all that is found."""
-        raise NotImplementedError
-
-    def keep(self, **found: Tensor) -> None:
-        """Write what was found."""
-        for name, values in found.items():
-            self.get_buffer(name).copy_(values)
+        super().__init__(options, draws)
+        self.source = options.data.build(draws)
 
     def penalised(self, square: Tensor, strength: float, linear: Tensor | None = None) -> Penalty:
         """strength (linear·w + √(wᵀ Q w))."""
@@ -100,9 +82,9 @@ class Sums:
 class SumsSolved(Solved):
     """α and β for every λ of `STRENGTHS`, and accuracies on fresh samples; the term of (E.34), too."""
 
-    def kept(self) -> Mapping[str, tuple[int, ...]]:
-        """See `Solved`."""
-        return dict.fromkeys(("alpha", "beta", "id_accuracy", "ood_accuracy", "same_sign"), (len(STRENGTHS),))
+    quantities = described(
+        dict.fromkeys(("alpha", "beta", "id_accuracy", "ood_accuracy", "same_sign"), (len(STRENGTHS),)), "strength"
+    )
 
     def forward(self, draws: Draws) -> None:
         """Draw, solve, judge."""
@@ -148,9 +130,7 @@ class Whole:
 class WholeSolved(Solved):
     """Weights on the first `SIZES` of a sample: means of both kinds, and how far weights of a kind are apart."""
 
-    def kept(self) -> Mapping[str, tuple[int, ...]]:
-        """See `Solved`."""
-        return dict.fromkeys(("mean_invariant", "mean_environmental", "apart"), (len(SIZES),))
+    quantities = described(dict.fromkeys(("mean_invariant", "mean_environmental", "apart"), (len(SIZES),)), "size")
 
     def forward(self, draws: Draws) -> None:
         """Draw and solve."""
@@ -191,10 +171,12 @@ class Dimensions:
 class DimensionsSolved(Solved):
     """α, β and accuracy out of domain of ERM with weight decay and with the nuclear norm over d - r."""
 
-    def kept(self) -> Mapping[str, tuple[int, ...]]:
-        """See `Solved`."""
-        shape = (len(RATIOS), len(DECAYS) + len(NORMS))
-        return dict.fromkeys(("alpha", "beta", "ood_accuracy"), shape) | dict.fromkeys(("low_b", "low_a"), shape[:1])
+    quantities = described(
+        dict.fromkeys(("alpha", "beta", "ood_accuracy"), (len(RATIOS), len(DECAYS) + len(NORMS)))
+        | dict.fromkeys(("low_b", "low_a"), (len(RATIOS),)),
+        "ratio",
+        "penalty",
+    )
 
     def forward(self, draws: Draws) -> None:
         """Draw, solve, judge."""
@@ -254,16 +236,16 @@ class RanksSolved(Solved):
     """For each of `RANKS`, the best support, how far the best with an environmental feature is from the worst without,
     and accuracy out of domain; for each of `RIDGES`, the norm of the best weights of the largest rank."""
 
-    def kept(self) -> Mapping[str, tuple[int, ...]]:
-        """See `Solved`."""
-        names = ("best_is_invariant", "gap", "least_weight", "ood_accuracy", "other_accuracy")
-        return dict.fromkeys(names, (len(RANKS),)) | {"norm": (len(RIDGES),), "loss": (len(RIDGES),)}
+    quantities = described(
+        dict.fromkeys(("best_is_invariant", "gap", "least_weight", "ood_accuracy", "other_accuracy"), (len(RANKS),)),
+        "rank",
+    ) | described(dict.fromkeys(("norm", "loss"), (len(RIDGES),)), "ridge")
 
     def forward(self, draws: Draws) -> None:
         """Draw, solve for every support, judge."""
         data, samples = self.options.data, self.options.samples
         z, outside = self.source.sample(draws, samples), self.source.sample(draws, samples, shifted=True)
-        columns: dict[str, list[Tensor]] = {name: [] for name in self.kept()}
+        columns: dict[str, list[Tensor]] = {name: [] for name in self.quantities}
         for rank in RANKS:
             supports = list(combinations(range(data.features), rank))
             inside = torch.tensor([support[-1] < data.invariant for support in supports]).to(z.device)
@@ -316,16 +298,21 @@ class Plane:
         return PlaneSolved(self, draws)
 
 
+def _path(path: str, length: int) -> dict[str, Quantity]:
+    names = ("tilt", "loss", "id_error", "ood_error")
+    return described({f"{path}_{name}": (length,) for name in names}, path)
+
+
 class PlaneSolved(Solved):
     """The tilt c = w_2/w_1 under weight decay and under the nuclear norm with a fixed head, over λ and over loss."""
 
-    def kept(self) -> Mapping[str, tuple[int, ...]]:
-        """See `Solved`."""
-        names = ("tilt", "loss", "id_error", "ood_error")
-        paths = {f"{path}_{name}": (size,) for path, size in (("l2", len(L2)), ("nu", len(NU))) for name in names}
-        printed = dict.fromkeys(("printed_id", "printed_ood"), (len(PRINTED),))
-        matched = dict.fromkeys(("l2_matched", "nu_matched"), (len(LEVELS),))
-        return paths | printed | matched | {"mean_tilt": (), "lda_tilt": ()}
+    quantities = (
+        _path("l2", len(L2))
+        | _path("nu", len(NU))
+        | described(dict.fromkeys(("printed_id", "printed_ood"), (len(PRINTED),)), "printed")
+        | described(dict.fromkeys(("l2_matched", "nu_matched"), (len(LEVELS),)), "level")
+        | described(dict.fromkeys(("mean_tilt", "lda_tilt"), ()))
+    )
 
     def forward(self, draws: Draws) -> None:
         """Draw, solve along both paths, judge."""

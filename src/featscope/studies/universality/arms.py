@@ -6,8 +6,9 @@ from math import sqrt
 
 from featscope.data import TaskFeatures
 from featscope.options import require
+from featscope.studies import once
 from featscope.studies.base import Arm, Role, Study
-from featscope.studies.universality import once, pretraining
+from featscope.studies.universality import pretraining
 from featscope.studies.universality.labelled import Labelled, TwoOptima
 from featscope.studies.universality.pretraining import LinearRepresentation, NearStart, NormBounds, PairLoss
 from featscope.studies.universality.tables import FourStates, RandomTables, SearchedTables

@@ -12,7 +12,7 @@ from torch import Tensor
 from featscope.data import TaskFeatures
 from featscope.options import require
 from featscope.streams import Draws
-from featscope.studies.universality.once import Once, Quantity
+from featscope.studies.once import Once, Quantity
 from featscope.studies.universality.pretraining import diagonal, superposed
 from featscope.theory import universality as theory
 

@@ -1,9 +1,8 @@
-"""What is measured of the problems that a step solves."""
+"""What is found in the problems that a step solves, in words."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from featscope.studies.nuclear_norm.solved import Solved
-from featscope.training import Measurement, Recursion
+from featscope.studies.once import Quantity
 
 _ABOUT = {
     "alpha": "α, weight of an invariant feature",
@@ -43,41 +42,9 @@ _PATHS = {
 }
 
 
-def found(*dims: str) -> Callable[[Recursion], Mapping[str, Measurement]]:
-    """A probe of all that a `Solved` keeps; ``dims`` are those of its largest array."""
-
-    def measured(experiment: Recursion) -> Mapping[str, Measurement]:
-        learner: Solved = experiment.learner
-        return {
-            name: Measurement(learner.get_buffer(name), _about(name), dims[: len(shape)])
-            for name, shape in learner.kept().items()
-        }
-
-    return measured
-
-
-def ranks(experiment: Recursion) -> Mapping[str, Measurement]:
-    """Of supports: over ranks, and over ridges."""
-    learner: Solved = experiment.learner
-    return {
-        name: Measurement(learner.get_buffer(name), _about(name), ("ridge",) if name in ("norm", "loss") else ("rank",))
-        for name in learner.kept()
-    }
-
-
-def plane(experiment: Recursion) -> Mapping[str, Measurement]:
-    """Of both paths in the plane, each over its own strengths."""
-    learner: Solved = experiment.learner
-    return {
-        name: Measurement(learner.get_buffer(name), _about(name), (_along(name),) if shape else ())
-        for name, shape in learner.kept().items()
-    }
-
-
-def _along(name: str) -> str:
-    if name.startswith("printed"):
-        return "printed"
-    return "level" if name.endswith("matched") else name[:2]
+def described(shapes: Mapping[str, tuple[int, ...]], *dims: str) -> dict[str, Quantity]:
+    """Name -> what it is, of arrays without the replica; ``dims`` are those of the largest array."""
+    return {name: Quantity(_about(name), dims[: len(shape)], shape) for name, shape in shapes.items()}
 
 
 def _about(name: str) -> str:
@@ -85,8 +52,3 @@ def _about(name: str) -> str:
     if path in ("l2", "nu"):
         return f"{_PATHS[rest]}, {'weight decay' if path == 'l2' else 'nuclear norm'}"
     return _ABOUT[name]
-
-
-def nothing(experiment: object) -> dict[str, Measurement]:
-    """On the way nothing is measured."""
-    return {}

@@ -1,4 +1,4 @@
-"""What a single step finds, kept with a description of each quantity."""
+"""Arms that train nothing: all that a single step finds is kept, with a description of each quantity."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -26,9 +26,15 @@ class Quantity(NamedTuple):
 
 
 class Once(nn.Module):
-    """All that a step finds is in buffers, NaN before."""
+    """All that a step finds is in buffers, NaN before.
+
+    Args:
+        options: of the subclass.
+        draws: whose replicas it is for.
+    """
 
     quantities: ClassVar[Mapping[str, Quantity]]
+    """What is found, by name."""
 
     def __init__(self, options: Any, draws: Draws) -> None:
         super().__init__()
