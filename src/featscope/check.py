@@ -176,6 +176,11 @@ def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
         for name in test.arms(study):
             if name not in known and test.of_runs:
                 yield f"the claim {test.statement.id!r} names the arm {name!r}{_nearest(name, known)}"
+    stated = [test.statement.id for test in study.tests]
+    for test in study.tests:
+        for other in test.statement.corrects:
+            if other not in stated:
+                yield f"the claim {test.statement.id!r} corrects {other!r}, which is no claim{_nearest(other, stated)}"
     for arm in arms:
         options = list(numeric_options(arm.recipe))
         for option in _unknown_options(arm):

@@ -17,6 +17,7 @@ from featscope.options import ConfigError
 from featscope.report import report_run
 from featscope.report.claim_view import views
 from featscope.report.ledger import is_ledger, remove_ledger
+from featscope.registry import entries, find
 from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
 from featscope.report.ledger_runs import _climbs, named, read_run, tone_in
 from featscope.runs import Settings, run
@@ -52,22 +53,28 @@ def test_statements_stand_as_in_the_paper_and_what_has_no_place_behind_what_it_f
     assert [one.id for one in in_order(shown)] == ["first", "main", "ours", "early", "appendix", "its-equation"]
 
 
-def test_what_is_wrong_stands_beside_what_is_derived_for_its_place_or_named_by_its_note():
+def test_what_is_wrong_stands_beside_what_says_that_it_corrects_it():
     shown = [
         said("wrong", "Lemma 6.1, proof, (E.34)", expected=False),
-        said("mended", "derived, for Lemma 6.1"),
+        replace(said("mended", "derived, for Lemma 6.1"), corrects=("wrong", "twice")),
         said("right", "Lemma 6.1"),
-        said("later", "derived, for Lemma 6.1"),
-        said("noted", "Lemma 7.1", expected=False, note="See `mended` and no-claim-at-all."),
-        said("other", "derived, for Lemma 7.2"),
+        said("twice", "Lemma 7.1", expected=False, note="See `mended`."),
+        replace(said("again", "derived, for Lemma 7.2"), corrects=("twice",)),
         said("our-own", "derived here", expected=False),
-        said("within", "Appendix A.7, Figure A.9", expected=False),
-        said("of-the-figure", "derived, for Figure A.9"),
+        said("alone", "Appendix A.7, Figure A.9", expected=False),
     ]
-    shown[1] = replace(shown[1], id="is-mended")
-    shown[4] = replace(shown[4], note="See `is-mended` and no-claim-at-all.")
-    assert corrections(shown) == {"wrong": ["is-mended"], "noted": ["is-mended"], "within": []}
+    assert corrections(shown) == {"wrong": ["mended"], "twice": ["mended", "again"], "alone": []}
     assert not printed("derived here")
+
+
+@pytest.mark.parametrize("name", entries())
+def test_what_studies_correct_is_a_printed_statement_that_is_wrong(name):
+    """Where nothing stands in for it, the errata page shows the statement alone."""
+    statements = find(name)[1].statements()
+    wrong = corrections(statements)
+    for one in statements:
+        assert set(one.corrects) <= set(wrong), one.id
+        assert one.expected or not one.corrects, one.id
 
 
 def test_names_of_runs_are_addresses_of_their_own(tmp_path):

@@ -79,6 +79,7 @@ class Statement:
         range: ends of what the measurement can be.
         expected: whether there is an arm on which it is expected to hold.
         note: where paper and derivation differ, what else to know.
+        corrects: ids of statements that are wrong, in whose place this one stands.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Statement:
     range: tuple[float, float]
     expected: bool
     note: str
+    corrects: tuple[str, ...] = ()
 
 
 class Test:
@@ -119,6 +121,7 @@ class Test:
         things: Callable[[Any], int] | None,
         range: tuple[float, float],
         given: Callable[[Any], bool] | None,
+        corrects: str | Sequence[str] = (),
     ) -> None:
         self.method, self.relation, self.bound, self.within = method, relation, bound, within
         self.on, self.not_on, self.because, self.given, self.things = on, not_on, because, given, things
@@ -128,7 +131,8 @@ class Test:
         title, text, measured = _parts(method)
         name = method.__name__.replace("_", "-")
         expected = bool(on)
-        self.statement = Statement(name, title, text, measured, source, kind, law, range, expected, note)
+        mends = (corrects,) if isinstance(corrects, str) else tuple(corrects)
+        self.statement = Statement(name, title, text, measured, source, kind, law, range, expected, note, mends)
 
     @property
     def of_runs(self) -> bool:
@@ -245,6 +249,7 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
         range: tuple[float, float] = (-inf, inf),
         given: Callable[[Any], bool] | None = None,
         relation: Relation | None = None,
+        corrects: str | Sequence[str] = (),
     ) -> Callable[[Callable[..., Measured]], Test]:
         """Make a claim of a method.
 
@@ -270,6 +275,8 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
             range: ends of what the measurement can be.
             given: what options it is expected under; default all.
             relation: where the measurement says what is predicted (`Found`), how it should stand to it.
+            corrects: ids of statements of the paper that are wrong and in whose place this one stands; the ledger
+                shows it beside them.
         """
         bounds: dict[Relation, float | None] = {
             "=": equals,
@@ -286,7 +293,7 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
             raise TypeError(f"{source}: an ordering is strict: say more_than or less_than")
         by, value = stated[0]
         return lambda method: Test(
-            method, kind, source, by, value, within, on, not_on, because, note, law, things, range, given
+            method, kind, source, by, value, within, on, not_on, because, note, law, things, range, given, corrects
         )
 
     return declare

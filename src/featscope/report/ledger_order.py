@@ -9,8 +9,6 @@ _PART = r"(?:and its|Chapters?|Sections?|Appendi(?:x|ces)|Figures?|Tables?|Algor
 _PLACE = re.compile(r"(Sections?|Chapters?|Appendix|App\.)? ?\b([A-Z]|\d+)((?:\.\d+)*)(?:\(([a-z])\))?")
 _EQUATION = re.compile(r"Eq(?:uation|\.)s? ?\(?[\w.]+\)?|\([A-Z]?\.?\d+(?:\.\d+)*\)")
 _OURS = re.compile(r"^(?:derived|found here|from |what sweeps|the recursion)")
-_MENDS = re.compile(r"^derived\b|\b(?:derived|mended|corrected|read for)\b")
-_MOST = 2  # corrections that stand beside a statement
 
 Place = tuple[int, ...]
 
@@ -51,38 +49,6 @@ def printed(source: str) -> bool:
 
 
 def corrections(statements: Sequence[Statement]) -> Mapping[str, list[str]]:
-    """Id of each printed statement that is nowhere expected to hold -> ids of what is said in its place.
-
-    That are the statements that its note names, and those derived for the same place that follow it in the study.
-    """
-    expected = {one.id: one for one in statements if one.expected}
-    found = {}
-    for number, wrong in enumerate(statements):
-        if wrong.expected or not printed(wrong.source):
-            continue
-        named = [id for id in re.findall(r"[a-z0-9]+(?:-[a-z0-9]+)+", wrong.note) if id in expected]
-        found[wrong.id] = list(dict.fromkeys([*named, *_following(wrong, statements[number + 1 :])]))[:_MOST]
-    return found
-
-
-def _following(wrong: Statement, later: Sequence[Statement]) -> list[str]:
-    found = []
-    for one in later:
-        if one.expected and not (_MENDS.search(one.source) and _of_one_place(one.source, wrong.source)):
-            break
-        if one.expected:
-            found.append(one.id)
-    return found
-
-
-def _of_one_place(one: str, other: str) -> bool:
-    """Whether both begin at one place, or one within that of the other; by equations, where these are all they name."""
-    here, there = place_of(one), place_of(other)
-    if here is None or there is None:
-        return bool(_core(one) & _core(other))
-    return all(a == b for a, b in zip(here, there, strict=False))
-
-
-def _core(source: str) -> set[str]:
-    """Numbers that a source names: {"6.1", "E.34"}."""
-    return set(re.findall(r"\b[A-Z]?\.?\d+(?:\.\d+)*\b", source)) - {""}
+    """Id of each printed statement that is nowhere expected to hold -> ids of what says that it stands in its place."""
+    wrong = [one.id for one in statements if not one.expected and printed(one.source)]
+    return {id: [one.id for one in statements if id in one.corrects] for id in wrong}
