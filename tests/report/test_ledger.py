@@ -14,10 +14,10 @@ from playwright.sync_api import sync_playwright
 from featscope.claims import Claim, Statement
 from featscope.commands.ledger import ledger
 from featscope.options import ConfigError
+from featscope.registry import entries, find
 from featscope.report import report_run
 from featscope.report.claim_view import views
 from featscope.report.ledger import is_ledger, remove_ledger
-from featscope.registry import entries, find
 from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
 from featscope.report.ledger_runs import _climbs, named, read_run, tone_in
 from featscope.runs import Settings, run

@@ -132,6 +132,7 @@ class Horizon(Corollaries):
         because="Tolerance: 10 %, that of average-loss.",
         range=POSITIVE,
         given=lambda study: study.data.dictionary != "canonical",
+        corrects="loss-over-the-window",
     )
     def loss_to_the_horizon(self, run: xr.Dataset, arm: str) -> Found:
         """Once training has settled the loss stays at that of the ideal network.

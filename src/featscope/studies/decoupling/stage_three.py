@@ -309,6 +309,7 @@ class StageThree(StageTwo):
         within=0.1,
         because="Tolerance: 10 %, a stated choice for signals of other features, which count as Gaussian here.",
         range=POSITIVE,
+        corrects="others-below-threshold",
     )
     def others_as_gaussian(self, run: xr.Dataset) -> Found:
         r"""What is not of its own feature passes a neuron's threshold as often as a Gaussian of its variance.

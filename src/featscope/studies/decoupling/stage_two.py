@@ -200,6 +200,7 @@ class StageTwo(StageOne):
         because="Tolerance: 10 %, for what a mask keeps of a neuron beyond its half, of order √(d/d1) times what it "
         "keeps of features.",
         range=POSITIVE,
+        corrects="noise-pulls-little-along-features",
     )
     def noise_pulls_along_what_is_held(self, run: xr.Dataset) -> xr.DataArray:
         r"""Noise pulls a neuron along the features that it holds, as a closed form says.

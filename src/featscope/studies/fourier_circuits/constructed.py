@@ -96,7 +96,13 @@ class ConstructedCircuits(FourierCircuitsArms):
         """
         return run.off_printed.max("size")
 
-    @of_every_size("derived, for Appendix C.7", on=WRITTEN, at_most=EXACT, note="So the margin is p/2, as γ* needs.")
+    @of_every_size(
+        "derived, for Appendix C.7",
+        on=WRITTEN,
+        at_most=EXACT,
+        note="So the margin is p/2, as γ* needs.",
+        corrects="logits-are-zero-elsewhere",
+    )
     def logits_are_minus_half(self, run: xr.Dataset) -> xr.DataArray:
         r"""Scaled logits are (p - 1)/2 on the right label and -1/2 elsewhere.
 
@@ -112,7 +118,15 @@ class ConstructedCircuits(FourierCircuitsArms):
         """
         return self._neurons(run, 3)
 
-    @identity("Lemma C.18", on=WRITTEN, equals=32.0, within=0.0, law="exact", range=POSITIVE)
+    @identity(
+        "Lemma C.18",
+        on=WRITTEN,
+        equals=32.0,
+        within=0.0,
+        law="exact",
+        range=POSITIVE,
+        corrects="neurons-of-a-frequency-are-56",
+    )
     def neurons_of_a_frequency(self, run: xr.Dataset) -> xr.DataArray:
         r"""One frequency takes 32 neurons at k = 3.
 
@@ -191,7 +205,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         """
         return run.with_all.max("size")
 
-    @of_every_size("derived here", on=EVEN, at_most=EXACT)
+    @of_every_size("derived here", on=EVEN, at_most=EXACT, corrects="formula-bounds-even-moduli")
     def even_modulus_with_all(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""With the last frequency an even modulus has a margin above the formula, by a known ratio.
 
@@ -286,7 +300,9 @@ class ConstructedCircuits(FourierCircuitsArms):
         """
         return run.terms_without.mean("inputs")
 
-    @identity("Eq. C.21", on=IDENTITIES, equals=1.0, within=0.0, law="exact", range=POSITIVE)
+    @identity(
+        "Eq. C.21", on=IDENTITIES, equals=1.0, within=0.0, law="exact", range=POSITIVE, corrects="sketch-has-all-terms"
+    )
     def expansion_has_all_terms(self, run: xr.Dataset) -> xr.DataArray:
         r"""With the label among the angles there are that many.
 
@@ -317,6 +333,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         things=lambda study: 50,
         because=ROUNDED,
         note="Eq. C.20.",
+        corrects="neurons-are-as-printed",
     )
     def neurons_with_both_sines_turned(self, run: xr.Dataset) -> xr.DataArray:
         r"""With the other sign of both sines they are, and sum to 24 times the term as printed.
@@ -334,7 +351,14 @@ class ConstructedCircuits(FourierCircuitsArms):
         return run.first_printed.mean("inputs")
 
     @identity(
-        "Appendix C.8.1, mended", on=IDENTITIES, equals=1.0, within=1e-10, because=ROUNDED, law="exact", range=POSITIVE
+        "Appendix C.8.1, mended",
+        on=IDENTITIES,
+        equals=1.0,
+        within=1e-10,
+        because=ROUNDED,
+        law="exact",
+        range=POSITIVE,
+        corrects="first-monomial-as-printed",
     )
     def first_monomial(self, run: xr.Dataset) -> xr.DataArray:
         r"""The Fourier transform of the monomial of one input is zero but where the other inputs' indices are 0.

@@ -190,6 +190,7 @@ class ExactAndCost(GemFilterArms):
         within=LAYER,
         because="Tolerance: the keys and values of one layer, which the first pass holds too while it is at work.",
         note="The source prints 2mhd; its row on generation has the n.",
+        corrects="printed-memory",
     )
     def memory_model(self, run: xr.Dataset) -> xr.DataArray:
         """A full cache needs more memory than the first pass by what it holds.

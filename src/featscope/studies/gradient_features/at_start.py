@@ -192,7 +192,15 @@ class AtStart(FirstSteps):
         """
         return run.mean_along.mean(["law", "threshold"])
 
-    @identity("derived, for Remark B.45", on=PARITY_NEURONS, equals=1.0, within=0.05, because=FIVE, range=POSITIVE)
+    @identity(
+        "derived, for Remark B.45",
+        on=PARITY_NEURONS,
+        equals=1.0,
+        within=0.05,
+        because=FIVE,
+        range=POSITIVE,
+        corrects="remark-b45",
+    )
     def label_input_mean(self, run: xr.Dataset) -> xr.DataArray:
         r"""Labels of a structured parity are correlated with every block.
 
@@ -216,7 +224,15 @@ class AtStart(FirstSteps):
         """
         return run.mirrored_cosine.isel(law=1).mean("threshold")
 
-    @identity("derived, for Lemma B.47", on=PARITY_NEURONS, equals=1.0, within=0.1, because=TENTH, range=POSITIVE)
+    @identity(
+        "derived, for Lemma B.47",
+        on=PARITY_NEURONS,
+        equals=1.0,
+        within=0.1,
+        because=TENTH,
+        range=POSITIVE,
+        corrects="mirrors-point-at-the-block",
+    )
     def mirrored_cosine(self, run: xr.Dataset) -> xr.DataArray:
         r"""Mirror images of neurons that are sure of a block point at all blocks, least at their own.
 

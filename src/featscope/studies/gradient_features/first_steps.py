@@ -52,6 +52,7 @@ class FirstSteps(GradientFeaturesArms):
         law="exact",
         because=ROUNDED,
         note="Where no input lies on a neuron's edge.",
+        corrects="mirrors-agree",
     )
     def mirror_identity(self, run: xr.Dataset) -> xr.DataArray:
         r"""A neuron and its mirror image share the mean of yx between them.
@@ -168,7 +169,9 @@ class FirstSteps(GradientFeaturesArms):
         one = run.isel(network=1 + WAVES.index((1, 5)))
         return one.norm / one.printed_norm
 
-    @identity("derived, for Lemma B.51", on=TRUE, equals=1.0, within=1e-9, law="exact", because=ROUNDED)
+    @identity(
+        "derived, for Lemma B.51", on=TRUE, equals=1.0, within=1e-9, law="exact", because=ROUNDED, corrects="b51-norm"
+    )
     def b51_norm_corrected(self, run: xr.Dataset) -> xr.DataArray:
         r"""The wave's read-out has norm $\sqrt{6rk(k+1)}$.
 

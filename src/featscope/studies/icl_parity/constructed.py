@@ -117,6 +117,7 @@ class ConstructedClaims(IclParityArms):
         equals=0.5,
         note="On pairs that agree in the lowest digits it lifts the margin of two patterns from 0 to 1.",
         range=POSITIVE,
+        corrects="g1-is-optimal",
     )
     def g1_suboptimal_when_task_noise(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""Positive heads that are a little larger halve the small network's loss.
@@ -145,7 +146,13 @@ class ConstructedClaims(IclParityArms):
         """
         return run.norm_ratio
 
-    @ordering("derived, for Theorem 5.5.1", on=tuple(SEARCHES), less_than=1.0, range=POSITIVE)
+    @ordering(
+        "derived, for Theorem 5.5.1",
+        on=tuple(SEARCHES),
+        less_than=1.0,
+        range=POSITIVE,
+        corrects="theorem-5-5-1-min-norm",
+    )
     def less_norm_is_found(self, run: xr.Dataset) -> Found:
         """A search finds networks with the same heads, margins of at least 1, and a smaller norm.
 
@@ -177,7 +184,14 @@ class ConstructedClaims(IclParityArms):
         """
         return run.diagonal
 
-    @bound("derived, for Theorem 5.5.1", on="search-d=2", at_most=0.02, because=f"Bound: {STATED}", range=(0.0, 2.0))
+    @bound(
+        "derived, for Theorem 5.5.1",
+        on="search-d=2",
+        at_most=0.02,
+        because=f"Bound: {STATED}",
+        range=(0.0, 2.0),
+        corrects="optimum-is-diagonal",
+    )
     def two_features_have_equal_rows(self, run: xr.Dataset) -> xr.DataArray:
         """With two features the matrices of least norm have two equal rows, far from diagonal ones.
 
@@ -252,7 +266,9 @@ class ConstructedClaims(IclParityArms):
         """
         return self._rank(run).max("network")
 
-    @same("derived, for Theorem 5.5.2", on=tuple(SIZES), equals=0.5, range=POSITIVE)
+    @same(
+        "derived, for Theorem 5.5.2", on=tuple(SIZES), equals=0.5, range=POSITIVE, corrects="printed-projection-exists"
+    )
     def rank_is_half_the_heads(self, run: xr.Dataset) -> xr.DataArray:
         r"""$D_j$ has rank $\nu_j + 1$, half of its columns.
 

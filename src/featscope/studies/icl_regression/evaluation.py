@@ -74,6 +74,7 @@ class EvaluationClaims(IclRegressionArms):
         within=CLOSE,
         because=MONTE_CARLO,
         range=POSITIVE,
+        corrects="input-noise-as-printed",
     )
     def input_noise(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""What few examples add to the error is the formula's input noise.
@@ -302,7 +303,13 @@ class EvaluationClaims(IclRegressionArms):
         gap = self._gap(run)
         return gap.isel(noise=0) / gap.isel(noise=1)
 
-    @ordering("derived, for Section 5.7", on=COVERED, more_than=0.0, given=lambda study: study.noises[0] == 0)
+    @ordering(
+        "derived, for Section 5.7",
+        on=COVERED,
+        more_than=0.0,
+        given=lambda study: study.noises[0] == 0,
+        corrects="gap-needs-label-noise",
+    )
     def gap_without_label_noise(self, run: xr.Dataset) -> xr.DataArray:
         """A gap remains where labels are clean.
 
@@ -319,7 +326,14 @@ class EvaluationClaims(IclRegressionArms):
 
     # --- Lemma D.2 ----------------------------------------------------------------------------------------------------
 
-    @identity("Lemma D.2, mended", on=(EVALUATION, COVERED), equals=1.0, within=CLOSE, because=MONTE_CARLO)
+    @identity(
+        "Lemma D.2, mended",
+        on=(EVALUATION, COVERED),
+        equals=1.0,
+        within=CLOSE,
+        because=MONTE_CARLO,
+        corrects="second-moment-as-printed",
+    )
     def second_moment(self, run: xr.Dataset) -> xr.DataArray:
         r"""The second moment of an example is that of the lemma with its transpose put right.
 

@@ -80,6 +80,7 @@ class IclRegression(EvaluationClaims):
         within=0.05,
         because=f"Tolerance: 5 % for Monte Carlo; {STATED}",
         range=POSITIVE,
+        corrects="excess-as-printed",
     )
     def excess_is_half_the_sum(self, run: xr.Dataset) -> xr.DataArray:
         r"""A diagonal model is worse than the best by half the printed sum.

@@ -100,7 +100,9 @@ class TeacherClaims(InputStructureArms):
         """
         return self._lost(run)
 
-    @higher("derived, for Appendix A.7.5", on=SIZES, range=LOG)
+    @higher(
+        "derived, for Appendix A.7.5", on=SIZES, range=LOG, corrects=("minimum-at-nine", "minimum-is-of-the-labelling")
+    )
     def minimum_grows_with_samples(self, run: xr.Dataset) -> xr.DataArray:
         """With more images of the same labelling the classical minimum is at a larger size.
 

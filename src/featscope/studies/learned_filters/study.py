@@ -205,7 +205,7 @@ class LearnedFilters(LearnedFiltersArms):
         """
         return run.agreement.mean("pair")
 
-    @higher("derived, for Table A.7", on=(RESIDUAL, RESIDUAL_WIDE))
+    @higher("derived, for Table A.7", on=(RESIDUAL, RESIDUAL_WIDE), corrects="early-gradients-agree")
     def labels_make_gradients_agree(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """They agree more than where labels are given by lot.
 
@@ -234,6 +234,7 @@ class LearnedFilters(LearnedFiltersArms):
         within=1e-9,
         law="exact",
         because="Tolerance: rounding.",
+        corrects="gradients-agree-as-printed",
     )
     def unrelated_gradients_look_alike(self) -> float:
         r"""Three gradients that have nothing in common have a cosine of 0.58 with their mean, each.

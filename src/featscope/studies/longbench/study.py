@@ -48,6 +48,7 @@ class LongBench(LongBenchArms):
         range=APART,
         note=f"Tolerance: {MARGIN:g} points, a stated choice. Where all methods find next to nothing "
         "(something-to-lose), scores are close for want of anything to lose, and nothing is decided.",
+        corrects="published-scores-are-comparable",
     )
     def gemfilter_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found:
         """GemFilter scores as SnapKV does where both keep as much.

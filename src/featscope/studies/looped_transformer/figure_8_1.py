@@ -103,7 +103,13 @@ class FigureEightOne(LoopedTransformerArms):
         """
         return self._gap(runs)
 
-    @ordering("derived, for Section 8.6", on=lambda study: study.lengths[-1], more_than=0.0, note=LONG)
+    @ordering(
+        "derived, for Section 8.6",
+        on=lambda study: study.lengths[-1],
+        more_than=0.0,
+        note=LONG,
+        corrects="gap-narrows-with-n",
+    )
     def gap_widens_with_n(self, runs: Runs) -> xr.DataArray:
         r"""The distance to the printed bound widens as there are more examples.
 

@@ -210,6 +210,7 @@ class MultiIndexStudy(MultiIndexArms):
         because=f"Bound: {STATED} The variance of g* is 1.",
         range=POSITIVE,
         note="The read-out is fitted by ridge regression, where the algorithm descends.",
+        corrects="network-learns-as-printed",
     )
     def network_learns(self, run: xr.Dataset) -> xr.DataArray:
         """After the first step a read-out learns the polynomial, if its linear part is added back.

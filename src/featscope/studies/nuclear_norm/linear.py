@@ -19,6 +19,7 @@ SHIFTLESS = "Without a shift out of domain is as in domain."
 MOST = f"Bound: most; {STATED}"
 _NORM = len(DECAYS)
 paired = partial(ordering, more_than=0.0)
+_OPTIMUM = "erm-rank-has-an-optimum"
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ class LinearClaims(NuclearNormArms):
         law="share",
         things=lambda study: study.samples,
         note="The lemma's conclusion held wherever it was tried.",
+        corrects="proof-term-is-positive",
     )
     def proof_term_is_negative_at_times(self, run: xr.Dataset, arm: str) -> Found:
         r"""It is negative with probability $(1/2-\gamma)\beta/(2\alpha)$.
@@ -377,7 +379,9 @@ class LinearClaims(NuclearNormArms):
         """
         return run.norm.isel(ridge=1) / run.norm.isel(ridge=0)
 
-    @ordering("derived, for Lemma 6.2", on=RANK, more_than=2.0, because=f"Bound: {STATED}", range=POSITIVE)
+    @ordering(
+        "derived, for Lemma 6.2", on=RANK, more_than=2.0, because=f"Bound: {STATED}", range=POSITIVE, corrects=_OPTIMUM
+    )
     def erm_rank_weights_grow(self, run: xr.Dataset) -> xr.DataArray:
         """There are none: weights grow without bound as the ridge vanishes.
 

@@ -187,7 +187,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         widest, means = run.collapsed_up_to.isel(doubling=-1), run.collapsed_up_to.mean("replica")
         return Found(widest, f"The share is {by_width(means)}.")
 
-    @identity("Theorem 4.3; derived", on="widths", equals=0.0, within=0.1, range=COSINE)
+    @identity("Theorem 4.3; derived", on="widths", equals=0.0, within=0.1, range=COSINE, corrects="any-width-collapses")
     def width_law(self, run: xr.Dataset) -> Found:
         r"""How often networks collapse falls with their width as a closed form says.
 

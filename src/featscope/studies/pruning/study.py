@@ -61,6 +61,7 @@ class Pruning(Assumed):
         because="Tolerance: 5 %, a stated choice.",
         note="The paper's (185) has E[1 - ℓ'_p | j] in place of the gap, which drops negatives that share the "
         "anchor's features.",
+        corrects="growth-is-the-miss",
     )
     def growth_is_the_gap(self, run: xr.Dataset) -> Found:
         r"""A rare feature's neurons grow by what the logits leave open.
@@ -251,6 +252,7 @@ class Pruning(Assumed):
         "found here",
         on="random-start-direction",
         note="Not in the paper. Found by exploring with four replicas of seed 0 before the arm was written.",
+        corrects="random-start-rebalance",
     )
     def random_start_direction(self, run: xr.Dataset, runs: Runs) -> Found:
         r"""Ranking neurons by the energy along them rebalances from random weights.

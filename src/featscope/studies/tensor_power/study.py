@@ -301,7 +301,13 @@ class TensorPower(Assumed):
         least = run.isel(start=0)
         return mean(abs(least.leader_end - least.area) / apply_ufunc(theory.e8_allowance, least.leader_start))
 
-    @identity("derived, for Claim E.8", on=("starts", "step-sizes"), not_on="large-factors", equals=0.0)
+    @identity(
+        "derived, for Claim E.8",
+        on=("starts", "step-sizes"),
+        not_on="large-factors",
+        equals=0.0,
+        corrects=("sum-is-square", "sum-is-end"),
+    )
     def sum_is_half_the_square(self, run: xr.Dataset, arm: str) -> Found:
         r"""Steps weighted by size add up to half the square of the end.
 

@@ -20,7 +20,14 @@ class FirstGradientClaims(UniformParityArms):
 
     # --- The first gradient (Lemma B.63) ------------------------------------------------------------------------------
 
-    @bound("derived, for Lemma B.63", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
+    @bound(
+        "derived, for Lemma B.63",
+        on=ENUMERATED,
+        at_most=EXACT,
+        law="exact",
+        because=ROUNDED,
+        corrects="printed-form-on-block",
+    )
     def first_gradient_on_block(self, run: xr.Dataset) -> xr.DataArray:
         r"""On the signs that count the first gradient has a closed form.
 
@@ -29,7 +36,14 @@ class FirstGradientClaims(UniformParityArms):
         """
         return run.on_gap.max("block")
 
-    @bound("derived, for Lemma B.63", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
+    @bound(
+        "derived, for Lemma B.63",
+        on=ENUMERATED,
+        at_most=EXACT,
+        law="exact",
+        because=ROUNDED,
+        corrects="printed-form-off-block",
+    )
     def first_gradient_off_block(self, run: xr.Dataset) -> xr.DataArray:
         r"""On the signs that do not count it has one, too, with the next coefficient.
 
@@ -101,7 +115,14 @@ class FirstGradientClaims(UniformParityArms):
         """
         return farthest(run.cosine)
 
-    @bound("derived, for Theorem B.56", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED)
+    @bound(
+        "derived, for Theorem B.56",
+        on=ENUMERATED,
+        at_most=EXACT,
+        law="exact",
+        because=ROUNDED,
+        corrects="readout-is-zero-after-the-step",
+    )
     def first_readout(self, run: xr.Dataset) -> xr.DataArray:
         r"""The read-out's first gradient is the same for every neuron, but for sign.
 

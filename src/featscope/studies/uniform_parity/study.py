@@ -65,7 +65,15 @@ class UniformParityStudy(FirstGradientClaims):
 
     # --- Networks that are right (Lemma B.64) -------------------------------------------------------------------------
 
-    @bound("Lemma B.64", on=ENUMERATED, at_most=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
+    @bound(
+        "Lemma B.64",
+        on=ENUMERATED,
+        at_most=EXACT,
+        law="exact",
+        because=ROUNDED,
+        range=POSITIVE,
+        corrects="wave-of-odd-blocks",
+    )
     def wave_has_zero_hinge(self, run: xr.Dataset) -> xr.DataArray:
         r"""The wave with sign $(-1)^i$ is right on every input of an even parity.
 
@@ -134,6 +142,7 @@ class UniformParityStudy(FirstGradientClaims):
         law="exact",
         because="Tolerance: 5 % for d from 65 to 513; d grows only so far.",
         range=POSITIVE,
+        corrects="printed-gradient-norm",
     )
     def gradient_norm_order(self, run: xr.Dataset) -> xr.DataArray:
         r"""First gradients shrink with the dimension like a known power.

@@ -96,7 +96,7 @@ class HiddenClaims(UniversalityArms):
         """
         return run.rotated_spread
 
-    @exactly("derived, for Theorem 7.2 (1)", on=RANDOM)
+    @exactly("derived, for Theorem 7.2 (1)", on=RANDOM, corrects="invariance-in-every-class")
     def rotations_are_equally_good(self, run: xr.Dataset) -> xr.DataArray:
         """All representations of that class have one loss, so every one is an optimum.
 
@@ -175,6 +175,7 @@ class HiddenClaims(UniversalityArms):
         at_least=_ENCODED,
         range=(0.0, 2.0),
         because=f"Bound: of 2 at most; {STATED}",
+        corrects="left-out-below-the-threshold",
     )
     def kept_at_every_norm(self, run: xr.Dataset) -> xr.DataArray:
         """Free representations keep both features at every norm: the threshold is one of the proof only.
@@ -249,7 +250,13 @@ class HiddenClaims(UniversalityArms):
         """
         return run.off_chance
 
-    @same("derived, for Section F.1.1", on=FOUR, equals=0.75, range=SHARE)
+    @same(
+        "derived, for Section F.1.1",
+        on=FOUR,
+        equals=0.75,
+        range=SHARE,
+        corrects="no-linear-predictor-is-better-than-chance",
+    )
     def intercept_is_right_in_three_of_four(self, run: xr.Dataset) -> xr.DataArray:
         """With an intercept a linear probe is right in three states of four.
 

@@ -226,7 +226,7 @@ class LinearClaims(HiddenClaims):
 
     # --- The optimum is not unique ------------------------------------------------------------------------------------
 
-    @exactly("derived, for Lemma F.3", on=TWO)
+    @exactly("derived, for Lemma F.3", on=TWO, corrects="optimum-is-unique-up-to-rotation")
     def superposed_solution_equal_loss(self, run: xr.Dataset) -> xr.DataArray:
         """Private features of all tasks may share outputs: the loss is the same, pair by pair.
 
@@ -282,7 +282,15 @@ class LinearClaims(HiddenClaims):
         """
         return Found(run.free, predicted=float(self._rank(arm)), tolerance=0.0)
 
-    @identity("derived, for (F.67)", on=TWO, relation="=", law="exact", because="Whole numbers.", range=POSITIVE)
+    @identity(
+        "derived, for (F.67)",
+        on=TWO,
+        relation="=",
+        law="exact",
+        because="Whole numbers.",
+        range=POSITIVE,
+        corrects="free-vector-has-r-entries",
+    )
     def free_vector_has_k_less_r_entries(self, run: xr.Dataset, arm: str) -> Found:
         """It has k - r.
 

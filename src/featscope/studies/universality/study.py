@@ -99,6 +99,7 @@ class Universality(LinearClaims):
         equals=0.5,
         within=0.04,
         because="Tolerance: a norm of few normals is below its root mean square.",
+        corrects="text-sqrt-r",
     )
     def bound_grows_with_root_r(self, run: xr.Dataset) -> xr.DataArray:
         """It grows as the root of their number.
@@ -122,7 +123,14 @@ class Universality(LinearClaims):
         return run.printed_variance
 
     @identity(
-        "derived, for Lemma F.5", on=LABELS, equals=1.0, within=0.05, because=DRAWN, range=POSITIVE, note="T = 4, P_t."
+        "derived, for Lemma F.5",
+        on=LABELS,
+        equals=1.0,
+        within=0.05,
+        because=DRAWN,
+        range=POSITIVE,
+        note="T = 4, P_t.",
+        corrects="printed-variance",
     )
     def mended_variance(self, run: xr.Dataset) -> xr.DataArray:
         r"""$\sqrt{\alpha_t}\sum_iz_j^{(i)}$ has.
@@ -183,7 +191,9 @@ class Universality(LinearClaims):
         error = run.error.isel(noise=NOISE.index(0.5), samples=MANY)
         return error.isel(weight=TASKS.index(64)) / error.isel(weight=0)
 
-    @ordering("derived, for Section 7.2.2", on=LABELS, less_than=1.0, range=POSITIVE)
+    @ordering(
+        "derived, for Section 7.2.2", on=LABELS, less_than=1.0, range=POSITIVE, corrects="errors-are-root-t-apart"
+    )
     def gap_is_milder_than_the_bounds(self, run: xr.Dataset) -> xr.DataArray:
         r"""Errors are less far apart than the bounds on them.
 
