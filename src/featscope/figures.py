@@ -261,9 +261,12 @@ class VerdictPanel:
 
     def __post_init__(self) -> None:
         points = np.size(self.x)
-        for name in ("x", "y", "verdicts", "said", "low", "high"):
+        for name in ("x", "y", "low", "high"):
             what = f"{name} of the verdicts on {self.label!r}"
-            _require_shape(what, getattr(self, name), (points,), "one a point")
+            _require_shape(what, getattr(self, name), (points,), "a value a point")
+        if not len(self.verdicts) == len(self.said) == points:
+            counts = f"{len(self.verdicts)} verdicts and {len(self.said)} words"
+            raise ValueError(f"{self.label!r} has {counts} on {points} points: expected one each")
         for edge in self.edges:
             _require_shape(f"a bound of the verdicts on {self.label!r}", edge, (points,), "a value a point")
 

@@ -17,6 +17,8 @@ from featscope.figures import (
     MatrixMovie,
     Panel,
     Scatters,
+    VerdictPanel,
+    Verdicts,
 )
 from featscope.report import Content
 from featscope.report.arm_table import ArmTable, Row
@@ -200,9 +202,34 @@ def scatters() -> Scatters:
     )
 
 
+def verdicts(areas: bool = True) -> Verdicts:
+    """Over two axes, or over one with what was measured and its bound."""
+    x, y = (side.ravel() for side in np.meshgrid([0.1, 1.0, 10.0, 31.6], [2.0, 4.0, 8.0]))
+    told = ["holds" if a * b < 8 else "fails" if a * b > 60 else "undecided" for a, b in zip(x, y, strict=True)]
+    said = [f"noise={a:g}, size={b:g}: {verdict}" for a, b, verdict in zip(x, y, told, strict=True)]
+    panels = [VerdictPanel("augmented", x, y, told, said), VerdictPanel("plain", x[:4], y[:4], told[:4], said[:4])]
+    if not areas:
+        y = 1 / x[:4]
+        low, high = 0.8 * y, np.where(y > 5, np.inf, 1.2 * y)
+        panels = [VerdictPanel("augmented", x[:4], y, told[:4], said[:4], low, high, [np.full(4, 0.5)])]
+    name = "where-plane" if areas else "where-line"
+    return Verdicts(name, "Where it holds", "Marks.", panels, "noise", "size", log_x=True, log_y=areas, areas=areas)
+
+
 def figures() -> list[Figure]:
     """All of them, the alignment first."""
-    return [movie(), curves(), agreement(), bars(), scaling(), heatmaps(), images(), scatters()]
+    return [
+        movie(),
+        curves(),
+        agreement(),
+        bars(),
+        scaling(),
+        heatmaps(),
+        images(),
+        scatters(),
+        verdicts(),
+        verdicts(areas=False),
+    ]
 
 
 def claims() -> list[Claim]:

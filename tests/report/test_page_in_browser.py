@@ -312,3 +312,17 @@ def test_a_page_with_nothing_but_a_figure_is_drawn(browser: Browser, tmp_path: P
     assert opened.page.locator(".picture svg[role=img]").count() == 1
     assert opened.said == []
     opened.page.close()
+
+
+def test_where_a_claim_holds_is_drawn_and_read_by_keys(shown: Opened) -> None:
+    home = shown.page.locator('[data-figure="where-plane"]')
+    home.scroll_into_view_if_needed()
+    chart = home.locator("svg[role=img]").first
+    label = chart.get_attribute("aria-label") or ""
+    assert label.startswith("augmented: holds at ")
+    assert label.endswith("of 12 points")
+    assert chart.locator("path").count() >= 12 + 3  # a mark a point, an area a verdict
+    chart.focus()
+    shown.page.keyboard.press("ArrowRight")
+    shown.wait(lambda: shown.texts(".tip p") == ["holds"])
+    assert shown.page.locator('[data-figure="where-line"] svg[role=img]').count() == 1
