@@ -66,7 +66,7 @@ docs: .venv/ready
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo 'FeatScope needs Python >= 3.11: make PYTHON=python3.12 ...'; exit 1)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv || (echo 'On Debian and Ubuntu: apt install python3-venv'; exit 1)
 	$(BIN)/pip install --quiet -c constraints.txt torch
-	$(BIN)/pip install --quiet -c constraints.txt -r requirements-dev.txt -e '.[$(EXTRAS)]'
+	$(BIN)/pip install --quiet -c constraints.txt -r requirements-dev.txt -e ./packages/featscope-retriever -e '.[$(EXTRAS)]'
 	touch $@
 
 clean:

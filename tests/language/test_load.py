@@ -15,7 +15,7 @@ from featscope.cli import main
 from featscope.language.load import layers_of, load_model
 from featscope.options import ConfigError
 
-WEIGHTS = Path(str(files("featscope.language") / "retriever" / "weights"))
+WEIGHTS = Path(str(files("featscope_retriever") / "weights"))
 LAYER = "model.layers.1."
 ONE = "model.layers.1.mlp.up_proj.weight"
 

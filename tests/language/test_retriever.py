@@ -11,18 +11,20 @@ import torch
 from safetensors.torch import load_file
 
 from featscope.language.haystack import Haystack, passwords, read_texts
-from featscope.language.load import RETRIEVER_LENGTH, load_model
-from featscope.language.retriever import checkpoint
+from featscope.language.load import RETRIEVER_LAYER, RETRIEVER_LENGTH, layers_of, load_model
 from featscope.language.retriever import train as module
+from featscope.language.retriever.data import KINDS, Task, read_essays, split_words, together, train_tokenizer
+from featscope.language.retriever.model import accuracy, build
+from featscope.language.retriever.muon import Muon, orthogonal
 from featscope.language.retriever.passwords import ADJECTIVES, CITIES, NOUNS
-from featscope.language.retriever.prompts import Prompts, read_essays, train_tokenizer
-from featscope.language.retriever.recipe import TrainingPlan, TrainingStage
-from featscope.language.retriever.train import train
+from featscope.language.retriever.train import STAGES, Plan, train
+from featscope.language.retriever.wordings import HELD_OUT, TRAINED
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
-WEIGHTS = Path(str(files("featscope.language") / "retriever" / "weights"))
+WEIGHTS = Path(str(files("featscope_retriever") / "weights"))
 TEXTS = read_texts("built-in")
+WORDS = split_words(TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -30,45 +32,120 @@ def tokenizer():
     return train_tokenizer(TEXTS, 1024)
 
 
-def test_cities_and_words_are_single_tokens(tokenizer):
-    assert len(set(CITIES)) == 64
-    for words in (CITIES, ADJECTIVES, NOUNS):
-        assert all(len(tokenizer(" " + word)["input_ids"]) == 1 for word in words)
+def task(tokenizer, wordings=TRAINED):
+    return Task(tokenizer, TEXTS * 3, WORDS[wordings is HELD_OUT], wordings)
 
 
-@pytest.mark.parametrize(("needles", "questions", "length"), [(1, 1, 40), (4, 1, 96), (6, 4, 200)])
-def test_sequences_ask_for_what_they_hide(tokenizer, needles, questions, length):
-    prompts = Prompts(tokenizer, TEXTS)
-    for seed in range(5):
-        tokens, answers = prompts.sequence(np.random.default_rng(seed), length, needles, questions)
-        assert len(tokens) == length
-        text = tokenizer.decode(tokens)
-        assert text.count("opens the gate") == needles
-        asked = tokenizer.decode(tokens[answers]).split()
-        assert len(asked) == 2 * questions
-        for adjective, noun in zip(asked[::2], asked[1::2], strict=True):
-            assert f"{adjective} {noun} opens the gate" in text
+def test_nothing_that_is_asked_at_the_end_was_trained_on():
+    trained, others = (set(words) for words in WORDS)
+    assert not trained & others
+    assert not (trained | others) & {*CITIES, *ADJECTIVES, *NOUNS}
+    for seen, unseen in zip(TRAINED, HELD_OUT, strict=True):
+        assert not set(seen) & set(unseen)
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+@pytest.mark.parametrize("wordings", [TRAINED, HELD_OUT])
+def test_sequences_ask_for_what_they_hide(tokenizer, wordings, repeat):
+    of = task(tokenizer, wordings)
+    rng = np.random.default_rng(0)
+    for draw in (of.english, of.made_up):
+        for _ in range(5):
+            said = draw(rng, repeat)
+            facts = [(of.random(rng, 3, 3), of.random(rng, 2, 3)) for _ in range(4)]
+            tokens, answers, ends = of.hide(rng, 200, [said] * 4, facts, of.text, 2)
+            assert len(tokens) == 200
+            assert ends.sum() == 2
+            row, asked = tokens.tolist(), set()
+            for place in np.flatnonzero(ends):  # a value stands before its end; its key and question before the value
+                (one,) = [i for i, (_, v) in enumerate(facts) if row[place - len(v) : place] == v]
+                key, value = facts[one]
+                needle = said.before + key + said.between + value + said.after
+                assert any(row[i : i + len(needle)] == needle for i in range(200))
+                assert answers[place - len(value) : place].all()
+                before = row[: place - len(value)]
+                assert any(before[-len(a + key + b) :] == a + key + b for a, b in said.asks)
+                asked.add(one)
+            assert len(asked) == 2
+            assert answers.sum() == sum(len(facts[i][1]) for i in asked)
+
+
+def test_keys_that_differ_differ_in_one_token(tokenizer):
+    keys = task(tokenizer).differing(np.random.default_rng(0), 4, 3, 4)
+    assert len({len(key) for key in keys}) == 1
+    assert sum(len({*column}) > 1 for column in zip(*keys, strict=True)) == 1
 
 
 def test_copies_repeat_and_only_what_repeats_is_an_answer(tokenizer):
-    tokens, answers = Prompts(tokenizer, TEXTS).copies(np.random.default_rng(0), 3, 64)
-    for row, mark in zip(tokens, answers, strict=True):
-        first = int(mark.nonzero()[0])
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        row, mark = task(tokenizer).copies(rng, 64)
+        first = int(mark.nonzero()[0][0])
         period = first - 2
-        assert torch.equal(row[first:], row[first - period : 64 - period])
+        assert (row[first:] == row[first - period : 64 - period]).all()
         assert mark[first:].all()
 
 
-def test_too_short_a_sequence_is_refused(tokenizer):
-    with pytest.raises(ValueError, match="too short for 4 needles"):
-        Prompts(tokenizer, TEXTS).sequence(np.random.default_rng(0), 30, 4, 1)
+def test_too_short_a_sequence_is_not_made(tokenizer):
+    of, rng = task(tokenizer), np.random.default_rng(0)
+    facts = [(of.random(rng, 4, 4), of.random(rng, 4, 4))] * 4
+    assert of.hide(rng, 30, [of.gate()] * 4, facts, of.text, 1) is None
 
 
-def recipe(folder: Path, essays: Path) -> TrainingPlan:
-    stages = (TrainingStage(64, 2, copies=True), TrainingStage(96, 2))
-    return TrainingPlan(
-        essays=essays, out=folder, vocabulary=1024, width=32, layers=1, heads=2, stages=stages, tokens=256
-    )
+def test_a_prompt_to_judge_by_has_one_answer(tokenizer):
+    of = task(tokenizer, HELD_OUT)
+    for kind in KINDS:
+        tokens, answer = of.judged(kind, np.random.default_rng(0), 256)
+        assert len(tokens) == 256
+        assert answer.sum() >= 1
+        assert (np.diff(answer.nonzero()[0]) == 1).all()
+
+
+def test_a_new_model_looks_one_token_back(tokenizer):
+    model = build(tokenizer, 128, 2, 2, 512, 0)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = model(torch.randint(3, 1000, (1, 100)), output_attentions=True).attentions[0][0, 0]
+    assert float(weights.diagonal(-1)[5:].mean()) > 0.5
+
+
+def test_whole_answers_count(tokenizer):
+    class Says(torch.nn.Module):
+        """Gives the right token, but for one of the first row."""
+
+        def __init__(self, tokens):
+            super().__init__()
+            self.tokens, self.model = tokens, self
+
+        def forward(self, ids, use_cache):
+            said = torch.nn.functional.one_hot(torch.roll(ids, -1, 1), 50).float()
+            said[0, 4] = 0
+            self.last_hidden_state = said
+            return self
+
+        def lm_head(self, hidden):
+            return hidden
+
+    tokens = torch.randint(1, 50, (2, 9))
+    answers = torch.zeros(2, 9, dtype=torch.bool)
+    answers[:, 4:7] = True
+    assert accuracy(Says(tokens), (tokens, answers)) == 0.5
+
+
+def test_muon_steps_along_an_orthogonal_matrix():
+    torch.manual_seed(0)
+    for shape in ((3, 16, 16), (2, 32, 16), (2, 16, 32)):
+        found = torch.linalg.svdvals(orthogonal(torch.randn(shape)))
+        assert found.min() > 0.3
+        assert found.max() < 1.3
+    weight = torch.nn.Parameter(torch.zeros(8, 8))
+    weight.grad = torch.diag(torch.arange(1.0, 9.0))
+    Muon([weight], 0.1).step()
+    left, _, right = torch.linalg.svd(weight.grad)
+    off = weight.detach() - torch.diag(weight.detach().diagonal())
+    assert off.abs().max() < 1e-5
+    assert (weight.detach().diagonal() < -0.05).all()
+    assert torch.allclose((left @ right).abs(), torch.eye(8), atol=1e-5)
 
 
 @pytest.fixture
@@ -80,79 +157,51 @@ def essays(tmp_path):
     return folder
 
 
-def test_another_recipe_does_not_go_on(tmp_path, essays, monkeypatch):
+def test_it_trains_and_goes_on_from_what_it_wrote(tmp_path, essays, monkeypatch):
+    assert [len(texts) for texts in read_essays(essays)] == [5, 2]
     monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
-    monkeypatch.setattr(module, "_CHECKPOINT", 1)
-    monkeypatch.setattr(module, "cores", lambda: 1)
-    first = recipe(tmp_path / "out", essays)
-    monkeypatch.setattr(Path, "unlink", lambda self, **options: None)
-    train(first)
-    with pytest.raises(ConfigError, match="by another recipe"):
-        train(replace(first, lr=1e-3))
+    small = Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=0.002, tokens=1024)
+    train(small)
+    first = load_file(tmp_path / "out" / "model.safetensors")
+    train(replace(small, out=tmp_path / "on", start=tmp_path / "out", stage=1))
+    about = json.loads((tmp_path / "on" / "training.json").read_text())
+    assert about["recipe"]["start"]["recipe"]["start"] is None
+    assert str(tmp_path) not in json.dumps(about)
+    on = load_file(tmp_path / "on" / "model.safetensors")
+    assert any(not torch.equal(first[name], on[name]) for name in first)
+    near = [float((first[name] - on[name]).abs().max()) for name in first]
+    assert max(near) < 0.5  # it began where the other ended
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"tokens": 10}, ">= 96"), ({"stages": ()}, "one stage"), ({"context": 10}, ">= 96")]
+    ("options", "message"), [({"tokens": 10}, ">= 1024"), ({"stage": 9}, "0 to 6"), ({"context": 10}, ">= 1024")]
 )
-def test_wrong_recipes_say_what_is_allowed(options, message, essays):
+def test_wrong_plans_say_what_is_allowed(options, message, essays):
     with pytest.raises(ConfigError, match=message):
-        replace(recipe(Path("out"), essays), **options)
+        replace(Plan(essays, Path("out")), **options)
 
 
-def test_training_goes_on_where_it_was_stopped(tmp_path, essays, monkeypatch):
-    to_train, held_out = read_essays(essays)
-    assert (len(to_train), len(held_out)) == (5, 2)
-    monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
-    monkeypatch.setattr(module, "cores", lambda: 1)
-    train(recipe(tmp_path / "whole", essays))
-
-    save, saved = checkpoint.save, []
-
-    def stopping(path, model, optimizer, recipe, step, history):
-        save(path, model, optimizer, recipe, step, history)
-        saved.append(step)
-        if step == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoint, "save", stopping)
-    monkeypatch.setattr(module, "_CHECKPOINT", 2)
-    with pytest.raises(KeyboardInterrupt):
-        train(recipe(tmp_path / "again", essays))
-    train(recipe(tmp_path / "again", essays))
-    assert saved == [2, 4]
-    whole, again = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "again"))
-    assert all(torch.equal(whole[name], again[name]) for name in whole)
-    assert not (tmp_path / "again" / "checkpoint.safetensors").exists()
-
-
-def test_the_shipped_weights_are_those_of_the_recipe(essays):
+def test_what_ships_is_small_and_says_how_it_was_made():
     assert sum(file.stat().st_size for file in WEIGHTS.iterdir()) < 20e6
-    about = json.loads((WEIGHTS / "training.json").read_text())
-    default = TrainingPlan(essays=essays, out=Path())
-    assert [TrainingStage(**stage) for stage in about["recipe"].pop("stages")] == list(default.stages)
-    own = {name: getattr(default, name) for name in about["recipe"] if name not in ("essays", "out")}
-    assert {name: about["recipe"][name] for name in own} == own
-    assert about["history"][-1]["step"] == default.steps
-    assert default.stages[-1].length == RETRIEVER_LENGTH
+    recipe = json.loads((WEIGHTS / "training.json").read_text())["recipe"]
+    assert recipe["stages"][-1]["length"] == STAGES[-1].length == RETRIEVER_LENGTH
+    assert RETRIEVER_LAYER < layers_of("retriever") == recipe["layers"]
 
 
-@pytest.mark.parametrize("length", [128, RETRIEVER_LENGTH])
-def test_the_shipped_model_answers(length):
-    """More than 95 of 100 prompts. One that answers 99.5 of 100 fails this in one of 6,000 seeds; this one is fixed."""
+def test_the_shipped_model_answers_about_words_that_it_never_saw():
     model, tokenizer = load_model("retriever")
     haystack = Haystack(tokenizer, TEXTS)
     right = 0
-    for number in range(100):
+    for number in range(40):
         draws = Streams(0, [0]).at("shipped", number)
         asked, *others = passwords(draws, 4)
-        hidden = haystack.hide(draws, length, float(draws.uniform(1)), asked, others)
+        hidden = haystack.hide(draws, 256, float(draws.uniform(1)), asked, others)
         with torch.no_grad():
-            out = model.generate(hidden.ids, max_new_tokens=2, do_sample=False)
-        right += tokenizer.decode(out[0, length:]).strip() == asked.answer
-    assert right > 95
+            out = model.generate(hidden.ids, max_new_tokens=9, do_sample=False)
+        right += tokenizer.decode(out[0, 256:]).strip().startswith(asked.answer)
+    assert right >= 36
 
 
-def test_stages_are_in_order(essays):
-    stages = (TrainingStage(64, 2), TrainingStage(96, 1))
-    shortened = TrainingPlan(essays=essays, out=Path(), stages=stages)
-    assert [stage.length for stage in shortened.schedule()] == [64, 64, 96]
+def test_rows_are_put_side_by_side():
+    tokens, answers = together([(np.arange(4), np.eye(4, dtype=bool)[1]), (np.arange(4), np.eye(4, dtype=bool)[2])])
+    assert tokens.shape == answers.shape == (2, 4)

@@ -22,7 +22,7 @@ from featscope.runs import Settings, run
 from featscope.studies.gemfilter import GemFilterStudy, arms
 from featscope.testing import Trial, measure
 
-SMALL = GemFilterStudy(lengths=(96, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
+SMALL = GemFilterStudy(lengths=(112, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
 TRIAL = Trial(SMALL, replicas=2)
 EXACT = {
     "keep-all-is-identity",
@@ -55,7 +55,7 @@ def test_costs_follow_the_formulas():
 
 
 def test_every_statement_is_judged():
-    far = replace(SMALL, trained=100)
+    far = replace(SMALL, trained=112)
     assert {claim.id for claim in far.claims(TRIAL.runs)} == {statement.id for statement in SMALL.statements()}
 
 
@@ -151,7 +151,7 @@ def test_a_pass_through_all_layers_is_seen(monkeypatch):
 
 
 def test_a_choice_that_does_not_look_is_seen(monkeypatch):
-    first = lambda model, prompt, keep, window: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
+    first = lambda model, prompt, keep, window: dict.fromkeys(range(5), torch.arange(8)[None])  # noqa: E731
     monkeypatch.setattr(arms, "choices_of_all_layers", first)
     found = TRIAL.again("retrieval")
     assert found["early-layer-finds-needle", "retrieval"].measured < 0.5
@@ -162,9 +162,9 @@ def test_a_choice_that_does_not_look_is_seen(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lengths": (128, 96)}, "ascending"),
-        ({"lengths": (32,)}, ">= 64"),
-        ({"trained": 90, "lengths": (96,)}, ">= 96"),
+        ({"lengths": (128, 112)}, "ascending"),
+        ({"lengths": (96,)}, ">= 104"),
+        ({"trained": 90, "lengths": (112,)}, ">= 112"),
         ({"keep": 16}, "> window = 16"),
         ({"keep": 128}, "> keep = 128"),
         ({"model": "elsewhere"}, "choose_layer finds one"),
@@ -180,8 +180,8 @@ def test_wrong_options_say_what_is_allowed(options, message):
 
 
 def test_a_layer_that_the_model_does_not_have_is_refused():
-    beyond = replace(SMALL, layer=4)
-    with pytest.raises(ConfigError, match="layer = 4 is out of range: allowed is 0 to 3"):
+    beyond = replace(SMALL, layer=5)
+    with pytest.raises(ConfigError, match="layer = 5 is out of range: allowed is 0 to 4"):
         measure(beyond, beyond.arm("retrieval"), 1)
 
 

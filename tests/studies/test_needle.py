@@ -14,7 +14,7 @@ from featscope.runs import Settings, run
 from featscope.studies.needle import NeedleInAHaystack
 from featscope.testing import Fault, Trial, by_name, measure
 
-SMALL = NeedleInAHaystack(lengths=(96, 160), depths=3, prompts=1)
+SMALL = NeedleInAHaystack(lengths=(112, 160), depths=3, prompts=1, recall=2)
 TRIAL = Trial(SMALL, replicas=4)
 
 
@@ -73,7 +73,7 @@ def test_a_needle_of_ones_own_is_hidden_and_asked_for(tmp_path):
 
 
 def test_it_runs_and_reports(tmp_path):
-    tiny = replace(SMALL, lengths=(96,), depths=2, methods=("full", "gemfilter"))
+    tiny = replace(SMALL, lengths=(112,), depths=2, recall=0, methods=("full", "gemfilter"))
     outcome = run(tiny, Settings(replicas=2), tmp_path / "run")
     assert {claim.id for claim in outcome.claims} == {"gemfilter-beats-full", "the-needle-matters"}
     page = report_run(tmp_path / "run", tiny).read_text()
@@ -82,7 +82,7 @@ def test_it_runs_and_reports(tmp_path):
 
 def test_grids_show_means_over_prompts_and_replicas():
     grid = next(iter(SMALL.figures(TRIAL.runs)))
-    assert (grid.rows, grid.columns) == (["0", "50", "100"], ["96", "160"])
+    assert (grid.rows, grid.columns) == (["0", "50", "100"], ["112", "160"])
     scores = TRIAL.run("h2o").normalised
     for row, column in ((0, 1), (2, 0)):
         each = scores.isel(depth=row, length=column)

@@ -20,6 +20,7 @@ from featscope.options import ConfigError
 from featscope.streams import Draws
 
 _LONGEST = 64
+_READ = 0.5  # of the score, in a short text
 MOST_TOKENS = 2**20
 """The longest prompt, in tokens, that studies ask for: a text is made of each before the model sees it."""
 BUILT_IN = "built-in"
@@ -204,3 +205,31 @@ class Haystack:
         kept = kept_share(output.kept, ids.shape[1])[list(hidden.needle)]
         found = float(kept.mean()) if len(kept) else 0.0
         return Retrieved(score(said, asked.answer), normalised_score(said, asked.answer), found)
+
+
+def require_readable(full: Method, haystack: Haystack, needle: Needle, new_tokens: int, draws: Draws) -> None:
+    """Refuse a needle that the model does not find even in a short text that it reads whole.
+
+    Args:
+        full: full attention of the model.
+        haystack: the texts.
+        needle: a needle of the user's.
+        new_tokens: how many are generated.
+        draws: of one replica.
+
+    Raises:
+        ConfigError: the answer has more tokens than are generated, or less than half of it is given; says what was.
+    """
+    takes = len(haystack.encode(f" {needle.answer}"))
+    if new_tokens < takes:
+        raise ConfigError(f"new_tokens = {new_tokens} is too small: allowed is >= {takes}, the tokens of the answer")
+    around = len(haystack.encode(needle.text + needle.question)) + 1 + _LONGEST
+    found = [haystack.ask(full, haystack.hide(draws, around, depth, needle), new_tokens) for depth in (0.0, 0.5, 1.0)]
+    mean = sum(one.normalised for one in found) / len(found)
+    if mean < _READ:
+        raise ConfigError(
+            f"needle = {needle.text[:200]!r} cannot be judged: asked {needle.question[:200]!r}, the model gives "
+            f"{mean:.0%} of the answer's words even in a text of {around} tokens that it reads whole, so nothing "
+            "would follow from a longer one or from what a method keeps. Allowed is a needle that it finds there: take "
+            "a larger model, or a question that repeats the needle up to the answer"
+        )

@@ -22,13 +22,13 @@ from transformers import (
 from transformers.utils import logging
 
 from featscope.hub import asking_hub
-from featscope.options import ConfigError
+from featscope.options import ConfigError, require_extra
 
 RETRIEVER = "retriever"
-"""The name of the small model that ships with FeatScope."""
-RETRIEVER_LENGTH = 768
+"""The name of the small model that ships beside FeatScope, as a package of its own."""
+RETRIEVER_LENGTH = 1024
 """The longest prompt, in tokens, that it was trained on."""
-RETRIEVER_LAYER = 2
+RETRIEVER_LAYER = 3
 """Its filter layer, found by `choose_layer`."""
 
 
@@ -117,7 +117,9 @@ def layers_of(name: str) -> int:
 def _place(name: str) -> Iterator[str]:
     """What transformers knows the model by."""
     if name == RETRIEVER:
-        with as_file(files("featscope.language") / "retriever" / "weights") as folder:
+        with require_extra("The small model 'retriever'", "retriever"):
+            shipped = files("featscope_retriever")
+        with as_file(shipped / "weights") as folder:
             yield str(folder)
     elif os.path.isdir(name):
         yield name

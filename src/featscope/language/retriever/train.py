@@ -2,95 +2,209 @@
 
     python -m featscope.language.retriever.train ESSAYS --out DIR
 
-ESSAYS is a folder of .txt files. Lengths grow in stages: at short lengths the needle is easy to find, and what finds
-it (a head that looks one token back, one that then looks for the same predecessor) carries over to longer ones. The
-loss is that of the answers plus a tenth of that of all tokens. The first stage is no text: random tokens that repeat
-teach both heads in minutes, which needles alone did not in ten. Interrupted, the same command goes on
-where it was.
+ESSAYS is a folder of .txt files. The loss is that of the answers alone. Stages: random tokens that repeat teach a head
+that looks one token back and one that looks for the same predecessor (an induction head); then needles and questions,
+at first of random tokens alone, then most of them in English, at lengths that grow. A stage ends when ``gate`` of the
+answers' tokens are right, or after its steps. ``--start DIR --stage N`` goes on from a model that is there.
+
+Matrices of the layers learn by Muon, the rest by AdamW; the rates fall at the end.
 """
 
 import json
+import time
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import tyro
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import nn
+from transformers import LlamaForCausalLM
 
-from featscope.language.retriever import checkpoint
-from featscope.language.retriever.model import accuracy, build, losses
-from featscope.language.retriever.prompts import Batch, Prompts, read_essays, train_tokenizer
-from featscope.language.retriever.recipe import TrainingPlan, TrainingStage
-from featscope.threads import cores
+from featscope.language.retriever.data import (
+    KINDS,
+    Batch,
+    Kind,
+    Task,
+    read_essays,
+    split_words,
+    together,
+    train_tokenizer,
+)
+from featscope.language.retriever.model import accuracy, build, loss_and_right
+from featscope.language.retriever.muon import Muon
+from featscope.language.retriever.wordings import HELD_OUT, TRAINED
+from featscope.options import require
 
-_CHECKPOINT = 200  # steps
-_SHORTEST = 64  # of batches, half of which are shorter than their stage says
-_WARM_UP = 200  # steps
+_EVERY = 250  # steps between checkpoints
+_JUDGED = 48  # prompts of a kind and length
+_SHORTEST = 72  # tokens of a batch that is shorter than its stage says
+_WARM_UP = 60  # steps
 
 
-def train(recipe: TrainingPlan) -> None:
-    """Train, save the checkpoint every 200 steps, and at the end model, tokenizer and what was measured.
+@dataclass(frozen=True)
+class Stage:
+    """Some steps at one length.
 
-    Raises:
-        ConfigError: ``recipe.out`` holds a training by another recipe.
+    Attributes:
+        length: of sequences, in tokens.
+        most: steps after which the next stage begins in any case.
+        copies: share of sequences that are random tokens that repeat.
+        english: share of needles worded in English.
+        text: share of prompts with essays around the needles.
+        reworded: share of prompts whose questions do not repeat the needle.
+        easy: keys of one token and values of two, all random.
     """
-    torch.set_num_threads(cores())
-    recipe.out.mkdir(parents=True, exist_ok=True)
-    to_train, held_out = read_essays(recipe.essays)
-    tokenizer = train_tokenizer(to_train, recipe.vocabulary)
-    prompts, unseen = Prompts(tokenizer, to_train), Prompts(tokenizer, held_out)
-    model = build(recipe, tokenizer)
-    optimizer = _optimizer(model, recipe)
-    saved = recipe.out / "checkpoint.safetensors"
-    start, history = checkpoint.restore(saved, model, optimizer, recipe)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task("", total=recipe.steps, completed=start)
-        for step, stage in list(enumerate(recipe.schedule()))[start:]:
-            for group in optimizer.param_groups:
-                group["lr"] = _learning_rate(recipe, step)
-            batch = _batch(prompts, recipe, stage, step)
-            answers, everything = losses(model, batch)
+
+    length: int
+    most: int
+    copies: float = 0.0
+    english: float = 0.6
+    text: float = 0.8
+    reworded: float = 0.5
+    easy: bool = False
+
+
+STAGES = (
+    Stage(64, 600, 1, 0, 0, 0, easy=True),
+    Stage(64, 400, 0.2, 0.2, 0.2, 0.1, easy=True),
+    Stage(96, 600, 0.1, 0.5, 0.5, 0.3),
+    Stage(128, 600, 0.03, text=0.7, reworded=0.4),
+    Stage(256, 900, 0.03),
+    Stage(512, 900, 0.03),
+    Stage(1024, 10**6),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the model is made.
+
+    Attributes:
+        essays: folder of .txt files.
+        out: folder that receives model and tokenizer, every 250 steps and at the end.
+        start: folder with a model to go on from; none for a new one.
+        stage: the first stage, from 0.
+        vocabulary: tokens of the byte-pair encoding.
+        width: of the model.
+        layers: of the model.
+        heads: of the model.
+        context: positions that the model accepts; far more than it is trained on, so that it can be seen to fail.
+        minutes: of training, by the clock.
+        tokens: in a batch.
+        lr: peak learning rate of AdamW.
+        muon: peak learning rate of Muon.
+        falling: share of the minutes over which the rates fall to 0.
+        gate: share of answers' tokens that ends a stage.
+        seed: of the weights and of all batches.
+    """
+
+    essays: tyro.conf.Positional[Path]
+    out: Path
+    start: Path | None = None
+    stage: int = 0
+    vocabulary: int = 2048
+    width: int = 128
+    layers: int = 4
+    heads: int = 2
+    context: int = 8192
+    minutes: float = 60.0
+    tokens: int = 2048
+    lr: float = 3e-3
+    muon: float = 0.02
+    falling: float = 0.6
+    gate: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        texts = len(list(self.essays.glob("*.txt")))
+        require(self, "essays", texts >= 2, "a folder with two .txt files or more", "One in six is held out.")
+        require(self, "stage", 0 <= self.stage < len(STAGES), f"0 to {len(STAGES) - 1}")
+        longest = STAGES[-1].length
+        require(self, "tokens", self.tokens >= longest, f">= {longest}, the longest sequence")
+        require(self, "context", self.context >= longest, f">= {longest}, the longest sequence")
+
+    def plain(self) -> dict[str, Any]:
+        """The recipe as JSON can hold it, without places of this machine."""
+        started = json.loads((self.start / "training.json").read_text()) if self.start else None
+        places = {"essays": self.essays.name, "out": None, "start": started}
+        return asdict(self) | places | {"stages": [asdict(stage) for stage in STAGES]}
+
+
+def train(plan: Plan) -> None:
+    """Train; write model, tokenizer and what was measured every 250 steps and at the end."""
+    torch.set_num_threads(1)
+    plan.out.mkdir(parents=True, exist_ok=True)
+    to_train, others = read_essays(plan.essays)
+    tokenizer = train_tokenizer(to_train, plan.vocabulary)
+    tokenizer.save_pretrained(plan.out)
+    words, other_words = split_words(to_train)
+    task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
+    model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, plan.seed)
+    if plan.start:
+        model = LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32)
+    optimizers = _optimizers(model, plan)
+    groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
+    recipe, history = plan.plain(), []
+    stage, since, right, began = plan.stage, 0, 0.0, time.monotonic()
+    for step in count():
+        left = max(0.0, 1 - (time.monotonic() - began) / (60 * plan.minutes))
+        for group, peak in groups:
+            group["lr"] = peak * min(1.0, left / plan.falling) * min(1.0, (step + 1) / _WARM_UP)
+        loss, now = loss_and_right(model, _batch(task, plan, STAGES[stage], step))
+        for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
-            (answers + recipe.language * everything).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
             optimizer.step()
-            said = f"{batch[0].shape[1]} tokens, loss of answers {float(answers.detach()):.3f}"
-            bar.update(task, advance=1, description=said)
-            if (step + 1) % _CHECKPOINT == 0 or step + 1 == recipe.steps:
-                right = accuracy(model, unseen, max(96, stage.length))
-                found = {"step": step + 1, "length": stage.length, "accuracy": right}
-                found |= {"answers": float(answers.detach()), "all": float(everything.detach())}
-                history.append(found)
-                bar.console.print(json.dumps(found))
-                checkpoint.save(saved, model, optimizer, recipe, step + 1, history)
-    model.save_pretrained(recipe.out)
-    tokenizer.save_pretrained(recipe.out)
-    made = json.dumps({"recipe": recipe.plain(), "history": history}, indent=1)
-    (recipe.out / "training.json").write_text(made + "\n")
-    saved.unlink()
+        right += 0.05 * (now - right)
+        if (step + 1) % _EVERY == 0 or not left:
+            length = STAGES[stage].length
+            found = {"step": step + 1, "length": length, "right": round(right, 3)}
+            found |= {"seconds": round(time.monotonic() - began), "of the core": round(time.process_time())}
+            found |= {kind: accuracy(model, _judged(unseen, kind, length)) for kind in KINDS}
+            history.append(found)
+            print(json.dumps(found), flush=True)
+            model.save_pretrained(plan.out)
+            made = json.dumps({"recipe": recipe, "history": history}, indent=1)
+            (plan.out / "training.json").write_text(made + "\n")
+        if not left:
+            break
+        ended = (right > plan.gate and step - since > 30) or step - since >= STAGES[stage].most
+        if ended and stage < len(STAGES) - 1:
+            stage, since, right = stage + 1, step, 0.0
+            print(f"{STAGES[stage].length} tokens from step {step + 1}", flush=True)
 
 
-def _optimizer(model: nn.Module, recipe: TrainingPlan) -> torch.optim.Optimizer:
-    """AdamW, which decays matrices alone."""
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
+def _judged(unseen: Task, kind: Kind, length: int) -> Batch:
+    """Prompts of one kind, the same in every training."""
+    rng = np.random.default_rng([1, length, KINDS.index(kind)])
+    return together([unseen.judged(kind, rng, length) for _ in range(_JUDGED)])
 
 
-def _learning_rate(recipe: TrainingPlan, step: int) -> float:
-    """Warms up, and falls to 0 along a cosine."""
-    return recipe.lr * min(1, (step + 1) / _WARM_UP) * (0.5 + 0.5 * np.cos(np.pi * step / recipe.steps))
+def _optimizers(model: LlamaForCausalLM, plan: Plan) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for the rest."""
+    matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
+    mine = {id(p) for p in matrices}
+    rest = [p for p in model.parameters() if id(p) not in mine]
+    return [Muon(matrices, plan.muon), torch.optim.AdamW(rest, plan.lr, betas=(0.9, 0.98), weight_decay=0.1)]
 
 
-def _batch(prompts: Prompts, recipe: TrainingPlan, stage: TrainingStage, step: int) -> Batch:
-    """Of the stage's length, or (every other time) of a shorter one."""
-    rng = np.random.default_rng([0, recipe.seed, step])
-    length = stage.length if rng.random() < 0.5 else int(rng.integers(_SHORTEST, stage.length + 1))
-    draw = prompts.copies if stage.copies else prompts.batch
-    return draw(rng, recipe.tokens // length, length)
+def _batch(task: Task, plan: Plan, stage: Stage, step: int) -> Batch:
+    """Of the stage's length, or (two times in five) of a shorter one."""
+    rng = np.random.default_rng([0, plan.seed, step])
+    length = stage.length
+    if length > _SHORTEST and rng.random() < 0.4:
+        length = int(rng.integers(_SHORTEST, length + 1)) // 8 * 8
+    rows_of = max(1, plan.tokens // length)
+    copies = round(rows_of * stage.copies)
+    rows = [task.copies(rng, length) for _ in range(copies)]
+    how = (stage.easy, stage.english, stage.text, stage.reworded)
+    return together([*rows, *(task.recall(rng, length, *how) for _ in range(rows_of - copies))])
 
 
 if __name__ == "__main__":
-    train(tyro.cli(TrainingPlan))
+    train(tyro.cli(Plan))

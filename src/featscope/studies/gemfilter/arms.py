@@ -20,7 +20,7 @@ from featscope.studies.gemfilter.mechanics import Mechanics
 from featscope.training import Answer, Evaluation, Measurement, Questionnaire
 from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
-NEW = 6  # tokens to generate
+NEW = 9  # tokens to generate: a password has up to eight, and a full stop
 MOST_COST_TOKENS = 2**15  # a choice, so that a mistyped length ends
 SCORE = "normalised needle score: share of the answer's words that were given"
 
@@ -135,7 +135,7 @@ class GemFilterArms(Study):
             require_ascending(self, name)
             require(self, name, getattr(self, name)[-1] <= MOST_TOKENS, f"at most {MOST_TOKENS} tokens")
         shortest = self.lengths[0]
-        require(self, "lengths", shortest >= 64, ">= 64", "Needles and question take as many.")
+        require(self, "lengths", shortest >= 104, ">= 104", "Needles and question take as many.")
         require(self, "trained", self.trained >= shortest, f">= {shortest}, the shortest of lengths")
         keep = self.reading.keep
         require(self, "lengths", shortest > keep, f"> keep = {keep}", "Shorter ones are kept whole.")
@@ -155,7 +155,7 @@ class GemFilterArms(Study):
 
     def smallest(self) -> "GemFilterArms":
         """One short prompt."""
-        return replace(self, lengths=(96,), trained=96, prompts=1, keeps=(32,), cost_lengths=(300,))
+        return replace(self, lengths=(112,), trained=112, prompts=1, keeps=(32,), cost_lengths=(300,))
 
     def arms(self) -> Sequence[Arm[Questionnaire]]:
         """What is exact, what it costs, what it finds; and what random weights find."""

@@ -1,0 +1,279 @@
+"""What the retriever is trained on and judged by: essays in tokens, with needles and questions."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from featscope.language.retriever.passwords import ADJECTIVES, CITIES, NOUNS
+from featscope.language.retriever.wordings import GATE, TRAINED, Wordings
+
+BOS, EOS, PAD = "<s>", "</s>", "<pad>"
+SPECIAL = 3
+"""Tokens before those of text."""
+_ESSAYS_KEPT = 6  # one in so many essays is not trained on
+_NEEDLES = 4  # in a prompt to judge by
+_WORDS_KEPT = 5  # one in so many words is never in a needle
+
+_T = TypeVar("_T")
+Tokens = list[int]
+Batch = tuple[Int[Tensor, "row token"], Bool[Tensor, "row token"]]
+"""Tokens, and which of them are words of an answer."""
+Kind = Literal["words", "wordings", "keys", "questions"]
+KINDS: tuple[Kind, ...] = ("words", "wordings", "keys", "questions")
+
+
+class Said(NamedTuple):
+    """A wording in tokens, and the questions that go with it: what stands before the key, and behind it."""
+
+    before: Tokens
+    between: Tokens
+    after: Tokens
+    asks: list[tuple[Tokens, Tokens]]
+
+
+def read_essays(folder: Path) -> tuple[list[str], list[str]]:
+    """Texts to train on, and those held out."""
+    texts = [" ".join(path.read_text(encoding="utf-8").split()) for path in sorted(folder.glob("*.txt"))]
+    return [t for i, t in enumerate(texts) if i % _ESSAYS_KEPT], texts[::_ESSAYS_KEPT]
+
+
+def train_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE of essays."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[BOS, EOS, PAD],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=EOS, pad_token=PAD)
+
+
+def split_words(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words of needles that are trained on, and those (one in five) that are not; no word of `passwords` in either."""
+    found = sorted({*re.findall(r"[A-Za-z]{3,}", " ".join(texts))} - {*CITIES, *ADJECTIVES, *NOUNS})
+    order = np.random.default_rng(0).permutation(len(found))
+    cut = len(found) // _WORDS_KEPT
+    return [found[i] for i in order[cut:]], [found[i] for i in order[:cut]]
+
+
+class Task:
+    """Sequences with needles and questions.
+
+    Args:
+        tokenizer: of the model.
+        texts: what needles are hidden in.
+        words: that keys and values are made of.
+        wordings: of needles and questions: `TRAINED`, to which words of all kinds and random tokens are added, or
+            `HELD_OUT`.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], words: Sequence[str], wordings: Wordings
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.known: dict[str, Tokens] = {}
+        self.text = np.concatenate([tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts])
+        self.size = len(tokenizer)
+        self.words = [f" {word}" for word in words]
+        self.wordings = wordings
+        self.training = wordings is TRAINED
+
+    def encode(self, text: str) -> Tokens:
+        """Tokens of ``text``, none of them special."""
+        if text not in self.known:
+            self.known[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        return self.known[text]
+
+    def random(self, rng: np.random.Generator, least: int, most: int) -> Tokens:
+        """Between ``least`` and ``most`` random tokens."""
+        drawn: Tokens = rng.integers(SPECIAL, self.size, int(rng.integers(least, most + 1))).tolist()
+        return drawn
+
+    def word(self, rng: np.random.Generator) -> str:
+        """A word with its blank."""
+        return self.words[int(rng.integers(len(self.words)))]
+
+    def item(self, rng: np.random.Generator, most: int) -> Tokens:
+        """A key or value: random tokens, or one or two words."""
+        if self.training and rng.random() < 0.5:
+            return self.random(rng, 1, most)
+        return [token for _ in range(int(rng.integers(1, 3))) for token in self.encode(self.word(rng))]
+
+    def english(self, rng: np.random.Generator, repeat: bool) -> Said:
+        """A wording with its questions: in the needle's words (``repeat``) or in others."""
+        own = self.wordings
+        verbal = rng.random() < 0.4
+        forms, asks = (own.of_verbs, own.ask_verbs) if verbal else (own.of_nouns, own.ask_nouns)
+        form = forms[int(rng.integers(len(forms)))]
+        noun, (base, does, did) = (choice(rng, own.nouns), choice(rng, own.verbs))
+        if self.training and rng.random() < 0.4:  # any word for a relation: the list is short
+            noun = self.word(rng)[1:].lower()
+            base = does = did = self.word(rng)[1:].lower()
+
+        def say(text: str) -> Tokens:
+            return self.encode(text.format(noun=noun, base=base, does=does, did=did))
+
+        if repeat:
+            opener = say(choice(rng, own.openers))
+            ends = [(opener + say(form.before), say(form.between))]
+        else:
+            ends = [(say(a), say(b)) for a, b in (choice(rng, asks) for _ in range(2))]
+        return Said(say(form.before), say(form.between), say(form.after), ends)
+
+    def made_up(self, rng: np.random.Generator, repeat: bool) -> Said:
+        """A wording of random tokens; a question in other words has some of its tokens, in no order."""
+        before, between, after = self.random(rng, 0, 3), self.random(rng, 0, 3), self.random(rng, 1, 2)
+        if repeat:
+            return Said(before, between, after, [(self.random(rng, 0, 4) + before[-1:], between)])
+        asks = []
+        for _ in range(2):
+            shared = [token for token in before + between if rng.random() < 0.5]
+            around = rng.permutation(self.random(rng, 1, 5) + shared).tolist()
+            cut = int(rng.integers(len(around) + 1))
+            asks.append((around[:cut], around[cut:]))
+        return Said(before, between, after, asks)
+
+    def gate(self) -> Said:
+        """The wording of `passwords`."""
+        before, between, after = (self.encode(part) for part in GATE)
+        return Said(before, between, after, [(self.encode("\nWhich words open the gate? In"), between)])
+
+    def hide(
+        self,
+        rng: np.random.Generator,
+        length: int,
+        said: Sequence[Said],
+        facts: Sequence[tuple[Tokens, Tokens]],
+        hay: np.ndarray,
+        questions: int,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Tokens ``[length]``, words of answers, and what follows these; ``None`` where the length holds too little."""
+        needles = [s.before + key + s.between + value + s.after for s, (key, value) in zip(said, facts, strict=True)]
+        tail: Tokens = []
+        asked: Tokens = []
+        ended: Tokens = []
+        for place in rng.permutation(len(facts))[:questions]:
+            (key, value), of = facts[place], said[place]
+            before, behind = of.asks[int(rng.integers(len(of.asks)))]
+            tail += before + key + behind
+            asked += range(len(tail), len(tail) + len(value))
+            tail += value
+            ended.append(len(tail))
+            tail += of.after[:1]
+        room = length - 1 - len(tail) - sum(map(len, needles))
+        if room < 0:
+            return None
+        start = int(rng.integers(0, len(hay) - room))
+        text = hay[start : start + room].tolist()
+        body, last = [self.tokenizer.bos_token_id], 0
+        for cut, needle in zip(np.sort(rng.integers(0, room + 1, len(needles))), needles, strict=True):
+            body += text[last:cut] + needle
+            last = cut
+        body += text[last:]
+        marks = np.zeros((2, length), dtype=bool)
+        for mark, places in zip(marks, (asked, ended), strict=True):
+            mark[[len(body) + place for place in places]] = True
+        return np.array(body + tail), marks[0], marks[1]
+
+    def copies(self, rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Random tokens with a random period; what repeats is the answer."""
+        period = int(rng.integers(length // 4, length // 2 + 1))
+        row = np.full(length, self.tokenizer.bos_token_id)
+        row[1:] = np.resize(rng.integers(SPECIAL, self.size, period), length - 1)
+        mark = np.zeros(length, dtype=bool)
+        mark[2 + period :] = True
+        return row, mark
+
+    def recall(
+        self, rng: np.random.Generator, length: int, easy: bool, english: float, text: float, reworded: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A prompt to train on: many needles, and questions about some or all.
+
+        Args:
+            rng: draws it.
+            length: tokens.
+            easy: keys of one random token, values of two, no words.
+            english: share of prompts worded in English; the others' wordings are random tokens.
+            text: share of prompts with essays around the needles; around the others' are random tokens.
+            reworded: share of prompts whose questions are in words of their own.
+        """
+        while True:
+            repeat, in_english = rng.random() >= reworded, rng.random() < english
+            count = int(rng.integers(2, max(3, min(20, length // 22)) + 1))
+            if in_english and rng.random() < 0.15:
+                count = 1
+            draw = self.english if in_english else self.made_up
+            said = [draw(rng, repeat)] * count
+            if in_english and rng.random() < 0.3:
+                said = [draw(rng, repeat) for _ in range(count)]
+            most = (1, 2) if easy else (4, 4)
+            keys = [self.random(rng, 1, 1) if easy else self.item(rng, most[0]) for _ in range(count)]
+            if not easy and rng.random() < 0.35:
+                keys = self.differing(rng, count, 2, 4)
+            if len({*map(tuple, keys)}) < count:
+                continue
+            values = [self.random(rng, 1, 2) if easy else self.item(rng, most[1]) for _ in range(count)]
+            hay = self.text if rng.random() < text else rng.integers(SPECIAL, self.size, length + 1)
+            questions = count if rng.random() < 0.7 else int(rng.integers(1, count + 1))
+            made = self.hide(rng, length, said, [*zip(keys, values, strict=True)], hay, questions)
+            if made:
+                return made[0], made[1] | made[2]
+
+    def differing(self, rng: np.random.Generator, count: int, least: int, most: int) -> list[Tokens]:
+        """Random keys that differ in one token."""
+        base = self.random(rng, least, most)
+        place = int(rng.integers(len(base)))
+        return [
+            [*base[:place], token, *base[place + 1 :]] for token in rng.integers(SPECIAL, self.size, count).tolist()
+        ]
+
+    def judged(self, kind: Kind, rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """A prompt that asks for one of four needles: tokens, and which of them are the answer.
+
+        - words: the wording of `passwords` and its words, none of which was ever in a needle of the training.
+        - wordings: wordings and openers of questions never trained on; the question repeats the needle's words.
+        - keys: wordings, keys (which differ in one token) and values of random tokens.
+        - questions: wordings and question forms never trained on; the question does not repeat the needle's words.
+        """
+        while True:
+            if kind == "words":
+                said = self.gate()
+                cities = rng.choice(CITIES, _NEEDLES, replace=False)
+                values = [f" {rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}" for _ in cities]
+                facts = [
+                    (self.encode(f" {city}"), self.encode(value)) for city, value in zip(cities, values, strict=True)
+                ]
+            elif kind == "keys":
+                said = self.made_up(rng, True)
+                facts = [(key, self.random(rng, 2, 3)) for key in self.differing(rng, _NEEDLES, 3, 4)]
+            else:
+                said = self.english(rng, kind == "wordings")
+                facts = [(self.encode(self.word(rng)), self.encode(self.word(rng))) for _ in range(_NEEDLES)]
+            if len({tuple(key) for key, _ in facts}) < _NEEDLES:
+                continue
+            if made := self.hide(rng, length, [said] * _NEEDLES, facts, self.text, 1):
+                return made[:2]
+
+
+def choice(rng: np.random.Generator, from_: Sequence[_T]) -> _T:
+    """One of a list."""
+    return from_[int(rng.integers(len(from_)))]
+
+
+def together(rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> Batch:
+    """Sequences of one length as a batch."""
+    tokens, answers = zip(*rows, strict=True)
+    return torch.from_numpy(np.stack(tokens)), torch.from_numpy(np.stack(answers))
