@@ -151,7 +151,7 @@ def test_a_pass_through_all_layers_is_seen(monkeypatch):
 
 
 def test_a_choice_that_does_not_look_is_seen(monkeypatch):
-    first = lambda model, prompt, keep, window: dict.fromkeys(range(5), torch.arange(8)[None])  # noqa: E731
+    first = lambda model, prompt, keep, window: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
     monkeypatch.setattr(arms, "choices_of_all_layers", first)
     found = TRIAL.again("retrieval")
     assert found["early-layer-finds-needle", "retrieval"].measured < 0.5
@@ -180,8 +180,8 @@ def test_wrong_options_say_what_is_allowed(options, message):
 
 
 def test_a_layer_that_the_model_does_not_have_is_refused():
-    beyond = replace(SMALL, layer=5)
-    with pytest.raises(ConfigError, match="layer = 5 is out of range: allowed is 0 to 4"):
+    beyond = replace(SMALL, layer=4)
+    with pytest.raises(ConfigError, match="layer = 4 is out of range: allowed is 0 to 3"):
         measure(beyond, beyond.arm("retrieval"), 1)
 
 

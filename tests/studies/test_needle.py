@@ -1,26 +1,38 @@
 """The study of needles, small; and faults that change its verdicts."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 import xarray as xr
+from torch.nn.functional import one_hot
 
 from featscope.language import haystack
+from featscope.language.load import load_model
 from featscope.language.methods import METHODS, Reading
+from featscope.language.retriever.data import Task
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
-from featscope.studies.needle import NeedleInAHaystack
+from featscope.studies.needle import NeedleInAHaystack, unseen
+from featscope.studies.needle.arms import KINDS
+from featscope.studies.needle.unseen import looks_at
 from featscope.testing import Fault, Trial, by_name, measure
 
 SMALL = NeedleInAHaystack(lengths=(112, 160), depths=3, prompts=1, recall=2)
 TRIAL = Trial(SMALL, replicas=4)
+METHODS_ALONE = replace(SMALL, recall=0)
 
 
 def judged(**arms):
     """The claims with other measurements of some arms."""
     return by_name(SMALL.claims(TRIAL.runs | {name.replace("_", "-"): run for name, run in arms.items()}))
+
+
+def asked(runs):
+    """Those of the methods."""
+    return {arm: run for arm, run in runs.items() if "normalised" in run}
 
 
 def many(runs):
@@ -97,8 +109,8 @@ def test_scores_without_reading_are_noticed(monkeypatch):
 
 
 def test_methods_are_not_compared_where_nothing_is_answered():
-    silent = {arm: run.assign(normalised=0 * run.normalised) for arm, run in TRIAL.runs.items()}
-    found = by_name(SMALL.claims(many(silent)))
+    silent = {arm: run.assign(normalised=0 * run.normalised) for arm, run in asked(TRIAL.runs).items()}
+    found = by_name(METHODS_ALONE.claims(many(silent)))
     assert found["the-needle-matters", "full"].verdict == "fails"
     assert {claim.verdict for claim in found.values() if claim.id != "the-needle-matters"} == {"undecided"}
 
@@ -106,9 +118,11 @@ def test_methods_are_not_compared_where_nothing_is_answered():
 def test_the_story_turns_with_what_is_found():
     def found(**scores: float) -> str:
         named = {name.replace("_", "-"): score for name, score in scores.items()}
-        runs = {arm: run.assign(normalised=0 * run.normalised + named.get(arm, 0)) for arm, run in TRIAL.runs.items()}
+        runs = {
+            arm: run.assign(normalised=0 * run.normalised + named.get(arm, 0)) for arm, run in asked(TRIAL.runs).items()
+        }
         runs = many(runs)
-        return SMALL.story(runs, SMALL.claims(runs)).found
+        return METHODS_ALONE.story(runs, METHODS_ALONE.claims(runs)).found
 
     assert found(full=1, snapkv=0.98, h2o=0.5, gemfilter=0.6, question_kept=0.7) == (
         "Keeping 50 % of a text can be enough for right answers: SnapKV 98 %, H2O 50 %, full attention 100 %."
@@ -119,7 +133,7 @@ def test_the_story_turns_with_what_is_found():
 
 def test_a_story_of_few_methods_is_told():
     for methods in ("full",), ("snapkv",):
-        few = replace(SMALL, methods=methods)
+        few = replace(METHODS_ALONE, methods=methods)
         runs = {arm.name: TRIAL.run(arm.name) for arm in few.arms()}
         story = few.story(runs, few.claims(runs))
         assert f"{METHODS[methods[0]].label} 100 %" in story.found
@@ -167,4 +181,81 @@ def test_only_gemfilter_needs_a_layer():
 def test_a_length_that_does_not_hold_the_needle_is_refused():
     short = replace(SMALL, lengths=(20,), keep=17)
     with pytest.raises(ConfigError, match="too short: allowed is at least"):
+        measure(short, short.arm("full"), 1)
+
+
+class Reads(torch.nn.Module):
+    """Knows the next token of what it is given; or says the last one again."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, knows):
+        super().__init__()
+        self.knows = knows
+
+    def forward(self, ids, use_cache):
+        said = torch.roll(ids, -1, 1) if self.knows else ids
+        return SimpleNamespace(logits=one_hot(said, 4096).float())
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load_model("retriever")[1]
+
+
+def read_by(model, tokenizer, monkeypatch):
+    """Claims about what was never seen, as if ``model`` had read 192 prompts of each kind and length."""
+    monkeypatch.setattr(unseen, "load_once", lambda name, device: (model, tokenizer))
+    runs = {kind: xr.concat([measure(SMALL, SMALL.arm(kind), 1)] * 96, "replica") for kind in KINDS}
+    found = judged(**runs)
+    return {name: claim for (name, arm), claim in found.items() if arm in KINDS}
+
+
+def test_a_model_that_reads_nothing_is_seen(tokenizer, monkeypatch):
+    reads, guesses = (read_by(Reads(knows), tokenizer, monkeypatch) for knows in (True, False))
+    assert len(reads) == 8
+    assert {claim.verdict for claim in reads.values()} == {"holds"}
+    assert {claim.verdict for claim in guesses.values()} == {"fails"}
+
+
+def test_part_of_an_answer_is_no_answer(tokenizer, monkeypatch):
+    class Begins(Reads):
+        """Knows all but the very last token."""
+
+        def forward(self, ids, use_cache):
+            found = super().forward(ids, use_cache)
+            end = int(self.answer[0].nonzero()[-1])
+            found.logits[0, end - 1] = 0
+            return found
+
+    model, judging = Begins(True), Task.judged
+
+    def tell(self, kind, rng, length):
+        tokens, answer = judging(self, kind, rng, length)
+        model.answer = torch.from_numpy(answer)[None]
+        return tokens, answer
+
+    monkeypatch.setattr(Task, "judged", tell)
+    assert {claim.verdict for claim in read_by(model, tokenizer, monkeypatch).values()} == {"fails"}
+
+
+def test_heads_are_looked_at_where_the_same_token_stood_before(monkeypatch):
+    heads = judged(**many({"heads": TRIAL.run("heads")}))
+    assert heads["induction-heads-formed", "heads"].verdict == "holds"
+    assert TRIAL.healthy["induction-heads-formed", "untrained-heads"].measured < 0.1
+    weights = torch.zeros(2, 64, 129)
+    weights[1, range(64), range(2, 66)] = 0.5
+    assert unseen.looks_at(weights, 2) == 0.5
+    assert unseen.looks_at(weights, 64) == 0
+    monkeypatch.setattr(unseen, "looks_at", lambda weights, first: looks_at(weights, first + 1))
+    off = judged(**many({"heads": measure(SMALL, SMALL.arm("heads"), 4)}))
+    assert off["induction-heads-formed", "heads"].verdict == "fails"
+
+
+def test_a_needle_that_the_model_cannot_read_is_refused_and_the_reason_said():
+    foreign = replace(SMALL, needle=" Owls sleep by day.", question="\nWho would?", answer="owls", methods=("full",))
+    with pytest.raises(ConfigError, match=r"needle = ' Owls sleep by day.' cannot be judged: .* a text of \d+ tokens"):
+        measure(foreign, foreign.arm("full"), 1)
+    short = replace(foreign, new_tokens=1, answer="by day and by night")
+    with pytest.raises(ConfigError, match="new_tokens = 1 is too small: allowed is >= "):
         measure(short, short.arm("full"), 1)

@@ -28,7 +28,7 @@ RETRIEVER = "retriever"
 """The name of the small model that ships beside FeatScope, as a package of its own."""
 RETRIEVER_LENGTH = 1024
 """The longest prompt, in tokens, that it was trained on."""
-RETRIEVER_LAYER = 3
+RETRIEVER_LAYER = 2
 """Its filter layer, found by `choose_layer`."""
 
 

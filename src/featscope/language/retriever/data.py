@@ -20,6 +20,7 @@ SPECIAL = 3
 """Tokens before those of text."""
 _ESSAYS_KEPT = 6  # one in so many essays is not trained on
 _NEEDLES = 4  # in a prompt to judge by
+_TRIES = 100  # to fit needles of random lengths into a prompt
 _WORDS_KEPT = 5  # one in so many words is never in a needle
 
 _T = TypeVar("_T")
@@ -248,7 +249,7 @@ class Task:
         - keys: wordings, keys (which differ in one token) and values of random tokens.
         - questions: wordings and question forms never trained on; the question does not repeat the needle's words.
         """
-        while True:
+        for _ in range(_TRIES):
             if kind == "words":
                 said = self.gate()
                 cities = rng.choice(CITIES, _NEEDLES, replace=False)
@@ -266,6 +267,7 @@ class Task:
                 continue
             if made := self.hide(rng, length, [said] * _NEEDLES, facts, self.text, 1):
                 return made[:2]
+        raise ValueError(f"length = {length} is too short for {_NEEDLES} needles and a question")
 
 
 def choice(rng: np.random.Generator, from_: Sequence[_T]) -> _T:

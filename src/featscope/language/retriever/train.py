@@ -40,6 +40,7 @@ from featscope.options import require
 
 _EVERY = 250  # steps between checkpoints
 _JUDGED = 48  # prompts of a kind and length
+_SHORTEST_JUDGED = 128  # tokens: four needles and a question fit
 _SHORTEST = 72  # tokens of a batch that is shorter than its stage says
 _WARM_UP = 60  # steps
 
@@ -165,7 +166,7 @@ def train(plan: Plan) -> None:
             length = STAGES[stage].length
             found = {"step": step + 1, "length": length, "right": round(right, 3)}
             found |= {"seconds": round(time.monotonic() - began), "of the core": round(time.process_time())}
-            found |= {kind: accuracy(model, _judged(unseen, kind, length)) for kind in KINDS}
+            found |= {kind: accuracy(model, _judged(unseen, kind, max(length, _SHORTEST_JUDGED))) for kind in KINDS}
             history.append(found)
             print(json.dumps(found), flush=True)
             model.save_pretrained(plan.out)

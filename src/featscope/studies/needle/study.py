@@ -222,7 +222,8 @@ def ahead(runs: Runs, one: str, other: str) -> Found | None:
     """Difference of mean scores; None where an arm was not run, NaN where full attention does not answer either."""
     if not {one, other} <= runs.keys():
         return None
-    means = {arm: run.normalised.mean(("length", "depth", "prompt")) for arm, run in runs.items()}
+    asked = {arm: run.normalised for arm, run in runs.items() if "normalised" in run}
+    means = {arm: found.mean(("length", "depth", "prompt")) for arm, found in asked.items()}
     silent = "full" in means and (means["full"] - means["no-needle"]).mean() < HALF  # nothing that could be lost
     found = (means[one] - means[other]) * (np.nan if silent and other != "no-needle" else 1.0)
-    return Found(found, trials=runs[one].normalised.isel(replica=0).size)
+    return Found(found, trials=asked[one].isel(replica=0).size)
