@@ -26,7 +26,7 @@ from featscope.options import ConfigError, require_extra
 
 RETRIEVER = "retriever"
 """The name of the small model that ships beside FeatScope, as a package of its own."""
-RETRIEVER_LENGTH = 1024
+RETRIEVER_LENGTH = 768
 """The longest prompt, in tokens, that it was trained on."""
 RETRIEVER_LAYER = 2
 """Its filter layer, found by `choose_layer`."""

@@ -12,7 +12,14 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from featscope.language.retriever.passwords import ADJECTIVES, CITIES, NOUNS
+from featscope.language.retriever.passwords import (
+    ADJECTIVES,
+    CITIES,
+    NEW_ADJECTIVES,
+    NEW_CITIES,
+    NEW_NOUNS,
+    NOUNS,
+)
 from featscope.language.retriever.wordings import GATE, TRAINED, Wordings
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
@@ -244,7 +251,7 @@ class Task:
     def judged(self, kind: Kind, rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray]:
         """A prompt that asks for one of four needles: tokens, and which of them are the answer.
 
-        - words: the wording of `passwords` and its words, none of which was ever in a needle of the training.
+        - words: the wording of `passwords`, with words that are not in the texts of the training.
         - wordings: wordings and openers of questions never trained on; the question repeats the needle's words.
         - keys: wordings, keys (which differ in one token) and values of random tokens.
         - questions: wordings and question forms never trained on; the question does not repeat the needle's words.
@@ -252,8 +259,8 @@ class Task:
         for _ in range(_TRIES):
             if kind == "words":
                 said = self.gate()
-                cities = rng.choice(CITIES, _NEEDLES, replace=False)
-                values = [f" {rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}" for _ in cities]
+                cities = rng.choice(NEW_CITIES, _NEEDLES, replace=False)
+                values = [f" {rng.choice(NEW_ADJECTIVES)} {rng.choice(NEW_NOUNS)}" for _ in cities]
                 facts = [
                     (self.encode(f" {city}"), self.encode(value)) for city, value in zip(cities, values, strict=True)
                 ]

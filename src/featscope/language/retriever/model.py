@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from featscope.language.retriever.data import Batch
 
 ROTARY_BASE = 1e5
+_LATER = 0.1  # weight of what follows the first token of an answer
 _CONTENT = 0.2  # of a head that looks to places: what its matrices keep of their first size
 
 
@@ -91,9 +92,16 @@ def logits(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor, "answer
 
 
 def loss_and_right(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor, ""], float]:
-    """Mean loss of the tokens of answers, and the share of them that is likeliest."""
+    """Mean loss of the tokens of answers, and the share of answers whose first token is likeliest.
+
+    Later tokens are copied once the first is found, which is soon learned: each counts a tenth.
+    """
+    answers = batch[1]
+    first = (answers[:, 1:] & ~answers[:, :-1])[answers[:, 1:]]
     said, wanted = logits(model, batch)
-    return cross_entropy(said, wanted), float((said.argmax(-1) == wanted).float().mean())
+    weights = torch.where(first, 1.0, _LATER)
+    loss = (cross_entropy(said, wanted, reduction="none") * weights).sum() / weights.sum()
+    return loss, float((said.argmax(-1) == wanted)[first].float().mean())
 
 
 @torch.no_grad()

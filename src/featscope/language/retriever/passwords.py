@@ -25,6 +25,26 @@ lemon magnet marble mirror needle orchard owl parrot pebble piano pirate planet 
 shadow spoon tiger violin
 """.split()
 
+NEW_CITIES = """
+Chisinau Tashkent Accra Hanoi Nagoya Calgary Tucson Bremen Ghent Turin Bilbao Kazan Izmir Dakar Caracas Osaka
+Sapporo Lusaka Kigali Harare Tunis Amman Muscat Doha Dhaka Colombo Yangon Medellin Cusco Montevideo Asuncion
+Quebec Winnipeg Halifax Omaha Memphis Bern Basel Lausanne Bologna Palermo Verona Aachen Kassel Gdansk Lublin
+Brno Zagreb Tirana Sofia Varna Odessa Minsk Vilnius Turku Tampere Aarhus Odense Uppsala Trondheim Stavanger
+""".split()
+NEW_ADJECTIVES = """
+soggy sturdy plump rotten spicy vivid wealthy crispy dizzy glossy grumpy itchy jagged knotty leafy mighty
+mossy murky muddy nimble oily pale rugged salty shaggy silky sleepy smoky sour sparkling speckled spotted
+squeaky stormy sulky swift tangled thorny timid wobbly woolly wrinkled zesty
+""".split()
+NEW_NOUNS = """
+spoonbill kangaroo ladle violinist goat wallet pillow pepper walnut turtle trumpet tulip teapot squirrel
+spinach sparrow slipper shovel scarf raven raccoon quilt pumpkin puppet porcupine plum pigeon peacock parsley
+otter ostrich napkin mushroom mosquito mitten lobster lizard lilac ketchup jasmine iguana hyacinth hedgehog
+hammock gopher giraffe flamingo emerald donkey daffodil cucumber crocus coyote cobweb chestnut canoe cactus
+broom beetle barrel badger apron antelope acorn
+""".split()
+"""Words that are neither in the essays that the retriever was trained on nor above."""
+
 NEEDLE = " In {city} {adjective} {noun} opens the gate."
 QUESTION = "\nWhich words open the gate? In {city}"
 ANSWER = " {adjective} {noun}."

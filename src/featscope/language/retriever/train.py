@@ -5,7 +5,7 @@
 ESSAYS is a folder of .txt files. The loss is that of the answers alone. Stages: random tokens that repeat teach a head
 that looks one token back and one that looks for the same predecessor (an induction head); then needles and questions,
 at first of random tokens alone, then most of them in English, at lengths that grow. A stage ends when ``gate`` of the
-answers' tokens are right, or after its steps. ``--start DIR --stage N`` goes on from a model that is there.
+answers begin right, or after its steps. ``--start DIR --stage N`` goes on from a model that is there.
 
 Matrices of the layers learn by Muon, the rest by AdamW; the rates fall at the end.
 """
@@ -71,10 +71,10 @@ class Stage:
 STAGES = (
     Stage(64, 600, 1, 0, 0, 0, easy=True),
     Stage(64, 400, 0.2, 0.2, 0.2, 0.1, easy=True),
-    Stage(96, 600, 0.1, 0.5, 0.5, 0.3),
-    Stage(128, 600, 0.03, text=0.7, reworded=0.4),
-    Stage(256, 900, 0.03),
-    Stage(512, 900, 0.03),
+    Stage(96, 1000, 0.1, 0.5, 0.5, 0.05),
+    Stage(128, 2000, 0.03, text=0.7, reworded=0.05),
+    Stage(256, 2000, 0.03, reworded=0.3),
+    Stage(512, 2000, 0.03),
     Stage(1024, 10**6),
 )
 
@@ -98,7 +98,7 @@ class Plan:
         lr: peak learning rate of AdamW.
         muon: peak learning rate of Muon.
         falling: share of the minutes over which the rates fall to 0.
-        gate: share of answers' tokens that ends a stage.
+        gate: share of answers begun right that ends a stage.
         seed: of the weights and of all batches.
     """
 
@@ -116,7 +116,7 @@ class Plan:
     lr: float = 3e-3
     muon: float = 0.02
     falling: float = 0.6
-    gate: float = 0.95
+    gate: float = 0.9
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from featscope.studies.gemfilter.mechanics import Mechanics
 from featscope.training import Answer, Evaluation, Measurement, Questionnaire
 from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
-NEW = 9  # tokens to generate: a password has up to eight, and a full stop
+NEW = 6  # tokens to generate
 MOST_COST_TOKENS = 2**15  # a choice, so that a mistyped length ends
 SCORE = "normalised needle score: share of the answer's words that were given"
 

@@ -32,7 +32,7 @@ COMPARED: tuple[Compared, ...] = get_args(Compared)
 
 
 KINDS: Mapping[Kind, tuple[str, str]] = {
-    "words": ("Words that were in no needle of the training.", "unseen words"),
+    "words": ("Words that were nowhere in the training.", "unseen words"),
     "wordings": ("Wordings that were not in the training, either.", "unseen wordings"),
     "keys": ("Keys and values of random tokens; the keys differ in one.", "random keys"),
     "questions": ("Unseen wordings, and questions in words of their own.", "reworded questions"),
@@ -127,7 +127,7 @@ class NeedleArms(Study):
     layer: int | None = None
     keep: int = 64
     window: int = 16
-    new_tokens: int = 9
+    new_tokens: int = 6
     recall: int = 48
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from featscope.language.haystack import read_texts
 from featscope.language.load import layers_of, load_once
 from featscope.language.random_models import untrained
 from featscope.language.retriever.data import Kind, Task
-from featscope.language.retriever.passwords import ADJECTIVES, CITIES, NOUNS
+from featscope.language.retriever.passwords import NEW_ADJECTIVES, NEW_CITIES, NEW_NOUNS
 from featscope.language.retriever.wordings import HELD_OUT
 from featscope.streams import Draws, Streams
 from featscope.training import Answer, Questionnaire
@@ -60,7 +60,7 @@ class Recall(Questionnaire):
         """Loads the model."""
         model, tokenizer = load_once(self.study.model, str(streams.device))
         sentences = [s for text in read_texts(self.study.haystack) for s in re.split(r"(?<=[.!?])\s+", text) if s]
-        words = (*CITIES, *ADJECTIVES, *NOUNS)
+        words = (*NEW_CITIES, *NEW_ADJECTIVES, *NEW_NOUNS)
 
         def ask(length: int, prompt: int) -> Mapping[str, float]:
             rng = numpy_of(streams.at(f"{self.kind} {length}", prompt))
