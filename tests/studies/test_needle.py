@@ -125,7 +125,7 @@ def test_the_story_turns_with_what_is_found():
         return METHODS_ALONE.story(runs, METHODS_ALONE.claims(runs)).found
 
     assert found(full=1, snapkv=0.98, h2o=0.5, gemfilter=0.6, question_kept=0.7) == (
-        "Keeping 50 % of a text can be enough for right answers: SnapKV 98 %, H2O 50 %, full attention 100 %."
+        "Keeping 47 % of a text can be enough for right answers: SnapKV 98 %, H2O 50 %, full attention 100 %."
     )
     assert "is not enough for right answers: GemFilter 80 %" in found(full=1, gemfilter=0.8)
     assert found(full=0.1).startswith("Not even the whole text gives the answer (full attention 10 %)")
@@ -240,16 +240,14 @@ def test_part_of_an_answer_is_no_answer(tokenizer, monkeypatch):
 
 
 def test_heads_are_looked_at_where_the_same_token_stood_before(monkeypatch):
-    heads = judged(**many({"heads": TRIAL.run("heads")}))
-    assert heads["induction-heads-formed", "heads"].verdict == "holds"
+    assert TRIAL.healthy["induction-heads-formed", "heads"].measured > 0.1
     assert TRIAL.healthy["induction-heads-formed", "untrained-heads"].measured < 0.1
     weights = torch.zeros(2, 64, 129)
     weights[1, range(64), range(2, 66)] = 0.5
     assert unseen.looks_at(weights, 2) == 0.5
     assert unseen.looks_at(weights, 64) == 0
     monkeypatch.setattr(unseen, "looks_at", lambda weights, first: looks_at(weights, first + 1))
-    off = judged(**many({"heads": measure(SMALL, SMALL.arm("heads"), 4)}))
-    assert off["induction-heads-formed", "heads"].verdict == "fails"
+    assert measure(SMALL, SMALL.arm("heads"), 1).induction.max() < 0.1
 
 
 def test_a_needle_that_the_model_cannot_read_is_refused_and_the_reason_said():

@@ -84,7 +84,7 @@ def _look(attention: nn.Module, window: Window, size: int) -> None:
         side.weight[rows] *= _CONTENT
 
 
-def logits(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor, "answer token"], Tensor]:
+def logits(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor, "answer vocabulary"], Tensor]:
     """What the model says where an answer's token comes next, and that token ``[answer]``."""
     tokens, answers = batch
     hidden = model.model(tokens, use_cache=False).last_hidden_state[:, :-1]

@@ -72,10 +72,10 @@ STAGES = (
     Stage(64, 600, 1, 0, 0, 0, easy=True),
     Stage(64, 400, 0.2, 0.2, 0.2, 0.1, easy=True),
     Stage(96, 1000, 0.1, 0.5, 0.5, 0.05),
-    Stage(128, 2000, 0.03, text=0.7, reworded=0.05),
-    Stage(256, 2000, 0.03, reworded=0.3),
-    Stage(512, 2000, 0.03),
-    Stage(1024, 10**6),
+    Stage(128, 1000, 0.03, text=0.7, reworded=0.05),
+    Stage(256, 700, 0.03, reworded=0.15),
+    Stage(512, 900, 0.03, reworded=0.15),
+    Stage(1024, 10**6, reworded=0.15),
 )
 
 
