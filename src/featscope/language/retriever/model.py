@@ -1,10 +1,10 @@
 """The retriever as a network: its shapes, its first weights, its loss, and how often it answers."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -69,7 +69,7 @@ def build(
     return model
 
 
-def _look(attention: nn.Module, window: Window, size: int) -> None:
+def _look(attention: Any, window: Window, size: int) -> None:
     """Give a head the biases that make it look there: a bell as a sum of the cosines that rotary positions offer."""
     turn = ROTARY_BASE ** (-torch.arange(0, size, 2) / size)  # angle from a token to the next, by pair
     part = turn * torch.exp(-((turn * window.width) ** 2) / 2)

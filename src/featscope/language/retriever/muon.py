@@ -26,7 +26,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__([*matrices], {"lr": lr, "decay": decay, "momentum": momentum})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One step."""
         for group in self.param_groups:
             shapes: dict[torch.Size, list[nn.Parameter]] = {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -155,7 +155,7 @@ class NeedleArms(Study):
         """Depths, from 0 to 1; a single one is in the middle."""
         return np.linspace(0, 1, self.depths).tolist() if self.depths > 1 else [0.5]
 
-    def smallest(self) -> "NeedleInAHaystack":
+    def smallest(self) -> Self:
         """One short prompt."""
         return replace(self, lengths=(112,), depths=1, prompts=1, recall=1)
 
@@ -164,8 +164,8 @@ class NeedleArms(Study):
         arms: list[Arm[Questionnaire]] = [
             Arm(m, Asking(self, m), self.reading.about(m), METHODS[m].label) for m in self.methods
         ]
-        without = Arm("no-needle", Asking(self, hidden=False), "No needle in the text.", "no needle", role="control")
-        arms.append(without)
+        about = "No needle in the text."
+        arms.append(Arm("no-needle", Asking(self, hidden=False), about, "no needle", role="control"))
         if not self.recall:
             return arms
         arms += [Arm(kind, Recall(self, kind), about, label) for kind, (about, label) in KINDS.items()]

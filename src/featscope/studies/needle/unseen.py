@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -59,6 +59,7 @@ class Recall(Questionnaire):
     def asker(self, streams: Streams) -> Ask:
         """Loads the model."""
         model, tokenizer = load_once(self.study.model, str(streams.device))
+        encode: Any = tokenizer
         sentences = [s for text in read_texts(self.study.haystack) for s in re.split(r"(?<=[.!?])\s+", text) if s]
         words = (*NEW_CITIES, *NEW_ADJECTIVES, *NEW_NOUNS)
 
@@ -66,7 +67,7 @@ class Recall(Questionnaire):
             rng = numpy_of(streams.at(f"{self.kind} {length}", prompt))
             text = " ".join(sentences[i] for i in rng.permutation(len(sentences)))
             texts = [text] * (1 + 8 * length // len(text))  # enough: a token has fewer than eight letters
-            tokens, answer = Task(tokenizer, texts, words, HELD_OUT).judged(self.kind, rng, length)
+            tokens, answer = Task(encode, texts, words, HELD_OUT).judged(self.kind, rng, length)
             ids = torch.from_numpy(tokens)[None].to(model.device)
             guess = model(ids, use_cache=False).logits[0, :-1].argmax(-1).cpu().numpy()
             return {"whole": bool((guess == tokens[1:])[answer[1:]].all())}
