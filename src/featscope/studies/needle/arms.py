@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -155,7 +155,7 @@ class NeedleArms(Study):
         """Depths, from 0 to 1; a single one is in the middle."""
         return np.linspace(0, 1, self.depths).tolist() if self.depths > 1 else [0.5]
 
-    def smallest(self) -> Self:
+    def smallest(self) -> "NeedleArms":
         """One short prompt."""
         return replace(self, lengths=(112,), depths=1, prompts=1, recall=1)
 

@@ -150,8 +150,8 @@ class NeedleInAHaystack(NeedleArms):
     def induction_heads_formed(self, run: xr.Dataset) -> xr.DataArray:
         """A head looks where the same token was followed before.
 
-        Measured: the share of its attention, in random tokens that are said twice, on the token behind the first
-        saying of its own; mean over tokens and prompts, in the layer with the largest.
+        Measured: the share of its attention, in random tokens that are said twice, on the first to fourth token behind
+        the first saying of its own (the largest of the four); mean over tokens and prompts, in the best layer.
         """
         return run.induction.mean("prompt").max("layer")
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LENGTHS = (512, 1024)
 """Tokens of the prompts."""
 _PERIOD = 64  # random tokens, said twice
+_BEHIND = 4  # tokens: a head may look at a later one that an earlier layer told of the one behind
 
 
 def numpy_of(draws: Draws) -> np.random.Generator:
@@ -98,7 +99,7 @@ class Heads(Questionnaire):
         axes = {"layer": layers_of(self.study.model)}
         about = "attention of the second saying, mean over tokens, of the head that gives most: on"
         return {
-            "induction": Answer(f"{about} what followed the same token before", axes=axes),
+            "induction": Answer(f"{about} one of the four places behind the same token's first saying", axes=axes),
             "previous": Answer(f"{about} the token before", axes=axes),
         }
 
@@ -134,7 +135,7 @@ class _Looks:
         """Take the means of all heads."""
         real = torch.ones(1, attention.key.shape[2], dtype=torch.bool, device=attention.key.device)
         weights = attention_weights(attention, real, slice(1 + _PERIOD, None))[0].flatten(0, 1)
-        self.induction.append(looks_at(weights, 2))
+        self.induction.append(max(looks_at(weights, 1 + behind) for behind in range(1, _BEHIND + 1)))
         self.previous.append(looks_at(weights, _PERIOD))
 
 
