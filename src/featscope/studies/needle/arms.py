@@ -168,10 +168,19 @@ class NeedleArms(Study):
         arms.append(Arm("no-needle", Asking(self, hidden=False), about, "no needle", role="control"))
         if not self.recall:
             return arms
-        arms += [Arm(kind, Recall(self, kind), about, label) for kind, (about, label) in KINDS.items()]
+        arms += [
+            Arm(kind, Recall(self.model, self.haystack, self.recall, kind), about, label)
+            for kind, (about, label) in KINDS.items()
+        ]
         same = "The same with random weights of the same shapes."
         return [
             *arms,
-            Arm("heads", Heads(self), "Random tokens, said twice: what heads attend to.", "heads"),
-            Arm("untrained-heads", Heads(self, random_weights=True), same, "random weights", role="control"),
+            Arm("heads", Heads(self.model, self.recall), "Random tokens, said twice: what heads attend to.", "heads"),
+            Arm(
+                "untrained-heads",
+                Heads(self.model, self.recall, random_weights=True),
+                same,
+                "random weights",
+                role="control",
+            ),
         ]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +21,6 @@ from featscope.streams import Draws, Streams
 from featscope.training import Answer, Questionnaire
 from featscope.training.evaluation import Ask
 
-if TYPE_CHECKING:
-    from featscope.studies.needle.arms import NeedleArms
-
 LENGTHS = (512, 1024)
 """Tokens of the prompts."""
 _PERIOD = 64  # random tokens, said twice
@@ -40,17 +37,21 @@ class Recall(Questionnaire):
     """Four needles in every prompt and a question about one, read with full attention.
 
     Attributes:
-        study: its options.
+        model: see `load_model`.
+        haystack: see `read_texts`.
+        prompts: of each length.
         kind: what about needles and question is unseen: see `featscope.language.retriever.data.Task.judged`.
     """
 
-    study: "NeedleArms"
+    model: str
+    haystack: str
+    prompts: int
     kind: Kind
 
     @property
     def grid(self) -> Mapping[str, Sequence[int]]:
         """Lengths, and prompts of each."""
-        return {"length": LENGTHS, "prompt": range(self.study.recall)}
+        return {"length": LENGTHS, "prompt": range(self.prompts)}
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -59,9 +60,9 @@ class Recall(Questionnaire):
 
     def asker(self, streams: Streams) -> Ask:
         """Loads the model."""
-        model, tokenizer = load_once(self.study.model, str(streams.device))
+        model, tokenizer = load_once(self.model, str(streams.device))
         encode: Any = tokenizer
-        sentences = [s for text in read_texts(self.study.haystack) for s in re.split(r"(?<=[.!?])\s+", text) if s]
+        sentences = [s for text in read_texts(self.haystack) for s in re.split(r"(?<=[.!?])\s+", text) if s]
         words = (*NEW_CITIES, *NEW_ADJECTIVES, *NEW_NOUNS)
 
         def ask(length: int, prompt: int) -> Mapping[str, float]:
@@ -81,22 +82,24 @@ class Heads(Questionnaire):
     """What heads attend to in random tokens that are said twice.
 
     Attributes:
-        study: its options.
+        model: see `load_model`.
+        prompts: of random tokens.
         random_weights: whether the network's weights are those of a start.
     """
 
-    study: "NeedleArms"
+    model: str
+    prompts: int
     random_weights: bool = False
 
     @property
     def grid(self) -> Mapping[str, Sequence[int]]:
         """Prompts."""
-        return {"prompt": range(self.study.recall)}
+        return {"prompt": range(self.prompts)}
 
     @property
     def answers(self) -> Mapping[str, Answer]:
         """Shares of attention, by layer."""
-        axes = {"layer": layers_of(self.study.model)}
+        axes = {"layer": layers_of(self.model)}
         about = "attention of the second saying, mean over tokens, of the head that gives most: on"
         return {
             "induction": Answer(f"{about} one of the four places behind the same token's first saying", axes=axes),
@@ -105,7 +108,7 @@ class Heads(Questionnaire):
 
     def asker(self, streams: Streams) -> Ask:
         """Loads the model."""
-        model, tokenizer = load_once(self.study.model, str(streams.device))
+        model, tokenizer = load_once(self.model, str(streams.device))
         model = untrained(model, streams.at("weights")) if self.random_weights else model
         usable = sorted(set(range(len(tokenizer))) - set(tokenizer.all_special_ids))
 
