@@ -269,6 +269,6 @@ NEEDLE = Entry(
     name="needle",
     source="Shi 2024 (dissertation), Section 9.4.1, Figures 9.4 and G.1-G.4",
     summary="Needles in a haystack over length and depth, by method: full attention, GemFilter, SnapKV, H2O.",
-    minutes=2.0,
+    minutes=4.0,
     target="featscope.studies.needle:NeedleInAHaystack",
 )
