@@ -87,7 +87,7 @@ class NeedleArms(Study):
     """A sentence hidden in a long text, and a question about it (dissertation, Section 9.4.1).
 
     Without a needle of your own, passwords of cities are hidden, three more beside the one that is asked for; the
-    retriever was trained on their wording, and on none of their words. Of the paper: --needle " The best thing to do
+    retriever was trained on these. Of the paper: --needle " The best thing to do
     in San Francisco is eat a sandwich and sit in Dolores Park on a sunny day." --question "What is the best thing to do
     in San Francisco?" --answer "eat a sandwich and sit in dolores park on a sunny day." A needle that the model does
     not find even in a short text is refused.
