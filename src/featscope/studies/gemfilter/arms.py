@@ -75,7 +75,7 @@ class Retrieval(Questionnaire):
 
             ids = hidden.ids.to(model.device)
             whole = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
-            chosen = choices_of_all_layers(model, whole, reading.keep, window=0)
+            chosen = choices_of_all_layers(model, whole, of.keep, window=0)
             kept = [chosen[layer][0].cpu() for layer in layers]
             distances = [needle_distance(places, hidden.needle) for places in kept]
             return {

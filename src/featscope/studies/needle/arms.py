@@ -17,8 +17,8 @@ from featscope.language.haystack import (
     require_readable,
 )
 from featscope.language.load import RETRIEVER, load_once
-from featscope.language.method import FullCache
 from featscope.language.methods import METHODS, MethodName, Reading, reading_of
+from featscope.language.presets import FullCache
 from featscope.language.retriever.data import Kind
 from featscope.options import require, require_ascending
 from featscope.streams import Streams
