@@ -328,7 +328,7 @@ def test_an_axis_is_a_range_with_its_ends_or_a_list(spec, values):
 def test_an_axis_that_cannot_be_read_is_refused_with_how_to_write_it(capfd, tmp_path, axis):
     code, _, err = call(capfd, "sweep", "decoupling", "--axis", axis, "--out", tmp_path / "run")
     assert code == 2
-    assert f"--axis '{axis}' cannot be read: allowed is NAME=first:last:count with count >= 2, or NAME=value,v" in err
+    assert f"--axis '{axis}' cannot be read: allowed is NAME=first:last:count with count >= 2, the same with " in err
     assert not (tmp_path / "run").exists()
 
 

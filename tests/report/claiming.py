@@ -40,7 +40,15 @@ class Claiming(Pull):
         """Two and two are three."""
         return 4.0
 
-    @identity("derived, for Lemma 2.1", on="pulled", equals=4.0, within=0.0, because="Tolerance: none.", law="exact")
+    @identity(
+        "derived, for Lemma 2.1",
+        on="pulled",
+        equals=4.0,
+        within=0.0,
+        because="Tolerance: none.",
+        law="exact",
+        corrects="two-and-two-are-three",
+    )
     def two_and_two_are_four(self, run):
         """Two and two are four."""
         return 4.0

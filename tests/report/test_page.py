@@ -163,7 +163,8 @@ def test_a_label_has_one_colour_in_all_panels() -> None:
 @pytest.mark.parametrize("figure", samples.figures(), ids=lambda figure: figure.id)
 def test_every_kind_of_figure_is_data_that_a_script_can_read(figure: Figure) -> None:
     data = json.loads(json.dumps(figure_data(figure), allow_nan=False))
-    assert data.get("kind", "agreement") in ("curves", "movie", "agreement", "bars", "heatmaps", "images", "scatters")
+    kinds = ("curves", "movie", "agreement", "bars", "heatmaps", "images", "scatters", "verdicts")
+    assert data.get("kind", "agreement") in kinds
 
 
 def test_a_movie_keeps_every_replica_to_a_few_levels() -> None:

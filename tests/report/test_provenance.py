@@ -16,7 +16,7 @@ COMMANDS = {
     "decoupling": "--data.features 12 --objective.loss.scale 1 --steps 20",
     "pruning": "--pruning.ratio 0.25 --bias.first 0.1",
     "prediction-head-images": "--data shapes --train 40",
-    "gemfilter": "--lengths 96 128 --prompts 2 --haystack built-in",
+    "gemfilter": "--lengths 112 128 --prompts 2 --haystack built-in",
     "longtail-images": "--data shapes --batch 8",
     "needle": "--needle 'It is Ann.' --question 'Who is it?' --answer Ann --lengths 96 160",
 }

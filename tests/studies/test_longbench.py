@@ -45,8 +45,9 @@ def study(**options) -> LongBench:
 
 def method_of(method) -> str:
     if isinstance(method, GemFilter):
-        chosen = "question-kept" if method.window else "gemfilter"
-        return "middle-row" if method.row == "middle" else chosen
+        rule = method.selector
+        chosen = "question-kept" if rule.window else "gemfilter"
+        return "middle-row" if rule.row == "middle" else chosen
     return "full" if isinstance(method, FullCache) else "snapkv" if isinstance(method, SnapKV) else "h2o"
 
 
