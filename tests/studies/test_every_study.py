@@ -64,3 +64,19 @@ def test_nothing_is_decided_by_a_replica_that_diverged(name):
     assert after.keys() == before.keys()
     assert not {key: verdict for key, verdict in after.items() if verdict not in ("undecided", before[key])}
     assert any(arm.over for arm in study.arms()) == bool(content(study, broken, study.claims(broken)).warnings)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_screen_has_its_words(name: str) -> None:
+    study, runs = one_step(name)
+    said = content(study, runs, study.claims(runs))
+    assert said.question.endswith("?")
+    assert "\n" not in said.question
+    assert 20 < len(said.found) < 200
+    assert said.found[-1] in ".?"
+    assert len(said.lede) > 80
+    assert "nan" not in f"{said.found} {said.lede} {' '.join(said.headlines.values())}".lower().split()
+    ids = {claim.id for claim in said.claims} | {f"{claim.id}@{claim.arm}" for claim in said.claims}
+    assert 3 <= len(ids.intersection(said.headlines)) <= 5  # some are of arms that other options add
+    assert said.figures[0].claims

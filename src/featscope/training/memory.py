@@ -15,6 +15,11 @@ class _Ledger(TorchDispatchMode):
         self.live = self.peak = 0
         self._seen: set[int] = set()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and to say so torch would import its compiler, which takes a second."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for leaf in tree_leaves((args, kwargs)):  # what is there before, such as weights, may come back as a view
             if isinstance(leaf, torch.Tensor):

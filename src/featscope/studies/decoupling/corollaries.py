@@ -31,6 +31,7 @@ class Corollaries(Balance):
         within=0.2,
         because="Tolerance: 20 %, a stated choice; half of the neurons hold several features.",
         range=POSITIVE,
+        corrects="noise-below-printed-bound",
     )
     def noise_removed(self, run: xr.Dataset, arm: str) -> Found:
         r"""Noise moves the output as little as that of the ideal network.

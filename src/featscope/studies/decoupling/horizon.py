@@ -35,7 +35,12 @@ class Horizon(Corollaries):
         """
         return run.coverage_then.isel(moment=0)
 
-    @features_of("Theorem E.1", on="augmented", because="Bound: nine features in ten, a stated choice.")
+    @features_of(
+        "Theorem E.1",
+        on="augmented",
+        because="Bound: nine features in ten, a stated choice.",
+        corrects="features-when-the-window-opens",
+    )
     def features_when_heads_are_due(self, run: xr.Dataset) -> xr.DataArray:
         r"""Every feature has a neuron of its own by the last step at which the paper reads features.
 
@@ -65,6 +70,7 @@ class Horizon(Corollaries):
         because="Bound: that of downstream-regression, where the corollary has o(1).",
         note="It was known that heads read a little better here than on the plateau.",
         range=POSITIVE,
+        corrects="heads-when-the-window-opens",
     )
     def heads_when_the_window_closes(self, run: xr.Dataset) -> Found:
         r"""A linear head does far better than one on the raw input by the last step of the corollary.

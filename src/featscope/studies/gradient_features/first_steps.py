@@ -190,6 +190,7 @@ class FirstSteps(GradientFeaturesArms):
         range=POSITIVE,
         note="On a logistic loss, as the hinge loss is not smooth. The sum begins after the first step: at a^(1) the "
         "printed sum has one term more. The rival is where descent is after 2000 steps.",
+        corrects="printed-step-size",
     )
     def first_layer_frozen_rate(self, run: xr.Dataset) -> xr.DataArray:
         r"""With a frozen first layer the loss approaches a rival's like 1/T.

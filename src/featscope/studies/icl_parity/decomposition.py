@@ -110,7 +110,11 @@ class DecompositionClaims(ConstructedClaims):
         return _over_digits(run)
 
     @scaling(
-        "derived here", on=WIDEST, more_than=0.5, note="Positive heads have weight ν, and no error of other heads."
+        "derived here",
+        on=WIDEST,
+        more_than=0.5,
+        note="Positive heads have weight ν, and no error of other heads.",
+        corrects="error-grows-like-root-nu",
     )
     def error_grows_faster_than_root_nu(self, run: xr.Dataset) -> np.ndarray:
         r"""What the decomposition leaves out grows faster than $\sqrt\nu$, towards $\nu$.
@@ -187,6 +191,7 @@ class DecompositionClaims(ConstructedClaims):
         more_than=0.0,
         note="They weaken the signal of both alike, and the small network has more to lose.",
         range=COSINE,
+        corrects="flipped-labels-hurt-large-more",
     )
     def flipped_labels_hurt_small_more(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         """Inverted labels take more accuracy from the small network than from the large one.

@@ -55,6 +55,7 @@ class IclParity(DecompositionClaims):
         at_least=0.5,
         law="yes/no",
         because=MOST,
+        corrects="few-heads-learn-important-tasks",
     )
     def many_heads_learn_important_tasks(self, run: xr.Dataset) -> xr.DataArray:
         """With many heads training learns all important tasks.
@@ -147,7 +148,14 @@ class IclParity(DecompositionClaims):
         """
         return run.diagonal.mean("heads", skipna=False)
 
-    @ordering("derived here", on=(TRAINED, ALONE, OFTEN), less_than=0.9, because=f"Bound: {STATED}", range=SHARE)
+    @ordering(
+        "derived here",
+        on=(TRAINED, ALONE, OFTEN),
+        less_than=0.9,
+        because=f"Bound: {STATED}",
+        range=SHARE,
+        corrects="learned-is-diagonal",
+    )
     def learned_is_not_diagonal(self, run: xr.Dataset) -> xr.DataArray:
         """What training finds is not diagonal in the features.
 
@@ -207,6 +215,7 @@ class IclParity(DecompositionClaims):
         more_than=0.0,
         note=f"{MOST_TO_FEWEST} With other tasks the luck of few heads leaves eight replicas undecided.",
         range=COSINE,
+        corrects="small-trained-networks-are-better",
     )
     def large_trained_networks_are_better(self, run: xr.Dataset) -> xr.DataArray:
         """Trained without other tasks, large networks answer better than small ones, which leave patterns out.

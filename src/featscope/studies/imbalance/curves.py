@@ -96,7 +96,7 @@ class PapersCurves(Variations):
         """
         return rising(last(run, run.minority_cosine))
 
-    @monotone("Figure 3", on="figures-3-4")
+    @monotone("Figure 3", on="figures-3-4", corrects="cosine-curve-imbalanced")
     def cosine_curve(self, run: xr.Dataset) -> xr.DataArray:
         r"""The likeness of test pairs rises all along the curve.
 

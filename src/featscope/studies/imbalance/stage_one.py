@@ -128,6 +128,7 @@ class StageOne(ImbalanceArms):
         because="Tolerance: 10 %, two or three steps, a stated choice.",
         note="The paper asks it of every neuron; the workshop version's (41) has another condition.",
         range=POSITIVE,
+        corrects="stage1-duration-in-d1",
     )
     def stage1_duration(self, run: xr.Dataset) -> Found:
         """The first stage ends when predicted.
@@ -177,7 +178,12 @@ class StageOne(ImbalanceArms):
         why = f"T1: {in_words(narrow.t1)} at d1 = {few}, {in_words(run.t1)} at d1 = {d1}."
         return Found(np.log(reached(run.t1) / reached(narrow.t1)) / log(d1 / few), why)
 
-    @closed_form("Equation (7)", within=0.03, because="Tolerance: 3 %, a stated choice.")
+    @closed_form(
+        "Equation (7)",
+        within=0.03,
+        because="Tolerance: 3 %, a stated choice.",
+        corrects=("growth-ratio-linear", "growth-ratio-bounded"),
+    )
     def growth_ratio_exponential(self, run: xr.Dataset) -> Found:
         r"""Common features outgrow rare ones exponentially.
 
@@ -250,7 +256,12 @@ class StageOne(ImbalanceArms):
         exact, stated = own.features_per_neuron, own.stated_features_per_neuron
         return Found(run.features_per_neuron / exact, f"Exact {exact:.2f} features; the papers' order {stated:.1f}.")
 
-    @exact_law("Definition B.1", within=0.05, because="Tolerance: 5 %, a stated choice.")
+    @exact_law(
+        "Definition B.1",
+        within=0.05,
+        because="Tolerance: 5 %, a stated choice.",
+        corrects=("lucky-lower-bound", "strong-neurons-are-lucky"),
+    )
     def lucky_census(self, run: xr.Dataset) -> Found:
         r"""How many random neurons have very much of one feature alone is known exactly.
 

@@ -46,7 +46,7 @@ class Stages(Assumed):
         at_t1 = at_event(run, abs(run.alignment), run.stage1_end)
         return (at_t1 >= self._needed(1 + GAMMA)).where(self._lucky(run) & at_t1.notnull())
 
-    @of_lucky("Equation (46)")
+    @of_lucky("Equation (46)", corrects="lucky-at-t1")
     def lucky_at_t1_as_proved(self, run: xr.Dataset) -> xr.DataArray:
         r"""At the end of Stage 1 lucky neurons have what the proof gives them of their feature.
 
@@ -137,7 +137,12 @@ class Stages(Assumed):
         below = (run.bias < 0.95 * self._cap * run.norm).isel(step=second)
         return (grown - needed).where(below).min("neuron").where(run.stage2_end >= 0) + 1e-3
 
-    @by_rule("found here", relation="<=", because="Bound: the cap and 2 %, for the steps in which it is passed.")
+    @by_rule(
+        "found here",
+        relation="<=",
+        because="Bound: the cap and 2 %, for the steps in which it is passed.",
+        corrects="thresholds-large",
+    )
     def thresholds_capped(self, run: xr.Dataset) -> Found:
         r"""Thresholds stop where neurons would die.
 

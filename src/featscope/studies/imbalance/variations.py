@@ -34,6 +34,7 @@ class Variations(Endings):
         on="token-masking",
         note="a_j = L² p_j (q/(1 - (1 - q)^L))².",
         given=lambda study: study.learner.attention == "uniform",
+        corrects="growth-as-if-unmasked",
     )
     def growth_with_masking(self, run: xr.Dataset) -> Found:
         """Where only some tokens show a feature, it grows by what two members of a pair have in common of it.
@@ -73,7 +74,12 @@ class Variations(Endings):
         """
         return self._against(run, self.stage1_of("linear-attention"))
 
-    @as_foretold("from Lemma F.3 under linear attention", on="linear-attention", given=every_token_shows)
+    @as_foretold(
+        "from Lemma F.3 under linear attention",
+        on="linear-attention",
+        given=every_token_shows,
+        corrects="growth-under-linear",
+    )
     def growth_under_linear_exactly(self, run: xr.Dataset) -> Found:
         r"""Under linear attention features grow early by a closed form of its own.
 

@@ -234,7 +234,7 @@ class LearnedFilters(LearnedFiltersArms):
         within=1e-9,
         law="exact",
         because="Tolerance: rounding.",
-        corrects="gradients-agree-as-printed",
+        corrects=("gradients-agree-as-printed", "printed-similarity-is-significant"),
     )
     def unrelated_gradients_look_alike(self) -> float:
         r"""Three gradients that have nothing in common have a cosine of 0.58 with their mean, each.

@@ -244,7 +244,14 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         rest = f"Of the rest {both:.2f} end on one feature and {mixed:.2f} mixed; without the head {alone:.2f} do it."
         return Found(run.diverse, rest)
 
-    @ordering("Theorems 4.1, 4.3", on="head", more_than=0.0, note="Paired by replica: the same starts.", range=COSINE)
+    @ordering(
+        "Theorems 4.1, 4.3",
+        on="head",
+        more_than=0.0,
+        note="Paired by replica: the same starts.",
+        range=COSINE,
+        corrects="diverse-without-conditions",
+    )
     def head_makes_diverse(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Of all networks more learn both features with the head than without.
 

@@ -127,6 +127,7 @@ class PredictionHeadStudy(PhasesClaims):
         },
         more_than=0.3,
         because=CHOICE,
+        corrects="random-start-sgd",
     )
     def sgd_head_rescues(self, run: xr.Dataset) -> xr.DataArray:
         """On batches, too, the slow neuron learns the weak feature if there is a head.
@@ -180,6 +181,7 @@ class PredictionHeadStudy(PhasesClaims):
         note="Where the fast neuron leads, an output of norm 1 hardly depends on the slow one, whose gradient there "
         "goes with 1/||f||: it is left with the samples of the weak feature.",
         range=COSINE,
+        corrects="sphere-collapses",
     )
     def sphere_collapses_less(self, run: xr.Dataset, runs: Runs) -> Found:
         """Without head outputs of norm 1 collapse less than batch-normalised ones.

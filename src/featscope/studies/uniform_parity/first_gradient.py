@@ -42,7 +42,7 @@ class FirstGradientClaims(UniformParityArms):
         at_most=EXACT,
         law="exact",
         because=ROUNDED,
-        corrects="printed-form-off-block",
+        corrects=("printed-form-off-block", "misprinted-coefficient"),
     )
     def first_gradient_off_block(self, run: xr.Dataset) -> xr.DataArray:
         r"""On the signs that do not count it has one, too, with the next coefficient.

@@ -43,7 +43,14 @@ class HiddenClaims(UniversalityArms):
 
     # --- Theorem 7.2 (1) ----------------------------------------------------------------------------------------------
 
-    @bound("Theorem 7.2, proof, (F.26)", on=RANDOM, at_least=0.0, because="Jensen's inequality.", law="exact")
+    @bound(
+        "Theorem 7.2, proof, (F.26)",
+        on=RANDOM,
+        at_least=0.0,
+        because="Jensen's inequality.",
+        law="exact",
+        corrects="averages-keep-their-norm",
+    )
     def averages_have_no_larger_loss(self, run: xr.Dataset) -> xr.DataArray:
         """Averaged over spurious features, a representation has no larger loss.
 
