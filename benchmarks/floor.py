@@ -1,11 +1,11 @@
 """The floor of a training step: what any program on this machine must pay.
 
-Matrix products at the measured rate of sgemm on all cores, plus normals at the rate at which all cores
-together draw them. Activations, softmax, masks and updates are free.
+Matrix products at the measured rate of sgemm on all cores, by the faster of the two libraries in torch, plus normals at
+the rate at which all cores together draw them. Activations, softmax, masks and updates are free.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
@@ -31,19 +31,23 @@ class Rates:
     """What the machine does in a second with all cores.
 
     Attributes:
-        flops: of float32 matrix products (square, 2048).
+        flops: of float32 matrix products (square, 2048), by the faster library.
         normals: float32 normals drawn.
+        products: what each library does: the one that torch takes (MKL on x86), and oneDNN.
     """
 
     flops: float
     normals: float
+    products: Mapping[str, float]
 
     @classmethod
     def measure(cls, cores: int, clock: Callable[[], float] = time.perf_counter) -> "Rates":
         """Measure both; every core draws from a generator of its own."""
         torch.set_num_threads(cores)
         a = torch.randn(2048, 2048)
-        gemm = seconds(lambda: a @ a, clock=clock)
+        one_dnn = torch.ops.mkldnn._linear_pointwise.default  # torch has no other way to it in float32
+        by = {"torch": lambda: a @ a, "oneDNN": lambda: one_dnn(a, a, None, "none", [], "")}
+        products = {name: 2 * 2048**3 / seconds(multiply, clock=clock) for name, multiply in by.items()}
         torch.set_num_threads(1)
         buffers = [torch.empty(512, 512) for _ in range(8 * cores)]
 
@@ -52,7 +56,7 @@ class Rates:
 
         with ThreadPoolExecutor(cores) as pool:
             normals = seconds(lambda: list(pool.map(draw, buffers)), clock=clock)
-        return cls(2 * 2048**3 / gemm, len(buffers) * 512 * 512 / normals)
+        return cls(max(products.values()), len(buffers) * 512 * 512 / normals, products)
 
 
 @dataclass(frozen=True)

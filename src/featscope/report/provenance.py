@@ -81,6 +81,8 @@ def facts(study: Study, environment: Mapping[str, Any]) -> dict[str, str]:
         "Machine": f"{environment['processor']}, {_cores(environment)}{environment['platform']}",
         "Device": environment["device"],
     }
+    if environment.get("products"):
+        found["Matrix products"] = environment["products"]
     if environment.get("kernels"):
         found["Kernels"] = environment["kernels"]
     if environment.get("seconds") is not None:

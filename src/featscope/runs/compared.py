@@ -123,7 +123,7 @@ def environments(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
 
 
 def _is_plain(name: str) -> bool:
-    return name in ("python", "platform", "processor", "device", "git_revision", "cores", "kernels")
+    return name in ("python", "platform", "processor", "device", "git_revision", "cores", "products", "kernels")
 
 
 def _flat(config: Any, prefix: str) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """What computes a run: versions, machine and revision, and that it was not always the same."""
 
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ import torch
 from featscope.kernels import backend
 from featscope.threads import cores
 
-_CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device", "kernels")
+_CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device", "products", "kernels")
 """What may change numbers."""
 _PATIENCE = 30  # seconds for git, on a busy machine
 _NAMES = {"python": "Python", "git_revision": "revision"}
@@ -33,6 +34,7 @@ def environment(device: str, module: str = "featscope") -> dict[str, Any]:
         "processor": _processor(),
         "cores": cores(),
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        "products": "cuBLAS" if device.startswith("cuda") else _products(),
         "kernels": "torch" if device.startswith("cuda") or backend() == "torch" else f"llvmlite {version('llvmlite')}",
         "git_revision": _revision(Path(__file__)),
     } | _package_of(module)
@@ -67,6 +69,12 @@ def mixed(environment: Mapping[str, Any]) -> str:
         return ""
     each = ", ".join(f"{name} ({', then '.join(values)})" for name, values in found.items())
     return f"This run is mixed, and its numbers may depend on it: from part to part these changed: {each}."
+
+
+def _products() -> str:
+    """The library that torch multiplies matrices with, and the processor's instructions that it may use."""
+    library = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    return f"{library[1] if library else 'unknown'}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

@@ -54,6 +54,7 @@ class Stage:
     git_revision: str | None
     cores: int | None = None
     kernels: str | None = None
+    products: str | None = None
     study: OwnPackage | None = None
     since: str | None = None
 
