@@ -151,7 +151,9 @@ FAULTS = {
     ),
     "census with another γ": at_the_start(random_neurons, "GAMMA", 0.05, "features-per-neuron"),
     "lucky neurons at another ratio": at_the_start(probes, "CENSUS_RATIO", 0.85, "lucky-census"),
-    "features that start alike by twos": at_the_start(TokenMLP, "build", starts_in_pairs, "shared-as-the-law-says"),
+    "features that start alike by twos": at_the_start(
+        TokenMLP, "build", starts_in_pairs, "shared-as-the-law-says", "undecided"
+    ),
     "a start of a twentieth of the size": at_the_start(
         TokenMLP,
         "build",
@@ -207,7 +209,9 @@ FAULTS = {
     "the same samples for all replicas": at_the_start(
         SparseTokensSource, "_signals", those_of_the_first, "samples-independent", "undecided"
     ),
-    "one start for all replicas": at_the_start(TokenMLP, "build", one_frame_and_start, "replicas-independent"),
+    "one start for all replicas": at_the_start(
+        TokenMLP, "build", one_frame_and_start, "replicas-independent", "undecided"
+    ),
     "starts a tenth too large": at_the_start(
         TokenMLP,
         "build",
@@ -250,8 +254,8 @@ FAULTS = {
         "token-masking",
         steps=40,
     ),
-    "optimal learner whose gates are its own": Fault(
-        FrozenGates, "pseudo_loss", with_gates_of_theta, "average-beats-optimal-learner", "heat-map", steps=160
+    "gradient ascent to the end": Fault(
+        SGD, "build", ascending, "average-beats-optimal-learner", "heat-map", steps=160
     ),
     "uniform attention for linear": Fault(
         TokenMLP,

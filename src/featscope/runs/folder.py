@@ -36,6 +36,15 @@ _WHILE_IT_RUNS = (progress.NAME, asked.NAME)
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
 
 
+_LARGE = 2**20  # bytes from which compression is worth its time
+
+
+def _packed(run: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """How the large variables of ``run`` are compressed, without loss."""
+    large = (name for name, variable in run.variables.items() if variable.nbytes > _LARGE)
+    return {str(name): {"compression": "gzip", "compression_opts": 4, "shuffle": True} for name in large}
+
+
 def _half_written(path: Path) -> set[Path]:
     """What a killed run left of the files that it was writing."""
     found = {f for name in (*_FILES, "trajectory") for f in path.glob(f".{name}.*")}
@@ -167,7 +176,8 @@ class RunFolder:
         """Write ``trajectory.nc``, one group an arm, with a checksum."""
         tree = xr.DataTree.from_dict(dict(runs))
         tree.attrs[checksum.NAME] = checksum.IN_NETCDF
-        data = tree.to_netcdf(engine="h5netcdf")  # in memory: HDF5 may crash where a disk is full
+        # In memory: HDF5 may crash where a disk is full.
+        data = tree.to_netcdf(engine="h5netcdf", encoding={f"/{arm}": _packed(runs[arm]) for arm in runs})
         atomic_write(self.path / "trajectory.nc", checksum.with_line(bytes(data)))
 
     def read_trajectory(self) -> dict[str, xr.Dataset]:

@@ -18,7 +18,7 @@ from featscope.training.loop import probe_steps, train
 from featscope.training.objectives import Contrastive, ContrastivePairs, PredictOtherView, Ready, SignLabels, Supervised
 from featscope.training.optimizers import SGD, TorchOptimizer
 from featscope.training.pruning import MagnitudePruning, Pruner
-from featscope.training.record import Measurement, Record
+from featscope.training.record import Measurement, Record, three_digits
 from featscope.training.recursion import Iteration, Recursion
 from featscope.training.rules import BiasSchedule, Cooling, FirstTime, ProportionalBias
 
@@ -60,5 +60,6 @@ __all__ = [
     "TorchOptimizer",
     "Training",
     "probe_steps",
+    "three_digits",
     "train",
 ]

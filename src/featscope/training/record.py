@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import xarray as xr
+from jaxtyping import Float32
 from torch import Tensor
 
 
@@ -28,6 +29,15 @@ class Measurement(NamedTuple):
     def of_one(cls, values: Tensor, about: str, *dims: str) -> "Measurement":
         """What was measured on the one replica of an experiment without a replica axis, a pure number ``[*dims]``."""
         return cls(values[None], about, dims)
+
+
+def three_digits(values: Float32[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]:
+    """Float32 values to 10 bits after the first, 0.05 % at most away: such numbers take half the space of a file.
+
+    For series with an entry for each pair of neuron and feature, whose claims ask for no more.
+    """
+    dropped = 2**13
+    return ((values.contiguous().view(torch.int32) + dropped // 2) & -dropped).view(torch.float32)
 
 
 class Record:

@@ -26,7 +26,7 @@ from featscope.probes.optimal_learner import optimal_learner_loss
 from featscope.probes.random_start import dense_peaks, likeness_by_noise, logit_deviation, lucky_set_size
 from featscope.probes.two_views import TwoViews
 from featscope.theory.decoupling import lucky_constant
-from featscope.training import GradientTraining, Measurement
+from featscope.training import GradientTraining, Measurement, three_digits
 
 WATCH_SAMPLES, CENSUS_SAMPLES, SPLIT_SAMPLES = 512, 4096, 48
 NEARLY_ALL = 0.99  # of a threshold: the largest λ of Lemma B.6
@@ -89,7 +89,7 @@ def trajectory(experiment: GradientTraining) -> Found:
     sample = source.sample(experiment.streams.at("watch"), WATCH_SAMPLES)  # the same inputs at every step
     f = learner(sample.x)
     return {
-        "alignment": Measurement(cosines, "cosine of neuron and feature", ("neuron", "feature")),
+        "alignment": Measurement(three_digits(cosines), "cosine of neuron and feature", ("neuron", "feature")),
         "norm": Measurement(learner.weight.norm(dim=-1), "||w_i||", ("neuron",)),
         "bias": Measurement(learner.bias, "b_i", ("neuron",)),
         "firing_rate": Measurement(firing_rate(f), "Pr(h_i(x) != 0)", ("neuron",)),

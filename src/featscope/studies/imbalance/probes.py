@@ -13,7 +13,7 @@ from featscope.probes.frozen_gates import FrozenGates
 from featscope.probes.pairs import score_pairs
 from featscope.probes.pull import first_pull
 from featscope.probes.random_neurons import count_lucky
-from featscope.training import GradientTraining, Measurement
+from featscope.training import GradientTraining, Measurement, three_digits
 
 HELD = 0.3  # cosine from which a neuron counts as holding a feature (the paper, Figure 1)
 TRAIN_PAIRS, TEST_PAIRS = 1000, 5000  # of the linear head and of the cosine (the paper, Appendix A.2)
@@ -38,7 +38,7 @@ def trajectory(experiment: GradientTraining) -> Mapping[str, Measurement]:
     axes = (1 - source.dictionary.square().sum(-1)).clamp_min(1e-6).sqrt()
     largest_off = (off.abs() / axes[..., None, :]).amax(-1) / norm
     found = {
-        "alignment": Measurement(cosines, "cosine of neuron and feature", ("neuron", "feature")),
+        "alignment": Measurement(three_digits(cosines), "cosine of neuron and feature", ("neuron", "feature")),
         "norm": Measurement(norm, "||w_i||", ("neuron",)),
         "bias": Measurement(learner.bias, "b_i", ("neuron",)),
         "off_cosine": Measurement(largest_off, "largest cosine with directions off the features", ("neuron",)),
