@@ -12,6 +12,7 @@ import time  # noqa: E402
 from concurrent.futures import ProcessPoolExecutor  # noqa: E402
 from contextlib import suppress  # noqa: E402
 from dataclasses import replace  # noqa: E402
+from datetime import UTC, datetime  # noqa: E402
 from multiprocessing import get_context  # noqa: E402
 from pathlib import Path  # noqa: E402
 
@@ -19,7 +20,7 @@ import psutil  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks import cluster, sweep  # noqa: E402
+from benchmarks import cluster, history, sweep  # noqa: E402
 from benchmarks.compare import compare  # noqa: E402
 from featscope.data import SparseCoding  # noqa: E402
 from featscope.models import SymmetricReLU  # noqa: E402
@@ -64,7 +65,7 @@ def commands() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure everything, print, write ``benchmarks/results.json``."""
+    """Measure everything, print, write ``benchmarks/results.json`` and a line of the history."""
     rows = []
     for name, recipe, replicas, steps, loop in (
         ("default size", DEFAULT, 1, 40, False),
@@ -106,6 +107,7 @@ def main() -> None:
     about = environment("cpu")
     results = {"environment": about, "seconds_a_step": rows, "commands": ends, "sweep_seconds": engines}
     Path("benchmarks/results.json").write_text(json.dumps(results, indent=2) + "\n")
+    history.keep(results, f"{datetime.now(UTC):%Y-%m-%d}")
 
 
 if __name__ == "__main__":
