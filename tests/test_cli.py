@@ -84,7 +84,7 @@ def test_show_has_every_statement_with_its_source_and_every_option_with_its_defa
     assert code == 0
     joined = " ".join(out.split())
     for statement in Decoupling.statements():
-        assert f"{statement.id} {statement.source}" in joined
+        assert f"{statement.source}; {statement.id}" in joined
         for words in (statement.title, statement.text, statement.measured, statement.note):
             assert " ".join(in_unicode(words).split()) in joined
     assert "--optimizer.lr = 0.25" in out

@@ -139,7 +139,7 @@ def test_a_study_of_another_package_is_shown_and_its_options_checked(site, tmp_p
         main(["show", "means"])
     out, err = capfd.readouterr()
     assert ended.value.code == 0, err
-    assert "mean-found  Article 177" in out
+    assert "Article 177; mean-found" in out
     assert "The estimate ends near the mean." in out
     assert "Measured: how far x is from it." in out
     assert "--data.mean = 3.0" in out

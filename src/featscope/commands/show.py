@@ -45,12 +45,18 @@ def list_studies(words: list[str]) -> int:
         listed = [asdict(study) for study in entries().values()]
         print(json.dumps([*listed, *({"name": name, "broken": why} for name, why in broken().items())], indent=2))
         return 0
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("study", "source", "what it shows", "minutes")
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("study", no_wrap=True)  # to be typed as it stands
+    table.add_column("what it shows, and of which paper")
+    table.add_column("minutes", justify="right")
     for study in entries().values():
-        table.add_row(study.name, study.source, study.summary, f"{study.minutes:g}")
+        about = f"{escape(study.summary)}\n[dim]{escape(study.source)}[/dim]"
+        table.add_row(study.name, about, f"{study.minutes:g}")
     Console().print(table)
     for name, why in broken().items():
         print(f"{name}: broken, {why}")
@@ -60,6 +66,7 @@ def list_studies(words: list[str]) -> int:
 def show(words: list[str]) -> int:
     """Print what a study claims, and its options."""
     from rich.console import Console
+    from rich.markup import escape
 
     name, rest = name_and_options(words, "show", "STUDY")
     require_no_more(rest, "show", "study")
@@ -69,9 +76,11 @@ def show(words: list[str]) -> int:
     console.print(f"[bold]{about.name}[/bold]  {about.summary}\n{about.source}\n")
     for statement in card["statements"]:
         expected = "" if statement["expected"] else "  [italic](not expected to hold at this size)[/italic]"
-        console.print(f"[bold]{statement['id']}[/bold]  {statement['source']}{expected}")
-        for line in statement["lines"]:
+        title, *details = statement["lines"]
+        console.print(f"[bold]{escape(title)}[/bold]{expected}")
+        for line in details:
             console.print(f"  {line}", markup=False)
+        console.print(f"  {statement['source']}; {statement['id']}", markup=False, style="dim")
         if statement["note"]:
             console.print(f"  Note: {statement['note']}", markup=False, style="dim")
     console.print("\n[bold]options[/bold]")
@@ -94,12 +103,13 @@ def stored_card(study: Entry) -> Card:
 
 def card_of(name: str) -> Card:
     """The card of the study called ``name``, from the study itself."""
+    from featscope.report.ledger_order import printed
     from featscope.runs.plain import to_plain
     from featscope.tex import in_unicode
 
     _, kind = find(name)
     statements = []
-    for statement in kind.statements():
+    for statement in sorted(kind.statements(), key=lambda one: not printed(one.source)):  # what papers say comes first
         lines = [f"{statement.title}."]
         lines += [statement.text] if statement.text != statement.title else []
         lines += [f"Measured: {statement.measured}"] if statement.measured else []
