@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from going_on import ended_on_its_way, say
+from going_on import ended_on_its_way, progress, say
 from playwright.sync_api import Page, expect, sync_playwright
 
 from featscope.runs.asked import asked
@@ -71,6 +71,23 @@ def test_a_page_that_stays_open(page, tmp_path):
         expect(report.locator(".panel svg").first).to_be_visible()
         expect(report.locator("header.bar")).to_be_hidden()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+        expect(page.locator("#facts")).to_contain_text("what is below was drawn")
+        expect(page.locator("#strip")).to_be_hidden()
+
+        one = progress()["arms"][0]
+        say(
+            folder,
+            arms=[one | {"place": place, "of": 16, "done": 40.0 * (2 - place)} for place in (1, 2)]
+            + [one | {"place": place, "of": 16, "done": 0, "status": ""} for place in range(3, 17)],
+        )
+        expect(page.locator("#strip span")).to_have_count(16)
+        expect(page.locator("#arms li")).to_have_count(1)
+        expect(page.locator("#arms li")).to_contain_text("2. pulled here")
+        expect(page.locator("#all-arms summary")).to_have_text("All 16 arms: 1 done, 14 to come")
+        expect(page.locator("#all-arms li").last).to_be_hidden()
+        say(folder)
+        expect(page.locator("#strip")).to_be_hidden()
 
         page.get_by_role("button", name="Pause").click()
         page.wait_for_timeout(300)

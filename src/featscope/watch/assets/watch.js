@@ -4,7 +4,7 @@ const byId = (id) => document.getElementById(id);
 const WORDS = { running: "Training", paused: "Paused", judging: "Judging the claims", ending: "Ending", finished: "Finished",
   "not running": "Not running" };
 const plural = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
-let source = null, shown = "", coming = null, ended = false;
+let source = null, shown = "", drawnAt = 0, coming = null, ended = false;
 
 function html(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -37,6 +37,24 @@ function row(arm) {
     html("span", { className: "telling", textContent: is === "running" ? arm.status : "" }));
 }
 
+// Many arms would push the picture off the screen: a strip has all, and in words stand those that are trained now.
+const FEW = 4;
+
+function showArms(arms) {
+  const many = arms.length > FEW, count = (is) => arms.filter((arm) => kind(arm) === is).length;
+  byId("arms").replaceChildren(...arms.filter((arm) => !many || kind(arm) === "running").map(row));
+  byId("strip").hidden = byId("all-arms").hidden = !many;
+  if (!many) return;
+  byId("strip").replaceChildren(...arms.map((arm) => {
+    const part = html("span", { className: kind(arm), title: `${arm.place}. ${arm.label}` });
+    part.style.setProperty("--done", arm.steps ? Math.min(1, arm.done / arm.steps) : 0);
+    return part;
+  }));
+  const [summary, all] = byId("all-arms").children;
+  summary.textContent = `All ${arms.length} arms: ${count("done")} done, ${count("to-come")} to come`;
+  all.replaceChildren(...arms.map(row));
+}
+
 function show(seen) {
   const arms = seen.arms, now = arms.filter((arm) => kind(arm) === "running").map((arm) => arm.place);
   const left = seen.seconds_left === null ? "" : `, about ${duration(seen.seconds_left)} left`;
@@ -45,9 +63,10 @@ function show(seen) {
   document.title = `${WORDS[seen.state]}${place}: ${document.title.split(": ").at(-1)}`;
   const hints = { "not running": "It was interrupted or killed, or has not begun. What was saved is below; featscope run … --resume goes on, and this page follows.",
     judging: "All steps are done.", paused: "Training waits between two steps." };
-  const facts = [hints[seen.state], seen.memory.length ? memory(seen.memory) : ""];
+  const age = shown && seen.state === "running" ? `what is below was drawn ${duration((Date.now() - drawnAt) / 1000)} ago` : "";
+  const facts = [hints[seen.state], seen.memory.length ? memory(seen.memory) : "", age];
   byId("facts").textContent = facts.filter(Boolean).join(" · ");
-  byId("arms").replaceChildren(...arms.map(row));
+  showArms(arms);
   const alive = seen.state === "running" || seen.state === "paused";
   Object.assign(byId("pause"), { hidden: !(alive && seen.can_pause), disabled: false, textContent: seen.state === "paused" ? "Go on" : "Pause" });
   Object.assign(byId("stop"), { hidden: !alive || arms.some((arm) => !arm.steps), disabled: false });
@@ -79,7 +98,7 @@ function drawn(frame, version, state, until) {
   frame.className = "";
   before?.remove();
   new frame.contentWindow.ResizeObserver(() => fit(frame)).observe(inside.body);
-  [shown, coming] = [version, null];
+  [shown, drawnAt, coming] = [version, Date.now(), null];
   if (state === "finished" && version.startsWith("finished") && inside.getElementById("data")) finish();
 }
 
