@@ -55,7 +55,7 @@ def _moments(sums: EvaluatedModels) -> dict[str, Measurement]:
             ("second", second, 2),
             ("covariance", second - first[..., None] * first[:, None], 1),
         ):
-            fit = torch.linalg.lstsq(a, matrix.flatten(1)[..., None]).solution[..., 0]
+            fit = torch.linalg.lstsq(a, matrix.flatten(1)[..., None], driver="gels").solution[..., 0]
             scale = torch.stack([power, torch.full_like(power, times)], -1)
             about = f"coefficients of the {moment} of y x in the matrices of Lemma D.2 as {name}, over its own"
             found[f"{moment}_{name}"] = Measurement(fit / scale, about, ("term",))
