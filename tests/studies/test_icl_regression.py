@@ -1,5 +1,7 @@
 """The study of regression in a prompt, small: what holds, what must not, what it refuses, and planted faults."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -69,6 +71,7 @@ def test_wrong_options_are_named_before_anything_runs(options, message):
 inputs, sample, take = RegressionPromptSource.inputs, RegressionPromptSource.sample, EvaluatedModels.take
 forward, loss = PopulationLoss.forward, SquaredError.__call__
 coefficients, add, excess = theory.coefficients, EvaluatedModels.add, theory.excess
+build_models = PretrainedModels.__init__
 
 
 def without_the_root(self, draws, *shape):
@@ -153,7 +156,29 @@ def a_third_too_large(spectrum, samples):
     return 1.3 * coefficients(spectrum, samples)
 
 
+def over_the_query(self, prompts):
+    seen = (prompts * (prompts @ self.value[:, None, :, None])).sum(-2) / (prompts.shape[-2] - 1)
+    return (seen @ self.key_query / prompts[..., -1, :-1]).sum(-1)
+
+
+def over_the_block(self):
+    return self.value[:, -1, None, None] / self.key_query[:, :-1]
+
+
+def without_other_blocks(self, source, options, draws):
+    build_models(self, source, replace(options, blocks="zero"), draws)
+
+
 FAULTS = {
+    "answers over the query": Fault(
+        LinearSelfAttention, "forward", over_the_query, "answers-are-the-layers", "free-blocks"
+    ),
+    "a product over U": Fault(
+        LinearSelfAttention, "product", property(over_the_block), "answers-are-the-layers", "rank-of-a-block"
+    ),
+    "other blocks left at zero": Fault(
+        PretrainedModels, "__init__", without_other_blocks, "other-blocks-change-the-loss", "other-blocks"
+    ),
     "inputs of another spectrum": Fault(
         RegressionPromptSource, "inputs", without_the_root, "evaluation-loss", "evaluation"
     ),

@@ -124,12 +124,19 @@ def _smallest(step, values):
     return np.abs(1 - step[..., None] * values / values.max(-1, keepdims=True))[..., 0]
 
 
+def _positive(self, draws, count):
+    batch = SAMPLED(self, draws, count)
+    batch.prompts[..., -1, -1].abs_()
+    return batch
+
+
 HEALTHY = LoopedLinearAttention.attended
 BUILD, GAP = free.FreeLoops.build, figure_8_1.FigureEightOne._gap
 PATIENTS = linear_prompts._diabetes
 SAMPLED = LinearPromptSource.sample
 
 FAULTS = {
+    "targets above zero alone": Fault(LinearPromptSource, "sample", _positive, "targets-of-either-sign", "any-start"),
     "attention added": Fault(LoopedLinearAttention, "attended", _added, "equals-gradient-descent", "n=16"),
     "twice the step": Fault(LoopedLinearAttention, "attended", _twice, "equals-gradient-descent", REAL),
     "y passes, too": Fault(loops, "gradient_descent_weights", _whole, "equals-gradient-descent", "any-start"),

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.data import RegressionPromptSource
-from featscope.models import prompt_moment
+from featscope.models import LinearSelfAttention, prompt_moment
+from featscope.models.linear_self_attention import attended
 from featscope.streams import Streams
 from featscope.studies.icl_regression.sampling import Evaluated, EvaluatedModels
 from featscope.theory import icl_regression as theory
@@ -16,6 +17,7 @@ from featscope.training import GradientTraining, Measurement, Recursion
 
 JUDGED = 5000
 """Fresh prompts by which a trained layer is judged."""
+_FEW = 100
 _RANK = ("rank",)
 
 
@@ -144,7 +146,9 @@ def blocks(experiment: GradientTraining) -> Mapping[str, Measurement]:
     whole = layer.product + layer.value[:, :-1, None] * lower[:, None]
     values = torch.linalg.svdvals(whole)
     rest = (answers - reduced(layer.product)).square().mean(-1)
+    off = _off_as_printed(layer, prompts[:, :_FEW], answers[:, :_FEW], reduced(layer.product)[:, :_FEW])
     return {
+        "off_printed": Measurement(off, "largest difference of answers to Equation 5.2's, over the largest"),
         "others": Measurement(rest / answers.square().mean(-1), "share of its answers that other blocks make, squared"),
         "over_best": Measurement(own / best - 1, "its loss over the least with the other blocks zero, less 1"),
         "beyond": Measurement(
@@ -152,6 +156,22 @@ def blocks(experiment: GradientTraining) -> Mapping[str, Measurement]:
             "singular value beyond the rank, over the largest, of the matrix between h and the query",
         ),
     }
+
+
+def _off_as_printed(
+    layer: LinearSelfAttention,
+    prompts: Float[Tensor, "replica prompt token channel"],
+    answers: Float[Tensor, "replica prompt"],
+    theirs: Float[Tensor, "replica prompt"],
+) -> Float[Tensor, "replica"]:
+    """Difference of ``answers``, and of ``theirs`` by u and U alone, to the layer of whole matrices (Equation 5.2)."""
+    value, key_query = torch.zeros(2, len(prompts), *prompts.shape[-1:] * 2).to(prompts)
+    value[:, -1], key_query[..., :-1] = layer.value, layer.key_query
+    whole = attended(prompts, value, key_query)[..., -1, -1]
+    value[..., :-1], key_query[:, -1] = 0, 0
+    alone = attended(prompts, value, key_query)[..., -1, -1]
+    off = torch.maximum((answers - whole).abs(), (theirs - alone).abs())
+    return off.amax(-1) / torch.maximum(whole.abs(), alone.abs()).amax(-1)
 
 
 def _arrays(*tensors: Tensor) -> list[np.ndarray]:

@@ -62,8 +62,19 @@ class IclRegression(EvaluationClaims):
         $\mathrm{tr}(\frac{u^2}2\Gamma\Lambda U\Lambda U^\top - u\Lambda^2U^\top) + \frac12\mathrm{tr}\Lambda$.
         Measured: loss of the layer as printed over it, mean over a random model, a diagonal one, the best, and none.
         """
+        return self._over_the_lemma(run)
+
+    def _over_the_lemma(self, run: xr.Dataset) -> xr.DataArray:
         spectrum = self.arm(LOSS).recipe.learner.data.spectrum
         return (run.loss / (run.lemma + sum(spectrum) / 2)).mean("model")
+
+    @bound("derived, for Lemma 5.1", on=OTHERS, at_least=1.02, because="Bound: what `loss-of-pretraining` allows.")
+    def other_blocks_change_the_loss(self, run: xr.Dataset) -> xr.DataArray:
+        """With random blocks beside u and U the loss is not the lemma's.
+
+        Their answers are noise to it. Measured: loss of the layer as printed over the lemma's, mean over the same four.
+        """
+        return self._over_the_lemma(run)
 
     @identity("Theorem 5.4.1, proof sketch", not_on=LOSS, equals=1.0, within=0.05, because=STATED, range=POSITIVE)
     def excess_as_printed(self, run: xr.Dataset) -> xr.DataArray:
@@ -171,6 +182,20 @@ class IclRegression(EvaluationClaims):
         return abs(run.evaluation_loss / self.formula(EVALUATION) - 1).mean(["rank", "noise"])
 
     # --- Other blocks -------------------------------------------------------------------------------------------------
+
+    @bound(
+        "Equation 5.2",
+        on=(FREE, BLOCK),
+        at_most=1e-12,
+        because="Bound: a rounding of float64 for each of the (N+1)(d+1)² terms, some thousands.",
+        law="exact",
+    )
+    def answers_are_the_layers(self, run: xr.Dataset) -> xr.DataArray:
+        """The rows that are trained answer as the whole layer does, and u U as the layer with no other blocks.
+
+        Measured: largest difference to the answers of the layer as printed, over the largest.
+        """
+        return run.off_printed
 
     @bound(
         "Section 5.4",

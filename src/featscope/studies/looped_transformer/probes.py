@@ -46,12 +46,16 @@ def prompts(experiment: Recursion) -> Mapping[str, Measurement]:
 
 
 def many_prompts(experiment: Recursion) -> Mapping[str, Measurement]:
-    """The mean condition number of a thousand prompts such as these; of short ones only, as others have it sharp."""
+    """Condition numbers and targets of a thousand prompts such as these; of short ones, as others have them sharp."""
     learner = experiment.learner
     if learner.shown.shape[-2:].numel() > _SHORT:
         return {}
     source = learner.options.data.build(experiment.streams.at("data"))
-    x = source.sample(experiment.streams.at("many prompts"), 1000).prompts[..., :-1, :-1]
+    prompts = source.sample(experiment.streams.at("many prompts"), 1000).prompts
+    x, target = prompts[..., :-1, :-1], prompts[..., -1, -1]
     eigenvalues = torch.linalg.eigvalsh(x.mT @ x)
     kappa = eigenvalues[..., -1] / eigenvalues[..., 0]
-    return {"mean_kappa": Measurement(kappa.mean(1), "mean condition number of a thousand prompts")}
+    return {
+        "mean_kappa": Measurement(kappa.mean(1), "mean condition number of a thousand prompts"),
+        "mean_sign": Measurement(target.sign().mean(1), "mean sign of α of a thousand prompts"),
+    }

@@ -102,6 +102,21 @@ class LoopedTransformer(FigureEightOne):
         """
         return _largest(run.off_closed_form)
 
+    @identity(
+        "derived, for Theorem 8.14",
+        on=ANY,
+        equals=0.0,
+        within=0.1,
+        because="Tolerance: three standard deviations of the mean of a thousand fair signs, 3/√1000.",
+    )
+    def targets_of_either_sign(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Prompts ask for numbers of either sign.
+
+        What is said of any $\alpha$ is tried where it is below 0, too. Measured: mean sign of $\alpha$ of a thousand
+        prompts.
+        """
+        return run.mean_sign
+
     @ordering("Definition 8.6", on=lambda study: study.lengths[0], more_than=0.01, because=APART)
     def full_mask_breaks_it(self, runs: Runs, arm: str) -> xr.DataArray:
         """A query that attends to itself, too, does something else.
