@@ -116,6 +116,13 @@ def _one_sided(self, source, draws, dtype=torch.float32):
     return network
 
 
+def _same_readout(self, source, draws, dtype=torch.float32):
+    network, m = BUILD(self, source, draws, dtype), self.quarter
+    halves = network.readout.data.view(-1, 2, 2, m)
+    halves[:, :, 1] = halves[:, :, 0]
+    return network
+
+
 def _without_density(source, weight, bias):
     x = source.means @ weight.mT - bias[:, None]
     inside = (source.weights * source.labels)[:, None] * torch.special.ndtr(x / weight.norm(dim=-1)[:, None])
@@ -150,6 +157,7 @@ def _labels_turned(margin, kind):
 FAULTS = {
     "a longer step": Fault(exact, "take_feature_step", _longer_step, "step1-identity", FIRST),
     "slope of a loss not over log 2": Fault(exact, "slope_at_zero", lambda kind: -0.5, "step1-identity", FIRST),
+    "mirror images of the same read-out": Fault(FixedBiasReLU, "build", _same_readout, "mirrored-start", FIRST),
     "no minus at the start": Fault(FixedBiasReLU, "build", _one_sided, "symmetric-start", FIRST),
     "thresholds without their sign": Fault(
         exact, "simplified_gradient", lambda w, b, x, y: GRADIENT(w, b.abs(), x, y), "mirror-identity", FIRST

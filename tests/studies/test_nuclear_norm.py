@@ -211,6 +211,20 @@ FAULTS = {
     "large values only": Fault(
         nuclear_norm, "_by_gram", lambda f, rounding: GRAM(f, 0.5), "single-precision-loses-nothing", SINGULAR
     ),
+    "rounding over the largest value": Fault(
+        nuclear_norm,
+        "_by_gram",
+        lambda f, rounding: GRAM(f, rounding / float(torch.linalg.matrix_norm(f, 2).max()) ** 2),
+        "single-precision-loses-nothing",
+        SINGULAR,
+    ),
+    "a third for a half": Fault(
+        theory,
+        "sufficient_strength",
+        lambda r, q, gamma: STRENGTH(r, q, gamma) - r**0.5 / (6 * (1 + np.exp((r - 1) / (4 * r**0.5)))),
+        "strength-is-its-three-parts",
+        SINGULAR,
+    ),
     "twice the gradient": Fault(
         nuclear_norm._NuclearNorm,
         "backward",

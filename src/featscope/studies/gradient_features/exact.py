@@ -63,6 +63,7 @@ class FirstStep(Questionnaire):
         """What is found."""
         return {
             "start": Answer("largest |g(x)| before the step"),
+            "mirror_start": Answer("largest of w_i + w_(i + m), a_i + a_(i + m), b_i + b_(i + m) before it, i <= m"),
             "step_gap": Answer("largest difference of W after the step to -η ℓ'(0) a G, relative to the largest"),
             "readout_gap": Answer("the same of a to -η ℓ'(0) mean of y ReLU(<w, x> - b)"),
             "copies_gap": Answer("largest of w_i + w_(i + 2m) after the step, relative"),
@@ -88,8 +89,10 @@ class FirstStep(Questionnaire):
             stepped, m = network.weight.detach(), self.quarter
             mean = (batch.y[..., None] * batch.x).mean(1, keepdim=True)
             mirrored = simplified_gradient(-w, -b, batch.x, batch.y)
+            pairs = [(each[:, :m] + each[:, m : 2 * m]).abs().max() for each in (w, a, b)]
             return {
                 "start": float(start),
+                "mirror_start": float(torch.stack(pairs).max()),
                 "step_gap": _relative(stepped, scale * a[..., None] * gradient),
                 "readout_gap": _relative(network.readout.detach(), scale * (batch.y[..., None] * hidden).mean(1)),
                 "copies_gap": _relative(stepped[:, : 2 * m], -stepped[:, 2 * m :]),

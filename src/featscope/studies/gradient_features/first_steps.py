@@ -45,6 +45,14 @@ class FirstSteps(GradientFeaturesArms):
         """
         return xr.concat([run.start, run.copies_gap], "of").max(["of", "law", "loss"])
 
+    @bound("Equation 3.9", on=FIRST, at_most=0.0, law="exact", because="Bound: numbers that are copied.")
+    def mirrored_start(self, run: xr.Dataset) -> xr.DataArray:
+        r"""At the start every neuron of the first quarter has a mirror image.
+
+        $w_{i+m}=-w_i$, $a_{i+m}=-a_i$, $b_{i+m}=-b_i$. Measured: largest sum of two, over laws.
+        """
+        return run.mirror_start.max(["law", "loss"])
+
     @bound(
         "derived, for Lemma B.71",
         on=FIRST,

@@ -14,6 +14,8 @@ from featscope.studies.nuclear_norm.quantities import described
 from featscope.studies.nuclear_norm.solved import Solved
 
 _STEP = 1e-5
+_SMALL = 2.0**-14
+"""Times the features, a power of two so that nothing is rounded anew: U Vᵀ has no size."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class SingularValuesSolved(Solved):
         uv = left @ right
         dead = features.clone()
         dead[..., 0] = 0
-        penalty = NuclearNorm(1.0, "none")
+        penalty, single = NuclearNorm(1.0, "none"), features.float()
 
         def plain(f: Tensor) -> Tensor:
             return torch.linalg.svdvals(f).sum(-1)
@@ -82,7 +84,7 @@ class SingularValuesSolved(Solved):
         by_gradient = (_slope(penalty, features)[:, None] * ways).sum((-2, -1))
         self.keep(
             off_difference=(by_differences - by_gradient).abs().amax(1),
-            off_single=_largest(_slope(penalty, features.float()).double() - uv),
+            off_single=torch.stack([_largest(_slope(penalty, s * single).double() - uv) for s in (1, _SMALL)]).amax(0),
             off_repeated=_largest(_slope(penalty, 3 * uv) - uv),
             dead_slope=_slope(penalty, dead)[..., 0].norm(dim=-1),
             plain_dead_slope=_slope(plain, dead)[..., 0].norm(dim=-1),

@@ -7,9 +7,7 @@ in `featscope.theory.nuclear_norm`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import exp
 
-import numpy as np
 import xarray as xr
 
 from featscope.claims import POSITIVE, ROUNDING, SHARE, STATED, Claim, Found, bound, identity, ordering
@@ -17,8 +15,9 @@ from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last
 from featscope.studies.nuclear_norm import figures
 from featscope.studies.nuclear_norm.arms import FIXED_NU, FREE_ERM, FREE_NU, PLANE, SINGULAR, STILL
+from featscope.studies.nuclear_norm.closed import ClosedForms
 from featscope.studies.nuclear_norm.descent import SCALE
-from featscope.studies.nuclear_norm.linear import SHIFTLESS, LinearClaims
+from featscope.studies.nuclear_norm.linear import SHIFTLESS
 from featscope.studies.nuclear_norm.solved import NU, PRINTED
 from featscope.theory import nuclear_norm as theory
 
@@ -29,7 +28,7 @@ same = partial(identity, law="exact", within=ZERO, because=ROUNDING, on=SINGULAR
 
 
 @dataclass(frozen=True)
-class NuclearNormStudy(LinearClaims):
+class NuclearNormStudy(ClosedForms):
     """Weight decay, a bounded rank and the nuclear norm of features under a shift of domain (dissertation, Chapter 6).
 
     Options and arms are `NuclearNormArms`'.
@@ -310,7 +309,7 @@ class NuclearNormStudy(LinearClaims):
     def single_precision_loses_nothing(self, run: xr.Dataset) -> xr.DataArray:
         r"""The gradient in single precision, by a Gram matrix, is $UV^T$, too.
 
-        Measured: largest difference of an entry.
+        Measured: largest difference of an entry, of features of variance 1 and of others 2⁻¹⁴ as large.
         """
         return run.off_single
 
@@ -337,46 +336,6 @@ class NuclearNormStudy(LinearClaims):
         Measured: norm of its column.
         """
         return run.plain_dead_slope
-
-    # --- What no run is needed for ------------------------------------------------------------------------------------
-
-    @bound("Lemma E.1", on=SINGULAR, at_most=0.0, law="exact", note="And it is strictly concave from 0 on.")
-    def logistic_slope_lemma(self) -> float:
-        r"""The slope of the logistic loss falls at least exponentially.
-
-        $\ell'(z+c)\le e^{-c}\ell'(z)$ for $c>0$. Measured: the largest of left less right, and of the curvature of
-        $\ell'$ for $z>0$, on a grid.
-        """
-        z, c = np.linspace(-10, 10, 201)[:, None], np.linspace(0.01, 10, 100)
-        left, right = -1 / (1 + np.exp(z + c)), -np.exp(-c) / (1 + np.exp(z))
-        positive = np.linspace(0.01, 10, 200)
-        bend = np.exp(positive) * (1 - np.exp(positive)) / (1 + np.exp(positive)) ** 3
-        return max(float((left - right).max()), float(bend.max()))
-
-    @identity(
-        "derived, for Proposition 6.3",
-        on=SINGULAR,
-        equals=37.0,
-        within=0.0,
-        law="exact",
-        because="Whole numbers.",
-        note="'r > C, C < 20' is never what binds.",
-    )
-    def fewest_invariant_features(self) -> float:
-        r"""The range of $\gamma$ asks for at least 37 invariant features.
-
-        $3/\sqrt r<\gamma<1/2$. Measured: least r for which there is such a $\gamma$.
-        """
-        return float(next(r for r in range(1, 1000) if 3 / r**0.5 < 0.5))
-
-    @bound("derived, for Proposition 6.3", on=SINGULAR, at_most=1.0, law="exact", range=POSITIVE)
-    def sharper_strength(self) -> float:
-        r"""(E.31) gives $\alpha<1/\sqrt r$ from a third of the printed strength on.
-
-        Measured: the largest of its strength over $\sqrt r/e^{\sqrt r/5}$, r = 37, 50 and 100.
-        """
-        sizes = ((37, 163, 0.496), (50, 260, 0.45), (100, 850, 0.35))
-        return max(theory.sufficient_strength(*one) / (one[0] ** 0.5 / exp(one[0] ** 0.5 / 5)) for one in sizes)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
