@@ -159,6 +159,9 @@ FAULTS = {
     "read at the last number": Fault(
         AttentionOnly, "build", read_at_the_last_number, "read-at-equals-pairs-do-not-count", "read-at-equals"
     ),
+    "bins of p in place of p - 1": Fault(
+        theory, "half_plane", lambda p: p**2 // 2, "bins-are-those-of-the-transform", "wide-start"
+    ),
     "the whole plane counts": Fault(
         theory, "half_plane", lambda p: 2 * half_plane(p), "initial-share-is-exponential", "wide-start"
     ),

@@ -31,6 +31,9 @@ WRITTEN = {
 }
 
 
+STEP = DecayingAdamW.at
+
+
 def test_what_is_expected_holds_and_what_is_not_fails():
     decided = {key: claim for key, claim in TRIAL.healthy.items() if key[1] not in LONG}
     assert {id for id, arm in decided if arm == "trained"} >= {"trained-cross-entropy", "trained-margin"}
@@ -135,6 +138,13 @@ def a_label_later(inputs, modulus):
 exact_labels = exact.all_labels
 
 FAULTS = {
+    "steps that shrink over as many as by default": Fault(
+        DecayingAdamW,
+        "at",
+        lambda self, step: STEP(replace(self, over=1500), step),
+        "last-steps-are-a-fifth",
+        "trained",
+    ),
     "a power less": Fault(PolynomialNetwork, "_logits", a_power_less, "gamma-star-at-paper-sizes", "paper-sizes"),
     "the phase of one neuron": Fault(exact, "max_margin_phases", one_sign_wrong, "even-modulus", "even-modulus"),
     "the label after": Fault(exact, "all_labels", a_label_later, "width-not-necessary", "fewer-neurons"),

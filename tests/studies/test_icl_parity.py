@@ -209,6 +209,9 @@ FAULTS = {
         "two-features-take-half-the-norm",
         "search-d=2",
     ),
+    "rules are not asked": Fault(
+        trained.SharpeningRule, "forward", lambda self, *at: None, "searches-end-at-rest", "search-d=2"
+    ),
     "rows held apart": Fault(
         trained.SearchedNetwork,
         "in_features",

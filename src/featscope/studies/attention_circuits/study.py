@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
@@ -25,6 +26,7 @@ from featscope.studies.summaries import percent, verdict
 from featscope.theory import attention_circuits as theory
 
 NOT_LEARNED = "With labels of other points there is no sum to learn."
+WHOLE = "Whole numbers."
 FEW_BINS = "Modulo 5 there are eight bins in all."
 
 
@@ -76,6 +78,18 @@ class AttentionCircuits(AttentionCircuitsArms):
         Measured: largest change of a logit if their columns are turned around.
         """
         return run.moved
+
+    @identity(
+        "derived, for Figure 4.3", on=[THREE, FOUR, FIVE, WIDE], equals=0.0, within=0.0, law="exact", because=WHOLE
+    )
+    def bins_are_those_of_the_transform(self, run: xr.Dataset, arm: str) -> float:
+        """Formulas count as many bins as a discrete Fourier transform has.
+
+        Those of a half plane, but for what is constant along rows or columns. Measured: the formula's number less that
+        of the transform of a matrix.
+        """
+        bins = np.fft.rfft2(run.start_matrices.values[0, 0])[1:, 1:].size
+        return float(theory.half_plane(self.modulus(arm)) - bins)
 
     # --- Spectra ----------------------------------------------------------------------------------------------------
 

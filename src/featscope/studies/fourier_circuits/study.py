@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from featscope.claims import POSITIVE, STATED, Claim, Found, bound, identity
+from featscope.claims import POSITIVE, ROUNDING, STATED, Claim, Found, bound, identity
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last
 from featscope.studies.fourier_circuits import figures
@@ -62,6 +62,15 @@ class FourierCircuits(ConstructedCircuits):
             return self.optimum(arm).cross_entropy
         found = [self.optimum(arm, float(lam)).cross_entropy for lam in run.penalty.values]
         return xr.DataArray(found, {"penalty": run.penalty.values}, "penalty")
+
+    @identity("derived here", on=TRAINED, equals=0.2, within=1e-12, law="exact", because=ROUNDING)
+    def last_steps_are_a_fifth(self, arm: str) -> float:
+        """Training ends with steps of a fifth of the size that they began with.
+
+        Measured: step size that follows from the number of the last step, over the largest.
+        """
+        recipe = self.arm(arm).recipe
+        return float(recipe.optimizer.at(recipe.steps) / recipe.optimizer.lr)
 
     # --- Margins and losses (Lemma 4.7, Theorem 4.9) ------------------------------------------------------------------
 

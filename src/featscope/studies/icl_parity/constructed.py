@@ -160,6 +160,15 @@ class ConstructedClaims(IclParityArms):
         """
         return Found(run.norm_ratio, f"The best replica has {float(run.norm_ratio.min()):.3f}.")
 
+    @bound("derived here", on=tuple(SEARCHES), at_most=1e-6, law="exact", because="Bound: rounding of float32.")
+    def searches_end_at_rest(self, run: xr.Dataset) -> xr.DataArray:
+        """A search ends with no step left to take, and with its smallest margin as sharp as it was to be.
+
+        Measured: the larger of its step size, over that at the start, and what is missing of the sharpness, without
+        sign.
+        """
+        return xr.concat([run.going, abs(run.blur)], "of").max("of")
+
     @identity(
         "derived, for Theorem 5.5.1",
         on="search-d=2",

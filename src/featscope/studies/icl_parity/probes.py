@@ -11,7 +11,7 @@ from featscope.data import ParityPromptSource
 from featscope.models import ReLULinearAttention
 from featscope.studies.icl_parity.endless import ConstructedNetworks, EveryPrompt
 from featscope.studies.icl_parity.prompted import LARGEST, MEANS, judged
-from featscope.studies.icl_parity.trained import SearchedNetwork
+from featscope.studies.icl_parity.trained import SHARP, SearchedNetwork
 from featscope.theory import sparse_parity as theory
 from featscope.training import GradientTraining, Measurement, Recursion
 
@@ -128,7 +128,11 @@ def searched(experiment: GradientTraining) -> Mapping[str, Measurement]:
     printed = theory.printed_norm(options.features.bit_length() - 1, options.features, options.gamma)
     first, second = matrices[:, :, 0], matrices[:, :, 1]
     apart = (first - second).square().flatten(1).sum(1) / (first.square() + second.square()).flatten(1).sum(1)
+    (group,), sharpness = experiment.optimizer.param_groups, experiment.objective.get_buffer("sharpness").double()
+    going = torch.full_like(norm, group["lr"] / experiment.rules["cooling"].config.lr)
     return {
+        "going": Measurement(going, "step size at the end over that at the start"),
+        "blur": Measurement((1 - sharpness / SHARP[1]).expand_as(norm), "1 - sharpness of the smallest margin/its aim"),
         "norm_ratio": Measurement(
             torch.where(least > 0, norm / printed, torch.inf),
             "sum of squared weights at margin 1, over the printed one",

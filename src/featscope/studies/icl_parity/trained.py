@@ -13,7 +13,7 @@ from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.studies.icl_parity.endless import EveryPrompt, built
 
-_SHARP = (10.0, 300.0)
+SHARP = (10.0, 300.0)
 """Sharpness of the smallest margin, over its size, at the start and at the end of a search."""
 
 
@@ -160,7 +160,7 @@ class LeastNormLoss(nn.Module):
     def __init__(self, source: ParityPromptSource) -> None:
         super().__init__()
         self.prompts = EveryPrompt(source, torch.float32)
-        self.register_buffer("sharpness", torch.tensor(_SHARP[0], device=source.dictionary.device))
+        self.register_buffer("sharpness", torch.tensor(SHARP[0], device=source.dictionary.device))
 
     def forward(self, learner: SearchedNetwork, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica."""
@@ -193,6 +193,6 @@ class SharpeningRule(nn.Module):
 
     def forward(self, experiment: Any, step: int) -> None:
         """Set it for the next step; it follows from the number of the step alone."""
-        low, high = _SHARP
+        low, high = SHARP
         done = min(1.0, step / self.config.steps)
         experiment.objective.get_buffer("sharpness").fill_(low * (high / low) ** done)
