@@ -68,13 +68,14 @@ class IclRegression(EvaluationClaims):
         spectrum = self.arm(LOSS).recipe.learner.data.spectrum
         return (run.loss / (run.lemma + sum(spectrum) / 2)).mean("model")
 
-    @bound("derived, for Lemma 5.1", on=OTHERS, at_least=1.02, because="Bound: what `loss-of-pretraining` allows.")
+    @bound("derived, for Lemma 5.1", on=OTHERS, at_least=0.5, law="yes/no", because=f"Bound: most; {STATED}")
     def other_blocks_change_the_loss(self, run: xr.Dataset) -> xr.DataArray:
         """With random blocks beside u and U the loss is not the lemma's.
 
-        Their answers are noise to it. Measured: loss of the layer as printed over the lemma's, mean over the same four.
+        Their answers are noise to it. Measured: in how many replicas the loss is off by more than a tenth, five times
+        what `loss-of-pretraining` allows, mean over the same four models.
         """
-        return self._over_the_lemma(run)
+        return abs(self._over_the_lemma(run) - 1) > 0.1
 
     @identity("Theorem 5.4.1, proof sketch", not_on=LOSS, equals=1.0, within=0.05, because=STATED, range=POSITIVE)
     def excess_as_printed(self, run: xr.Dataset) -> xr.DataArray:
