@@ -39,7 +39,8 @@ from featscope.language import (
 )
 from featscope.language.cost import arrivals
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
-from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model
+from featscope.language.load import RETRIEVER, RETRIEVER_KERNEL, RETRIEVER_LAYER, RETRIEVER_POOL, load_model
+from featscope.language.methods import KERNEL
 from featscope.streams import Streams
 from featscope.training.memory import peak_bytes
 
@@ -65,30 +66,35 @@ class Reading:
     timed: Bench = field(default_factory=lambda: Bench(lengths=(4096,), threads=1))
 
 
-Build = Callable[[Any, int, int, int, Any], Prefill]
+Build = Callable[..., Prefill]
+"""Of a model, a layer, what is kept, a window and a draft; and of how scores are pooled."""
 METHODS: dict[str, Build] = {
-    "full attention": lambda model, layer, keep, window, draft: FullCache(model),
-    "SnapKV": lambda model, layer, keep, window, draft: SnapKV(model, keep, window),
-    "AdaKV": lambda model, layer, keep, window, draft: AdaKV(model, keep, window),
-    "SnapKV, budgets of layers": lambda model, layer, keep, window, draft: Prefill(
-        model, cache=LayerBudgets(LastQueries(keep, window))
+    "full attention": lambda model, layer, keep, window, draft, **rule: FullCache(model),
+    "SnapKV": lambda model, layer, keep, window, draft, **rule: SnapKV(model, keep, window, **rule),
+    "AdaKV": lambda model, layer, keep, window, draft, **rule: AdaKV(model, keep, window, **rule),
+    "SnapKV, budgets of layers": lambda model, layer, keep, window, draft, **rule: Prefill(
+        model, cache=LayerBudgets(LastQueries(keep, window, **rule))
     ),
-    "H2O": lambda model, layer, keep, window, draft: H2O(model, keep, window),
-    "GemFilter, the paper's rule": lambda model, layer, keep, window, draft: GemFilter(model, layer, keep, 0),
-    "GemFilter": lambda model, layer, keep, window, draft: GemFilter(model, layer, keep, window),
-    "GemFilter, original positions": lambda model, layer, keep, window, draft: Prefill(
-        model, FilterLayer(layer, keep, window), ReadAgain("original")
+    "H2O": lambda model, layer, keep, window, draft, **rule: H2O(model, keep, window),
+    "GemFilter, the paper's rule": lambda model, layer, keep, window, draft, **rule: GemFilter(
+        model, layer, keep, 0, **rule
     ),
-    "attention window, read again": lambda model, layer, keep, window, draft: Prefill(
-        model, AttentionWindow(layer, keep, window)
+    "GemFilter": lambda model, layer, keep, window, draft, **rule: GemFilter(model, layer, keep, window, **rule),
+    "GemFilter, original positions": lambda model, layer, keep, window, draft, **rule: Prefill(
+        model, FilterLayer(layer, keep, window, **rule), ReadAgain("original")
     ),
-    "hidden states, full cache": lambda model, layer, keep, window, draft: Prefill(
-        model, FilterLayer(layer, keep, window), KeepHidden()
+    "attention window, read again": lambda model, layer, keep, window, draft, **rule: Prefill(
+        model, AttentionWindow(layer, keep, window, **rule)
     ),
-    "PromptDistill": lambda model, layer, keep, window, draft: PromptDistill(model, layer, keep, window),
-    "FastKV": lambda model, layer, keep, window, draft: FastKV(model, layer, keep, keep, window),
-    "speculative prefill": lambda model, layer, keep, window, draft: SpeculativePrefill(
-        model, draft, keep, window, look_ahead=0, kernel=5
+    "hidden states, full cache": lambda model, layer, keep, window, draft, **rule: Prefill(
+        model, FilterLayer(layer, keep, window, **rule), KeepHidden()
+    ),
+    "PromptDistill": lambda model, layer, keep, window, draft, **rule: PromptDistill(
+        model, layer, keep, window, **rule
+    ),
+    "FastKV": lambda model, layer, keep, window, draft, **rule: FastKV(model, layer, keep, keep, window, **rule),
+    "speculative prefill": lambda model, layer, keep, window, draft, **rule: SpeculativePrefill(
+        model, draft, keep, window, look_ahead=0, **{"kernel": KERNEL, **rule}
     ),
 }
 
@@ -111,10 +117,10 @@ def answered(bench: Reading) -> dict[str, list[int]]:
         asked, *others = passwords(draws, 1 + OTHERS)
         hidden.append(haystack.hide(draws, bench.length, float(draws.uniform(1)), asked, others))
     found: dict[str, list[int]] = {}
-    draft = shortened(model, 3)
+    draft, rule = shortened(model, 3), {"kernel": RETRIEVER_KERNEL, "pool": RETRIEVER_POOL}
     for name, build in METHODS.items():
-        methods = [build(model, RETRIEVER_LAYER, keep, bench.window, draft) for keep in bench.keeps]
-        found[name] = [sum(haystack.ask(method, one, 8).normalised == 1 for one in hidden) for method in methods]
+        methods = [build(model, RETRIEVER_LAYER, keep, bench.window, draft, **rule) for keep in bench.keeps]
+        found[name] = [sum(haystack.ask(method, one, 9).normalised == 1 for one in hidden) for method in methods]
     return found
 
 

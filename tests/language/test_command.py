@@ -72,6 +72,7 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--method", "h2o", "--window", "0"], "--window = 0 is out of range: allowed is 1 to 1023, less than keep"),
         (["--layer", "2", "--keep", "32"], "--window = 32 is out of range: allowed is 0 to 31, less than keep"),
         (["--method", "middle-row"], "--method = 'middle-row' is out of range: allowed is full, gemfilter, snapkv"),
+        (["--layer", "2", "--kernel", "4"], "--kernel = 4 is out of range: allowed is an odd number >= 1"),
         (["--method", "snapkv", "--keep", "1"], "--keep = 1 is out of range: allowed is 2 to 1048576"),
     ],
 )

@@ -1,5 +1,7 @@
 """Methods by name, also those of other packages."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from small_models import prompt, tiny
@@ -66,6 +68,27 @@ def test_every_row_says_whether_a_layer_chooses(name):
     built = Reading(2, 20, 8).build(name, tiny())
     assert listed_layer(built) == methods.listed(name).by_layer
     assert built.generate(prompt(), max_new_tokens=2, do_sample=False).shape == (1, 62)
+
+
+@pytest.mark.parametrize("name", [*METHODS, *PEERS])
+def test_scores_are_pooled_as_a_reading_says(name):
+    built = Reading(2, 20, 8, 7, "max").build(name, tiny())
+    caches = [getattr(built.cache, "cache", built.cache)]
+    parts = [part for part in (built.selector, *caches) if getattr(part, "pool", "none") != "none"]
+    assert all((part.kernel, part.pool) == (7, "max") for part in parts)
+    assert bool(parts) == (name not in ("full", "h2o"))
+    assert ("max of 7 neighbours" in Reading(2, 20, 8, 7, "max").about(name)) == bool(parts)
+    assert "neighbours" not in Reading(2, 20).about(name)
+
+
+def test_the_small_model_has_a_pooling_of_its_own():
+    for model, kernel, pool, found in (
+        ("retriever", None, None, (17, "max")),
+        ("other", None, None, (5, "avg")),
+        ("retriever", 5, "avg", (5, "avg")),
+        ("other", 7, "none", (7, "none")),
+    ):
+        assert methods.pooling_of(SimpleNamespace(model=model, kernel=kernel, pool=pool)) == found
 
 
 def listed_layer(built):

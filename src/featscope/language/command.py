@@ -17,10 +17,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 from featscope.language.haystack import MOST_TOKENS
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, listed, names
+from featscope.language.methods import Reading, listed, names, pooling_of
 from featscope.language.prefill import Prefill
 from featscope.language.propagation import ReadAgain
-from featscope.language.selection import kept_share
+from featscope.language.selection import Pool, kept_share
 from featscope.options import ConfigError, require
 
 _OF_STUDIES = {"question-kept", "one-run", "middle-row", "largest-row"}  # variations that the command does not offer
@@ -40,6 +40,8 @@ class Generate:
         layer: the layer that chooses, from 0, where one does. Papers chose 13 of 32 for Llama 3.1 8B.
         keep: tokens of the prompt that are kept.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
+        pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         chat: put the prompt into the model's chat template, as what a user says.
         show_kept: print the prompt with what was kept.
@@ -52,6 +54,8 @@ class Generate:
     layer: int | None = None
     keep: int = 1024
     window: int = 32
+    kernel: int | None = None
+    pool: Pool | None = None
     max_new_tokens: int = 64
     chat: bool = False
     show_kept: bool = False
@@ -67,6 +71,7 @@ class Generate:
         by_layer = listed(self.method).by_layer
         useless = not by_layer and self.layer is not None
         require(self, "layer", not useless, f"no value with --method {self.method}", "No layer chooses there.")
+        pooling_of(self)
         require(self, "max_new_tokens", 1 <= self.max_new_tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS}")
         require_folder(self.model)
         cure = "choose_layer finds one for your model."
@@ -77,7 +82,7 @@ class Generate:
         """The method on ``model``."""
         layer = RETRIEVER_LAYER if self.layer is None else self.layer
         name = "question-kept" if self.method == "gemfilter" and self.window else self.method
-        return Reading(layer, self.keep, self.window).build(name, model)
+        return Reading(layer, self.keep, self.window, *pooling_of(self)).build(name, model)
 
 
 def generate(options: Generate) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 import torch
@@ -26,10 +26,13 @@ from featscope.options import ConfigError, require_extra
 
 RETRIEVER = "retriever"
 """The name of the small model that ships beside FeatScope, as a package of its own."""
-RETRIEVER_LENGTH = 768
+RETRIEVER_LENGTH = 1024
 """The longest prompt, in tokens, that it was trained on."""
 RETRIEVER_LAYER = 2
 """Its filter layer, found by `choose_layer`."""
+RETRIEVER_KERNEL: Final = 17
+RETRIEVER_POOL: Final = "max"
+"""How its scores are pooled: that layer points at an answer's first token, and two words have some seven tokens."""
 
 
 _ALLOWED = f"{RETRIEVER!r}, a folder with a causal language model and its tokenizer, or the name of one on the Hub"

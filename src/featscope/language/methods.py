@@ -7,11 +7,16 @@ from typing import Any, Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
-from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, require_folder
+from featscope.language.load import RETRIEVER, RETRIEVER_KERNEL, RETRIEVER_LAYER, RETRIEVER_POOL, require_folder
 from featscope.language.method import Method
 from featscope.language.presets import H2O, AdaKV, FastKV, FullCache, GemFilter, GemFilterOneRun, PromptDistill, SnapKV
+from featscope.language.selection import Pool
 from featscope.options import ConfigError, require
 
+KERNEL = 5
+"""Neighbours whose scores are pooled, in GemFilter's and SnapKV's papers."""
+POOL: Pool = "avg"
+"""How, in their code."""
 MethodName = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row"]
 
 
@@ -23,11 +28,15 @@ class Reading:
         layer: r, the layer that chooses for GemFilter, from 0.
         keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept; or their share.
         window: last tokens that SnapKV, H2O and question-kept keep in any case.
+        kernel: neighbours whose scores are pooled, where a method pools them.
+        pool: how.
     """
 
     layer: int
     keep: int | float
     window: int = 32
+    kernel: int = KERNEL
+    pool: Pool = POOL
 
     def build(self, name: str, model: PreTrainedModel) -> Method:
         """The method called ``name`` on ``model``.
@@ -39,11 +48,28 @@ class Reading:
 
     def about(self, name: str) -> str:
         """What it does, in a sentence."""
-        return listed(name).about.format(layer=self.layer, keep=self.keep, window=self.window)
+        pooled = (
+            "" if (self.kernel, self.pool) == (KERNEL, POOL) else f" (scores: {self.pool} of {self.kernel} neighbours)"
+        )
+        return listed(name).about.format(layer=self.layer, keep=self.keep, window=self.window, pooled=pooled)
+
+
+def pooling_of(options: Any) -> tuple[int, Pool]:
+    """What options called ``kernel`` and ``pool`` say; where they are None, the retriever's own, or the papers'.
+
+    Raises:
+        ConfigError: the kernel is even.
+    """
+    own = options.model == RETRIEVER
+    kernel = (RETRIEVER_KERNEL if own else KERNEL) if options.kernel is None else options.kernel
+    require(options, "kernel", kernel >= 1 and kernel % 2 == 1, "an odd number >= 1")
+    return kernel, options.pool or (RETRIEVER_POOL if own else POOL)
 
 
 def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
-    """What options called ``model``, ``layer``, ``keep`` and ``window`` say; the retriever has a layer of its own.
+    """What options called ``model``, ``layer``, ``keep`` and ``window`` say, and those of `pooling_of`.
+
+    The retriever has a layer of its own.
 
     Args:
         options: of a study, say.
@@ -59,7 +85,8 @@ def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
     require(options, "layer", given and (options.layer or 0) >= 0, f">= 0 where --model = {options.model!r}", cure)
     require(options, "window", options.window >= 1, ">= 1")
     require(options, "keep", options.keep > options.window, f"> window = {options.window}")
-    return Reading(RETRIEVER_LAYER if options.layer is None else options.layer, options.keep, options.window)
+    layer = RETRIEVER_LAYER if options.layer is None else options.layer
+    return Reading(layer, options.keep, options.window, *pooling_of(options))
 
 
 class Listed(NamedTuple):
@@ -82,18 +109,18 @@ PEERS: Mapping[str, Listed] = {
     "fastkv": Listed(
         "FastKV",
         "FastKV: hidden states of the {keep} tokens that the last {window} attend to in layer {layer} go on; every "
-        "layer and head keeps {keep} entries.",
-        lambda of, model: FastKV(model, of.layer, of.keep, of.keep, of.window),
+        "layer and head keeps {keep} entries{pooled}.",
+        lambda of, model: FastKV(model, of.layer, of.keep, of.keep, of.window, of.pool, of.kernel),
     ),
     "promptdistill": Listed(
         "PromptDistill",
-        "PromptDistill: hidden states of the {keep} tokens that the last one likes in layer {layer} go on.",
-        lambda of, model: PromptDistill(model, of.layer, of.keep, of.window),
+        "PromptDistill: hidden states of the {keep} tokens that the last one likes in layer {layer} go on{pooled}.",
+        lambda of, model: PromptDistill(model, of.layer, of.keep, of.window, of.pool, of.kernel),
     ),
     "adakv": Listed(
         "AdaKV",
-        "AdaKV: every layer keeps {keep} entries a head on average, more of them where attention spreads.",
-        lambda of, model: AdaKV(model, of.keep, of.window),
+        "AdaKV: every layer keeps {keep} entries a head on average, more of them where attention spreads{pooled}.",
+        lambda of, model: AdaKV(model, of.keep, of.window, pool=of.pool, kernel=of.kernel),
         by_layer=False,
     ),
 }
@@ -138,18 +165,18 @@ METHODS: Mapping[str, Listed] = {
     "full": Listed("full attention", "Full attention.", lambda of, model: FullCache(model), by_layer=False),
     "gemfilter": Listed(
         "GemFilter",
-        "GemFilter by the paper's rule: layer {layer} chooses {keep} tokens.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, window=0),
+        "GemFilter by the paper's rule: layer {layer} chooses {keep} tokens{pooled}.",
+        lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel),
     ),
     "question-kept": Listed(
         "question kept",
-        "GemFilter with the last {window} of its {keep} tokens kept in any case.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, of.window),
+        "GemFilter with the last {window} of its {keep} tokens kept in any case{pooled}.",
+        lambda of, model: GemFilter(model, of.layer, of.keep, of.window, of.pool, of.kernel),
     ),
     "snapkv": Listed(
         "SnapKV",
-        "SnapKV: every layer and head keeps {keep} entries: the last {window}, and what they attend to.",
-        lambda of, model: SnapKV(model, of.keep, window=of.window),
+        "SnapKV: every layer and head keeps {keep} entries: the last {window}, and what they attend to{pooled}.",
+        lambda of, model: SnapKV(model, of.keep, of.window, of.pool, of.kernel),
         by_layer=False,
     ),
     "h2o": Listed(
@@ -160,17 +187,17 @@ METHODS: Mapping[str, Listed] = {
     ),
     "one-run": Listed(
         "one run",
-        "One run: all layers read the prompt, then each keeps the {keep} entries that layer {layer} chooses.",
-        lambda of, model: GemFilterOneRun(model, of.keep, layer=of.layer, window=0),
+        "One run: all layers read the prompt, then each keeps the {keep} entries that layer {layer} chooses{pooled}.",
+        lambda of, model: GemFilterOneRun(model, of.keep, layer=of.layer, window=0, pool=of.pool, kernel=of.kernel),
     ),
     "middle-row": Listed(
         "middle row",
-        "GemFilter, but the prompt's middle token chooses (dissertation, Section 9.4.4).",
-        lambda of, model: GemFilter(model, of.layer, of.keep, window=0, row="middle"),
+        "GemFilter, but the prompt's middle token chooses (dissertation, Section 9.4.4){pooled}.",
+        lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel, row="middle"),
     ),
     "largest-row": Listed(
         "largest row",
-        "GemFilter, but the row of scores with the largest norm chooses.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, window=0, row="largest"),
+        "GemFilter, but the row of scores with the largest norm chooses{pooled}.",
+        lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel, row="largest"),
     ),
 }

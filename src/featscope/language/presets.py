@@ -76,8 +76,10 @@ class H2O(Prefill):
 class AdaKV(Prefill):
     """SnapKV with a budget for each head (Ada-SnapKV, arXiv 2407.11550)."""
 
-    def __init__(self, model: Any, keep: Keep, window: int = 32, floor: float = 0.2) -> None:
-        super().__init__(model, cache=HeadBudgets(LastQueries(keep, window), floor))
+    def __init__(
+        self, model: Any, keep: Keep, window: int = 32, floor: float = 0.2, pool: Pool = "avg", kernel: int = 5
+    ) -> None:
+        super().__init__(model, cache=HeadBudgets(LastQueries(keep, window, pool=pool, kernel=kernel), floor))
 
 
 class FastKV(Prefill):
@@ -89,10 +91,22 @@ class FastKV(Prefill):
         keep: tokens whose hidden states go on above it.
         entries: what each layer and key head holds, of all tokens below and of the chosen ones above.
         window: last tokens, whose queries choose in both, and which are kept.
+        pool: how scores of neighbours are pooled, in both.
+        kernel: neighbours that are pooled, an odd number.
     """
 
-    def __init__(self, model: Any, layer: int, keep: Keep, entries: Keep, window: int = 32) -> None:
-        super().__init__(model, AttentionWindow(layer, keep, window), KeepHidden(), LastQueries(entries, window))
+    def __init__(
+        self,
+        model: Any,
+        layer: int,
+        keep: Keep,
+        entries: Keep,
+        window: int = 32,
+        pool: Pool = "avg",
+        kernel: int = 5,
+    ) -> None:
+        held = LastQueries(entries, window, pool=pool, kernel=kernel)
+        super().__init__(model, AttentionWindow(layer, keep, window, pool, kernel), KeepHidden(), held)
 
 
 class PromptDistill(Prefill):
@@ -101,8 +115,10 @@ class PromptDistill(Prefill):
     One selection; the paper's several stages are not here. ``window=1`` is the paper's, which keeps the last token.
     """
 
-    def __init__(self, model: Any, layer: int, keep: Keep, window: int = 32) -> None:
-        super().__init__(model, FilterLayer(layer, keep, window), KeepHidden(), Selected())
+    def __init__(
+        self, model: Any, layer: int, keep: Keep, window: int = 32, pool: Pool = "avg", kernel: int = 5
+    ) -> None:
+        super().__init__(model, FilterLayer(layer, keep, window, pool, kernel), KeepHidden(), Selected())
 
 
 class SpeculativePrefill(Prefill):

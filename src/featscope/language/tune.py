@@ -16,7 +16,8 @@ from featscope.claims.intervals import interval_of_binomial
 from featscope.language.cost import timed_answer
 from featscope.language.decoder import seeing
 from featscope.language.load import RETRIEVER, load_model, require_folder
-from featscope.language.methods import Reading, listed
+from featscope.language.methods import Reading, listed, pooling_of
+from featscope.language.selection import Pool
 from featscope.options import ConfigError, require
 
 _LEVEL = 0.95
@@ -33,6 +34,8 @@ class TunePrompt:
         layers: which may choose; none for all but the last that see the whole prompt.
         keeps: how much is kept: numbers of tokens, or shares of the prompt.
         window: last tokens that are kept in any case, as the question is.
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
+        pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         give_up: how much less often than full attention a method may be right to be advised.
         picture: file that receives the picture.
@@ -45,6 +48,8 @@ class TunePrompt:
     layers: tuple[int, ...] = ()
     keeps: tuple[float, ...] = (0.1, 0.25, 0.5)
     window: int = 32
+    kernel: int | None = None
+    pool: Pool | None = None
     max_new_tokens: int = 32
     give_up: float = 0.05
     picture: Path = Path("tune-prompt.png")
@@ -56,6 +61,7 @@ class TunePrompt:
             listed(method)
         require(self, "keeps", all(keep > 0 for keep in self.keeps), "numbers of tokens >= 1, or shares in (0, 1]")
         require(self, "window", self.window >= 1, ">= 1")
+        pooling_of(self)
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         require(self, "give_up", 0 <= self.give_up < 1, "[0, 1)")
         require(self, "picture", self.picture.suffix in (".png", ".pdf", ".svg"), "a file .png, .pdf or .svg")
@@ -136,7 +142,8 @@ def tune(
     for method in options.methods:
         for layer in layers if listed(method).by_layer else (None,):
             ways += [(method, layer, keep) for keep in keeps if method != "full"]
-    built = [Reading(layer or 0, keep or 1, options.window).build(name, model) for name, layer, keep in ways]
+    fixed = options.window, *pooling_of(options)
+    built = [Reading(layer or 0, keep or 1, *fixed).build(name, model) for name, layer, keep in ways]
     built[0].generate(prompts[0], max_new_tokens=1, do_sample=False)  # what runs first is slower
     right, first, last = ([[0.0] * len(prompts) for _ in ways] for _ in range(3))
     for i, (ids, (_, answer)) in enumerate(zip(prompts, examples, strict=True)):

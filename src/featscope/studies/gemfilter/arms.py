@@ -12,6 +12,7 @@ from featscope.language.load import RETRIEVER, RETRIEVER_LENGTH, layers_of, load
 from featscope.language.methods import METHODS, Reading, reading_of
 from featscope.language.prompt import Prompt
 from featscope.language.random_models import untrained
+from featscope.language.selection import Pool
 from featscope.options import require, require_ascending
 from featscope.streams import Streams
 from featscope.studies import Arm, Study
@@ -20,7 +21,7 @@ from featscope.studies.gemfilter.mechanics import Mechanics
 from featscope.training import Answer, Evaluation, Measurement, Questionnaire
 from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
-NEW = 6  # tokens to generate
+NEW = 9  # tokens to generate: a password has up to eight, and a full stop
 MOST_COST_TOKENS = 2**15  # a choice, so that a mistyped length ends
 SCORE = "normalised needle score: share of the answer's words that were given"
 
@@ -75,7 +76,7 @@ class Retrieval(Questionnaire):
 
             ids = hidden.ids.to(model.device)
             whole = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
-            chosen = choices_of_all_layers(model, whole, of.keep, window=0)
+            chosen = choices_of_all_layers(model, whole, of.keep, 0, reading.pool, reading.kernel)
             kept = [chosen[layer][0].cpu() for layer in layers]
             distances = [needle_distance(places, hidden.needle) for places in kept]
             return {
@@ -113,6 +114,8 @@ class GemFilterArms(Study):
         keep: k, the tokens kept.
         keeps: other numbers of kept tokens.
         window: last tokens that SnapKV and H2O keep; at most all of the kept ones but one.
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
+        pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         prompts: prompts of each length in a replica.
         cost_lengths: tokens of the prompts whose cost is measured.
     """
@@ -127,6 +130,8 @@ class GemFilterArms(Study):
     keep: int = 64
     keeps: tuple[int, ...] = (16, 32, 48, 64, 96, 128)
     window: int = 16
+    kernel: int | None = None
+    pool: Pool | None = None
     prompts: int = 8
     cost_lengths: tuple[int, ...] = (512, 1024, 2048, 4096)
 

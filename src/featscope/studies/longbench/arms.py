@@ -6,7 +6,8 @@ from typing import Literal
 
 from featscope.language.load import RETRIEVER
 from featscope.language.longbench import MADE_UP, TASKS, Benchmark
-from featscope.language.methods import METHODS, MethodName, Reading
+from featscope.language.methods import METHODS, MethodName, Reading, pooling_of
+from featscope.language.selection import Pool
 from featscope.options import require
 from featscope.studies import Arm, Study
 
@@ -31,6 +32,8 @@ class LongBenchArms(Study):
         examples: first examples of each task that are used; 0 for all.
         layer: r, the layer that chooses for GemFilter, from 0.
         keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept of a prompt.
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
+        pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         context: tokens that a prompt may have, longer ones are cut in the middle; 0 for what the model has room for.
         chat: whether prompts are put into the model's chat template (Table G.1), where LongBench does.
         published: the paper's table that figures show.
@@ -45,6 +48,8 @@ class LongBenchArms(Study):
     examples: int = 0
     layer: int = 2
     keep: int = 96
+    kernel: int | None = None
+    pool: Pool | None = None
     context: int = 0
     chat: bool = False
     published: TableName = "llama-3.1-8b"
@@ -56,6 +61,7 @@ class LongBenchArms(Study):
         require(self, "examples", self.examples >= 0, ">= 0")
         require(self, "layer", self.layer >= 0, ">= 0", "Layers count from 0.")
         require(self, "keep", self.keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
+        pooling_of(self)
         require(self, "context", self.context == 0 or self.context >= 2, ">= 2, or 0")
 
     @property
@@ -74,7 +80,7 @@ class LongBenchArms(Study):
 
     def arms(self) -> Sequence[Arm[Benchmark]]:
         """One for each method. That of the middle row keeps as many tokens as GemFilter, and others."""
-        reading = Reading(self.layer, self.keep, _WINDOW)
+        reading = Reading(self.layer, self.keep, _WINDOW, *pooling_of(self))
         asked = (self.model, self.data, self.names, self.examples, self.context, self.chat)
         names: tuple[MethodName, ...] = ("gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row")
         return [Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label) for name in names]

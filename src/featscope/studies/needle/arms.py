@@ -20,6 +20,7 @@ from featscope.language.load import RETRIEVER, load_once
 from featscope.language.methods import METHODS, MethodName, Reading, reading_of
 from featscope.language.presets import FullCache
 from featscope.language.retriever.data import Kind
+from featscope.language.selection import Pool
 from featscope.options import require, require_ascending
 from featscope.streams import Streams
 from featscope.studies import Arm, Study
@@ -106,6 +107,8 @@ class NeedleArms(Study):
         layer: r, GemFilter's filter layer, from 0; None for the retriever's own.
         keep: k, what every method keeps.
         window: last tokens that SnapKV, H2O and question-kept keep.
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
+        pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         new_tokens: tokens to generate.
         recall: prompts of each kind and length that ask for what the retriever never saw, with full attention; 0
             leaves these arms out.
@@ -127,7 +130,9 @@ class NeedleArms(Study):
     layer: int | None = None
     keep: int = 64
     window: int = 16
-    new_tokens: int = 6
+    kernel: int | None = None
+    pool: Pool | None = None
+    new_tokens: int = 9
     recall: int = 48
 
     def __post_init__(self) -> None:
