@@ -110,6 +110,12 @@ class Task:
         drawn: Tokens = rng.integers(SPECIAL, self.size, int(rng.integers(least, most + 1))).tolist()
         return drawn
 
+    def cut(self, rng: np.random.Generator, least: int, most: int) -> Tokens:
+        """Between ``least`` and ``most`` tokens of the texts, from anywhere."""
+        start = int(rng.integers(len(self.text) - most))
+        found: Tokens = self.text[start : start + int(rng.integers(least, most + 1))].tolist()
+        return found
+
     def word(self, rng: np.random.Generator) -> str:
         """A word with its blank."""
         return self.words[int(rng.integers(len(self.words)))]
@@ -137,22 +143,23 @@ class Task:
         if repeat:
             opener = say(choice(rng, own.openers))
             ends = [(opener + say(form.before), say(form.between))]
+        elif self.training and rng.random() < 0.3:
+            ends = [(self.cut(rng, 1, 6), self.cut(rng, 0, 4)) for _ in range(2)]
         else:
             ends = [(say(a), say(b)) for a, b in (choice(rng, asks) for _ in range(2))]
         return Said(say(form.before), say(form.between), say(form.after), ends)
 
-    def made_up(self, rng: np.random.Generator, repeat: bool) -> Said:
-        """A wording of random tokens; a question in other words has some of its tokens, in no order."""
-        before, between, after = self.random(rng, 0, 3), self.random(rng, 0, 3), self.random(rng, 1, 2)
+    def quoted(self, rng: np.random.Generator, repeat: bool) -> Said:
+        """A wording cut from the texts, up to seven tokens between key and value; questions are cut from them, too."""
+        before, between, after = self.cut(rng, 0, 4), self.cut(rng, 0, 7), self.cut(rng, 1, 2)
         if repeat:
-            return Said(before, between, after, [(self.random(rng, 0, 4) + before[-1:], between)])
-        asks = []
-        for _ in range(2):
-            shared = [token for token in before + between if rng.random() < 0.5]
-            around = rng.permutation(self.random(rng, 1, 5) + shared).tolist()
-            cut = int(rng.integers(len(around) + 1))
-            asks.append((around[:cut], around[cut:]))
-        return Said(before, between, after, asks)
+            return Said(before, between, after, [(self.cut(rng, 0, 6) + before, between)])
+        return Said(before, between, after, [(self.cut(rng, 1, 6), self.cut(rng, 0, 4)) for _ in range(2)])
+
+    def made_up(self, rng: np.random.Generator) -> Said:
+        """A wording of random tokens, and a question that repeats it: from one of other tokens nothing follows."""
+        before, between, after = self.random(rng, 0, 3), self.random(rng, 0, 3), self.random(rng, 1, 2)
+        return Said(before, between, after, [(self.random(rng, 0, 4) + before[-1:], between)])
 
     def gate(self) -> Said:
         """The wording of `passwords`."""
@@ -214,22 +221,23 @@ class Task:
             rng: draws it.
             length: tokens.
             easy: keys of one random token, values of two, no words.
-            english: share of prompts worded in English; the others' wordings are random tokens.
+            english: share of prompts worded in English, a third of them cut from the texts; the others' wordings are
+                random tokens.
             text: share of prompts with essays around the needles; around the others' are random tokens.
-            reworded: share of prompts whose questions are in words of their own.
+            reworded: share of prompts in English whose questions are in words of their own.
         """
         while True:
             repeat, in_english = rng.random() >= reworded, rng.random() < english
             count = int(rng.integers(2, max(3, min(20, length // 22)) + 1))
             if in_english and rng.random() < 0.15:
                 count = 1
-            draw = self.english if in_english else self.made_up
-            said = [draw(rng, repeat)] * count
+            draw = self.quoted if rng.random() < 0.35 else self.english
+            said = [draw(rng, repeat) if in_english else self.made_up(rng)] * count
             if in_english and rng.random() < 0.3:
                 said = [draw(rng, repeat) for _ in range(count)]
             most = (1, 2) if easy else (4, 4)
             keys = [self.random(rng, 1, 1) if easy else self.item(rng, most[0]) for _ in range(count)]
-            if not easy and rng.random() < 0.35:
+            if not easy and rng.random() < 0.45:
                 keys = self.differing(rng, count, 2, 4)
             if len({*map(tuple, keys)}) < count:
                 continue
@@ -265,7 +273,7 @@ class Task:
                     (self.encode(f" {city}"), self.encode(value)) for city, value in zip(cities, values, strict=True)
                 ]
             elif kind == "keys":
-                said = self.made_up(rng, True)
+                said = self.made_up(rng)
                 facts = [(key, self.random(rng, 2, 3)) for key in self.differing(rng, _NEEDLES, 3, 4)]
             else:
                 said = self.english(rng, kind == "wordings")

@@ -55,7 +55,7 @@ class Stage:
         copies: share of sequences that are random tokens that repeat.
         english: share of needles worded in English.
         text: share of prompts with essays around the needles.
-        reworded: share of prompts whose questions do not repeat the needle.
+        reworded: share of prompts in English whose questions do not repeat the needle.
         easy: keys of one token and values of two, all random.
     """
 
@@ -72,10 +72,10 @@ STAGES = (
     Stage(64, 600, 1, 0, 0, 0, easy=True),
     Stage(64, 400, 0.2, 0.2, 0.2, 0.1, easy=True),
     Stage(96, 1000, 0.1, 0.5, 0.5, 0.05),
-    Stage(128, 1000, 0.03, text=0.7, reworded=0.05),
-    Stage(256, 700, 0.03, reworded=0.15),
-    Stage(512, 900, 0.03, reworded=0.15),
-    Stage(1024, 10**6, reworded=0.15),
+    Stage(128, 2000, 0.03, text=0.7, reworded=0.3),
+    Stage(256, 1800, 0.03, reworded=0.4),
+    Stage(512, 1500, 0.03, reworded=0.4),
+    Stage(1024, 10**6, reworded=0.4),
 )
 
 
