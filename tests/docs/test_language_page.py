@@ -13,13 +13,13 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     one_line, questions, layer, others, parts = BLOCKS
     exec(compile(one_line, "language.md", "exec"), names)
     said, kept, *_ = capsys.readouterr().out.split("\n", 1)
-    assert said.strip() == "amber lantern."
-    assert "Paris amber lantern opens" in kept
+    assert said.strip() == "soggy kangaroo"
+    assert "Tashkent soggy kangaroo opens" in kept
     exec(compile(questions, "language.md", "exec"), names)
-    paris, oslo = re.findall(r"In (?:Paris|Oslo) (\w+ \w+)\.", capsys.readouterr().out)
-    assert (paris, oslo) == ("amber lantern", "bronze harbor")
-    end = names["context"].prompt.ids[0, -8:]
-    assert "Oslo bronze harbor" in names["tokenizer"].decode(end)
+    tashkent, osaka = re.findall(r"In (?:Tashkent|Osaka) (\w+ \w+)", capsys.readouterr().out)
+    assert (tashkent, osaka) == ("soggy kangaroo", "plump lobster")
+    end = names["context"].prompt.ids[0, -16:]
+    assert "Osaka plump lobster" in names["tokenizer"].decode(end)
     exec(compile(layer, "language.md", "exec"), names)
     assert names["choice"].layer == 2
     assert (tmp_path / "layers.png").exists()
@@ -28,9 +28,9 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     out = capsys.readouterr().out
     assert len(names["methods"]) == 8
     assert all(name in out for name in names["methods"])
-    assert "full attention  amber lantern" in out
-    assert "GemFilter, then SnapKV  amber lantern" in out
-    assert "SnapKV  amber lantern" in out
-    assert "hidden states go on, SnapKV  amber lantern" in out
+    assert "full attention  soggy kangaroo" in out
+    assert "GemFilter, then SnapKV  soggy kangaroo" in out
+    assert "SnapKV  soggy kangaroo" in out
+    assert "hidden states go on, SnapKV  soggy kangaroo" in out
     exec(compile(parts, "language.md", "exec"), names)
     assert capsys.readouterr().out.startswith("torch.Size([1, ")

@@ -55,13 +55,13 @@ def pickled(folder: Path) -> None:
 BROKEN = {
     "a layer is missing": (
         weights(lambda of: {key: value for key, value in of.items() if not key.startswith(LAYER)}),
-        "9 missing weights: model.layers.1.input_layernorm.weight and 8 more",
+        "13 missing weights: model.layers.1.input_layernorm.weight and 12 more",
     ),
     "one weight too many": (
         weights(lambda of: of | {"model.layers.9.mlp.up_proj.weight": torch.zeros(2)}),
         "1 weights of no layer in config.json: model.layers.9.mlp.up_proj.weight",
     ),
-    "too few layers": (config(num_hidden_layers=3), "9 weights of no layer in config.json"),
+    "too few layers": (config(num_hidden_layers=3), "13 weights of no layer in config.json"),
     "one weight is NaN": (
         weights(lambda of: of | {ONE: torch.full_like(of[ONE], torch.nan)}),
         f"its weight {ONE} is not finite",
@@ -72,7 +72,7 @@ BROKEN = {
     ),
     "a weight has another shape": (
         weights(lambda of: of | {ONE: of[ONE][:3].clone()}),
-        f"another shape in 1 weights: {ONE} is [3, 128], and [512, 128] by config.json",
+        f"another shape in 1 weights: {ONE} is [3, 128], and [256, 128] by config.json",
     ),
     "no heads": (config(num_attention_heads=0), "config.json has num_attention_heads = 0: allowed is a whole number"),
     "heads that do not divide": (config(num_attention_heads=3), "cannot be loaded"),
@@ -143,7 +143,7 @@ def test_studies_refuse_a_broken_model_and_write_nothing(study, folder, tmp_path
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
-    assert "9 missing weights" in capfd.readouterr().err
+    assert "13 missing weights" in capfd.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

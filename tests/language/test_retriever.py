@@ -10,8 +10,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from featscope.language import FullCache, GemFilter, SnapKV
 from featscope.language.haystack import Haystack, passwords, read_texts
-from featscope.language.load import RETRIEVER_LAYER, RETRIEVER_LENGTH, layers_of, load_model
+from featscope.language.load import (
+    RETRIEVER_KERNEL,
+    RETRIEVER_LAYER,
+    RETRIEVER_LENGTH,
+    RETRIEVER_POOL,
+    layers_of,
+    load_model,
+)
 from featscope.language.retriever import model as network
 from featscope.language.retriever import train as module
 from featscope.language.retriever.data import KINDS, Task, read_essays, split_words, together, train_tokenizer
@@ -57,7 +65,7 @@ def test_nothing_that_is_asked_at_the_end_was_trained_on():
 def test_sequences_ask_for_what_they_hide(tokenizer, wordings, repeat):
     of = task(tokenizer, wordings)
     rng = np.random.default_rng(0)
-    for draw in (of.english, of.made_up):
+    for draw in (of.english, of.quoted, lambda rng, repeat: of.made_up(rng)):
         for _ in range(5):
             said = draw(rng, repeat)
             facts = [(of.random(rng, 3, 3), of.random(rng, 2, 3)) for _ in range(4)]
@@ -200,6 +208,28 @@ def test_the_shipped_model_answers():
             out = model.generate(hidden.ids, max_new_tokens=9, do_sample=False)
         right += tokenizer.decode(out[0, 256:]).strip().startswith(asked.answer)
     assert right >= 36
+
+
+def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
+    model, tokenizer = load_model("retriever")
+    of, rng = Task(tokenizer, TEXTS * 5, WORDS[1], HELD_OUT), np.random.default_rng(0)
+    wide = {"kernel": RETRIEVER_KERNEL, "pool": RETRIEVER_POOL}
+    methods = {
+        "full attention": FullCache(model),
+        "GemFilter": GemFilter(model, RETRIEVER_LAYER, 64, 16, **wide),
+        "SnapKV": SnapKV(model, 64, 16, **wide),
+        "GemFilter of 5 neighbours": GemFilter(model, RETRIEVER_LAYER, 64, 16),
+    }
+    right = dict.fromkeys(methods, 0)
+    for _ in range(20):
+        tokens, answer = of.judged("words", rng, 512)
+        first, end = np.flatnonzero(answer)[[0, -1]]
+        ids = torch.from_numpy(tokens[:first])[None]
+        for name, method in methods.items():
+            out = method.generate(ids, torch.ones_like(ids), max_new_tokens=int(end + 1 - first), do_sample=False)
+            right[name] += out[0, first:].tolist() == tokens[first : end + 1].tolist()
+    assert right.pop("GemFilter of 5 neighbours") < 10  # they hold the beginning of an answer alone
+    assert min(right.values()) >= 18, right
 
 
 def test_rows_are_put_side_by_side():

@@ -151,12 +151,12 @@ def test_a_pass_through_all_layers_is_seen(monkeypatch):
 
 
 def test_a_choice_that_does_not_look_is_seen(monkeypatch):
-    first = lambda model, prompt, keep, window: dict.fromkeys(range(4), torch.arange(8)[None])  # noqa: E731
-    monkeypatch.setattr(arms, "choices_of_all_layers", first)
+    assert TRIAL.healthy["early-layer-finds-needle", "retrieval"].measured > 0.9
+    first = dict.fromkeys(range(4), torch.zeros(1, 1, dtype=torch.long))
+    monkeypatch.setattr(arms, "choices_of_all_layers", lambda *given: first)
     found = TRIAL.again("retrieval")
     assert found["early-layer-finds-needle", "retrieval"].measured < 0.5
     assert found["first-layer-does-not", "retrieval"].measured == 0
-    assert TRIAL.healthy["early-layer-finds-needle", "retrieval"].measured > 0.9
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,7 @@ def test_a_choice_that_does_not_look_is_seen(monkeypatch):
         ({"lengths": (96,)}, ">= 104"),
         ({"trained": 90, "lengths": (112,)}, ">= 112"),
         ({"keep": 16}, "> window = 16"),
+        ({"kernel": 4}, "kernel = 4 is out of range: allowed is an odd number"),
         ({"keep": 128}, "> keep = 128"),
         ({"model": "elsewhere"}, "choose_layer finds one"),
         ({"cost_lengths": (200,)}, "> 256"),

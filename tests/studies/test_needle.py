@@ -18,6 +18,7 @@ from featscope.runs import Settings, run
 from featscope.studies.needle import NeedleInAHaystack, unseen
 from featscope.studies.needle.arms import KINDS
 from featscope.studies.needle.unseen import looks_at
+from featscope.studies.summaries import percent
 from featscope.testing import Fault, Trial, by_name, measure
 
 SMALL = NeedleInAHaystack(lengths=(112, 160), depths=3, prompts=1, recall=2)
@@ -76,7 +77,7 @@ def test_a_needle_of_ones_own_is_hidden_and_asked_for(tmp_path):
         haystack=str(tmp_path),
         needle=" In Paris amber lantern opens the gate.",
         question="\nWhich words open the gate? In Paris",
-        answer="amber lantern.",
+        answer="amber lantern opens",
         methods=("full",),
     )
     found = measure(own, own.arm("full"), 1)
@@ -136,7 +137,8 @@ def test_a_story_of_few_methods_is_told():
         few = replace(METHODS_ALONE, methods=methods)
         runs = {arm.name: TRIAL.run(arm.name) for arm in few.arms()}
         story = few.story(runs, few.claims(runs))
-        assert f"{METHODS[methods[0]].label} 100 %" in story.found
+        share = percent(TRIAL.run(methods[0]).normalised)
+        assert f"{METHODS[methods[0]].label} {share}" in story.found
         assert len(story.headlines) == (methods == ("full",))
 
 
@@ -163,6 +165,7 @@ def test_a_tie_is_no_gain():
         ({"methods": ("full", "full")}, "some of full"),
         ({"needle": "x"}, "together with --question and --answer"),
         ({"keep": 8}, "> window = 16"),
+        ({"kernel": 4}, "kernel = 4 is out of range: allowed is an odd number"),
         ({"keep": 128}, "> keep = 128"),
         ({"model": "elsewhere"}, "choose_layer finds one"),
         ({"new_tokens": 0}, "1 to 1048576"),
@@ -246,7 +249,7 @@ def test_heads_are_looked_at_where_the_same_token_stood_before(monkeypatch):
     weights[1, range(64), range(2, 66)] = 0.5
     assert unseen.looks_at(weights, 2) == 0.5
     assert unseen.looks_at(weights, 64) == 0
-    monkeypatch.setattr(unseen, "looks_at", lambda weights, first: looks_at(weights, first + 1))
+    monkeypatch.setattr(unseen, "looks_at", lambda weights, first: looks_at(weights, first + 8))
     assert measure(SMALL, SMALL.arm("heads"), 1).induction.max() < 0.1
 
 
