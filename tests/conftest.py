@@ -40,8 +40,7 @@ The parts that they train with are checked in the tests of the parts, and a step
 @pytest.fixture(autouse=True, scope="module")
 def _types_are_checked_where_parts_are_tested(request: pytest.FixtureRequest) -> Iterator[None]:
     whole = {request.path.parent.name, request.path.stem}.intersection(WHOLE_RUNS)
-    unchecked = bool(whole) and request.path.stem != "test_every_study"
-    jaxtyping.config.update("jaxtyping_disable", unchecked)
+    jaxtyping.config.update("jaxtyping_disable", bool(whole))
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 

@@ -16,10 +16,9 @@ FLOWS = ("prediction-head",)
 
 @pytest.fixture
 def _types_are_checked_but_in_flows(name):
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", before or name in FLOWS)
+    jaxtyping.config.update("jaxtyping_disable", name in FLOWS)
     yield
-    jaxtyping.config.update("jaxtyping_disable", before)
+    jaxtyping.config.update("jaxtyping_disable", True)
 
 
 @pytest.mark.usefixtures("_types_are_checked_but_in_flows")

@@ -176,6 +176,9 @@ FAULTS = {
     "a product over U": Fault(
         LinearSelfAttention, "product", property(over_the_block), "answers-are-the-layers", "rank-of-a-block"
     ),
+    "prompts to judge by that are the first again": Fault(
+        probes, "_draws", lambda streams, step: streams.at("judge", 0), "judged-by-fresh-prompts", "online"
+    ),
     "other blocks left at zero": Fault(
         PretrainedModels, "__init__", without_other_blocks, "other-blocks-change-the-loss", "other-blocks"
     ),

@@ -119,10 +119,15 @@ def ranks(experiment: GradientTraining, options: Evaluated) -> Mapping[str, Meas
     """Of trained models of every rank: how far they are from the best ones, and their errors of evaluation."""
     products = experiment.learner.product
     sums = EvaluatedModels(experiment.source, options).take(products)
+    means = []
     for step in range(-(-JUDGED // options.prompts)):
         sums(_draws(experiment.streams, step))
-    loss = Measurement(sums.mean("loss"), "mean squared error in evaluation", ("rank", "noise"))
-    return distances(products, experiment.source) | {"evaluation_loss": loss}
+        means.append(sums.mean("loss"))
+    moved = (torch.stack(means)[:, :, 1:].diff(dim=0) != 0).double().mean((0, 2, 3))  # at rank 0 no prompt is looked at
+    return distances(products, experiment.source) | {
+        "evaluation_loss": Measurement(means[-1], "mean squared error in evaluation", ("rank", "noise")),
+        "judged_afresh": Measurement(moved, "share of draws that moved this mean, over ranks from 1 on and noises"),
+    }
 
 
 def _draws(streams: Streams, step: int):  # type: ignore[no-untyped-def]

@@ -182,6 +182,21 @@ class IclRegression(EvaluationClaims):
         """
         return abs(run.evaluation_loss / self.formula(EVALUATION) - 1).mean(["rank", "noise"])
 
+    @identity(
+        "from the seeds of replicas",
+        on=ONLINE,
+        equals=1.0,
+        within=0.0,
+        because="Tolerance: none. Other prompts have another mean; the same ones, drawn again, leave it where it is.",
+        law="exact",
+    )
+    def judged_by_fresh_prompts(self, run: xr.Dataset) -> xr.DataArray:
+        """Trained models are judged by other prompts in every draw.
+
+        Measured: share of draws that moved the mean error, over ranks from 1 on and noises.
+        """
+        return run.judged_afresh
+
     # --- Other blocks -------------------------------------------------------------------------------------------------
 
     @bound(

@@ -242,7 +242,7 @@ class LearnedFilters(LearnedFiltersArms):
         $\cos(v_i, \bar v) = 1/\sqrt3$ for orthogonal vectors of one length. Measured: of three directions in 9,216
         dimensions.
         """
-        v = np.eye(9216)[:3]
+        v = np.eye(3, 9216)
         mean = v.mean(0)
         return float(v[0] @ mean / np.linalg.norm(mean))
 
