@@ -207,6 +207,7 @@ def begun(folder: Path) -> tuple[subprocess.Popen, list[psutil.Process]]:
     return process, psutil.Process(process.pid).children(recursive=True)
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
     """With a cluster that it begins itself, whose processes are gone afterwards."""
     process, started = begun(tmp_path)
@@ -232,6 +233,7 @@ def test_a_cluster_that_was_begun_here_asks_for_a_token_and_dies_with_a_killed_p
     assert psutil.wait_procs(started, timeout=30)[1] == []
 
 
+@pytest.mark.long
 def test_what_the_caller_had_begun_before_outlives_the_cluster():
     """Watched is what came after; the command `sleep` stands for both."""
     with subprocess.Popen(["sleep", "60"]) as before:
