@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from featscope.training import Measurement, Record
+from featscope.training import Measurement, Record, three_digits
 
 
 def filled() -> Record:
@@ -66,3 +66,15 @@ def test_a_measurement_with_more_or_fewer_axes_than_names_is_refused(shape, dims
 def test_a_measurement_of_one_replica_gets_its_axis():
     one = Measurement.of_one(torch.arange(6.0).reshape(2, 3), "about", "row", "column")
     assert (one.values.shape, one.about, one.dims, one.units) == ((1, 2, 3), "about", ("row", "column"), "1")
+
+
+def test_three_digits_are_near_and_what_is_not_finite_stays():
+    """NaN is written in two ways: a GPU's has all bits set."""
+    values = torch.randn(1000, generator=torch.Generator().manual_seed(0)) * torch.logspace(-30, 30, 1000)
+    near = three_digits(values)
+    assert ((near / values - 1).abs() <= 2**-11).all()
+    assert (near.view(torch.int32) % 2**13 == 0).all()
+    assert (three_digits(near) == near).all()
+    odd = torch.tensor([0x7FFFFFFF, 0x7FC00000, 0x7F800000, -0x800000, 0], dtype=torch.int32).view(torch.float32)
+    assert torch.equal(three_digits(odd).isnan(), torch.tensor([True, True, False, False, False]))
+    assert three_digits(odd)[2:].tolist() == [float("inf"), float("-inf"), 0.0]

@@ -71,6 +71,9 @@ class Generate:
         by_layer = listed(self.method).by_layer
         useless = not by_layer and self.layer is not None
         require(self, "layer", not useless, f"no value with --method {self.method}", "No layer chooses there.")
+        for name in () if listed(self.method).pools else ("kernel", "pool"):
+            given = getattr(self, name) is not None
+            require(self, name, not given, f"no value with --method {self.method}", "No scores are pooled there.")
         pooling_of(self)
         require(self, "max_new_tokens", 1 <= self.max_new_tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS}")
         require_folder(self.model)

@@ -104,6 +104,11 @@ class Listed(NamedTuple):
     build: Callable[[Reading, PreTrainedModel], Method]
     by_layer: bool = True
 
+    @property
+    def pools(self) -> bool:
+        """Whether scores of neighbours are pooled, so that `Reading.kernel` and `Reading.pool` say something."""
+        return "{pooled}" in self.about
+
 
 PEERS: Mapping[str, Listed] = {
     "fastkv": Listed(

@@ -20,7 +20,7 @@ from featscope.threads import cores
 _CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device", "products", "kernels")
 """What may change numbers."""
 _PATIENCE = 30  # seconds for git, on a busy machine
-_NAMES = {"python": "Python", "git_revision": "revision"}
+_NAMES = {"python": "Python", "git_revision": "revision", "products": "matrix products"}
 
 
 def environment(device: str, module: str = "featscope") -> dict[str, Any]:

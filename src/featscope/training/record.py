@@ -34,10 +34,11 @@ class Measurement(NamedTuple):
 def three_digits(values: Float32[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]:
     """Float32 values to 10 bits after the first, 0.05 % at most away: such numbers take half the space of a file.
 
-    For series with an entry for each pair of neuron and feature, whose claims ask for no more.
+    For series with an entry for each pair of neuron and feature, whose claims ask for no more. NaN and ∞ stay.
     """
     dropped = 2**13
-    return ((values.contiguous().view(torch.int32) + dropped // 2) & -dropped).view(torch.float32)
+    nearest = ((values.contiguous().view(torch.int32) + dropped // 2) & -dropped).view(torch.float32)
+    return nearest.where(values.isfinite(), values)  # a GPU's NaN, all bits set, would become 0
 
 
 class Record:
