@@ -1,4 +1,4 @@
-"""The study of attention circuits, small: arms other than that of three numbers take two steps."""
+"""The study of attention circuits, small: arms other than that of three numbers, and its control, take two steps."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ STUDY = AttentionCircuits(
     batch=192,
     lr=1e-2,
 )
-SHORT = ("four-inputs", "five-inputs", "read-at-equals", "shuffled-labels")
+SHORT = ("four-inputs", "five-inputs", "read-at-equals")
 
 
 def two_steps(arm):
