@@ -213,9 +213,7 @@ def test_a_package_that_raises_on_import_is_listed_as_broken(site, raises):
 def test_a_study_whose_module_raises_is_refused(site):
     (site / "theirs.py").write_text(THEIRS.replace("theirs:Means", "broken_one:Means"))
     (site / "broken_one.py").write_text("raise RuntimeError('not\\ntoday')")
-    code, out, err = featscope("list", path=site)
-    assert (code, "means" in out) == (0, True)
-    code, out, err = featscope("run", "means", path=site)
+    code, _, err = featscope("run", "means", path=site)
     assert code == 2
     assert "study 'means', registered as 'broken_one:Means', cannot be loaded (RuntimeError: not today)" in err
 

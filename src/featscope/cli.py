@@ -46,25 +46,26 @@ Command = Callable[[list[str]], int]
 
 
 class Place(NamedTuple):
-    """Where a command is: a module below `featscope.commands`, a function, and whether it needs torch."""
+    """Where a command is: a module below `featscope.commands`, a function, what it needs and what its first word is."""
 
     module: str
     function: str
     torch: bool = True
+    study_first: bool = False
 
 
 COMMANDS: Mapping[str, Place] = {
     "list": Place("show", "list_studies", torch=False),
     "show": Place("show", "show", torch=False),
-    "run": Place("run", "run_study"),
-    "sweep": Place("sweep", "sweep"),
-    "trend": Place("trend", "trend"),
+    "run": Place("run", "run_study", study_first=True),
+    "sweep": Place("sweep", "sweep", study_first=True),
+    "trend": Place("trend", "trend", study_first=True),
     "watch": Place("watch", "watch_run"),
     "report": Place("run", "report"),
     "open": Place("watch", "open_report"),
-    "verify": Place("run", "verify"),
+    "verify": Place("run", "verify", study_first=True),
     "new": Place("new", "new", torch=False),
-    "check": Place("run", "check"),
+    "check": Place("run", "check", study_first=True),
     "judge": Place("judge", "judge", torch=False),
     "compare": Place("compare", "compare"),
     "export": Place("stored", "export_run", torch=False),
@@ -116,10 +117,14 @@ def _answer(words: list[str]) -> int:
 
         print(__version__)
         return 0
-    command = _command(words[0])
+    place = _place(words[0])
     if words[0] != "generate":  # whose prompt is as long as it is
         _require_readable(words)
-    return command(words[1:])
+    if place.study_first and words[1:] and not words[1].startswith("-"):
+        from featscope.registry import entry
+
+        entry(words[1])  # a misspelt name is refused before seconds go into importing torch
+    return _command(place)(words[1:])
 
 
 def _require_readable(words: Sequence[str]) -> None:
@@ -133,11 +138,16 @@ def _require_readable(words: Sequence[str]) -> None:
             )
 
 
-def _command(word: str) -> Command:
+def _place(word: str) -> Place:
     """What a word stands for."""
     place = COMMANDS.get(word)
     if place is None:
         raise ConfigError(f"{word!r} is no command: allowed is {', '.join(COMMANDS)}")
+    return place
+
+
+def _command(place: Place) -> Command:
+    """The function that is there."""
     if place.torch:
         _prefer_sleeping_threads()
     found: Command = getattr(import_module(f"featscope.commands.{place.module}"), place.function)

@@ -24,7 +24,7 @@ CHEAPER = [
     cheaper("frozen-head", steps=450),
     cheaper("batches-average", steps=500),
     cheaper("batches-average-no-head", steps=10),
-    cheaper("batches-sphere", steps=10),
+    cheaper("batches-sphere", steps=1200),
     cheaper("random-batches", steps=10),
     cheaper("random-batches-no-head", steps=10),
 ]

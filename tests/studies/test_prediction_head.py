@@ -53,6 +53,7 @@ HOLD = [
     ("no-normalisation-strong-leads", "no-normalization"),
     ("no-normalisation-no-rescue", "no-normalization"),
     ("sgd-follows-ode", "batches"),
+    ("sphere-views-agree", "batches-sphere"),
     ("symmetric-head-baseline", "hand-set-gap"),
 ]
 DO_NOT = [
