@@ -6,7 +6,7 @@ EXTRAS := images,language,cluster,encoders
 .PHONY: demo test test-long lint cards ledger coverage bench bench-language faults fuzz trends torture docs clean
 
 demo: .venv/ready
-	$(BIN)/featscope run decoupling --out runs/demo --overwrite
+	$(BIN)/featscope run decoupling --out runs/demo $(if $(wildcard runs/demo/config.json),--resume)
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile

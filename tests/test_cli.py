@@ -384,7 +384,11 @@ def test_a_folder_with_files_is_refused_before_any_work(capfd, tmp_path, monkeyp
     monkeypatch.setattr(Training, "build", lambda self, streams: 1 / 0)
     code, _, err = call(capfd, "run", "decoupling", "--out", tmp_path)
     assert code == 2
+    assert "holds files, and no run: choose another folder" in err
+    (tmp_path / "config.json").touch()
+    code, _, err = call(capfd, "run", "decoupling", "--out", tmp_path)
     assert "is not empty: pass --resume to go on, --overwrite to replace (in Python resume=True, overwrite=True)" in err
+    (tmp_path / "config.json").unlink()
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 

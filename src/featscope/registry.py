@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -66,7 +67,9 @@ def entry(name: str) -> Entry:
     own = (_load(point) for point in entry_points(group=_GROUP, name=name))
     known = {entry.name: entry for entry in own if entry.name == name} or entries()
     if name not in known:
-        raise ConfigError(f"STUDY = {name!r} is unknown: allowed is one of {', '.join(known)}")
+        near = get_close_matches(name, known, 1)
+        meant = f"did you mean {near[0]}? Allowed is one of" if near else "allowed is one of"
+        raise ConfigError(f"STUDY = {name!r} is unknown: {meant} {', '.join(known)}")
     return known[name]
 
 

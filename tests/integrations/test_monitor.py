@@ -157,7 +157,7 @@ def test_its_folder_is_followed_while_it_trains_and_afterwards(tmp_path):
 
 def test_a_folder_is_not_overwritten_unless_asked(tmp_path):
     train(model(), out=tmp_path, every=3)
-    with pytest.raises(ConfigError, match="is not empty"):
+    with pytest.raises(ConfigError, match="holds a run: pass overwrite=True"):
         train(model(), out=tmp_path, every=3)
     train(model(), out=tmp_path, every=2, overwrite=True)
 

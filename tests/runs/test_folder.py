@@ -21,7 +21,7 @@ def test_a_new_folder_is_made_with_its_parents(tmp_path):
 
 def test_a_folder_with_files_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"--out = .* is not empty: pass --resume .* --overwrite"):
+    with pytest.raises(ConfigError, match=r"--out = .* holds files, and no run: choose another folder"):
         RunFolder.create(tmp_path)
     assert [f.name for f in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -29,7 +29,7 @@ def test_a_folder_with_files_is_refused_and_left_alone(tmp_path):
 @pytest.mark.parametrize("inside", ["sub", ".git", "checkpoint/deep"])
 def test_a_folder_with_folders_of_others_is_refused(tmp_path, inside):
     (tmp_path / inside).mkdir(parents=True)
-    with pytest.raises(ConfigError, match="not empty"):
+    with pytest.raises(ConfigError, match="holds files, and no run"):
         RunFolder.create(tmp_path)
 
 
@@ -157,7 +157,7 @@ def test_claims_file_has_the_contract_s_fields(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "is missing: is .* the folder of a finished run"), ("{", "is not JSON")]
+    ("content", "message"), [(None, "is missing: is .* the folder of a run"), ("{", "is not JSON")]
 )
 def test_unreadable_json_is_an_error_of_use(tmp_path, content, message):
     if content is not None:

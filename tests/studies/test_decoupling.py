@@ -184,7 +184,7 @@ def test_figures_say_what_was_measured():
     assert (np.diff(frames["with masking"][:, -1].argmax(-1)) >= 0).all()  # neurons in the order of their features
     for ends in (end for series in figures["downstream"].series.values() for end in series):
         assert np.isfinite(ends).all()
-    steps, control = TRIAL.run("canonical")["step"].values, frames["control: features that masking destroys"]
+    steps, control = TRIAL.run("canonical")["step"].values, frames["control: features that masking destroys, 100 steps"]
     assert (control[:, -1] == control[:, len(steps) - 1]).all()
     assert [curve.label for curve in figures["dimension"].panels[0].curves] == [
         f"d1/d = {d1 / 12:g}" for d1 in (32, 64, 128)

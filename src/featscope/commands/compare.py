@@ -62,7 +62,7 @@ def compare(words: list[str]) -> int:
 
 
 def _claims(first: str, other: str, found: dict[str, Pair], sure: set[str]) -> Table:
-    table = Table(title=f"{other} beside {first}: claims that differ", box=box.SIMPLE, padding=(0, 1))
+    table = Table(title=f"{other} beside {first}: claims that may differ", box=box.SIMPLE, padding=(0, 1))
     for heading in ("claim", "arm", first, other, "difference, 99 % interval", ""):
         table.add_column(escape(heading), overflow="fold")
     for key, pair in found.items():
@@ -72,6 +72,6 @@ def _claims(first: str, other: str, found: dict[str, Pair], sure: set[str]) -> T
             low, high = pair.difference.interval
             decimals = decimals_for(low, high)
             difference += f" ({number(low, decimals)} to {number(high, decimals)})"
-        said = "[bold]another verdict[/bold]" if pair.changed else ("differs" if key in sure else "not after Holm")
+        said = "[bold]another verdict[/bold]" if pair.changed else ("differs" if key in sure else "perhaps by chance")
         table.add_row(*map(escape, (*key.split("@", 1), *values, difference)), said)
     return table

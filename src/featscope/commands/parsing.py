@@ -5,12 +5,23 @@ import sys
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from pathlib import Path
+from shutil import which
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
 from featscope.options import ConfigError
 from featscope.registry import entries
+
+
+def program() -> str:
+    """`featscope`, or the path that it was called by where the shell would not find that one."""
+    called = Path(sys.argv[0])
+    known = which("featscope")
+    if called.name != "featscope" or (known is not None and Path(known).resolve() == called.resolve()):
+        return "featscope"
+    return str(called)
 
 
 def parse(kind: Any, words: list[str], program: str) -> Any:

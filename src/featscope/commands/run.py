@@ -19,7 +19,7 @@ from rich.table import Table
 from featscope.check import check as check_study
 from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
-from featscope.commands.parsing import as_typed, name_and_options, parse, require_no_more
+from featscope.commands.parsing import as_typed, name_and_options, parse, program, require_no_more
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
 from featscope.registry import broken, entries, find
@@ -130,7 +130,7 @@ def execute(
     except UnjudgedError as error:
         return _failed(telling, 2, how_to_judge(error, out))
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
-        command = shlex.join(["featscope", *again, "--resume"])
+        command = shlex.join([program(), *again, "--resume"])
         why = f" ({stopped})" if str(stopped) else ""
         telling.event("interrupted", code=130, resume=command)
         print(f"interrupted{why}; what was done is saved. Go on with:\n  {command}", file=sys.stderr)
@@ -138,7 +138,7 @@ def execute(
     except Exception as error:
         if not (why := refused_by_system(error)):
             raise
-        command = shlex.join(["featscope", *again, "--resume"])
+        command = shlex.join([program(), *again, "--resume"])
         return _failed(telling, 4, f"{why} What was saved before is kept. Go on with:\n  {command}")
     diverged = in_words(how_many_diverged(outcome.runs))
     if telling.json:
@@ -153,7 +153,8 @@ def execute(
         tell(study, outcome)
     elif outcome.claims:
         print_verdicts(study.name, outcome.claims)
-        print(how_many_hold(outcome.claims), worth(outcome.claims))
+        found = study.story(outcome.runs, outcome.claims).found
+        print(*dict.fromkeys((found, f"{how_many_hold(outcome.claims)} {worth(outcome.claims)}")), sep="\n")
     else:
         print(study.story(outcome.runs, []).found)
     for more in filter(None, (diverged, outcome.mixed)):
@@ -179,7 +180,7 @@ def how_to_judge(error: UnjudgedError, out: Path) -> str:
     where = " ".join(getattr(cause, "__notes__", []))
     return (
         f"{said(cause)} {where}. What was measured is kept. Mend the claim, then judge without training:\n"
-        f"  featscope judge {shlex.quote(str(out))}"
+        f"  {shlex.join([program(), 'judge', str(out)])}"
     )
 
 
@@ -210,6 +211,15 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
     return study
 
 
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Both to three digits, or to as many as it takes to tell them apart."""
+    for digits in range(3, 10):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if one == other or texts[0] != texts[1]:
+            break
+    return texts
+
+
 def print_verdicts(name: str, claims: Sequence[Claim]) -> None:
     """The table of verdicts."""
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
@@ -219,12 +229,14 @@ def print_verdicts(name: str, claims: Sequence[Claim]) -> None:
     lost = not_after_holm(claims)
     for claim in claims:
         against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"
+        against = "  (not expected to hold)" if not (claim.expected or claim.verdict == "holds") else against
         against += "  (not after Holm)" if claim in lost else ""
+        predicted, measured = told_apart(claim.predicted, claim.measured)
         table.add_row(
             claim.id,
             claim.arm,
-            f"{claim.relation} {claim.predicted:.3g}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
-            f"{claim.measured:.3g}",
+            f"{claim.relation} {predicted}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
+            measured,
             f"[{style[claim.verdict]}]{claim.verdict}[/]{against}",
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)

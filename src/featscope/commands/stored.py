@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from featscope.catalogue import OWN_TRAINING
 from featscope.claims import how_many_hold
 from featscope.commands.parsing import parse
 from featscope.options import ConfigError
@@ -74,7 +75,8 @@ def _row(run: Path) -> list[str]:
         plan = read_plan(run)
     except ConfigError as error:
         return [str(run), "", "", "", "", f"cannot be read: {error}"]
-    about = [plan["study"], "", str(plan["seed"]), str(plan["replicas"])]
+    seed = "" if plan["study"] == OWN_TRAINING.name else str(plan["seed"])
+    about = [plan["study"], "", seed, str(plan["replicas"])]
     try:
         about[1] = (read_environment(run).get("since") or "").removesuffix("Z").replace("T", " ")
         came = how_many_hold(read_claims(run)) or "Nothing is claimed."

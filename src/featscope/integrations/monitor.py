@@ -116,6 +116,8 @@ class Monitor:
         if out is not None:
             described = tuple(f"{name}={value}" for name, value in (about or {}).items())
             self._study = OwnTraining(type(model).__name__, at, self._held.samples, described)
+            if (Path(out) / "config.json").exists() and not overwrite:
+                raise ConfigError(f"out = {str(out)!r} holds a run: pass overwrite=True, or another folder")
             with undisturbed():
                 self._folder = self._closing.enter_context(RunFolder.held(Path(out), overwrite=overwrite))
                 self._begin(self._folder)

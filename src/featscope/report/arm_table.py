@@ -89,10 +89,15 @@ def _table(arms: Sequence[Arm]) -> ArmTable:
 
 
 def _parts(recipe: Any) -> dict[str, Part]:
-    """Path -> part, for everything in ``recipe`` that has options; its own options are a part each."""
+    """Path -> part, for everything in ``recipe`` that has options; its own options are a part each.
+
+    Rules that only look (``looks_only``) set no arms apart.
+    """
     found: dict[str, Part] = {}
 
     def walk(value: Any, path: str) -> None:
+        if getattr(value, "looks_only", False):
+            return
         inner = _fields(value)
         own = {name: said for name, one in inner.items() if (said := _leaf(one))}
         if not path:

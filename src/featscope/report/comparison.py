@@ -7,14 +7,16 @@ from pathlib import Path
 from shlex import quote
 
 import numpy as np
+from jaxtyping import Float
 
+from featscope.catalogue import OWN_TRAINING
 from featscope.claims import LEVEL
-from featscope.figures import Curves, Panel
+from featscope.figures import Curve, Curves, Panel
 from featscope.report.folder import write_report
 from featscope.report.numbers import decimals_for, number
 from featscope.report.page import Content, Table
 from featscope.runs.compared import Pair, StoredRun, after_holm, environments, options, pairs, shift
-from featscope.studies.summaries import chart, over_steps
+from featscope.studies.summaries import INTERVALS, over_steps
 
 _FIRST, _AT_MOST = 4, 40  # panels at the top of the page, and in all
 _ROUNDING = 1e-9
@@ -36,7 +38,11 @@ def write_comparison(runs: Sequence[StoredRun], out: Path) -> Path:
         question=f"What is different between {', '.join(names[:-1])} and {names[-1]}?",
         found=headline(runs, found),
         lede=_lede(runs),
-        tables=[*_set_otherwise(runs), *(_claims(first, other, found[other.name]) for other in others), *_alone(runs)],
+        tables=[
+            *_set_otherwise(runs),
+            *(_claims(first, other, found[other.name]) for other in others if found[other.name]),
+            *_alone(runs),
+        ],
         figures=curves,
         replicas=min(run.plan["replicas"] for run in runs),
         command=f"featscope compare {' '.join(quote(str(run.folder)) for run in runs)}",
@@ -55,7 +61,7 @@ def headline(runs: Sequence[StoredRun], found: Mapping[str, Mapping[str, Pair]])
         sure = len(after_holm(of))
         verdicts = "no verdict is another one" if not changed else f"{changed} verdicts are others"
         verdicts = "1 verdict is another one" if changed == 1 else verdicts
-        apart = "no measurement differs" if not sure else f"{sure} measurements differ"
+        apart = "no measurement with an interval differs" if not sure else f"{sure} measurements differ"
         apart = "1 measurement differs" if sure == 1 else apart
         against = "" if len(found) == 1 else f"{name}: "
         said.append(f"{against}Of {len(of)} claims that both judge, {verdicts}; {apart} by more than chance")
@@ -63,6 +69,9 @@ def headline(runs: Sequence[StoredRun], found: Mapping[str, Mapping[str, Pair]])
 
 
 def _lede(runs: Sequence[StoredRun]) -> str:
+    if not any(run.claims for run in runs):
+        own = runs[0].plan["study"] == OWN_TRAINING.name
+        return "Of how these trainings of your own were set up, what `about=` told is all that is known." if own else ""
     seeds = {run.plan["seed"] for run in runs}
     how = (
         "Replicas of one number began from the same draws and are compared with each other, where there are as many."
@@ -96,7 +105,7 @@ def _claims(first: StoredRun, other: StoredRun, found: Mapping[str, Pair]) -> Ta
 def _row(key: str, pair: Pair, sure: bool) -> list[str]:
     claim, _, arm = key.partition("@")
     values = [f"{number(one.measured)}, {one.verdict}" for one in (pair.one, pair.other)]
-    interval = ""
+    interval = "" if pair.one.chance and pair.other.chance else "none: no chance enters within a run"
     if pair.difference is not None:
         low, high = pair.difference.interval
         decimals = decimals_for(low, high)
@@ -128,33 +137,45 @@ def _curves(runs: Sequence[StoredRun]) -> list[Curves]:
                     panels[panel.title, curve.label] = replace(known, curves=more)
     several = [panel for panel in panels.values() if len(panel.curves) > 1]
     several.sort(key=_apart, reverse=True)
+    bands = any(_half_widths(panel.curves) for panel in several)
+    unit = "In units of their intervals." if bands else "As shares of the range that both curves have."
     figures = [
-        ("furthest", "Where the runs are furthest apart", "In units of their intervals.", several[:_FIRST]),
+        ("furthest", "Where the runs are furthest apart", unit, several[:_FIRST]),
         ("others", "All else that they share", "", several[_FIRST:_AT_MOST]),
     ]
     left = f"{len(several) - _AT_MOST} more are not drawn." if len(several) > _AT_MOST else ""
     caption = "A panel for each series and arm, a curve a run."
+    means = INTERVALS if bands else ""
     return [
-        chart(id, title, " ".join(filter(None, (caption, more, left if id == "others" else ""))), *drawn)
+        Curves(id, title, " ".join(filter(None, (caption, more, left if id == "others" else "", means))), drawn)
         for id, title, more, drawn in figures
         if drawn
     ]
 
 
+def _half_widths(curves: Sequence[Curve]) -> list[Float[np.ndarray, " point"]]:
+    """Of the curves that have intervals."""
+    found = [(one.high - one.low) / 2 for one in curves if one.high is not None and one.low is not None]
+    return [width for width in found if np.isfinite(width).any()]
+
+
 def _apart(panel: Panel) -> float:
-    """How far the curves after the first are from it at most, in units of both half intervals."""
+    """How far the curves after the first are from it at most, in units of both half intervals.
+
+    Where there are no intervals, as of single replicas, it is in units of the range that both curves have.
+    """
     first, *others = panel.curves
     found = [0.0]
     for curve in others:
         _, here, there = np.intersect1d(first.x, curve.x, return_indices=True)
         gap = np.abs(first.y[here] - curve.y[there])
-        widths = [
-            (one.high - one.low)[at] / 2
-            for one, at in ((first, here), (curve, there))
-            if one.high is not None and one.low is not None
-        ]
+        widths = _half_widths([first, curve])
         if len(widths) == 2:
-            room = np.hypot(*widths)
-            found += (gap / np.maximum(room, _ROUNDING * np.abs(first.y[here]).max(initial=_ROUNDING))).tolist()
+            room = np.hypot(widths[0][here], widths[1][there])
+        else:
+            both = np.concatenate([first.y[here], curve.y[there]])
+            both = both[np.isfinite(both)]
+            room = np.full(gap.shape, np.ptp(both) if both.size else 0.0)
+        found += (gap / np.maximum(room, _ROUNDING * np.abs(first.y[here]).max(initial=_ROUNDING))).tolist()
     finite = [value for value in found if isfinite(value)]
     return max(finite)

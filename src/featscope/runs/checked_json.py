@@ -49,7 +49,7 @@ def read_json(file: Path) -> Any:
             raise RecursionError
         return found
     except FileNotFoundError:
-        raise ConfigError(f"{file} is missing: is {str(file.parent)!r} the folder of a finished run?") from None
+        raise ConfigError(f"{file} is missing: is {str(file.parent)!r} the folder of a run?") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror}): {cure}") from None
     except UnicodeDecodeError as error:

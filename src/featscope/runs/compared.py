@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
 from featscope.options import ConfigError
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
@@ -105,12 +106,13 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def options(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     """Options that are not the same in all, as they are typed -> the value in each; "-" where there is none."""
-    flat = [
-        {"--seed": str(run.plan["seed"]), "--replicas": str(run.plan["replicas"]), "--device": run.plan["device"]}
-        | dict(_flat(run.plan["config"], ""))
-        for run in runs
-    ]
-    return _unlike(flat)
+    return _unlike([_settings(run.plan) | dict(_flat(run.plan["config"], "")) for run in runs])
+
+
+def _settings(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Seed, replicas and device; of a training of one's own the seed is not known."""
+    found = {"--replicas": str(plan["replicas"]), "--device": plan["device"]}
+    return found if plan["study"] == OWN_TRAINING.name else {"--seed": str(plan["seed"])} | found
 
 
 def environments(runs: Sequence[StoredRun]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ class Settings:
         require(self, "device", usable, "a device that torch sees", "Use --device cpu, or a CUDA build of torch.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """A finished run: its folder, what was measured, the verdicts, and in a sentence whether it is of several
     environments."""
@@ -84,6 +85,12 @@ class Outcome:
     def to_frame(self) -> pd.DataFrame:
         """The claims as a pandas frame, see `featscope.runs.export.claims_frame`."""
         return claims_frame(self.claims)
+
+    def __repr__(self) -> str:
+        """What it is of, in a few lines."""
+        verdicts = Counter(claim.verdict for claim in self.claims)
+        counted = f"{verdicts['holds']} hold, {verdicts['fails']} fail, {verdicts['undecided']} undecided"
+        return f"<Outcome of {str(self.folder)!r}\n arms: {', '.join(self.runs)}\n verdicts: {counted}>"
 
     def _repr_html_(self) -> str:
         """The verdicts as a table, for notebooks."""
@@ -146,7 +153,10 @@ def _run(
         stored = read_plan(out)
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored, plan):
-            raise ConfigError(f"--resume needs the options that the run began with; changed: {'; '.join(changed)}")
+            differ = "; ".join(changed)
+            raise ConfigError(
+                f"--resume needs the options that the run began with; changed: {differ}. --overwrite begins anew"
+            )
         if (out / "environment.json").exists():
             before = read_environment(out)
     else:

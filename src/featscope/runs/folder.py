@@ -67,6 +67,8 @@ def _require_usable(path: Path, resume: bool, overwrite: bool) -> None:
     if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
         raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
     if not (untouched or resume or overwrite):
+        if not (path / "config.json").exists():
+            raise ConfigError(f"--out = {str(path)!r} holds files, and no run: choose another folder")
         raise ConfigError(
             f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
             "resume=True, overwrite=True), or another folder"

@@ -60,7 +60,8 @@ class RuleConfig(Protocol):
 
         It is called as ``rule(experiment, step)`` after each step. It may have ``events()``, the first step of each
         event that it watches for; ``seen(learner)``, the learner as the objective sees it; and ``status()``, a word
-        for the progress.
+        for the progress. A rule that changes nothing and only looks says so by ``looks_only = True`` in its options'
+        class; the page then leaves it out where it tells arms apart.
         """
 
 

@@ -23,6 +23,8 @@ class FirstTime:
         every: steps between looks.
     """
 
+    looks_only: ClassVar[bool] = True
+
     name: str
     condition: Callable[[Any], Bool[Tensor, "replica"]]
     every: int = 10

@@ -21,6 +21,7 @@ class ThresholdLedger:
     """
 
     floats_per_replica: ClassVar[bool] = True
+    looks_only: ClassVar[bool] = True
 
     schedule: BiasSchedule = field(default_factory=BiasSchedule)
 
