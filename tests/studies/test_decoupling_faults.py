@@ -22,6 +22,7 @@ from featscope.studies.decoupling import horizon, stage_one, stage_three, stage_
 from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
 from featscope.testing import Fault, by_name
 from featscope.theory import decoupling as theory
+from featscope.theory.ideal_network import IdealNetwork
 from featscope.theory.masked_neuron import gate_edge
 from featscope.training import SGD, BiasSchedule
 from featscope.views import RandomMask
@@ -32,6 +33,7 @@ sgd, mask, draws_at, build_schedule = SGD.build, RandomMask.__call__, Streams.at
 sample, build_tasks = SparseCodingSource.sample, SignTasks.build
 activity, noise_variance = SparseCoding.activity.fget, SparseCoding.noise_variance.fget
 start, loss = SymmetricReLU.build, InfoNCE.__call__
+NOISE_MOVES = IdealNetwork.noise_moves.fget
 
 
 def independent_masks(self, x, draws):
@@ -116,6 +118,15 @@ def over_temperatures(line: Any, arms: tuple[str, ...] = (), verdict: str | None
 
 
 FAULTS = {
+    "a loss that is always of temperature 1": Fault(
+        InfoNCE,
+        "_over_temperature",
+        lambda self, anchor: anchor,
+        "loss-follows-the-temperature",
+        "tau-0.5",
+        steps=450,
+        verdict="fails",
+    ),
     "no stop-gradient": on_start(similarity, "stop_gradient", lambda keys: keys, "gradient-split"),
     "masks not complementary": on_start(RandomMask, "__call__", independent_masks, "mask-cancels-noise"),
     "activation not odd": on_start(Activation, "forward", staticmethod(one_sided), "dense-decoupling"),
@@ -281,6 +292,13 @@ IN_WHAT_IS_MEASURED = {
         lambda run, series, event: series.isel(step=-1),
         "dense-part-in-stage1",
         "stage-one",
+    ),
+    "an ideal network whose features are always there": (
+        IdealNetwork,
+        "noise_moves",
+        property(lambda ideal: NOISE_MOVES(ideal) * ideal.p**0.5),
+        "ideal-noise-is-as-drawn",
+        "augmented",
     ),
     "energies along and off exchanged": (
         stage_three,

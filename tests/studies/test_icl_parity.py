@@ -105,6 +105,7 @@ def test_parts_refuse_what_they_cannot_do(made, message):
 
 
 DIGITS, NETWORK, IMPORTANT, PROJECTION = theory.digits, theory.optimal_network, theory.important, theory.projection
+RATE = theory.printed_rate
 SIGNS, TASKS, SAMPLE = ParityPromptSource.signs, ParityPromptSource.tasks, ParityPromptSource.sample
 JUDGED, MOMENT, COVERED = prompted.judged, prompted.prompt_moment, probes._covered
 LEAST, HINGE = trained.LeastNormLoss.forward, trained.PopulationHingeLoss.forward
@@ -176,6 +177,9 @@ def _diagonal(weights, source):
 
 
 FAULTS = {
+    "pairs counted twice": Fault(
+        theory, "printed_rate", lambda d, gamma: RATE(d, gamma) / 2, "largest-rate-solves-its-condition", EIGHT
+    ),
     "the lowest digit is skipped": Fault(theory, "digits", _second_digits, "small-answers-important-tasks", EIGHT),
     "a tenth too small": Fault(theory, "optimal_network", _scaled(0.9), "margins-are-hamming-distances", EIGHT),
     "a tenth too large": Fault(theory, "optimal_network", _scaled(1.1), "least-margin-is-one", EIGHT),

@@ -51,11 +51,12 @@ class Balance(StageThree):
         at = {tau: run.amplitude.mean("feature") for tau, run in numbered(runs, "tau-").items()}
         return fitted_exponent(np.array(list(at)), np.stack(list(at.values()), -1))
 
-    def _saturation(self, run: xr.Dataset) -> tuple[float, float]:
+    def _saturation(self, run: xr.Dataset, arm: str = "augmented") -> tuple[float, float]:
         """Amplitude and loss of the ideal network with the thresholds of ``run``."""
-        tau, decay = self.objective.loss.temperature, self.optimizer.weight_decay
-        ideal = self.ideal(self.data, round(ratio_of(run), 3))
-        return ideal.saturation(tau, decay, self.objective.anchors, self.objective.negatives)
+        recipe = self.arm(arm).recipe
+        batch, decay = recipe.objective, recipe.optimizer.weight_decay
+        ideal = self.ideal(recipe.data, round(ratio_of(run), 3))
+        return ideal.saturation(batch.loss.temperature, decay, batch.anchors, batch.negatives)
 
     @identity(
         "Lemmas E.5, E.6",
@@ -128,6 +129,22 @@ class Balance(StageThree):
         _, loss = self._saturation(run)
         bound, tau = 1 / log(self.data.features), self.objective.loss.temperature
         return Found(in_the_end(run, run.loss) / loss, f"The ideal one is {loss / tau:.2f} τ; 1/log d is {bound:.2f}.")
+
+    @identity(
+        "derived, for Lemmas E.5, E.6",
+        on=("tau-0.5", "tau-2"),
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: that of the loss at the study's own temperature.",
+        range=POSITIVE,
+    )
+    def loss_follows_the_temperature(self, run: xr.Dataset, arm: str) -> Found:
+        r"""At half and at twice the temperature, too, the loss ends where that of the ideal network does.
+
+        Measured: its mean over the last fifth of training, over the loss of the ideal network at that $\tau$.
+        """
+        _, loss = self._saturation(run, arm)
+        return Found(in_the_end(run, run.loss) / loss, f"The ideal one is {loss:.2f}.")
 
     @ordering(
         "Lemma E.11, proof of Theorem E.1",

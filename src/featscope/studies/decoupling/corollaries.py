@@ -44,6 +44,27 @@ class Corollaries(Balance):
         why = f"The ideal one has {ideal.noise_moves:.2f}, {ideal.best.noise_moves:.2f} at the best threshold."
         return Found(run.noise_moves / ideal.noise_moves, why)
 
+    @identity(
+        "derived, for Theorem 3.4",
+        on="augmented",
+        equals=1.0,
+        within=0.02,
+        because="Tolerance: of a million draws, which have errors of half a per cent.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def ideal_noise_is_as_drawn(self, run: xr.Dataset) -> float:
+        r"""Noise moves the ideal network's output as its closed form says.
+
+        Measured: root mean square of $h(z + \xi) - h(z)$ over that of $h(z)$ in a million draws of a feature and the
+        noise along it, over the closed form; $h$ cuts off what is below the threshold.
+        """
+        ideal, draws = self.ideal(self.data, ratio_of(run)), np.random.default_rng(0)
+        z = (draws.random(10**6) < ideal.p).astype(float)
+        noisy = z + draws.normal(0, sqrt(ideal.s2), z.shape)
+        clean, moved = (np.sign(x) * np.maximum(abs(x) - ideal.threshold, 0) for x in (z, noisy))
+        return float(np.sqrt(np.square(moved - clean).mean() / np.square(clean).mean()) / ideal.noise_moves)
+
     @bound(
         "Theorem 3.4",
         not_on={

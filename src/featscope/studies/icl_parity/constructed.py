@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from math import comb
 
 import numpy as np
 import xarray as xr
@@ -126,6 +127,16 @@ class ConstructedClaims(IclParityArms):
         $\nu_1$, over that of $g_1^*$.
         """
         return self._raised(run, arm)
+
+    @same("Theorem 5.5.1", on=tuple(SIZES), equals=1.0, range=POSITIVE)
+    def largest_rate_solves_its_condition(self, arm: str) -> float:
+        r"""At the theorem's largest share of other tasks both sides of its condition are equal.
+
+        Measured: $p_T\frac{d(d-1)}{2}(\frac14+\gamma)$ over $(1-p_T)(\frac14-\gamma)$ at that $p_T$.
+        """
+        features = self._size(arm)[0]
+        rate = theory.printed_rate(features, self.gamma)
+        return rate * comb(features, 2) * (0.25 + self.gamma) / ((1 - rate) * (0.25 - self.gamma))
 
     def _raised(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         rate = theory.printed_rate(self._size(arm)[0], self.gamma) / 2
