@@ -15,7 +15,7 @@ from featscope import files
 from featscope.commands.run import execute
 from featscope.runs import Settings
 from featscope.system import refused_by_system
-from processes import SMALL, finish, start
+from processes import finish, start
 
 
 def featscope(*words: str, **options) -> tuple[int, str]:
@@ -78,7 +78,7 @@ def test_memory_and_files_are_the_systems_and_faults_of_the_program_are_not():
 @pytest.mark.parametrize("signals", [[signal.SIGHUP], [signal.SIGINT, signal.SIGINT]], ids=["the terminal", "twice"])
 def test_the_end_of_the_terminal_and_a_second_ctrl_c_print_the_command_that_goes_on(tmp_path, signals):
     out = tmp_path / "run"
-    process = start("run", "decoupling", "--out", out, *SMALL, "--steps", "3000")
+    process = start("run", "pull", "--out", out, "--steps", "1000000", env=swept.installed(tmp_path / "package"))
     while not list(out.glob("checkpoint/*.safetensors")) and process.poll() is None:
         time.sleep(0.01)
     for number in signals:

@@ -186,6 +186,7 @@ def test_a_run_that_grows_trains_new_points_alone_and_is_resumed_where_it_was(tm
 def call(tmp_path, monkeypatch, capfd):
     for module in ("commands.run", "report.run_report", "report.unfinished"):
         monkeypatch.setattr(f"featscope.{module}.find", lambda name: (ENTRY, Claiming))
+    monkeypatch.setattr("featscope.registry.entry", lambda name: ENTRY)
     monkeypatch.chdir(tmp_path)
 
     def called(*words):

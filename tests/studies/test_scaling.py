@@ -113,6 +113,7 @@ BROKEN_TRENDS = [
 def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, capfd):
     for module in ("commands.run", "report.run_report"):
         monkeypatch.setattr(f"featscope.{module}.find", lambda name: (ENTRY, Grown))
+    monkeypatch.setattr("featscope.registry.entry", lambda name: ENTRY)
     words = ["trend", "pull", "--axis", "width", "--replicas", "3", "--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit) as ended:
         main(words)

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from featscope.figures import VerdictPanel, Verdicts
 from featscope.report.geometry import grid, nearest
@@ -73,6 +74,10 @@ def _panel(axes: Axes, figure: Verdicts, panel: VerdictPanel) -> None:
         for edge in panel.edges:
             axes.plot(x[order], np.asarray(edge)[order], color=INK, linewidth=1, linestyle=(0, (5, 2.5)), zorder=1)
     plain_logarithm(axes.xaxis, low, high)
+    along = [(axes.xaxis, x, figure.log_x), *([(axes.yaxis, y, figure.log_y)] if figure.areas else [])]
+    for axis, values, log in along:
+        if not log and (values == values.round()).all():
+            axis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     for verdict, tone in VERDICT_COLOUR.items():
         these = verdicts == verdict
         if panel.low is not None and panel.high is not None:
