@@ -18,7 +18,7 @@ from featscope import __version__
 from featscope.claims import Claim
 from featscope.cli import COMMANDS, main
 from featscope.commands import run as commands
-from featscope.commands.parsing import as_typed
+from featscope.commands.parsing import as_typed, program
 from featscope.commands.show import card_of, stored_card
 from featscope.commands.sweep import axis_values
 from featscope.losses import InfoNCE
@@ -64,6 +64,34 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
         )
     )
     assert call(capfd, "--help")[:2] == (0, out)
+
+
+@pytest.mark.parametrize(
+    ("called", "found", "printed"),
+    [
+        ("-c", None, "featscope"),
+        ("/there/bin/featscope", "/there/bin/featscope", "featscope"),
+        (".venv/bin/featscope", None, ".venv/bin/featscope"),
+        (".venv/bin/featscope", "/elsewhere/featscope", ".venv/bin/featscope"),
+    ],
+)
+def test_commands_are_printed_as_the_shell_finds_them(monkeypatch, called, found, printed):
+    monkeypatch.setattr("sys.argv", [called])
+    monkeypatch.setattr("featscope.commands.parsing.which", lambda name: found)
+    assert program() == printed
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "texts"),
+    [
+        (1.0, 0.5, ("1", "0.5")),
+        (0.9999, 0.99984, ("0.9999", "0.9998")),
+        (0.9999, 0.9999, ("1", "1")),
+        (1 / 3, float("nan"), ("0.333", "nan")),
+    ],
+)
+def test_a_bound_and_a_measurement_are_told_apart(one, other, texts):
+    assert commands.told_apart(one, other) == texts
 
 
 def test_the_version(capfd):

@@ -258,3 +258,8 @@ def test_unknown_studies_are_refused_with_those_there_are():
         match="STUDY = 'nothing' is unknown: allowed is one of attention-circuits, ",
     ):
         registry.entry("nothing")
+
+
+def test_of_a_misspelt_study_the_nearest_is_named():
+    with pytest.raises(ConfigError, match="STUDY = 'tensorpower' is unknown: did you mean tensor-power"):
+        registry.entry("tensorpower")

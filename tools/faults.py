@@ -6,6 +6,7 @@ what stands there.
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -84,7 +85,8 @@ def missing(reports: Mapping[Wanted, Report]) -> Iterator[str]:
 
 
 def table(reports: Iterable[tuple[Wanted, Report]]) -> Iterator[str]:
-    """A row a study."""
+    """A row a study, and one of all."""
+    everywhere = Counter[str]()
     yield "| study | trial | claims that hold | noticed | noticed, without those equal in law | stopped | equal |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for wanted, report in reports:
@@ -95,6 +97,11 @@ def table(reports: Iterable[tuple[Wanted, Report]]) -> Iterator[str]:
         rest = f"{report.count('stopped')} | {report.count('equal')}"
         held = f"{report.held} of {report.expected}"
         yield f"| `{wanted.study}` | {wanted.size}; {report.seconds:.0f} s | {held} | {shares} | {rest} |"
+        everywhere.update(noticed=noticed, missed=missed, same=same)
+        everywhere.update(stopped=report.count("stopped"), equal=report.count("equal"))
+    noticed, tried = everywhere["noticed"], everywhere["noticed"] + everywhere["missed"]
+    shares = f"{share(noticed, tried)} | {share(noticed, tried - everywhere['same'])}"
+    yield f"| all | | | {shares} | {everywhere['stopped']} | {everywhere['equal']} |"
 
 
 def lists(reports: Iterable[tuple[Wanted, Report]]) -> Iterator[str]:

@@ -130,10 +130,16 @@ def test_report_compare_and_list_read_its_folder(tmp_path, capsys):
     assert "Accuracy class by class" in page
     assert "featscope run" not in page
     runs = read_runs([tmp_path / "one", tmp_path / "other"])
-    assert "lr=0.2" in write_comparison(runs, tmp_path / "page").read_text()
+    page = write_comparison(runs, tmp_path / "page").read_text()
+    assert "lr=0.2" in page
+    assert "`about=` told is all that is known" in page.replace("<code>", "`").replace("</code>", "`")
+    words = page.partition("<main")[2].partition("<script")[0]
+    assert "lr=0.2" in words
+    assert not [said for said in ("--seed", "claim by claim", "99 % interval", "from the same draws") if said in words]
     assert read_claims(tmp_path / "one") == []
     assert list_runs(tmp_path) == 0
-    assert "own-training" in capsys.readouterr().out
+    (row, _) = (line.split() for line in capsys.readouterr().out.splitlines() if "own-training" in line)
+    assert "0" not in row  # no seed that nobody set
 
 
 def test_its_folder_is_followed_while_it_trains_and_afterwards(tmp_path):

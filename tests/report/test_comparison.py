@@ -5,7 +5,9 @@ import pytest
 
 from featscope.claims import Claim
 from featscope.commands.compare import compare
+from featscope.figures import Curve, Panel
 from featscope.options import ConfigError
+from featscope.report.comparison import _apart
 from featscope.runs import Settings, run
 from featscope.runs.compared import Pair, _pair, after_holm, options, pairs, read_runs
 from swept import Noisy, Pull
@@ -92,3 +94,16 @@ def test_a_page_goes_where_nothing_is_lost(folders, out, message):
 def test_what_cannot_be_compared_is_said(folders, chosen, message):
     with pytest.raises(ConfigError, match=message):
         read_runs([folders / name for name in chosen])
+
+
+def test_without_intervals_what_is_furthest_apart_goes_by_the_range():
+    steps = np.arange(4.0)
+
+    def panel(title: str, one: list[float], other: list[float]) -> Panel:
+        return Panel(title, "step", "value", [Curve("a", steps, np.array(one)), Curve("b", steps, np.array(other))])
+
+    same = panel("same", [0.0, 0, 0, 0], [0.0, 0, 0, 0])
+    close = panel("close", [0.0, 1, 2, 3], [0.0, 1, 2, 3.1])
+    far = panel("far", [0.0, 0.001, 0.002, 0.003], [0.003, 0.002, 0.001, 0.0])
+    assert sorted([same, close, far], key=_apart) == [same, close, far]
+    assert _apart(far) == pytest.approx(1)

@@ -79,6 +79,7 @@ def test_arms_are_told_apart_by_what_differs_from_the_first_of_their_kind() -> N
     assert rows["tau-2"]["loss"] == "temperature 2"
     assert [row.name for row in table.rows if row.role == "control"] == ["canonical"]
     assert list(table.same) == ["optimizer"]
+    assert not {"ledger", "all dead"} & set(table.columns)  # rules that only look
 
 
 def test_arms_of_other_recipes_get_tables_of_their_own_and_axes_are_told() -> None:
