@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2].joinpath("docs/after-a-run.md").read_text(encod
 def test_a_study_is_run_in_python(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(IN_PYTHON, names)
+    exec(IN_PYTHON.replace("TensorPower().smallest()", "TensorPower(steps=40, sequences=4)"), names)
     outcome, claims = names["outcome"], names["claims"]
     assert len(claims) == len(outcome.claims) > 0
     assert outcome.runs["steep"].sizes["replica"] == 4

@@ -77,6 +77,7 @@ def test_a_cluster_gives_the_numbers_of_this_machine_and_leaves_the_same_files(t
     assert len(list((out / "checkpoint").iterdir())) == 2 * 2  # two shards of two programs
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, here, address):
     """It is killed in the middle of its shard, which another begins anew, with the same draws."""
     signals, killed = tmp_path / "signals", []

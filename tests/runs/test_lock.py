@@ -149,6 +149,6 @@ def test_what_the_file_says_is_json(tmp_path):
 
 def test_a_folder_of_others_stays_as_it_is(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match="not empty"), RunFolder.held(Path(tmp_path)):
+    with pytest.raises(ConfigError, match="holds files, and no run"), RunFolder.held(Path(tmp_path)):
         pass
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]

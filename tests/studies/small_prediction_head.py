@@ -29,5 +29,12 @@ CHEAPER = [
     cheaper("random-batches-no-head", steps=10),
 ]
 """Where the whole way would take long and shows no more of what is tested here."""
-REPLICAS = {"widths": 2, "batches": 8, "batches-flow": 8, "random-batches": 2, "random-batches-no-head": 2}
+REPLICAS = {
+    "widths": 2,
+    "batches-sphere": 2,
+    "batches": 8,
+    "batches-flow": 8,
+    "random-batches": 2,
+    "random-batches-no-head": 2,
+}
 TRIAL = Trial(STUDY, replicas=4, more=REPLICAS, arms={arm.name: arm for arm in CHEAPER})

@@ -17,8 +17,8 @@ from featscope.report.run_report import content
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-OFTEN = ("decoupling-images", "icl-attention", "imbalance")
-"""Pages that are looked at each time: of images, of bars, with the most. They are all made alike."""
+OFTEN = ("decoupling-images", "icl-attention")
+"""Pages that are looked at each time: of images, of bars. They are all made alike."""
 
 
 @cache

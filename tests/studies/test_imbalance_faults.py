@@ -311,6 +311,7 @@ def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
     TRIAL.require_noticed(fault, monkeypatch)
 
 
+@pytest.mark.long
 def test_without_a_fault_the_shortened_arms_keep_their_claims():
     short = [fault for fault in FAULTS.values() if 1 < fault.steps < TRIAL.arms[fault.arm].recipe.steps]
     TRIAL.require_not_for_being_short(short)

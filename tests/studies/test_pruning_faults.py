@@ -137,6 +137,7 @@ def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
     TRIAL.require_noticed(FAULTS[name], monkeypatch)
 
 
+@pytest.mark.long
 def test_without_a_fault_the_shortened_arms_keep_their_claims():
     """What the faults take from claims is not taken by the shorter training."""
     short = [fault for fault in FAULTS.values() if 1 < fault.steps < STUDY.settling_steps]
