@@ -15,6 +15,7 @@ from featscope.studies.summaries import (
     heatmaps,
     identities,
     in_words,
+    order,
     over_replicas,
     over_steps,
     percent,
@@ -179,3 +180,8 @@ def test_numbers_in_sentences_are_words_where_there_is_none():
 def test_what_was_not_judged_is_undecided():
     claims = [judged("one", [2.0, 2.1, 2.2], ">="), judged("one", [0.0, 0.1, 0.2], ">=", arm="b")]
     assert [verdict(claims, key) for key in ("one@a", "one@b", "two@a")] == ["holds", "fails", "undecided"]
+
+
+@pytest.mark.parametrize(("value", "text"), [(8.3e-15, "8·10⁻¹⁵"), (2e9, "2·10⁹"), (0.0, "0"), (-4e-3, "-4·10⁻³")])
+def test_orders_are_written_with_a_power_of_ten(value, text):
+    assert order(value) == text

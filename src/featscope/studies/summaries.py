@@ -14,6 +14,7 @@ INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
 """What stands under every figure with intervals."""
 
 Ends = Float[np.ndarray, "*shape"]
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def over_replicas(
@@ -211,6 +212,12 @@ def in_words(values: xr.DataArray | float, form: str = "{:.2f}") -> str:
     """The mean of ``values`` for a sentence, as ``form`` has it; words where there is none."""
     mean = float(np.mean(values))
     return form.format(mean) if np.isfinite(mean) else "an unknown amount"
+
+
+def order(value: float) -> str:
+    """A small number by its first digit and its power of ten: 8·10⁻¹⁵."""
+    digit, _, power = f"{value:.0e}".partition("e")
+    return f"{digit}·10{str(int(power)).translate(_RAISED)}" if value else "0"
 
 
 def percent(values: xr.DataArray | float) -> str:

@@ -25,6 +25,7 @@ def margins(study: "DecompositionClaims", runs: Runs) -> Heatmaps:
     shown = {
         f"{title}, {int(run.heads.isel(replica=0, network=at))} heads": study.margins(run, name)
         .min("pattern")
+        .round(9)  # zeros are of rounding
         .assign_coords(i=number, j=number)
         for at, (name, title) in enumerate((("small", "Small network"), ("large", "Large network")))
     }

@@ -32,7 +32,7 @@ from featscope.studies.looped_transformer.arms import (
 )
 from featscope.studies.looped_transformer.figure_8_1 import FigureEightOne
 from featscope.studies.looped_transformer.free import JUDGED
-from featscope.studies.summaries import in_words, verdict
+from featscope.studies.summaries import in_words, order, verdict
 from featscope.theory import looped_transformer as theory
 
 EXACT, CLEAR = 1e-12, 1e-9
@@ -330,7 +330,7 @@ class LoopedTransformer(FigureEightOne):
         words = {"holds": "finds this", "fails": "does not find this", "undecided": "may not find this"}[learned]
         gap = max(float(run.gap.max()) for arm, run in runs.items() if arm in exactly(self))
         return Story(
-            f"Each loop {'is' if same else 'is not always'} a step of gradient descent, to {gap:.0e}; training from "
+            f"Each loop {'is' if same else 'is not always'} a step of gradient descent, to {order(gap)}; training from "
             f"random weights {words}.",
             "A prompt shows examples of a linear rule. Lines show how the error of a transformer falls as it goes "
             "through its one layer again and again, for prompts of different lengths; dashed, the printed bound. They "
