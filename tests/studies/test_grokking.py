@@ -121,7 +121,9 @@ def test_figures_and_story_have_the_numbers():
     assert (np.diff(height[:4]) < 0).all()
     story = STUDY.story(TIMED.runs, list(TIMED.healthy.values()))
     assert story.found.startswith("Grokking weakens as more numbers are added, and so it does at one k")
-    assert "fitted after 150 steps" in story.lede
+    assert "are fitted after 150 steps, the others right after " in story.lede
+    never = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
+    assert "the others not right in 260 steps" in never.lede
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TIMED.healthy}
     assert "does not always weaken" in STUDY.story(TIMED.runs, []).found
 

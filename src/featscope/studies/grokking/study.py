@@ -21,7 +21,7 @@ from featscope.studies.grokking.arms import (
     GrokkingArms,
 )
 from featscope.studies.grokking.times import BEYOND, gap, log_ratio, more
-from featscope.studies.summaries import in_words, verdict
+from featscope.studies.summaries import verdict
 
 AT_LEAST = "Replicas that had not generalised at the end count with the end: a lower bound."
 AT_ONCE = "There the rule is learned at once."
@@ -185,13 +185,11 @@ class Grokking(GrokkingArms):
         """Whether grokking weakens with k, and what does it."""
         weakens = all(verdict(claims, f"grokking-weakens-with-k@{arm}") == "holds" for arm in PRINTED[1:])
         points = verdict(claims, f"more-points-weaken-it@{MORE}") == "holds"
-        fitted, right = times.times(runs[FIRST])
         return Story(
             f"Grokking {'weakens' if weakens else 'does not always weaken'} as more numbers are added, and "
             f"{'so it does' if points else 'may do so'} at one k and one modulus if there are more points.",
             f"A small transformer adds numbers modulo p, with half of all points to train on. Two numbers modulo "
-            f"{self.moduli[0]} are fitted after {in_words(fitted, '{:.0f}')} steps, the others are right after "
-            f"{in_words(right.low, '{:.0f}')}; smaller moduli and more numbers close the gap.",
+            f"{self.moduli[0]} {times.in_a_sentence(runs[FIRST])}. The question is what closes the gap.",
             {
                 "grokking-weakens-with-k@k=5": "",
                 f"more-points-weaken-it@{MORE}": "",

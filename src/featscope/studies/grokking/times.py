@@ -56,3 +56,16 @@ def reached(run: xr.Dataset, event: str) -> str:
     """How many replicas came so far, in words."""
     count = int((run[event] >= 0).sum())
     return f"{count} of {run.sizes['replica']}"
+
+
+def in_a_sentence(run: xr.Dataset) -> str:
+    """When the points to train on are fitted and when others are right, as far as the run goes."""
+    return f"are {_when(run, 'fitted', 'fitted')}, the others {_when(run, 'generalised', 'right')}"
+
+
+def _when(run: xr.Dataset, event: str, what: str) -> str:
+    came = run[event].where(run[event] >= 0)
+    if not bool(came.notnull().any()):
+        return f"not {what} in {int(run.last_step.max())} steps"
+    some = f" in {reached(run, event)} replicas" if bool(came.isnull().any()) else ""
+    return f"{what} after {float(came.mean()):.0f} steps{some}"
