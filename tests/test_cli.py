@@ -82,16 +82,17 @@ def test_commands_are_printed_as_the_shell_finds_them(monkeypatch, called, found
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "texts"),
+    ("one", "relation", "other", "texts"),
     [
-        (1.0, 0.5, ("1", "0.5")),
-        (0.9999, 0.99984, ("0.9999", "0.9998")),
-        (0.9999, 0.9999, ("1", "1")),
-        (1 / 3, float("nan"), ("0.333", "nan")),
+        (1.0, ">=", 0.5, ("1", "0.5")),
+        (0.9999, ">", 0.99984, ("0.9999", "0.9998")),
+        (0.9999, ">=", 0.9999, ("1", "1")),
+        (1.0, "=", 1.0000000002, ("1", "1")),
+        (1 / 3, "<=", float("nan"), ("0.333", "nan")),
     ],
 )
-def test_a_bound_and_a_measurement_are_told_apart(one, other, texts):
-    assert commands.told_apart(one, other) == texts
+def test_a_bound_and_a_measurement_are_told_apart(one, relation, other, texts):
+    assert commands.told_apart(one, other, relation) == texts
 
 
 def test_the_version(capfd):
@@ -443,6 +444,7 @@ def test_out_of_a_terminal_a_short_run_says_nothing_until_the_verdicts(capfd, tm
     assert err == ""
     assert "\x1b" not in out
     assert "stays-near" in out
+    assert out.count("claims expected to hold at this size do.") == 1
     assert "report: runs/claiming-" in out
     (made,) = (tmp_path / "runs").iterdir()
     assert json.loads((made / "claims.json").read_text())["seed"] == -3

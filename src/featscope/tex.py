@@ -24,6 +24,11 @@ def in_unicode(text: str) -> str:
     return FORMULA.sub(_written, text)
 
 
+def raised(power: int | str) -> str:
+    """A whole number as an exponent: -15 is ⁻¹⁵."""
+    return str(power).translate(_RAISED)
+
+
 def unknown_macros(tex: str) -> set[str]:
     """Macros of which `in_unicode` would lose the name."""
     return {name for name in re.findall(r"\\([A-Za-z]+)", tex) if not _TEXTS.get_macro_spec(name)}
@@ -41,7 +46,7 @@ def _formula(tex: str) -> str:
     walker = LatexWalker(tex, latex_context=_MACROS, tolerant_parsing=True)
     nodes, _, _ = walker.get_latex_nodes()
     plain = LatexNodes2Text(latex_context=_TEXTS, math_mode="text").nodelist_to_text(nodes)
-    plain = re.sub(r"\^([+-]?[0-9]+(?![0-9.])|\++)", lambda power: power[1].translate(_RAISED), plain)
+    plain = re.sub(r"\^([+-]?[0-9]+(?![0-9.])|\++)", lambda power: raised(power[1]), plain)
     plain = plain.replace("^⊤", "ᵀ").replace("^∗", "*").replace("^*", "*").replace("^'", "'").replace("′", "'")
     return _spaced(re.sub(r"√\((\w)\)", r"√\1", plain))
 

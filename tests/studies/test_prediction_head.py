@@ -278,6 +278,7 @@ FAULTS = {
         Population, "velocity", ten_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
     ),
     "slow first": on_the_way(OrderParameters, "by_role", slow_first, "head-has-the-sign"),
+    "spheres of the batch": Fault(NonContrastive, "normalized", over_the_batch, "sphere-views-agree", "batches-sphere"),
     "no decay": Fault(hand_set_head, "DECAY", 0.0, "symmetric-head-baseline", "hand-set-gap"),
 }
 

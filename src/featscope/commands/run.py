@@ -19,6 +19,7 @@ from rich.table import Table
 from featscope.check import check as check_study
 from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
+from featscope.claims.claim import Relation
 from featscope.commands.parsing import as_typed, name_and_options, parse, program, require_no_more
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
@@ -153,8 +154,10 @@ def execute(
         tell(study, outcome)
     elif outcome.claims:
         print_verdicts(study.name, outcome.claims)
-        found = study.story(outcome.runs, outcome.claims).found
-        print(*dict.fromkeys((found, f"{how_many_hold(outcome.claims)} {worth(outcome.claims)}")), sep="\n")
+        held = how_many_hold(outcome.claims)
+        if (found := study.story(outcome.runs, outcome.claims).found) != held:
+            print(found)
+        print(held, worth(outcome.claims))
     else:
         print(study.story(outcome.runs, []).found)
     for more in filter(None, (diverged, outcome.mixed)):
@@ -211,9 +214,9 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
     return study
 
 
-def told_apart(one: float, other: float) -> tuple[str, str]:
-    """Both to three digits, or to as many as it takes to tell them apart."""
-    for digits in range(3, 10):
+def told_apart(one: float, other: float, relation: Relation) -> tuple[str, str]:
+    """Both to three digits; of a bound and what it bounds, to as many as it takes to tell them apart."""
+    for digits in range(3, 4 if relation == "=" else 10):
         texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
         if one == other or texts[0] != texts[1]:
             break
@@ -231,7 +234,7 @@ def print_verdicts(name: str, claims: Sequence[Claim]) -> None:
         against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"
         against = "  (not expected to hold)" if not (claim.expected or claim.verdict == "holds") else against
         against += "  (not after Holm)" if claim in lost else ""
-        predicted, measured = told_apart(claim.predicted, claim.measured)
+        predicted, measured = told_apart(claim.predicted, claim.measured, claim.relation)
         table.add_row(
             claim.id,
             claim.arm,

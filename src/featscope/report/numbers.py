@@ -2,7 +2,7 @@
 
 from math import floor, isfinite, isnan, log10
 
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+from featscope.tex import raised
 
 
 def number(value: float, decimals: int = 0) -> str:
@@ -22,7 +22,7 @@ def number(value: float, decimals: int = 0) -> str:
         return _signed(f"{value:.{decimals}f}")
     if power >= 5 or power < -3:
         digits = max(2, min(5, decimals + power)) if decimals else 2
-        return _signed(f"{value / 10.0**power:.{digits}f}×10{str(power).translate(_SUPERSCRIPT)}")
+        return _signed(f"{value / 10.0**power:.{digits}f}×10{raised(power)}")
     return _signed(f"{value:.{max(decimals, 2 - power, 0)}f}")
 
 
@@ -51,7 +51,7 @@ def interval(low: float, high: float) -> str:
     if power < -3 or power >= 5:  # one power of ten for both ends
         digits = 2 if low == high else max(2, min(5, power + 1 - _power(high - low)))
         ends = ", ".join(_signed(f"{end / 10.0**power:.{digits}f}") for end in (low, high))
-        return f"[{ends}]×10{str(power).translate(_SUPERSCRIPT)}"
+        return f"[{ends}]×10{raised(power)}"
     decimals = max(decimals, 2 - power, 0)
     return f"[{_signed(f'{low:.{decimals}f}')}, {_signed(f'{high:.{decimals}f}')}]"
 

@@ -9,12 +9,12 @@ from jaxtyping import Float
 
 from featscope.claims import LEVEL, Claim, interval_of_mean
 from featscope.figures import Agreement, Bars, Curve, Curves, Heatmaps, Panel
+from featscope.tex import raised
 
 INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
 """What stands under every figure with intervals."""
 
 Ends = Float[np.ndarray, "*shape"]
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def over_replicas(
@@ -217,7 +217,7 @@ def in_words(values: xr.DataArray | float, form: str = "{:.2f}") -> str:
 def order(value: float) -> str:
     """A small number by its first digit and its power of ten: 8·10⁻¹⁵."""
     digit, _, power = f"{value:.0e}".partition("e")
-    return f"{digit}·10{str(int(power)).translate(_RAISED)}" if value else "0"
+    return f"{digit}·10{raised(int(power))}" if value else "0"
 
 
 def percent(values: xr.DataArray | float) -> str:
