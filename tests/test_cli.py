@@ -118,7 +118,7 @@ def test_show_has_every_statement_with_its_source_and_every_option_with_its_defa
         for words in (statement.title, statement.text, statement.measured, statement.note):
             assert " ".join(in_unicode(words).split()) in joined
     assert "--optimizer.lr = 0.25" in out
-    assert "--data.input-dim = 512" in out
+    assert "--data.input-dim = 512\n      dimension of the input, d1; a power of two" in out
     assert "optimizer:sgd, optimizer:torch-optimizer" in out
 
 

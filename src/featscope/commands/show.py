@@ -7,15 +7,18 @@ nor extras are needed to read it. A study of another package is imported instead
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from featscope.catalogue import Entry
 from featscope.commands.parsing import name_and_options, parse, require_no_more
 from featscope.options import require
 from featscope.registry import broken, entries, entry, find
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Card = Mapping[str, Any]
 """``statements`` and ``options`` of a study, as `show` prints them."""
@@ -67,6 +70,8 @@ def show(words: list[str]) -> int:
     """Print what a study claims, and its options."""
     from rich.console import Console
     from rich.markup import escape
+    from rich.padding import Padding
+    from rich.text import Text
 
     name, rest = name_and_options(words, "show", "STUDY")
     require_no_more(rest, "show", "study")
@@ -85,7 +90,9 @@ def show(words: list[str]) -> int:
             console.print(f"  Note: {statement['note']}", markup=False, style="dim")
     console.print("\n[bold]options[/bold]")
     for option in card["options"]:
-        console.print(f"  {option}", markup=False)
+        console.print(f"  {option['option']}", markup=False)
+        if option["about"]:
+            console.print(Padding(Text(option["about"], style="dim"), (0, 0, 0, 6), expand=False))
     if card["kinds"]:
         console.print("\n[bold]other kinds[/bold], named last on the line, before their own options")
         for kinds in card["kinds"]:
@@ -104,7 +111,6 @@ def stored_card(study: Entry) -> Card:
 def card_of(name: str) -> Card:
     """The card of the study called ``name``, from the study itself."""
     from featscope.report.ledger_order import printed
-    from featscope.runs.plain import to_plain
     from featscope.tex import in_unicode
 
     _, kind = find(name)
@@ -120,7 +126,7 @@ def card_of(name: str) -> Card:
     for option, hint in get_type_hints(kind, include_extras=True).items():
         if option in kind.__dataclass_fields__ and any(is_dataclass(one) for one in get_args(hint)):
             kinds.append(", ".join(f"{option}:{_kind_word(one)}" for one in get_args(hint)))
-    return {"statements": statements, "options": _options(to_plain(kind()), "--"), "kinds": kinds}
+    return {"statements": statements, "options": _options(kind(), "--"), "kinds": kinds}
 
 
 def _kind_word(kind: type) -> str:
@@ -128,12 +134,19 @@ def _kind_word(kind: type) -> str:
     return "none" if kind is type(None) else re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
 
 
-def _options(plain: Mapping[str, Any], prefix: str) -> list[str]:
-    lines = []
-    for key, value in plain.items():
-        option = prefix + key.replace("_", "-")
-        if isinstance(value, dict):
-            lines += [f"{option}: {value['type'].rpartition(':')[2]}", *_options(value, f"{option}.")]
-        elif key != "type":
-            lines.append(f"{option} = {value}")
-    return lines
+def _options(config: "DataclassInstance", prefix: str) -> list[dict[str, str]]:
+    """Every option of ``config`` and of its parts, as typed, with its default and what its class says of it."""
+    from docstring_parser import parse_from_object
+
+    bases = [base for base in reversed(type(config).__mro__) if is_dataclass(base)]
+    said = {each.arg_name: each.description for base in bases for each in parse_from_object(base).params}
+    options: list[dict[str, str]] = []
+    for field in fields(config):
+        option, value = prefix + field.name.replace("_", "-"), getattr(config, field.name)
+        of_parts = is_dataclass(value) and not isinstance(value, type)
+        typed = " ".join(map(str, value)) if isinstance(value, tuple) and value else value
+        shown = f"{option}: {type(value).__name__}" if of_parts else f"{option} = {typed}"
+        options.append({"option": shown, "about": " ".join((said.get(field.name) or "").split())})
+        if of_parts:
+            options += _options(value, f"{option}.")
+    return options
