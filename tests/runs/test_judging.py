@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from featscope.claims import ordering
+from featscope.commands.judge import judge
 from featscope.commands.run import execute as in_terminal
 from featscope.commands.run import stored_study
 from featscope.options import ConfigError
@@ -41,7 +42,7 @@ def out(tmp_path, monkeypatch):
 def test_a_run_is_judged_again_as_before(out):
     before = (out / "claims.json").read_bytes()
     outcome, changed = judge_again(out, Judged())
-    assert not changed
+    assert changed == []
     assert [claim.verdict for claim in outcome.claims] == ["holds"]
     assert (out / "claims.json").read_bytes() == before
     (out / "claims.json").write_text("damaged")
@@ -73,8 +74,23 @@ def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):
         judge_again(tmp_path / "run", Judged())
     monkeypatch.setitem(globals(), "LEAST", 0.0)
     outcome, changed = judge_again(tmp_path / "run", Judged())
-    assert changed == ["is-pulled@pulled is new: holds"]
+    assert changed is None
     assert outcome.claims == read_claims(tmp_path / "run")
+
+
+def test_the_command_says_what_changed_and_all_where_nothing_was_judged(out, monkeypatch, capsys):
+    named = f"{__name__}:Judged"
+    monkeypatch.setitem(globals(), "LEAST", 10.0)
+    assert judge([str(out), "--study", named]) == 0
+    said = capsys.readouterr().out
+    assert "0 of the 1 claims expected to hold at this size do." in said
+    assert "Otherwise than before:\n  is-pulled@pulled: holds, now fails\n" in said
+    assert "predicted" not in said  # no table
+    (out / "claims.json").unlink()
+    assert judge([str(out), "--study", named]) == 0
+    said = capsys.readouterr().out
+    assert "predicted" in said
+    assert "before" not in said
 
 
 def test_the_study_of_a_folder_can_be_named(out):

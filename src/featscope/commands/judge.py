@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from featscope.claims import Claim, ErrorKind, Row, false_expected, not_after_holm, read_table, worth
+from featscope.claims import Claim, ErrorKind, Row, false_expected, how_many_hold, not_after_holm, read_table, worth
 from featscope.commands.parsing import name_and_options, parse
 from featscope.options import ConfigError, require
 
@@ -63,7 +63,7 @@ def judge(words: list[str]) -> int:
 
 
 def _run(directory: Path, named: str) -> int:
-    """Judge a run folder again, and say what is otherwise than before."""
+    """Judge a run folder again, and say what is otherwise than before; all verdicts where it was not judged before."""
     from featscope.commands import run  # with torch, which tables do not need
     from featscope.commands.sweep import tell_points
     from featscope.commands.trend import tell_trends
@@ -84,9 +84,14 @@ def _run(directory: Path, named: str) -> int:
         tell_trends(study, outcome)
     elif isinstance(study, JudgedSweep):
         tell_points(study, outcome)
-    elif outcome.claims:
+    elif changed is None and outcome.claims:
         run.print_verdicts(plan["study"], outcome.claims)
-    print("\n".join(["Otherwise than before:", *(f"  {line}" for line in changed)]) if changed else "All as before.")
+    elif outcome.claims:
+        print(how_many_hold(outcome.claims), worth(outcome.claims))
+    if changed is not None:
+        print(
+            "\n".join(["Otherwise than before:", *(f"  {line}" for line in changed)]) if changed else "All as before."
+        )
     print(f"report: {report_run(directory, study if named else None)}")
     return 0
 

@@ -18,7 +18,7 @@ from featscope.studies import Study
 _DIGITS = 1e-9  # another machine may round otherwise
 
 
-def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str]]:
+def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | None]:
     """Judge what ``directory`` has of a run by the claims that ``study`` has now, and write ``claims.json`` anew.
 
     Args:
@@ -26,7 +26,7 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str]]:
         study: what was run, with its options.
 
     Returns:
-        the run with its new claims, and how they differ from those that were stored, a line each.
+        the run with its new claims, and how they differ from those that were stored, a line each; None where none were.
 
     Raises:
         ConfigError: there is no such run, a file is damaged, or a run holds the folder.
@@ -45,7 +45,7 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str]]:
         RunFolder(directory).write_claims(
             plan["study"], plan["seed"], plan["replicas"], plan["config"], claims, how_many_diverged(runs)
         )
-    return Outcome(directory, runs, claims, mixed(environment)), changes(before, claims)
+    return Outcome(directory, runs, claims, mixed(environment)), changes(before, claims) if before else None
 
 
 def changes(before: Sequence[Claim], after: Sequence[Claim]) -> list[str]:
