@@ -5,7 +5,7 @@ EXTRAS := images,language,cluster,encoders
 
 .PHONY: demo test test-long lint cards ledger coverage bench bench-language faults fuzz trends torture docs clean
 
-demo: .venv/ready
+demo: .venv/core
 	$(BIN)/featscope run decoupling --out runs/demo $(if $(wildcard runs/demo/config.json),--resume)
 
 test: .venv/ready
@@ -62,10 +62,15 @@ docs: .venv/ready
 	$(BIN)/mkdocs build --strict
 	test ! -d runs || $(BIN)/featscope ledger runs --out site/ledger --overwrite
 
-.venv/ready: pyproject.toml constraints.txt requirements-dev.txt
+# What the demo needs; all else, with every extra and what tests use, comes with .venv/ready.
+.venv/core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo 'FeatScope needs Python >= 3.11: make PYTHON=python3.12 ...'; exit 1)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv || (echo 'On Debian and Ubuntu: apt install python3-venv'; exit 1)
 	$(BIN)/pip install --quiet -c constraints.txt torch
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+.venv/ready: .venv/core requirements-dev.txt
 	$(BIN)/pip install --quiet -c constraints.txt -r requirements-dev.txt -e ./packages/featscope-retriever -e '.[$(EXTRAS)]'
 	touch $@
 

@@ -88,10 +88,10 @@ def _run(directory: Path, named: str) -> int:
         run.print_verdicts(plan["study"], outcome.claims)
     elif outcome.claims:
         print(how_many_hold(outcome.claims), worth(outcome.claims))
-    if changed is not None:
-        print(
-            "\n".join(["Otherwise than before:", *(f"  {line}" for line in changed)]) if changed else "All as before."
-        )
+    if changed:
+        print("Otherwise than before:", *changed, sep="\n  ")
+    elif changed is not None:
+        print("All as before.")
     print(f"report: {report_run(directory, study if named else None)}")
     return 0
 
