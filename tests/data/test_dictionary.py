@@ -75,6 +75,22 @@ def test_more_dimensions_keep_the_patterns():
     np.testing.assert_allclose(x.square().sum(-1), back.square().sum(-1), rtol=1e-3)
 
 
+def test_the_general_setting_has_random_unit_columns_and_noise():
+    source = built(dimension=400, incoherent=True, noise=0.5)
+    x, y = source.train_set
+    np.testing.assert_allclose(source.dictionary.norm(dim=1), 1, rtol=1e-5)
+    cosines = (source.dictionary.mT @ source.dictionary - torch.eye(12))[:, ~torch.eye(12, dtype=bool)]
+    assert float(cosines.square().mean()) == pytest.approx(1 / 400, rel=0.3)
+    np.testing.assert_allclose(source.target.norm(dim=-1), 1, rtol=1e-5)
+    np.testing.assert_allclose(x.square().sum(-1).mean(1), 1, rtol=1e-4)
+    patterns = theory.scale(12, 3, 0.5) ** 2
+    np.testing.assert_allclose(source.scale.flatten() ** 2, patterns + 400 * 0.25, rtol=0.02)
+    phi = torch.linalg.lstsq(source.dictionary, (x * source.scale).mT).solution.mT
+    off = (phi - phi.round()).square().mean()
+    assert float(off) > 0.05  # the noise is there
+    assert torch.equal(y, built(dimension=400, incoherent=True, noise=0.5).train_set.labels)
+
+
 def test_batches_are_of_the_training_set_and_draws_are_addressed():
     source, again = built(), built()
     assert torch.equal(source.train_set.inputs, again.train_set.inputs)
@@ -95,6 +111,8 @@ def test_batches_are_of_the_training_set_and_draws_are_addressed():
         ({"labels": "interval", "negatives": 0.8}, "no parities"),
         ({"samples": 1}, "samples = 1"),
         ({"dimension": 5}, "dimension = 5"),
+        ({"incoherent": True}, "incoherent = True .* false where dimension = 0"),
+        ({"noise": -1.0}, "noise = -1.0 .* >= 0"),
     ],
 )
 def test_options_out_of_range_are_named(options, message):

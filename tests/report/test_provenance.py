@@ -10,6 +10,7 @@ from featscope.registry import find
 from featscope.report.arm_table import arm_tables
 from featscope.report.provenance import changed_options, command, facts
 from featscope.studies import Axis
+from featscope.studies.scaling import ScalingStudy
 from featscope.studies.sweep import Sweep
 
 COMMANDS = {
@@ -55,6 +56,12 @@ def test_nothing_is_changed_at_defaults_and_a_sweep_names_its_studys_options() -
     assert command(sweep, {"seed": 0, "replicas": 1, "device": "cpu"}).startswith(
         "featscope sweep imbalance --axis data.eps_min=0.1,0.2 --seed 0"
     )
+
+
+def test_a_ladder_of_sizes_that_the_defaults_do_not_allow_says_what_was_changed() -> None:
+    chosen, _, _ = study_options("run", "decoupling", ["--data.dictionary", "qr"])
+    ladder = ScalingStudy(chosen.study, sizes=(6.0, 12.0, 24.0, 48.0, 96.0, 192.0))
+    assert changed_options(ladder) == {"--data.dictionary": "qr"}
 
 
 def test_the_study_of_another_package_is_named_with_its_version_and_revision() -> None:

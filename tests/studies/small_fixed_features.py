@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from featscope.studies.fixed_features import FixedFeatures
 from featscope.studies.fixed_features.arms import (
+    COHERENT,
+    GENERAL_RANDOM,
     HIDDEN,
     INTERVAL,
     INTERVAL_TANGENT,
@@ -17,6 +19,7 @@ from featscope.studies.fixed_features.arms import (
     RARE_RANDOM,
     TANGENT_WITHOUT,
 )
+from featscope.studies.fixed_features.mixtures import FIRST, NO_THRESHOLDS, SECOND, THIRD
 from featscope.testing import Trial
 
 STUDY = FixedFeatures().smallest()
@@ -33,6 +36,12 @@ SHORT = {
     HIDDEN: 2,
     **dict.fromkeys(RARE.values(), 40),
     **dict.fromkeys(RARE_RANDOM.values(), 2),
+    GENERAL_RANDOM: 2,
+    COHERENT: 80,
+    FIRST: 200,
+    SECOND: 2,
+    THIRD: 60,
+    NO_THRESHOLDS: 60,
 }
 """Arms whose claims say something of the start, or of what never learns, and arms that seconds are too short for."""
 TRIAL = Trial(

@@ -7,11 +7,14 @@ import torch
 from small_fixed_features import STUDY, TRIAL
 
 from featscope.data import DictionaryData, DictionarySource
-from featscope.models import Layers, TangentModel, UnbiasedStart, truncated_relu
+from featscope.data.sign_mixture import SignMixtureSource
+from featscope.models import FixedBiasReLU, Layers, TangentModel, UnbiasedStart, truncated_relu
 from featscope.options import ConfigError
 from featscope.studies.fixed_features import FixedFeatures, enumerated, trained
 from featscope.studies.fixed_features.arms import (
+    COHERENT,
     ENUMERATED,
+    GENERAL,
     HIDDEN,
     INTERVAL_TANGENT,
     INTERVAL_TWO,
@@ -27,7 +30,8 @@ from featscope.studies.fixed_features.arms import (
     TWO,
     UNIFORM,
 )
-from featscope.testing import Fault
+from featscope.studies.fixed_features.mixtures import FIRST, NO_THRESHOLDS, SECOND, THIRD
+from featscope.testing import Fault, measure
 from featscope.theory import dictionary_learning as theory
 from featscope.training import TorchOptimizer
 
@@ -47,6 +51,9 @@ WIDE = {
     "machine-without-structure-is-at-chance",
     "interval-easy",
     "rare-class-is-learned",
+    "weighted-moments",
+    "coherence-blurs-the-count",
+    "every-centre-gets-a-neuron",
 }
 """Claims that few patterns, samples and steps leave undecided on some arm; with 20 patterns parities can be learned
 without structure, too."""
@@ -54,6 +61,9 @@ TOO_SHORT = {
     ("interval-easy", INTERVAL_TANGENT),
     ("interval-easy", INTERVAL_WITHOUT),
     *(("rare-class-is-learned", name) for name in RARE.values()),
+    *(("every-centre-gets-a-neuron", name) for name in (SECOND, THIRD)),
+    *(("odd-parities-need-thresholds", name) for name in (THIRD, NO_THRESHOLDS)),
+    ("coherence-blurs-the-count", COHERENT),
 }
 
 
@@ -74,7 +84,7 @@ def test_nothing_is_expected_of_the_control():
 
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
-    assert list(drawn) == ["accuracy", "maps", "machines", "first-steps", "others"]
+    assert list(drawn) == ["accuracy", "maps", "machines", "first-steps", "others", "general", "mixtures"]
     assert drawn["accuracy"].panels[0].curves[-1].y[0] == 0.84375
     assert list(drawn["maps"].panels) == ["start", "one step", "two steps"]
     assert "84 %" in STUDY.story(TRIAL.runs, []).lede
@@ -108,6 +118,7 @@ BEST, SUBSETS, LATE = theory.best_random_cosine, theory.subset_correlations, the
 COVARIANCE, STEPPED, START = theory.background_covariance, truncated_relu.stepped, enumerated.unbiased_start
 BUILD, ADAM, LOSS = UnbiasedStart.build, TorchOptimizer.build, trained.BatchHingeLoss.forward
 PATTERNS, PARITY = DictionarySource._patterns, DictionarySource._parity
+SOURCE, SAMPLE, RELU = DictionarySource.__init__, SignMixtureSource.sample, FixedBiasReLU.build
 
 
 def _truth(outer=1.0, weight=1.0):
@@ -161,6 +172,19 @@ def _plain(self):
     direction = torch.zeros(len(self.mean), self.options.patterns)
     direction[:, : self.options.relevant] = self.options.relevant**-0.5
     return direction
+
+
+def _orthonormal(self, options, draws):
+    SOURCE(self, replace(options, incoherent=False), draws)
+
+
+def _opposite(self, *drawn):
+    batch = SAMPLE(self, *drawn)
+    return batch._replace(y=-batch.y)
+
+
+def _with_thresholds(self, *built):
+    return RELU(replace(self, threshold=2.0), *built)
 
 
 HALF_GAMMA = property(lambda self: 0.125)
@@ -228,6 +252,16 @@ FAULTS = {
     "hidden vectors unweighed": Fault(
         DictionarySource, "target", property(_plain), "hidden-vectors-are-found-as-labels-weigh-them", HIDDEN
     ),
+    "ascent in the general setting": Fault(
+        trained.BatchHingeLoss, "forward", lambda *a: -LOSS(*a), "general-setting-is-learned", GENERAL
+    ),
+    "orthonormal patterns": Fault(DictionarySource, "__init__", _orthonormal, "two-steps-need-incoherence", COHERENT),
+    "labels of the first sign": Fault(
+        SignMixtureSource, "labels", property(lambda self: self.signs[:, 0]), "every-centre-gets-a-neuron", FIRST
+    ),
+    "opposite labels of five signs": Fault(
+        SignMixtureSource, "sample", _opposite, "thresholds-make-the-sum-right", THIRD, steps=1
+    ),
     "intervals from the start's features": Fault(
         UnbiasedStart, "build", _with(assigned=0), "interval-easy", INTERVAL_TWO
     ),
@@ -237,6 +271,24 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
     TRIAL.require_noticed(fault, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("arm", "steps", "claim", "where", "name", "line"),
+    [
+        (GENERAL, 1, "weighted-moments", DictionaryData, "gamma", HALF_GAMMA),
+        (COHERENT, 600, "coherence-blurs-the-count", theory, "blur", lambda d, k, p, n, noise: k * noise**2),
+        (NO_THRESHOLDS, 1200, "odd-parities-need-thresholds", FixedBiasReLU, "build", _with_thresholds),
+    ],
+)
+def test_a_fault_that_takes_all_samples_to_see(monkeypatch, arm, steps, claim, where, name, line):
+    study = FixedFeatures()
+    arm = replace(study.arm(arm), recipe=study.arm(arm).recipe.shortened(steps))
+    test = next(test for test in study.tests if test.statement.id == claim)
+    assert test.judge(study, arm.name, {arm.name: measure(study, arm, study.default_replicas)}).verdict == "holds"
+    monkeypatch.setattr(where, name, line)
+    assert test.judge(study, arm.name, {arm.name: measure(study, arm, study.default_replicas)}).verdict == "fails"
 
 
 def test_layers_answer_as_written():

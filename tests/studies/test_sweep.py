@@ -201,7 +201,6 @@ def test_axes_that_cannot_be_swept_are_refused_before_any_work(axes, message):
 def test_a_sweep_is_described_by_its_study(tmp_path):
     study = Sweep(Pull(steps=9, probe_every=3), (NOISE,))
     assert (study.name, study.default_replicas, study.command) == ("pull", 3, "sweep pull --axis data.noise=0.05,0.5")
-    assert study.at_defaults() == Sweep(Pull(), study.axes)
     (arm,) = study.arms()
     assert arm.about == "pulled (as the options say) over noise"
     assert (arm.recipe.steps, arm.recipe.probe_every, arm.recipe.replica_axis) == (9, 3, True)

@@ -81,6 +81,24 @@ def test_smoothing_the_largest_cosine_and_step_sizes():
     assert theory.fixed_features_hinge(24, 2.0, 12, 5) == pytest.approx(1 - 2 * np.sqrt(24 / 792))
 
 
+def test_a_blurred_count_is_worth_what_draws_say():
+    draws, n, k = np.random.default_rng(0), 400_000, 5
+    odd = draws.random(n) < 0.5
+    bits = draws.random((n, k)) < 0.5
+    bits[:, -1] ^= (bits.sum(1) % 2 == 1) != odd
+    bits[draws.random(n) < 0.5] = 0
+    agreeing = bits.sum(1) == 0
+    count = np.where(agreeing & odd, k, bits.sum(1))
+    for variance in (0.03, 0.5):
+        seen = count + draws.normal(0, np.sqrt(variance), n)
+        edges = np.linspace(-4, 9, 261)
+        votes = np.histogram(seen, edges, weights=2.0 * odd - 1)[0]
+        right = np.where(np.interp(seen, (edges[1:] + edges[:-1]) / 2, votes) > 0, odd, ~odd).mean()
+        assert theory.blurred_accuracy(k, 0.5, variance) == pytest.approx(right, abs=0.005)
+    assert theory.blurred_accuracy(k, 0.5, 100.0) == pytest.approx(0.5, abs=0.1)
+    assert theory.blur(50, 5, 0.5, 450, 0.1) == pytest.approx(5 * (45 / 4 / 450 + 0.01))
+
+
 def test_rates_of_intervals():
     positive, gamma = theory.interval_rates(30, 2 / 3)
     assert (positive, gamma) == (pytest.approx(0.58476, abs=1e-5), pytest.approx(0.0680, abs=1e-4))

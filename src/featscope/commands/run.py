@@ -227,8 +227,8 @@ def print_verdicts(name: str, claims: Sequence[Claim]) -> None:
     """The table of verdicts."""
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
     table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
-    for heading in ("claim", "arm", "predicted", "measured", "verdict"):
-        table.add_column(heading, no_wrap=True)
+    for heading, least in {"claim": 0, "arm": 0, "predicted": 17, "measured": 10, "verdict": 9}.items():
+        table.add_column(heading, no_wrap=True, min_width=least)  # where there is no room, names are cut first
     lost = not_after_holm(claims)
     for claim in claims:
         against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"

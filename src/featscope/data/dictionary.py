@@ -1,12 +1,13 @@
 """Inputs made of patterns that are there or not, labels by the relevant ones (Shi 2024, dissertation, Chapter 2).
 
-x̃ = M φ̃ with φ̃ ∈ {0, 1}^D and a dictionary M with orthonormal columns; relevant are the first k patterns. Inputs are
-centred and over σ̃, the root of their total variance, both as the training set has them. By default M is the identity:
-what gradient descent does happens in the D coordinates Mᵀw, and nowhere else.
+x̃ = M φ̃ + ζ with φ̃ ∈ {0, 1}^D and a dictionary M with unit columns; relevant are the first k patterns. Inputs are
+centred and over σ̃, the root of their total variance, both as the training set has them. By default M is the identity
+and there is no noise ζ: with orthonormal columns what gradient descent does happens in the D coordinates Mᵀw, and
+nowhere else. The general setting (Appendix A.8) has columns that are nearly orthogonal only, and normal noise.
 """
 
 from dataclasses import dataclass
-from math import comb
+from math import comb, inf
 from typing import Literal, NamedTuple
 
 import torch
@@ -49,6 +50,8 @@ class DictionaryData:
         samples: of the training set.
         test: of the test set.
         dimension: d, of a random dictionary; 0 for inputs in the D coordinates.
+        incoherent: whether its columns are random directions; if not, they are a random orthonormal frame.
+        noise: σ_ζ, standard deviation of ζ along each coordinate.
     """
 
     patterns: int = 50
@@ -60,6 +63,8 @@ class DictionaryData:
     samples: int = 20_000
     test: int = 2_000
     dimension: int = 0
+    incoherent: bool = False
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         require(self, "relevant", 1 <= self.relevant <= self.patterns, f"1 to patterns = {self.patterns}")
@@ -74,6 +79,8 @@ class DictionaryData:
             require(self, name, getattr(self, name) >= 2, ">= 2")
         wide = self.dimension == 0 or self.dimension >= self.patterns
         require(self, "dimension", wide, f"0, or patterns = {self.patterns} at least")
+        require(self, "incoherent", self.dimension > 0 or not self.incoherent, "false where dimension = 0")
+        require(self, "noise", 0 <= self.noise < inf, ">= 0, and finite")
 
     @property
     def gamma(self) -> float:
@@ -112,20 +119,24 @@ class DictionarySource(nn.Module):
         self.options = options
         self.dictionary: Tensor | None = None
         if options.dimension:
-            q, _ = torch.linalg.qr(draws.normal(options.dimension, options.patterns, dtype=torch.float64))
-            self.dictionary = q.float()
+            drawn = draws.normal(options.dimension, options.patterns, dtype=torch.float64)
+            frame = drawn / drawn.norm(dim=1, keepdim=True) if options.incoherent else torch.linalg.qr(drawn)[0]
+            self.dictionary = frame.float()
         hidden = VECTORS if options.labels == "hidden" else 0
         self.register_buffer("vectors", draws.coins(hidden, options.relevant) if hidden else draws.coins(0, 1))
         present, labels = self._patterns(draws, options.samples)
         self.register_buffer("mean", present.mean(1, keepdim=True))
-        self.register_buffer("scale", present.var(1, keepdim=True, correction=0).sum(-1, keepdim=True).sqrt())
-        self.train_set = DictionaryBatch(self.normalised(present), labels)
+        seen = self._seen(present, draws)
+        self.register_buffer("scale", seen.var(1, keepdim=True, correction=0).sum(-1, keepdim=True).sqrt())
+        self.train_set = DictionaryBatch(seen / self.scale, labels)
         self.test_set = self.sample(draws, options.test)
 
-    def normalised(self, present: Float[Tensor, "replica sample D"]) -> Float[Tensor, "replica sample d"]:
-        """x of φ̃."""
-        x = (present - self.mean) / self.scale
-        return x if self.dictionary is None else x @ self.dictionary.mT
+    def _seen(self, present: Float[Tensor, "replica sample D"], draws: Draws) -> Float[Tensor, "replica sample d"]:
+        """x̃ of φ̃, centred."""
+        x = present - self.mean
+        x = x if self.dictionary is None else x @ self.dictionary.mT
+        noise = self.options.noise
+        return x + noise * draws.normal(*x.shape[1:]) if noise else x
 
     def _patterns(self, draws: Draws, count: int) -> tuple[Tensor, Tensor]:
         """φ̃ and y."""
@@ -166,7 +177,7 @@ class DictionarySource(nn.Module):
     def sample(self, draws: Draws, count: int) -> DictionaryBatch:
         """``count`` fresh samples for each replica."""
         present, labels = self._patterns(draws, count)
-        return DictionaryBatch(self.normalised(present), labels)
+        return DictionaryBatch(self._seen(present, draws) / self.scale, labels)
 
     def batch(self, draws: Draws, count: int) -> DictionaryBatch:
         """``count`` samples of the training set, drawn with replacement."""
@@ -184,5 +195,5 @@ class DictionarySource(nn.Module):
         if self.options.labels == "hidden":
             first, second = self.vectors.split(VECTORS // 2, 1)
             direction[:, :k] = first.mean(1) - second.mean(1)
-        direction = direction / direction.norm(dim=-1, keepdim=True)
-        return direction if self.dictionary is None else (self.dictionary @ direction[..., None])[..., 0]
+        direction = direction if self.dictionary is None else (self.dictionary @ direction[..., None])[..., 0]
+        return direction / direction.norm(dim=-1, keepdim=True)

@@ -18,13 +18,10 @@ def changed_options(study: Study) -> dict[str, str]:
     A part of another kind is a word of its own, ``{"optimizer:torch-optimizer": ""}``, with what differs from that
     kind's defaults; these come last, as the command line wants it.
     """
-    defaults, given = study.at_defaults(), study
-    several = Sweep | JudgedSweep | ScalingStudy
-    if isinstance(defaults, several) and isinstance(given, several):
-        defaults, given = defaults.study, given.study
+    given = study.study if isinstance(study, Sweep | JudgedSweep | ScalingStudy) else study
     plain: dict[str, str] = {}
     kinds: dict[str, str] = {}
-    _collect(defaults, given, "", plain, kinds)
+    _collect(type(given)(), given, "", plain, kinds)
     return plain | kinds
 
 

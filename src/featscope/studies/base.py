@@ -117,10 +117,6 @@ class Study:
         """The words after `featscope` that run the study, without its options."""
         return f"run {self.name}"
 
-    def at_defaults(self) -> "Study":
-        """The study with all options at their defaults."""
-        return type(self)()
-
     def smallest(self) -> "Study":
         """The study at the smallest size at which everything can be measured, for `featscope check` and for tests."""
         return self

@@ -87,10 +87,6 @@ class JudgedSweep(Study):
         """As in the study."""
         return self.study.default_replicas
 
-    def at_defaults(self) -> "JudgedSweep":
-        """The same points of the study at its defaults."""
-        return replace(self, study=self.study.at_defaults())
-
     @property
     def command(self) -> str:
         """The words after `featscope` that run it."""

@@ -58,10 +58,6 @@ class ScalingStudy(Study):
         sizes = f" --sizes {' '.join(f'{size:g}' for size in self.sizes)}" if self.sizes else ""
         return f"trend {self.name} --axis {self.ladder.name}{sizes}"
 
-    def at_defaults(self) -> "ScalingStudy":
-        """The same ladder of the study at its defaults."""
-        return replace(self, study=self.study.at_defaults())
-
     @cached_property
     def ladder(self) -> Ladder:
         """The ladder, with the sizes that are asked for."""

@@ -121,10 +121,6 @@ class Sweep(Study):
         """The study's measurements that are one number a replica."""
         return _scalars(self.study.watch(experiment))
 
-    def at_defaults(self) -> "Sweep":
-        """The same axes over the study at its defaults."""
-        return replace(self, study=self.study.at_defaults())
-
     @property
     def command(self) -> str:
         """The words after `featscope` that run it."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.integrate import quad
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 
 class GroundTruth(NamedTuple):
@@ -102,6 +102,29 @@ def best_linear_rule(relevant: int, background: float, largest: int) -> float:
             right = chances @ (np.where(sums >= threshold, 1, -1) == labels[:, None])
             best = max(best, right.max())
     return best
+
+
+def blur(patterns: int, relevant: int, background: float, dimension: int, noise: float) -> float:
+    """Variance of <x̃, Σ_A M_j> about the count of relevant patterns, where M has random directions for columns.
+
+    Of the D - k other patterns, each of which has an inner product of variance k/d with the sum, and of noise. What
+    relevant patterns have in common with each other is left out: it is the same for all samples with the same ones.
+    """
+    others = (patterns - relevant) * background * (1 - background) / dimension
+    return relevant * (others + noise**2)
+
+
+def blurred_accuracy(relevant: int, background: float, variance: float) -> float:
+    """Accuracy of the best rule for parities of the mixture that sees the count with normal errors of ``variance``."""
+    width = sqrt(variance)
+    at = np.linspace(-1 - 5 * width, relevant + 1 + 5 * width, 20_001)
+
+    def density(odd: bool) -> Float[np.ndarray, " place"]:
+        weights = {c: background * comb(relevant, c) / 2 ** (relevant - 1) for c in range(odd, relevant + 1, 2)}
+        weights[relevant if odd else 0] += 1 - background
+        return sum((weight * norm.pdf(at, c, width) for c, weight in weights.items()), np.zeros_like(at))
+
+    return float(np.trapezoid(np.maximum(density(True), density(False)), at)) / 2
 
 
 def spread(patterns: int, relevant: int, background: float, samples: int) -> float:

@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 import xarray as xr
 
-from featscope.claims import PAIRED, POSITIVE, Found, bound, identity, ordering
+from featscope.claims import COSINE, PAIRED, POSITIVE, SHARE, Found, bound, identity, ordering
 from featscope.probes.stored import energy
 from featscope.studies import Runs, last
 from featscope.studies.decoupling.balance import Balance
@@ -136,6 +136,7 @@ class Corollaries(Balance):
         on="augmented",
         at_least=0.8,
         because="Bound: four in five, where the corollary has 1 - o(1).",
+        range=SHARE,
     )
     def classification_is_right(self, run: xr.Dataset) -> Found:
         r"""A linear head on what was learned classifies well.
@@ -165,6 +166,7 @@ class Corollaries(Balance):
         at_most=0.8,
         because="Bound: four in five, the one that classification-is-right must exceed.",
         note="Printed is Pr(correct) = o(1), which flipping signs would refute; read: error Ω(1).",
+        range=SHARE,
     )
     def plain_classification_fails(self, run: xr.Dataset) -> xr.DataArray:
         r"""Without augmentation a linear head classifies a constant share wrongly.
@@ -191,6 +193,7 @@ class Corollaries(Balance):
             "plain": "From a small start features grow 1 + p/s² times as fast as noise until the loss saturates, which "
             "is long."
         },
+        range=SHARE,
     )
     def plain_overwhelmed_by_noise(self, run: xr.Dataset) -> xr.DataArray:
         """Without augmentation the weights are nearly all noise.
@@ -205,6 +208,7 @@ class Corollaries(Balance):
         not_on="plain",
         note="It is near 1 already at a random start (about 1 - p d/(2 s² d1)), so it cannot tell arms apart "
         "by itself.",
+        range=COSINE,
     )
     def plain_output_is_noise(self, run: xr.Dataset) -> Found:
         r"""Without augmentation the output is nearly that of the noise alone.
@@ -289,6 +293,7 @@ class Corollaries(Balance):
         on="one-label",
         not_on="supervised",
         because="Bound: a stated choice.",
+        range=SHARE,
     )
     def one_label_is_one_direction(self, run: xr.Dataset) -> xr.DataArray:
         """One label moves all neurons along one direction.

@@ -5,7 +5,7 @@ from math import log
 
 import xarray as xr
 
-from featscope.claims import POSITIVE, Found, bound, identity, ordering
+from featscope.claims import POSITIVE, SHARE, Found, bound, identity, ordering
 from featscope.studies import last
 from featscope.studies.decoupling.corollaries import Corollaries
 from featscope.studies.decoupling.stage_three import features_of, own, ratio_of
@@ -85,6 +85,7 @@ class Horizon(Corollaries):
         on="augmented",
         at_least=0.8,
         because="Bound: four in five, that of classification-is-right.",
+        range=SHARE,
     )
     def heads_classify_when_the_window_closes(self, run: xr.Dataset) -> xr.DataArray:
         r"""A linear head classifies well by the last step of the corollary. Measured: accuracy at $d^{1.49}/\eta$."""

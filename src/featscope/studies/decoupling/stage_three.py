@@ -11,6 +11,7 @@ import xarray as xr
 
 from featscope.claims import (
     POSITIVE,
+    SHARE,
     Found,
     bound,
     identity,
@@ -101,6 +102,7 @@ class StageThree(StageTwo):
         on="augmented",
         not_on="canonical",
         because="Bound: a stated choice; batches of this size allow no more than the energy ceiling.",
+        range=SHARE,
     )
     def sparse_energy(self, run: xr.Dataset) -> xr.DataArray:
         r"""What neurons learn is made of features, not of noise.
@@ -234,6 +236,7 @@ class StageThree(StageTwo):
         not_on={"smaller": TREND},
         at_most=0.5,
         because="Bound: right more often than wrong, a stated choice.",
+        range=SHARE,
     )
     def firing_matches_feature(self, run: xr.Dataset, arm: str) -> Found:
         """A neuron that holds a feature alone fires where it is present, and nowhere else.

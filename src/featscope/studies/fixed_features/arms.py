@@ -3,6 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
 from featscope.axes import Axis
 from featscope.data import DictionaryData
 from featscope.models import TangentStart, UnbiasedStart
@@ -26,6 +30,9 @@ INTERVAL_WITHOUT, INTERVAL_TANGENT_WITHOUT = "interval-two-steps-without", "inte
 HIDDEN = "hidden"
 RARE = {0.8: "negatives=0.8", 0.9: "negatives=0.9"}
 RARE_RANDOM = {0.8: "negatives=0.8-random", 0.9: "negatives=0.9-random"}
+GENERAL, GENERAL_RANDOM, COHERENT = "general", "general-random", "general-two-steps"
+NOISE = 0.05
+"""σ_ζ of the general setting."""
 _LR, _FROZEN_LR, _TANGENT_LR, _INTERVAL_LR = 0.1, 0.01, 3e-4, 1e-3
 
 
@@ -92,8 +99,14 @@ class FixedFeaturesArms(Study):
         """Accuracy of the best threshold on the count of relevant patterns."""
         return theory.linear_ceiling(self.relevant, 0.5)
 
+    def blurred(self, run: xr.Dataset) -> Float[np.ndarray, " dimension"]:
+        """Accuracy of the best rule for a count that other patterns and noise blur, in every dimension of an arm."""
+        even, sizes = 0.5, run.dimension.values
+        blurs = [theory.blur(self.patterns, self.relevant, even, int(size), NOISE) for size in sizes]
+        return np.array([theory.blurred_accuracy(self.relevant, even, blur) for blur in blurs])
+
     def arms(self) -> Sequence[Arm]:
-        """All inputs, parities with and without structure, other labels."""
+        """All inputs, parities with and without structure, other labels, the general setting."""
         plain, both = self._data(), self._data(structured=False)
         more = 2 * self.steps
         return [
@@ -131,6 +144,26 @@ class FixedFeaturesArms(Study):
                     (RARE_RANDOM, 0, "{:.0%} of class -1, first layer of the start"),
                 )
             ),
+            *self._general(),
+        ]
+
+    def _general(self) -> Sequence[Arm]:
+        """The general setting of A.8: a dictionary of random directions, noise, a rare class."""
+        data = replace(self._data(negatives=0.8), dimension=4 * self.patterns, incoherent=True, noise=NOISE)
+        even = replace(data, negatives=0.5, samples=self.samples // 4)
+        dimensions = Axis("data.dimension", tuple(times * self.patterns for times in (2, 8, 32)))
+        about = "incoherent patterns, noise, 80 % of class -1"
+        return [
+            self._network(GENERAL, data, about, steps=2 * self.steps),
+            self._frozen(GENERAL_RANDOM, data, self._on_top(0), f"{about}, first layer of the start", 2 * self.steps),
+            self._frozen(
+                COHERENT,
+                even,
+                self._on_top(2),
+                "incoherent patterns in several dimensions, noise, first layer of two steps",
+                2 * self.steps,
+                over=(dimensions,),
+            ),
         ]
 
     def _data(self, labels: str = "parity", structured: bool = True, negatives: float = 0.5) -> DictionaryData:
@@ -153,19 +186,28 @@ class FixedFeaturesArms(Study):
         assays = (enumerated.measured,)
         return Arm(name, Iteration(learner, 1, 1), about, name.replace("-", " "), role, at_start=assays, watch=nothing)
 
-    def _network(self, name: str, data: DictionaryData, about: str, over: Sequence[Axis] = ()) -> Arm[Training]:
-        start: tuple[Assay, ...] = () if over else (probes.first_steps,)
-        recipe = self._recipe(data, UnbiasedStart(self.neurons), TorchOptimizer("Adam", lr=_LR), self.steps)
+    def _network(
+        self, name: str, data: DictionaryData, about: str, over: Sequence[Axis] = (), steps: int = 0
+    ) -> Arm[Training]:
+        start: tuple[Assay, ...] = (probes.turned if data.dimension else probes.first_steps,)
+        start = () if over else start
+        recipe = self._recipe(data, UnbiasedStart(self.neurons), TorchOptimizer("Adam", lr=_LR), steps or self.steps)
         return Arm(name, recipe, about, name.replace("-", " "), over=over, at_start=start, watch=probes.answers)
 
     def _frozen(
-        self, name: str, data: DictionaryData, learner: UnbiasedStart | TangentStart, about: str, steps: int = 0
+        self,
+        name: str,
+        data: DictionaryData,
+        learner: UnbiasedStart | TangentStart,
+        about: str,
+        steps: int = 0,
+        over: Sequence[Axis] = (),
     ) -> Arm[Training]:
         lr = self.learning_rate
         if isinstance(learner, TangentStart):
             lr = _TANGENT_LR if data.labels == "parity" else _INTERVAL_LR
         recipe = self._recipe(data, learner, TorchOptimizer("Adam", lr=lr), steps or self.steps)
-        return Arm(name, recipe, about, name.replace("-", " "), watch=probes.answers)
+        return Arm(name, recipe, about, name.replace("-", " "), over=over, watch=probes.answers)
 
     def _literal(self, data: DictionaryData) -> Arm[Training]:
         steps = 2 * self.steps

@@ -4,8 +4,9 @@ import numpy as np
 
 from featscope.figures import Bars, Curve, Curves, Panel, Scatters
 from featscope.probes.cosine_map import placed
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, last
 from featscope.studies.fixed_features import arms as at
+from featscope.studies.fixed_features.mixtures import EXPERIMENTS
 from featscope.studies.fixed_features.probes import STAGES
 from featscope.studies.fixed_features.trained import TURNS
 from featscope.studies.summaries import bars, chart, curve
@@ -148,4 +149,52 @@ def others(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
         "rare class.",
         *panels,
         claims=("interval-easy", "rare-class-is-learned"),
+    )
+
+
+def general(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
+    """Balanced accuracy over steps in the general setting, and accuracy over dimensions."""
+    lines = [
+        curve(runs[arm].balanced, label, within=(0, 1))
+        for arm, label in ((at.GENERAL, "network"), (at.GENERAL_RANDOM, "random features"))
+    ]
+    two = runs[at.COHERENT]
+    over = curve(last(two, two.accuracy), "two steps, frozen", "dimension", within=(0, 1))
+    best = Curve("best rule for the blurred count", two.dimension.values, study.blurred(two), dashed=True)
+    return chart(
+        "general",
+        "Where patterns are hardly orthogonal, two steps are not enough, and training is",
+        f"Dictionaries of random directions, noise of {at.NOISE:g}. Left, a rare class, mean over classes of the test "
+        "accuracy; right, balanced classes, a second layer on the features of two steps.",
+        Panel("Trained in 4 D dimensions", _STEP, "balanced accuracy", lines),
+        Panel("After two steps", "dimension d", _RIGHT, [over, best], log_x=True),
+        claims=("general-setting-is-learned", "two-steps-need-incoherence", "coherence-blurs-the-count"),
+    )
+
+
+def mixtures(runs: Runs) -> Scatters:
+    """Some neurons and all centres of one replica, before and after training, by their cosines."""
+    panels, classes = {}, {}
+    for number, name in enumerate(EXPERIMENTS, 1):
+        run = runs[name].isel(replica=0)
+        centres = run.centres.values.astype(float)
+        labels = np.where(run.labels.values > 0, 1, 2)
+        centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+        ends = run.last_weights.values.astype(float) @ centres.T
+        nearest = np.where(ends.max(1) > _NEAR, labels[ends.argmax(1)], 0)
+        for when, weights in (("start", run.first_weights), ("end", run.last_weights)):
+            points = np.concatenate([weights.values.astype(float), centres])
+            title = f"Experiment {number}, {when}"
+            panels[title] = placed(points @ points.T)
+            classes[title] = np.concatenate([nearest, labels + 2])
+    return Scatters(
+        "mixtures",
+        "Neurons turn to the centres of their clusters",
+        "Gaussians at the corners of a cube with the parity of its signs for labels (Table A.6), some neurons of one "
+        "replica and all centres, placed so that distances are near to 1 - cosine (each panel by itself). Colours say "
+        f"where a neuron is at the end: cosine above {_NEAR} with a centre, or with none.",
+        panels,
+        classes,
+        ["at no centre", "at one of class 1", "at one of class -1", "centre of class 1", "centre of class -1"],
+        claims=("every-centre-gets-a-neuron",),
     )

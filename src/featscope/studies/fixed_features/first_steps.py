@@ -6,6 +6,7 @@ import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, STATED, Found, bound, identity
 from featscope.studies.fixed_features.arms import (
+    GENERAL,
     NETWORK,
     NOTHING_TO_FIND,
 )
@@ -72,7 +73,7 @@ class FirstStepsClaims(ExactClaims):
 
     @bound(
         "Section 2.4, Table A.1",
-        on=NETWORK,
+        on=(NETWORK, GENERAL),
         not_on={NOTHING_TO_FIND: _CHANCE},
         at_least=0.99,
         because="Bound: as the text has it.",

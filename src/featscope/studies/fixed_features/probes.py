@@ -83,6 +83,30 @@ def first_steps(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 
 @torch.no_grad()
+def turned(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """Cosines at the start and after each step, and E[α_y y x] on the patterns, wherever these point."""
+    source: DictionarySource = experiment.source
+    inputs, labels = source.train_set
+    size = source.options.gamma / source.scale[:, 0].double()
+    chances = [(labels == one).double() / (labels == one).sum(1, keepdim=True) for one in (1, -1)]
+    mean = inputs.double().mT @ (chances[0] - chances[1])[..., None] / 2
+    if source.dictionary is not None:
+        mean = torch.linalg.lstsq(source.dictionary.double(), mean, driver="gels").solution
+    return {
+        "cosine": Measurement(
+            torch.stack([cosines(one.weights, source.target) for one in experiment.learner.stages], 1),
+            "cosine with the sum of the relevant patterns",
+            ("stage", "neuron"),
+        ),
+        "moment": Measurement(
+            mean[:, : source.options.relevant, 0] / size,
+            "E[α_y y x] on each relevant pattern over γ/σ",
+            ("pattern",),
+        ),
+    }
+
+
+@torch.no_grad()
 def drifting(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """`answers`, and how far the second layer and the first have gone from where two steps had brought them."""
     network: TruncatedReLUNetwork = experiment.learner

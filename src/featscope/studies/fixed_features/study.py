@@ -10,8 +10,8 @@ import xarray as xr
 
 from featscope.claims import COSINE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs, Story, last
-from featscope.studies.fixed_features import figures
+from featscope.studies.base import Arm, Runs, Story, last
+from featscope.studies.fixed_features import figures, mixtures
 from featscope.studies.fixed_features.arms import (
     HIDDEN,
     INTERVAL,
@@ -35,7 +35,8 @@ from featscope.studies.fixed_features.arms import (
     TWO,
     WIDTHS,
 )
-from featscope.studies.fixed_features.first_steps import FirstStepsClaims
+from featscope.studies.fixed_features.general import learned
+from featscope.studies.fixed_features.mixtures import MixtureClaims
 from featscope.studies.summaries import percent, verdict
 from featscope.theory import dictionary_learning as theory
 
@@ -45,20 +46,18 @@ _CHANCE = "Without structure there is nothing to find."
 _FIXED = "Its features are fixed."
 
 
-def _learned(run: xr.Dataset) -> xr.DataArray:
-    """Whether balanced accuracy is 95 % at the end."""
-    balanced = last(run, run.balanced)
-    return (balanced >= 0.95).where(balanced.notnull())
-
-
 @dataclass(frozen=True)
-class FixedFeatures(FirstStepsClaims):
+class FixedFeatures(MixtureClaims):
     """Networks, fixed features and feature machines on parities of hidden patterns (dissertation, Chapter 2).
 
     Options and arms are `FixedFeaturesArms`'.
     """
 
     asks = "What do two gradient steps find in structured inputs that kernels and random features cannot use?"
+
+    def arms(self) -> Sequence[Arm]:
+        """Those of dictionaries, and mixtures."""
+        return [*super().arms(), *mixtures.arms(self)]
 
     # --- What is learned ----------------------------------------------------------------------------------------------
 
@@ -300,7 +299,7 @@ class FixedFeatures(FirstStepsClaims):
 
         Measured: whether the mean over classes of the test accuracy is 95 % at the end.
         """
-        return _learned(run)
+        return learned(run)
 
     @bound(
         "derived, for Figure A.11",
@@ -308,6 +307,7 @@ class FixedFeatures(FirstStepsClaims):
         at_least=0.95,
         range=COSINE,
         because=f"Bound: {STATED}",
+        corrects="hidden-vectors-are-found-as-a-sum",
     )
     def hidden_vectors_are_found_as_labels_weigh_them(self, run: xr.Dataset) -> xr.DataArray:
         r"""With labels of hidden vectors neurons turn to $\sum_A\gamma_jM_j$.
@@ -338,17 +338,19 @@ class FixedFeatures(FirstStepsClaims):
 
         Measured: whether the mean over classes of the test accuracy is 95 % at the end.
         """
-        return _learned(run)
+        return learned(run)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Accuracy over steps, maps of weights, the feature machine, other labels."""
+        """Accuracy over steps, maps of weights, the feature machine, other labels, the general setting, mixtures."""
         yield figures.accuracy(self, runs)
         yield figures.maps(self, runs)
         yield figures.machines(self, runs)
         yield figures.first_steps(self, runs)
         yield figures.others(self, runs)
+        yield figures.general(self, runs)
+        yield figures.mixtures(runs)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Who learns, who stops where, and whether a machine that learns features does as well."""
