@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from math import log
 from typing import Any, TypeVar
 
@@ -122,13 +122,19 @@ def _takes_fractions(config: Any, name: str) -> bool:
     return any("float" in str(field.type) for field in fields(config) if field.name == name)
 
 
-def points(config: C, axes: Sequence[Axis]) -> Iterator[tuple[dict[str, float], C]]:
+def points(config: C, axes: Sequence[Axis], places: range | None = None) -> Iterator[tuple[dict[str, float], C]]:
     """Every combination of the axes' values: their labels, and ``config`` with them.
+
+    Args:
+        config: where the values are set.
+        axes: what varies; the last the fastest.
+        places: places among the combinations of those that are wanted; None for all.
 
     Raises:
         ConfigError: see `with_option`.
     """
-    for values in product(*(axis.values for axis in axes)):
+    first, end = (0, None) if places is None else (places.start, places.stop)
+    for values in islice(product(*(axis.values for axis in axes)), first, end):
         point = config
         for axis, value in zip(axes, values, strict=True):
             point = with_option(point, axis.option, value)

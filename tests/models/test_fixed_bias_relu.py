@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from featscope.data.labelled_gaussians import GaussianMixture
-from featscope.models.fixed_bias_relu import FixedBiasReLU
+from featscope.models.fixed_bias_relu import FixedBiasReLU, FixedBiasReLUNetwork
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.training.feature_step import FeatureStep, MarginLoss, alignment_to, margin_loss
+from featscope.training.feature_step import FeatureStep, MarginLoss, alignment_to, fitting, margin_loss
 
 STREAMS = Streams(0, range(2))
 SOURCE = GaussianMixture(20).build(STREAMS.at("law"))
@@ -49,6 +49,17 @@ def test_a_step_leaves_nothing_of_the_start_and_parts_are_of_the_same_network():
         place = found.long().argmax(2)
         assert torch.equal(part.readout, whole.readout.gather(1, place))
         assert torch.equal(part.bias, whole.bias.gather(1, place))
+
+
+def test_neurons_that_fit_are_near_the_feature_and_begin_to_fire_at_its_bends():
+    feature = torch.tensor([[[1.0, 0.0]]])
+    toward, away = [1.0, 0.1], [-1.0, 0.1]
+    weight = torch.tensor([[toward, toward, toward, away, away, [0.5, 1.0]]])
+    bias = torch.tensor([[0.1, 1.0, 3.0, 1.1, 2.9, 1.0]])
+    network = FixedBiasReLUNetwork(weight, torch.ones(1, 6), bias)
+    assert fitting(network, feature, torch.tensor([1.0, -1.0]), 2).tolist() == [[1, 3]]
+    assert fitting(network, feature, torch.tensor([1.0, -1.0]), 3).tolist() == [[1, 3, 0]]
+    assert fitting(network, feature, torch.tensor([3.0, 2.9]), 2).tolist() == [[2, 1]]  # each once
 
 
 def test_losses_are_1_at_0_and_fall():

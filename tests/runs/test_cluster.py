@@ -139,7 +139,8 @@ class RayHere:
 
         return wrapped
 
-    def wait(self, waiting, timeout):
+    def wait(self, waiting, num_returns, timeout):
+        assert num_returns == len(waiting)  # one at a time would look at all others as often
         return waiting[:1], waiting[1:]
 
     def get(self, reference):

@@ -17,8 +17,10 @@ from featscope.studies.gradient_features.arms import (
     LINEAR_NEURONS,
     MIXTURES,
     PARITY,
+    PARITY_FITTING,
     PARITY_NEURONS,
     PARITY_SMALL,
+    PARITY_TICKET,
     SAMPLING,
     SPREADS,
     STAIRS,
@@ -28,13 +30,14 @@ from featscope.studies.gradient_features.arms import (
     XOR_TICKET,
     XOR_WORST,
 )
-from featscope.testing import Fault, Trial
+from featscope.testing import Fault, Trial, measure
 from featscope.theory import gradient_features as theory
 from featscope.training import feature_step
 
 STUDY = GradientFeatures().smallest()
 TRIAL = Trial(STUDY)
 WIDE = {"lottery-ticket", "few-neurons-need-no-step", "parity-trained", "parity-sure-probability", "printed-step-size"}
+WIDE |= {"thresholds-make-the-ticket"}  # three signs are learned without
 """Claims that so small a size leaves undecided on some arm."""
 
 
@@ -297,3 +300,15 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
     TRIAL.require_noticed(fault, monkeypatch)
+
+
+@pytest.mark.long
+def test_neurons_chosen_by_nearness_alone_are_no_ticket_of_five_signs(monkeypatch):
+    full = study.GradientFeatures()
+    (test,) = (test for test in full.tests if test.statement.id == "thresholds-make-the-ticket")
+    runs = {name: measure(full, full.arm(name), full.default_replicas) for name in (PARITY_TICKET, PARITY_FITTING)}
+    assert test.judge(full, PARITY_FITTING, runs).verdict == "holds"
+    monkeypatch.setattr(feature_step, "NEAR", -1.0)
+    monkeypatch.setattr(StructuredParitySource, "bends", torch.zeros(6))
+    runs[PARITY_FITTING] = measure(full, full.arm(PARITY_FITTING), full.default_replicas)
+    assert test.judge(full, PARITY_FITTING, runs).verdict != "holds"

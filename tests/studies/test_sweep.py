@@ -14,6 +14,8 @@ from featscope.report.provenance import command
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.execute import Outcome
+from featscope.runs.stored import read_plan
+from featscope.runs.unfinished import so_far
 from featscope.studies import Arm, Study
 from featscope.studies.sweep import ARM, Sweep
 from featscope.training import SGD, Answer, Measurement, Questionnaire, Training
@@ -62,6 +64,22 @@ def test_every_point_has_the_numbers_of_a_run_of_its_own_bit_for_bit(tmp_path):
             point = data.sel(target=target, noise=noise)
             for name in ("loss", "distance", "above", "error", "at_first", "near"):
                 xr.testing.assert_equal(point[name].drop_vars(["target", "noise"]), single[name])
+
+
+def test_many_points_are_split_among_shards_and_have_the_same_numbers(tmp_path, monkeypatch):
+    whole = sweep(tmp_path / "whole", TARGET, NOISE).runs[ARM]
+    monkeypatch.setattr("featscope.runs.execute._RUNS_IN_A_SHARD", 4)
+    outcome = sweep(tmp_path, TARGET, NOISE)
+    xr.testing.assert_identical(outcome.runs[ARM], whole)
+    assert len(list((outcome.folder / "checkpoint").iterdir())) == 2 * REPLICAS  # 4 points and 2
+    study, plan = Sweep(Pull(), (TARGET, NOISE)), read_plan(outcome.folder)
+    found = so_far(outcome.folder, study, plan)
+    assert all(arm.done for arm in found.arms)
+    assert found.runs[ARM].sizes["target"] == 3
+    (outcome.folder / "checkpoint" / f"{ARM}.2.4.safetensors").unlink()
+    missing = so_far(outcome.folder, study, plan)
+    assert not missing.arms[0].done
+    assert missing.runs[ARM]["distance"].isel(step=-1).notnull().all(("replica", "noise")).sum() == 2
 
 
 def test_step_sizes_and_decays_may_be_axes(tmp_path):

@@ -67,6 +67,12 @@ class StructuredParitySource(nn.Module):
         k, r = self.options.block, self.options.blocks
         return self.dictionary[:, : k * r].unflatten(1, (r, k)).sum(2) / k**0.5
 
+    @property
+    def bends(self) -> Float[Tensor, "bend"]:
+        """Values (k - 2 j)/√k that <D, x> takes, where a wave with the labels bends."""
+        k = self.options.block
+        return torch.arange(k, -k - 1, -2) / k**0.5
+
     def sample(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> LabelledBatch:
         """``count`` inputs for each replica; their part is the block that is tuned, or -1."""
         options = self.options

@@ -148,7 +148,7 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, sh
                 monitor.beat()
                 if stop.is_set() or monitor.wish() == "stop":
                     raise InterruptedRunError(_INTERRUPTED)
-                done, _ = ray.wait(list(waiting), timeout=_SECONDS_BETWEEN_REPORTS)
+                done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=_SECONDS_BETWEEN_REPORTS)
                 for reference in done:
                     place = waiting.pop(reference)
                     results[place], files = ray.get(reference)

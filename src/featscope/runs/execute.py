@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +195,10 @@ def planned(study: Study, arms: Sequence[Arm], plan: Mapping[str, Any]) -> list[
     """The shards of ``arms`` in the order of the story; ``plan`` is what ``config.json`` holds."""
     replicas = plan["replicas"]
     return [
-        Shard(study, arm, range(first, min(first + size, replicas)), plan["seed"], plan["device"])
+        Shard(study, arm, range(first, min(first + size, replicas)), plan["seed"], plan["device"], points=places)
         for arm in arms
         for size in [_replicas_together(arm, plan["shard_size"])]
+        for places in _points_together(arm)
         for first in range(0, replicas, size)
     ]
 
@@ -206,10 +208,12 @@ def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
 
     Nothing is left of replicas that diverged, see `without_diverged`.
     """
+    by_point: dict[tuple[float, ...], list[xr.Dataset]] = {}
+    for point in chain.from_iterable(part.data for part in parts):
+        by_point.setdefault(tuple(point[axis.name].item() for axis in arm.over), []).append(point)
     # Shards of an arm that may stop early can end at different steps; what is missing is NaN.
     joined = [
-        xr.concat(shards, dim="replica", join="outer", combine_attrs="override")
-        for shards in zip(*(part.data for part in parts), strict=True)
+        xr.concat(shards, dim="replica", join="outer", combine_attrs="override") for shards in by_point.values()
     ]
     if arm.over:
         shapes: dict[Any, set[Any]] = {}
@@ -230,11 +234,17 @@ def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
 
 
 def _replicas_together(arm: Arm, shard_size: int) -> int:
-    """Replicas in a shard of ``arm``, whose points all train at once."""
+    """Replicas in a shard of ``arm``, all of whose points train at once if they are few."""
     if not arm.recipe.replica_axis:
         return 1
     combinations = math.prod(len(axis.values) for axis in arm.over)
     return max(1, min(shard_size, _RUNS_IN_A_SHARD // combinations)) if arm.over else shard_size
+
+
+def _points_together(arm: Arm) -> list[range | None]:
+    """Places of the points in each shard of ``arm``; None where one has them all."""
+    count, most = math.prod(len(axis.values) for axis in arm.over), _RUNS_IN_A_SHARD
+    return [None] if count <= most else [range(first, min(first + most, count)) for first in range(0, count, most)]
 
 
 def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Settings) -> int:
@@ -249,7 +259,8 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
     size = math.ceil(replicas / workers) if any(arm.recipe.replica_axis for arm in arms) else 1
 
     def first_step(arm: Arm, then: Sequence[Assay]) -> None:
-        for program in Shard(study, arm, range(1), settings.seed, settings.device).build():
+        first = Shard(study, arm, range(1), settings.seed, settings.device, points=_points_together(arm)[0])
+        for program in first.build():
             program.whole.advance(0)
             with torch.no_grad():
                 for assay in (arm.watch or study.watch, *then):

@@ -54,6 +54,7 @@ class Shard:
         seed: the run's seed.
         device: where.
         at_most: steps after which it ends, for a look at a study that is not run in earnest.
+        points: places of its points among those of the arm's axes; None for all.
     """
 
     study: Study
@@ -62,10 +63,12 @@ class Shard:
     seed: int
     device: str
     at_most: int | None = None
+    points: range | None = None
 
     def build(self) -> list["Program"]:
         """What the shard runs, one program after the other, before the first step."""
-        built = [(at, recipe, self._experiment(recipe)) for at, recipe in points(self.arm.recipe, self.arm.over)]
+        chosen = points(self.arm.recipe, self.arm.over, self.points)
+        built = [(at, recipe, self._experiment(recipe)) for at, recipe in chosen]
         schedules = [(recipe.steps, recipe.probe_every) for _, recipe, _ in built]
         groups = [[place] for place in range(len(built))]
         if self.arm.recipe.replica_axis:
@@ -89,7 +92,8 @@ class Shard:
 
     def checkpoint(self, program: int) -> str:
         """The name of a program's checkpoint, below the run folder."""
-        return f"checkpoint/{self.arm.name}.{self.replicas.start}.{program}.safetensors"
+        first = 0 if self.points is None else self.points.start  # a shard has no more programs than points
+        return f"checkpoint/{self.arm.name}.{self.replicas.start}.{first + program}.safetensors"
 
     def run(
         self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[float, str], None]

@@ -5,8 +5,10 @@ at some moment, and those of different shards are of different moments.
 """
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +146,12 @@ def _points(
 
 
 def _joined(shards: Sequence[Mapping[Any, xr.Dataset]], arm: Arm) -> xr.Dataset | None:
-    """The shards side by side, at the points that all of them have; None where there are none."""
-    if not shards:
-        return None
-    shared = [point for point in shards[0] if all(point in shard for shard in shards)]
+    """The shards side by side, at the points that the most replicas have; None where there are none."""
+    known = Counter(chain.from_iterable(shards))
+    shared = {point for point, count in known.items() if count == max(known.values())}
     if not shared:
         return None
     try:
-        return join([ShardResult([shard[point] for point in shared], {}) for shard in shards], arm)
+        return join([ShardResult([one for at, one in shard.items() if at in shared], {}) for shard in shards], arm)
     except _FOREIGN:
         return None

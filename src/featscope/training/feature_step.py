@@ -8,7 +8,7 @@ from math import log
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
@@ -18,7 +18,9 @@ from featscope.streams import Draws
 from featscope.training.objectives import Ready
 
 Kind = Literal["hinge", "logistic"]
-Keep = Literal["all", "random", "aligned", "misaligned"]
+Keep = Literal["all", "random", "aligned", "misaligned", "fitting"]
+NEAR = 0.9
+"""Cosine with a feature of neurons that fit."""
 
 
 def margin_loss(margin: Float[Tensor, "*shape"], kind: Kind) -> Float[Tensor, "*shape"]:
@@ -88,7 +90,8 @@ class FeatureStep:
         samples: of the step, n_1.
         rate: η_1.
         keep: which neurons stay: all; or ``count`` of them, drawn at random, those whose weights are nearest to a
-            feature, or those that are farthest.
+            feature, those that are farthest, or those near it whose thresholds fit best to where the answer may bend,
+            as many at each bend (Lemma 3.14); the source then has ``bends``.
         count: how many stay.
         frozen: whether first weights stay as the step leaves them.
     """
@@ -123,6 +126,8 @@ class FeatureStep:
         """Places of the neurons that stay ``[replica, count]``."""
         if self.keep == "random":
             return draws.choice(network.readout.shape[1], self.count)
+        if self.keep == "fitting":
+            return fitting(network, source.features, source.bends, self.count)
         nearness = alignment_to(network.weight.detach(), source.features)
         return nearness.topk(self.count, dim=1, largest=self.keep == "aligned").indices
 
@@ -133,6 +138,30 @@ def alignment_to(
     """The largest cosine, without sign, of each neuron to a feature."""
     unit = torch.nn.functional.normalize(weight, dim=-1)
     return (unit @ features.to(unit.dtype).mT).abs().amax(-1)
+
+
+@torch.no_grad()
+def fitting(
+    network: FixedBiasReLUNetwork,
+    features: Float[Tensor, "replica feature input"],
+    bends: Float[Tensor, "bend"],
+    count: int,
+) -> Int[Tensor, "replica count"]:
+    """Places of ``count`` neurons near a feature D that begin to fire nearest to ``bends`` of <D, x>, as many at each.
+
+    A neuron near D fires where <D, x> is above b/||w||, one near -D where it is below -b/||w||.
+    """
+    cosine = nn.functional.normalize(network.weight, dim=-1) @ features.to(network.weight.dtype).mT
+    nearest = cosine.gather(-1, cosine.abs().argmax(-1, keepdim=True))[..., 0]
+    begins = nearest.sign() * network.bias / network.weight.norm(dim=-1)
+    left = nearest.abs() >= NEAR
+    places = []
+    for at, bend in enumerate(bends):
+        share = count * (at + 1) // len(bends) - count * at // len(bends)
+        off = (begins - bend).abs().where(left, torch.inf)
+        places.append(off.topk(share, largest=False).indices)
+        left = left.scatter(1, places[-1], False)
+    return torch.cat(places, 1)
 
 
 def _rows(weight: Tensor, places: Tensor) -> Tensor:

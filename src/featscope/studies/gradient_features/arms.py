@@ -33,7 +33,8 @@ PARITY_NEURONS, TRUE, MIXTURES, GOOD, FROZEN_RATE = (
     "frozen-rate",
 )
 XOR, XOR_TICKET, XOR_RANDOM, XOR_WORST = "xor", "xor-ticket", "xor-random", "xor-worst"
-PARITY, PARITY_FROZEN, PARITY_TICKET, PARITY_SMALL = "parity", "parity-frozen", "parity-ticket", "parity-no-step"
+PARITY, PARITY_FROZEN, PARITY_SMALL = "parity", "parity-frozen", "parity-no-step"
+PARITY_TICKET, PARITY_FITTING = "parity-ticket", "parity-ticket-fitting"
 LINEAR, MIXTURE, SPREADS, STAIRS = "linear", "mixture", "spreads", "staircase"
 LEVELS = (0.7, 0.22, 0.08)
 """Weights of the three XOR mixtures, in planes of their own, that the staircase is of."""
@@ -118,6 +119,14 @@ class GradientFeaturesArms(Study):
             self._train(PARITY_FROZEN, parity, replace(parity_step, frozen=True), "first weights stay", adam=True),
             self._part(
                 PARITY_TICKET, parity, parity_step, "aligned", "neurons nearest to the feature alone", adam=True
+            ),
+            self._part(
+                PARITY_FITTING,
+                parity,
+                parity_step,
+                "fitting",
+                "neurons near it with thresholds where the answer bends",
+                adam=True,
             ),
             self._train(
                 PARITY_SMALL,

@@ -12,6 +12,7 @@ from featscope.studies.base import Runs
 from featscope.studies.gradient_features.arms import (
     LEVELS,
     PARITY,
+    PARITY_FITTING,
     PARITY_FROZEN,
     PARITY_NEURONS,
     PARITY_SMALL,
@@ -138,12 +139,14 @@ def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
         PARITY: f"all {neurons}",
         PARITY_FROZEN: "all, first layer frozen",
         PARITY_TICKET: f"{kept} nearest to the feature",
+        PARITY_FITTING: f"{kept} that fit",
         PARITY_SMALL: f"{kept}, no feature step",
     }
     return chart(
         "tickets",
-        "On XOR the neurons nearest to features learn alone what all learn; on a parity they do not",
-        "Accuracy on fresh samples, after the first step of Algorithm 1.",
+        "On XOR the neurons nearest to features learn alone what all learn; on a parity thresholds must fit, too",
+        "Accuracy on fresh samples, after the first step of Algorithm 1. Neurons fit that are near the feature and "
+        "whose thresholds are where the answer bends, as many at each bend.",
         *(
             Panel(
                 title,
@@ -153,7 +156,7 @@ def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
             )
             for title, drawn in (("XOR", of_xor), ("Parity", of_parity))
         ),
-        claims=("lottery-ticket", "ticket-beats-the-worst", "few-neurons-need-no-step", "parity-trained"),
+        claims=("lottery-ticket", "thresholds-make-the-ticket", "ticket-beats-the-worst", "few-neurons-need-no-step"),
     )
 
 

@@ -219,7 +219,7 @@ class IclRegression(EvaluationClaims):
         not_on={BLOCK: "There they hold a direction more."},
         at_most=0.01,
         because=f"Bound: one per cent; {STATED}",
-        range=SHARE,
+        range=POSITIVE,
     )
     def free_blocks(self, run: xr.Dataset) -> xr.DataArray:
         """Where all blocks are trained, those that the theory sets to zero end there.
