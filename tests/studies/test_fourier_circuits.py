@@ -12,6 +12,7 @@ from small_fourier_circuits import LONG, STUDY, TRIAL
 
 from featscope.models import PolynomialNetwork
 from featscope.options import ConfigError
+from featscope.probes import fourier
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
 from featscope.studies.fourier_circuits import FourierCircuits, exact, identities, probes
@@ -144,6 +145,13 @@ FAULTS = {
         lambda self, step: STEP(replace(self, over=1500), step),
         "last-steps-are-a-fifth",
         "trained",
+    ),
+    "amplitudes for powers": Fault(
+        fourier,
+        "power_spectrum",
+        lambda v: torch.fft.rfft(v.double()).abs()[..., 1:],
+        "power-is-the-square",
+        "identities",
     ),
     "a power less": Fault(PolynomialNetwork, "_logits", a_power_less, "gamma-star-at-paper-sizes", "paper-sizes"),
     "the phase of one neuron": Fault(exact, "max_margin_phases", one_sign_wrong, "even-modulus", "even-modulus"),

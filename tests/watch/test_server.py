@@ -2,9 +2,11 @@
 
 import http.client
 import json
+import os
 import socket
 import stat
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +14,9 @@ from going_on import ended_on_its_way, say
 
 from featscope.runs.asked import asked
 from featscope.runs.folder import WATCHED
+from featscope.runs.progress import NAME as PROGRESS
 from featscope.watch.address import Address, keep_address, read_address
+from featscope.watch.pages import Pages
 from featscope.watch.server import Server, close, watch
 from swept import Pull
 
@@ -193,3 +197,24 @@ def test_an_address_that_others_may_read_is_not_taken(tmp_path):
     assert read_address(tmp_path) == kept
     (tmp_path / WATCHED).chmod(0o644)
     assert read_address(tmp_path) != kept
+
+
+def test_no_report_is_made_beside_a_run_that_is_about_to_write_its_own(folder, monkeypatch):
+    monkeypatch.setattr("featscope.watch.pages._SECONDS_BETWEEN_LOOKS", -1)
+    monkeypatch.setattr("featscope.watch.pages._SECONDS_BETWEEN_BUILDS", 0)
+    pages, stored, report = Pages(folder), folder / "trajectory.nc", folder / "report.html"
+    so_far = pages.seen()["version"]
+    stored.touch()
+    say(folder, state="judging")
+    assert pages.seen()["version"] == so_far
+    os.utime(stored, (time.time() - 60,) * 2)
+    assert pages.seen()["version"] == so_far  # however long judging takes
+    (folder / PROGRESS).unlink()
+    stored.touch()
+    assert pages.seen()["version"] == so_far  # it draws
+    report.touch()
+    with_report = pages.seen()["version"]
+    assert with_report.startswith("finished")
+    report.unlink()
+    os.utime(stored, (time.time() - 60,) * 2)
+    assert pages.seen()["version"] not in (so_far, with_report)  # nobody else will: a run of Python

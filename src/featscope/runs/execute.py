@@ -212,9 +212,7 @@ def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
     for point in chain.from_iterable(part.data for part in parts):
         by_point.setdefault(tuple(point[axis.name].item() for axis in arm.over), []).append(point)
     # Shards of an arm that may stop early can end at different steps; what is missing is NaN.
-    joined = [
-        xr.concat(shards, dim="replica", join="outer", combine_attrs="override") for shards in by_point.values()
-    ]
+    joined = [xr.concat(shards, dim="replica", join="outer", combine_attrs="override") for shards in by_point.values()]
     if arm.over:
         shapes: dict[Any, set[Any]] = {}
         for point in joined:

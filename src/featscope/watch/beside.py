@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
+from featscope.watch.pages import import_all
 from featscope.watch.server import close, watch
 
 _NICE = 5  # training goes first
@@ -25,6 +26,7 @@ _SECONDS_BETWEEN_LOOKS = 0.2
 @contextmanager
 def watched(folder: Path) -> Iterator[None]:
     """A server of the run that will be in ``folder``, from now until those who watch have seen how it ended."""
+    import_all()
     # Forked where that is safe, so that nothing is imported twice; before training has begun a thread.
     context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     here, there = context.Pipe()

@@ -2,6 +2,7 @@
 
 import time
 from base64 import b64encode
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -10,13 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 
-from featscope.watch.state import Seen, look
+from featscope.watch.state import Seen, State, look
 
 _SECONDS_BETWEEN_BUILDS = 2.0
 _SECONDS_BETWEEN_LOOKS = 0.9
 _SECONDS_BETWEEN_MEASURES = 5.0  # of memory and processor time
+_SECONDS_TO_REPORT = 15.0  # after which nobody else will
 _SO_FAR = "It goes on: this is what was seen so far."
-_BUILDING_MAY_TAKE = 0.01  # of the processor time of the run
+_BUILDING_MAY_TAKE = 0.02  # of the processor time of the run
+_GROWTH = 3.0  # of what a report takes, to the next: there is more in it
 
 
 def around(folder: Path) -> tuple[str, str]:
@@ -42,6 +45,15 @@ def _of(package: str, name: str) -> str:
     return files(f"featscope.{package}").joinpath("assets", name).read_text(encoding="utf-8")
 
 
+def import_all() -> None:
+    """Import what a report needs, a second's work that a server does not do before somebody looks.
+
+    A run needs it in the end; imported before its server is forked, it is not done twice.
+    """
+    import featscope.report.run_report
+    import featscope.report.unfinished  # noqa: F401
+
+
 class Pages:
     """The state and the report of a run folder, each made once for all who watch, and the report not too often: all
     cores have other things to do.
@@ -54,9 +66,9 @@ class Pages:
         self.folder = folder
         self._lock, self._building = Lock(), Lock()
         self._seen: Seen | None = None
-        self._at = self._next = self._measured = self._once_spent = 0.0
-        self._offered = self._built = ""
-        self._page, self._warm = "", False
+        self._at = self._next = self._measured = self._changed = self._took = self._took_last = 0.0
+        self._found = self._offered = self._built = ""
+        self._page = ""
 
     def seen(self) -> Seen:
         """What is going on; ``version`` is of the report that is offered now."""
@@ -66,25 +78,33 @@ class Pages:
                 again = now - self._measured > _SECONDS_BETWEEN_MEASURES
                 seen, self._at = look(self.folder, None if again else self._seen), now
                 self._measured = now if again else self._measured
-                idle = seen["state"] in ("finished", "paused", "not running")  # nobody is held up
-                due = now >= self._next and (idle or not seen["memory"] or seen["spent"] >= self._once_spent)
-                if seen["version"] != self._offered and (due or seen["state"] == "finished"):
+                if seen["version"] != self._found:
+                    self._found, self._changed = seen["version"], now
+                affordable = self._took + _GROWTH * self._took_last <= _BUILDING_MAY_TAKE * seen["spent"]
+                due = now >= self._next and (affordable or self._nobody_waits(seen, now))
+                due = (due or seen["state"] == "finished") and not _reports_itself(self.folder, seen["state"])
+                if seen["version"] != self._offered and due:
                     self._offered, self._next = seen["version"], now + _SECONDS_BETWEEN_BUILDS
                 self._seen = Seen(**{**seen, "version": self._offered})
             return self._seen
+
+    def _nobody_waits(self, seen: Seen, now: float) -> bool:
+        """Whether no run is held up by what is done here."""
+        if seen["state"] == "not running":  # or between two of its parts
+            return now - self._changed > _SECONDS_TO_REPORT
+        return seen["state"] in ("finished", "paused") or not seen["memory"]  # or it is on another machine
 
     def report(self) -> str:
         """The report as it is now."""
         offered = self.seen()["version"]
         with self._building:
             if self._built != offered or not self._page:
+                import_all()
                 began = time.thread_time()
                 self._page, self._built = self._build(), offered
-                took = time.thread_time() - began
+                self._took_last = time.thread_time() - began
+                self._took += self._took_last
                 self._next = time.monotonic() + _SECONDS_BETWEEN_BUILDS
-                if self._warm:  # at first much is imported
-                    self._once_spent = self.seen()["spent"] + took / _BUILDING_MAY_TAKE
-                self._warm = True
             return self._page
 
     def _build(self) -> str:
@@ -96,7 +116,7 @@ class Pages:
                     return page.read_text(encoding="utf-8")
             except (OSError, ValueError):
                 pass
-        from featscope.options import ConfigError, MissingExtraError  # with all that follows only once it is wanted
+        from featscope.options import ConfigError, MissingExtraError  # see `import_all`
         from featscope.report.page import page_html
         from featscope.report.run_report import stored_content
         from featscope.report.unfinished import unfinished_content
@@ -112,6 +132,18 @@ class Pages:
             return _words(str(error))
         except Exception as error:  # whatever the code of a study raises: the rest of the page goes on
             return _words(f"{type(error).__name__}: {error}")
+
+
+def _reports_itself(folder: Path, state: State) -> bool:
+    """Whether a run has measured and is about to write its report, so that none need be made beside it."""
+    try:
+        measured = (folder / "trajectory.nc").stat().st_mtime
+    except OSError:
+        return False
+    with suppress(OSError):
+        if (folder / "report.html").stat().st_mtime >= measured:
+            return False
+    return state in ("judging", "ending") or time.time() - measured < _SECONDS_TO_REPORT
 
 
 def _words(text: str) -> str:

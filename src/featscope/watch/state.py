@@ -62,7 +62,7 @@ def look(folder: Path, before: Seen | None = None) -> Seen:
         state = "finished"
     arms: list[Arm] = said["arms"] if said is not None else []
     memory, spent = (before["memory"], before["spent"]) if before else ([], 0.0)
-    if said is not None and alive and before is None and said["host"] == socket.gethostname():
+    if said is not None and alive and not memory and said["host"] == socket.gethostname():
         memory, spent = _use(said["pid"])
     return Seen(
         state=state,

@@ -292,6 +292,15 @@ class ConstructedCircuits(FourierCircuitsArms):
         """
         return xr.concat([run.signed, run.half, run.expansion], "which").max(["which", "inputs"])
 
+    @bound("Parseval's identity", on=IDENTITIES, at_most=1e-12, law="exact", because=ROUNDED)
+    def power_is_the_square(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Of two cosines, one twice as large, the larger has four fifths of the power.
+
+        All that is said of spectra here is a share of power. Measured: its share less that, the largest over 5 to 13
+        residues.
+        """
+        return abs(run.larger - 0.8).max("inputs")
+
     @identity("Lemma 4.11, sketch", not_on=IDENTITIES, equals=1.0, within=0.0, law="exact", range=POSITIVE)
     def sketch_has_all_terms(self, run: xr.Dataset) -> xr.DataArray:
         r"""The cosine of the sum of k angles has as many terms as the sketch counts.

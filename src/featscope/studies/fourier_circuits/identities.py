@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featscope.probes.fourier import peak_share
 from featscope.streams import Streams
 from featscope.theory import fourier_circuits as theory
 from featscope.training import Answer
@@ -43,6 +44,7 @@ class Identities(Questionnaire):
             "terms_without": Answer("terms of cos(a_1 + ... + a_k), over 2^k"),
             "first_printed": Answer("share of the power of û_1(a_1)^k w(c) where j_1 = 0"),
             "first": Answer("share of it where j_2 = ... = j_k = 0"),
+            "larger": Answer("share of power at the larger of two cosines, of sizes 1 and 2"),
         }
 
     def asker(self, streams: Streams) -> Ask:
@@ -60,10 +62,16 @@ class Identities(Questionnaire):
                 "expansion": float(np.abs(terms.sum(-1) - np.cos(angles.sum(-1))).max()),
                 "terms": (np.abs(terms) > 0).all(0).sum() / 2**inputs,
                 "terms_without": (np.abs(without) > 0).all(0).sum() / 2**inputs,
+                "larger": _larger_share(2 * inputs + 1),
                 **_first_monomial(inputs, streams.at("monomial", inputs).normal(2, _SMALL, dtype=torch.float64)[0]),
             }
 
         return ask
+
+
+def _larger_share(p: int) -> float:
+    turns = 2 * pi * torch.arange(p, dtype=torch.float64) / p
+    return float(peak_share(turns.cos() + 2 * (2 * turns).cos()))
 
 
 def _first_monomial(k: int, vectors: Tensor) -> dict[str, float]:
