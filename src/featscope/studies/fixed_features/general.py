@@ -64,7 +64,7 @@ class GeneralClaims(FirstStepsClaims):
         range=COSINE,
     )
     def coherence_blurs_the_count(self, run: xr.Dataset) -> xr.DataArray:
-        r"""They are worth what is left of the count when the other patterns and noise have blurred it.
+        r"""Features of two steps are worth what other patterns and noise leave of the count.
 
         A normal error of variance $k((D-k)p_o(1-p_o)/d+\sigma_\zeta^2)$. Measured: test accuracy less that of the best
         rule for the count with it, mean over dimensions.
