@@ -40,8 +40,8 @@ SHORT = {
     COHERENT: 80,
     FIRST: 200,
     SECOND: 2,
-    THIRD: 60,
-    NO_THRESHOLDS: 60,
+    THIRD: 2,
+    NO_THRESHOLDS: 2,
 }
 """Arms whose claims say something of the start, or of what never learns, and arms that seconds are too short for."""
 TRIAL = Trial(

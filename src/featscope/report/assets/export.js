@@ -46,7 +46,9 @@ async function saveTable(id) {
 // Drawings as one SVG, with their looks written out so that they look the same elsewhere; canvases as PNG.
 function savePicture(id) {
   const home = document.querySelector(`[data-figure="${id}"]`), parts = [...home.querySelectorAll(".panel svg[role=img]")];
-  home.querySelectorAll("canvas").forEach((canvas, k) => canvas.toBlob((blob) => save(`${id}-${k + 1}.png`, blob)));
+  const canvases = home.querySelectorAll("canvas");
+  const saveFrom = (k) => canvases[k]?.toBlob((blob) => { save(`${id}-${k + 1}.png`, blob); saveFrom(k + 1); });
+  saveFrom(0);  // one after another: all at once come in any order
   if (!parts.length) return;
   const whole = svg("svg", { xmlns: "http://www.w3.org/2000/svg", "font-family": "sans-serif" });
   const kept = ["stroke", "fill", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "text-anchor"];
