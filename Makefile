@@ -66,6 +66,7 @@ docs: .venv/ready
 .venv/core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo 'FeatScope needs Python >= 3.11: make PYTHON=python3.12 ...'; exit 1)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv || (echo 'On Debian and Ubuntu: apt install python3-venv'; exit 1)
+	$(BIN)/pip install --quiet --upgrade pip  # an old one takes twice as long
 	$(BIN)/pip install --quiet -c constraints.txt torch
 	$(BIN)/pip install --quiet -c constraints.txt -e .
 	touch $@

@@ -257,9 +257,15 @@ def test_a_figure_can_be_saved_as_a_picture(shown: Opened, id: str, name: str) -
     assert Path(saved.value.path()).stat().st_size > 500
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_it_can_be_read_without_seeing_it(shown: Opened, theme: str, width: int) -> None:
+ELSE = pytest.mark.long
+"""A width in the theme that it is not looked at in each time."""
+
+
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [(1280, "light"), (390, "dark"), pytest.param(1280, "dark", marks=ELSE), pytest.param(390, "light", marks=ELSE)],
+)
+def test_it_can_be_read_without_seeing_it(shown: Opened, width: int, theme: str) -> None:
     shown.set_width(width)
     shown.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     shown.run("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")

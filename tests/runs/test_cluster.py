@@ -225,6 +225,7 @@ def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
     assert not (tmp_path / "a sweep" / "claims.json").exists()
 
 
+@pytest.mark.long
 def test_a_cluster_that_was_begun_here_asks_for_a_token_and_dies_with_a_killed_parent(tmp_path):
     process, started = begun(tmp_path)
     (raylet,) = (child for child in started if child.name() == "raylet")

@@ -1,11 +1,16 @@
 """A step of every arm of every study, taken once for all tests that ask for no more."""
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
+import pytest
 import xarray as xr
 
+import featscope.check
+from featscope.check import Checked
 from featscope.registry import entries, find
-from featscope.studies import Study
+from featscope.studies import Arm, Study
 from featscope.testing import measure
 
 NAMES = [name for name, entry in entries().items() if entry.target.startswith("featscope.")]
@@ -13,8 +18,22 @@ NAMES = [name for name, entry in entries().items() if entry.target.startswith("f
 
 
 @cache
-def one_step(name: str) -> tuple[Study, dict[str, xr.Dataset]]:
-    """The study at its smallest, and what two replicas of each arm measure around a step."""
+def checked(name: str) -> tuple[Checked, Study, dict[str, xr.Dataset]]:
+    """What a check of the study found, the study at its smallest, and what the check measured of two replicas."""
     _, kind = find(name)
-    study = kind().smallest()
-    return study, {arm.name: measure(study, arm, 2, at_most=1) for arm in study.arms()}
+    runs: dict[str, xr.Dataset] = {}
+
+    def remembered(study: Study, arm: Arm, replicas: Any, **rest: Any) -> xr.Dataset:
+        found = measure(study, arm, replicas, **rest)
+        return runs.setdefault(arm.name, found) if replicas == 2 else found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(featscope.check, "measure", remembered)
+        found = featscope.check.check(kind())
+    return found, kind().smallest(), runs
+
+
+def one_step(name: str) -> tuple[Study, Mapping[str, xr.Dataset]]:
+    """The study at its smallest, and what two replicas of each arm measure around a step."""
+    _, study, runs = checked(name)
+    return study, runs

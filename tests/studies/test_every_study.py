@@ -3,9 +3,8 @@
 import jaxtyping
 import numpy as np
 import pytest
-from one_step import NAMES, one_step
+from one_step import NAMES, checked, one_step
 
-from featscope.check import check
 from featscope.registry import find
 from featscope.report.run_report import content
 from featscope.runs.diverged import without_diverged
@@ -24,11 +23,10 @@ def _types_are_checked_but_in_flows(name):
 @pytest.mark.usefixtures("_types_are_checked_but_in_flows")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_of_every_arm_then_all_claims_and_figures(name):
-    _, kind = find(name)
-    checked = check(kind())
-    assert not checked.problems, "\n".join(checked.problems)
-    assert checked.claims >= len(kind.tests)  # each is judged on some arm
-    assert checked.figures
+    found, study, _ = checked(name)
+    assert not found.problems, "\n".join(found.problems)
+    assert found.claims >= len(study.tests)  # each is judged on some arm
+    assert found.figures
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -67,6 +67,7 @@ def test_random_weights_do_not_find_needles():
     assert found["full-attention-retrieves", "retrieval"].measured > 0.9
 
 
+@pytest.mark.long
 def test_it_runs_reports_and_resumes(tmp_path):
     tiny = SMALL.smallest()
     outcome = run(tiny, Settings(replicas=1), tmp_path / "run")
