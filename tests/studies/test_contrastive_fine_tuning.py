@@ -14,6 +14,7 @@ from featscope.studies.contrastive_fine_tuning import (
     ContrastiveFineTuning,
     adapter,
     arms,
+    clusters,
     pretraining,
     published,
     recipe,
@@ -221,10 +222,68 @@ def test_a_term_that_is_silent_is_refused(monkeypatch):
 
 def test_pre_training_on_one_set_serves_it():
     ask = pretraining.Unions(source.MADE_UP, 60, 16, 40, 60, 0.01).asker(Streams(0, [0]))
-    alone, all_sets = ask(1), ask(4)
+    alone, all_sets = ask(100, 1), ask(100, 4)
     assert alone["similarity"] == pytest.approx(1)
     assert all_sets["similarity"] < 0.999
     assert alone["accuracy"][0] > 0.6
+
+
+def pools_of(monkeypatch, recipe, *question):
+    """The samples that a question pre-trains on, as indices of rows of the sets, which are told apart by set."""
+    every = [source.made_up(name) for name in pretraining.SETS]
+    known = {
+        row.numpy().tobytes(): (place, i) for place, one in enumerate(every) for i, row in enumerate(one.views[:, 0])
+    }
+    seen = []
+    pretrained = recipe.pretrained
+    monkeypatch.setattr(
+        type(recipe), "pretrained", lambda self, pool, streams: seen.append(pool) or pretrained(pool, streams)
+    )
+    recipe.asker(Streams(0, [0]))(*question)
+    return [known[row.numpy().tobytes()] for row in seen[-1][:, 0]]
+
+
+def test_a_share_is_of_the_target_alone(monkeypatch):
+    fifth = pretraining.Unions(source.MADE_UP, 60, 16, 40, 1, 0.01, (100, 20))
+    assert pools_of(monkeypatch, fifth, 20, 2) == [(0, i) for i in range(60)] + [(1, i) for i in range(300)]
+
+
+def test_kinds_are_classes_of_other_sets_and_images_stay_as_many(monkeypatch):
+    kinds = pretraining.Kinds(source.MADE_UP, 60, 16, 40, 1, 0.01, (1, 5, 12))
+    labels = [source.made_up(name).labels for name in pretraining.SETS]
+    counts = []
+    for count in kinds.kinds:
+        with monkeypatch.context() as patch:
+            pool = pools_of(patch, kinds, count)
+        assert pool[:300] == [(0, i) for i in range(300)]
+        others = pool[300:]
+        assert len(set(others)) == len(others)
+        assert len({(place, int(labels[place][i])) for place, i in others}) == count
+        counts.append(len(others))
+    assert len(set(counts)) == 1
+    assert counts[0] > 40
+
+
+def test_clusters_are_those_of_the_same_training(monkeypatch):
+    sizes = ("images", source.MADE_UP, (60,), (10,), (0,), 16, 20, 60, 0.01)
+    found = clusters.Clusters(*sizes).asker(Streams(0, [0]))(60, 10, 0)
+    tight = dict(zip(clusters.FEATURES, found["silhouette"], strict=True))
+    assert tight["one view"] > tight["the encoder"] + 0.1, "classes are what it was trained for"
+    assert tight["two views"] > tight["the encoder"] + 0.1
+    seen = []
+    monkeypatch.setattr(clusters, "silhouette", lambda features, _: seen.append(features) or 0.0)
+    clusters.Clusters(*sizes).asker(Streams(0, [0]))(60, 10, 0)
+    trained, logits = [], adapter.logits
+    monkeypatch.setattr(
+        recipe.adapter, "logits", lambda weights, phi: trained.append(phi.detach()) or logits(weights, phi)
+    )
+    FineTuning(*sizes).asker(Streams(0, [0]))(60, 10, 0)
+    tested = trained[-1]  # of all methods, on the samples that are tested on
+    assert torch.equal(seen[clusters.ENCODER], source.made_up("images").test)
+    for place, method in ((clusters.PLAIN, ONE), (clusters.TERM, ONE_TERM + 1), (clusters.BOTH_TERM, TWO_TERM + 1)):
+        assert torch.equal(seen[place], tested[method - recipe.BARE])
+    assert len(found["position"]) == 3 * 200 * 2
+    assert found["named"] == source.made_up("images").test_labels[:200].tolist()
 
 
 # --- Claims -----------------------------------------------------------------------------------------------------------
@@ -252,13 +311,30 @@ def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4):
     return asker
 
 
-def planted_unions(all_sets=0.7, similar=0.5):
+def planted_unions(all_sets=0.7, similar=0.5, fifth=0.05, back=0.02):
     def asker(self, streams):
-        def ask(sets):
-            noise = 1e-4 * streams.at("noise", sets).normal(5)[0].double()
+        def ask(share, sets):
+            noise = 1e-4 * streams.at(f"noise {share}", sets).normal(5)[0].double()
             level = {1: 0.6, 4: all_sets}.get(sets, 0.65)
+            level += (share == 20) * (back * (sets == 4) - fifth)
             likeness = {1: 1.0, 4: similar}.get(sets, 0.8)
             return {"accuracy": (level + noise[:4]).tolist(), "similarity": likeness + float(noise[4])}
+
+        return ask
+
+    return asker
+
+
+def planted_kinds(self, streams):
+    return lambda kinds: {"accuracy": 0.5 + 1e-4 * float(streams.at("noise", kinds).normal(1)[0])}
+
+
+def planted_clusters(tuned=0.1):
+    def asker(self, streams):
+        def ask(labels, views, classes):
+            noise = 1e-4 * streams.at("noise").normal(5)[0].double()
+            tight = torch.tensor([0, tuned, tuned, tuned, tuned]) + noise
+            return {"silhouette": tight.tolist(), "position": [0.0] * 1200, "named": [0.0] * 200}
 
         return ask
 
@@ -268,6 +344,8 @@ def planted_unions(all_sets=0.7, similar=0.5):
 @pytest.fixture(scope="module")
 def trial():
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters.Clusters, "asker", planted_clusters())
+        patch.setattr(pretraining.Kinds, "asker", planted_kinds)
         patch.setattr(FineTuning, "asker", planted())
         patch.setattr(pretraining.Unions, "asker", planted_unions())
         found = Trial(ContrastiveFineTuning(data="a folder"), replicas=6)
@@ -293,6 +371,13 @@ FAULTS |= {
         *ASKER, planted(trained=-0.01), "contrastive-training-does-something", "images"
     ),
     "more sets serve none": Fault(*UNIONS, planted_unions(all_sets=0.5), "more-sets-serve-all", "unions"),
+    "a fifth is as good": Fault(*UNIONS, planted_unions(fifth=-0.01), "less-of-the-target-costs", "unions"),
+    "other sets serve a fifth less": Fault(
+        *UNIONS, planted_unions(back=-0.02), "other-sets-stand-in-for-the-target", "unions"
+    ),
+    "fine-tuning scatters": Fault(
+        clusters.Clusters, "asker", planted_clusters(-0.1), "fine-tuning-makes-clusters", "clusters"
+    ),
     "features come back": Fault(*UNIONS, planted_unions(similar=0.9), "features-move-away", "unions"),
 }
 FAULTS |= {

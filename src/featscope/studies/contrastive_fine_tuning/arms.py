@@ -1,4 +1,4 @@
-"""What `contrastive-fine-tuning` runs: sets of images and sentences, curves, wrong pairs, growing unions."""
+"""What `contrastive-fine-tuning` runs: sets of images and sentences, curves, wrong pairs, maps, growing unions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,17 +7,20 @@ import xarray as xr
 
 from featscope.options import require
 from featscope.studies.base import Arm, Study
-from featscope.studies.contrastive_fine_tuning.pretraining import Unions
+from featscope.studies.contrastive_fine_tuning.clusters import Clusters
+from featscope.studies.contrastive_fine_tuning.pretraining import Kinds, Unions
 from featscope.studies.contrastive_fine_tuning.recipe import FineTuning
 from featscope.studies.contrastive_fine_tuning.source import MADE_UP, VIEWS
 
-IMAGES, PHOTOS, UNIONS, WRONG = "images", "photos", "unions", "wrong-pairs"
-OF_VIEWS, OF_CLASSES = "few-views", "few-classes"
+IMAGES, PHOTOS, UNIONS, KINDS, WRONG = "images", "photos", "unions", "kinds", "wrong-pairs"
+OF_VIEWS, OF_CLASSES, CLUSTERS = "few-views", "few-classes", "clusters"
 TEXTS = ("trec", "sst2", "mr", "subj", "cr")
 TARGETS = (IMAGES, PHOTOS, *TEXTS)
 LABELS: Mapping[str, tuple[int, ...]] = {IMAGES: (100, 300, 1000), PHOTOS: (100, 300)}
 """Numbers of labels; 100 of sentences."""
 FEWEST, CURVE = 100, 300
+SHARES = (100, 50, 20)
+"""Of the target that is pre-trained on, in percent (Figure F.6)."""
 LABEL_OF = {
     IMAGES: "CIFAR-10",
     PHOTOS: "PACS photo",
@@ -27,6 +30,9 @@ LABEL_OF = {
     "subj": "Subj",
     "cr": "CR",
 }
+APART = (-100.0, 100.0)
+SIGN = "Bound: 0, the sign of a difference that is paired by replica."
+OPEN = "Judged, and not expected: nothing in the theory says that it holds here."
 
 
 @dataclass(frozen=True)
@@ -71,9 +77,11 @@ class ContrastiveFineTuningArms(Study):
         return replace(self, data=MADE_UP, units=8, batch=4, steps=2)
 
     def arms(self) -> Sequence[Arm]:
-        """Sets of samples; fewer views, fewer classes, wrong pairs; pre-training on unions."""
+        """Sets of samples; fewer views, fewer classes, wrong pairs; features; pre-training on unions, and on kinds."""
         sizes = self.units, self.batch, self.steps, self.rate
-        curve = FineTuning(IMAGES, self.data, (CURVE,), (VIEWS,), (0,), *sizes)
+        at_curve = IMAGES, self.data, (CURVE,), (VIEWS,), (0,), *sizes
+        curve = FineTuning(*at_curve)
+        pretraining = self.data, FEWEST, self.units, 2 * self.batch, 2 * self.steps, self.rate
         return [
             *(
                 Arm(
@@ -94,12 +102,29 @@ class ContrastiveFineTuningArms(Study):
                 "control",
             ),
             Arm(
+                CLUSTERS,
+                Clusters(*at_curve),
+                "CIFAR-10: how features of test images lie, of the encoder and after fine-tuning.",
+                "clusters",
+            ),
+            Arm(
                 UNIONS,
-                Unions(self.data, FEWEST, self.units, 2 * self.batch, 2 * self.steps, self.rate),
-                "An adapter pre-trained without labels, from scratch, on CIFAR-10 and ever more sets.",
+                Unions(*pretraining, SHARES),
+                "An adapter pre-trained without labels, from scratch, on CIFAR-10 or a part of it, and ever more sets.",
                 "unions",
             ),
+            Arm(
+                KINDS,
+                Kinds(*pretraining),
+                "The same on CIFAR-10 and as many images of ever more kinds.",
+                "kinds",
+            ),
         ]
+
+
+def of_paper(study: ContrastiveFineTuningArms) -> bool:
+    """Whether samples are real, so that anything is expected."""
+    return not study.is_stand_in
 
 
 def accuracy(run: xr.Dataset, method: int) -> xr.DataArray:

@@ -3,23 +3,27 @@
 import numpy as np
 import xarray as xr
 
-from featscope.figures import Bars, Curves, Panel
+from featscope.figures import Bars, Curves, Panel, Scatters
 from featscope.studies.base import Runs
 from featscope.studies.contrastive_fine_tuning import published
 from featscope.studies.contrastive_fine_tuning.arms import (
     CURVE,
     IMAGES,
+    KINDS,
     LABEL_OF,
     LABELS,
     OF_CLASSES,
     OF_VIEWS,
     PHOTOS,
+    SHARES,
     TARGETS,
+    UNIONS,
     accuracy,
     difference,
     fewest,
 )
-from featscope.studies.contrastive_fine_tuning.pretraining import SETS
+from featscope.studies.contrastive_fine_tuning.clusters import FEATURES, MAPS
+from featscope.studies.contrastive_fine_tuning.pretraining import SETS, Kinds
 from featscope.studies.contrastive_fine_tuning.recipe import (
     BARE,
     CONTRASTIVE,
@@ -119,7 +123,7 @@ def growth(runs: Runs, said: str) -> Curves:
 
 def trade_off(run: xr.Dataset, said: str) -> Curves:
     """Pre-training on ever more sets: the target, the average, and how features change."""
-    sets = np.arange(1, 1 + len(SETS), dtype=float)
+    sets, run = np.arange(1, 1 + len(SETS), dtype=float), run.isel(share=0, drop=True)
     percent = 100 * run.accuracy
     lines = [
         curve(percent.isel(target=0, drop=True), "target (CIFAR-10)", "sets", x=sets),
@@ -137,6 +141,51 @@ def trade_off(run: xr.Dataset, said: str) -> Curves:
             [curve(run.similarity, "similarity", "sets", x=sets)],
         ),
         claims=("more-sets-cost-the-target", "more-sets-serve-all", "features-move-away"),
+    )
+
+
+def parts(runs: Runs, said: str) -> Curves:
+    """Pre-training on parts of the target and ever more sets, and on ever more kinds of as many images."""
+    sets = np.arange(1, 1 + len(SETS), dtype=float)
+    percent = 100 * runs[UNIONS].accuracy.isel(target=0, drop=True)
+    lines = [
+        curve(percent.isel(share=place, drop=True), f"{share} % of it", "sets", x=sets)
+        for place, share in enumerate(SHARES)
+    ]
+    panels = [Panel("Parts of CIFAR-10", "sets", _ACCURACY, lines)]
+    if KINDS in runs:
+        at = np.array(Kinds.kinds, float)
+        known = curve(100 * runs[KINDS].accuracy, "CIFAR-10 and others", "kinds", x=at)
+        panels.append(Panel("Kinds of other images", "kinds", _ACCURACY, [known]))
+    return chart(
+        "parts",
+        "Less of the target, and more kinds of others",
+        f"{said}Test accuracy on CIFAR-10 of probes with 100 labels. A kind is a class of PACS photographs, sketches "
+        "or cartoons; the number of images stays.",
+        *panels,
+        claims=("less-of-the-target-costs", "other-sets-stand-in-for-the-target", "more-kinds-cost-the-target"),
+    )
+
+
+def clusters(run: xr.Dataset, said: str) -> Scatters:
+    """Features of test images of one replica, by class."""
+    one = run.isel(replica=0, labels=0, views=0, classes=0)
+    classes = one.named.values.astype(int)
+    names = list(FEATURES)[:MAPS]
+    found = [float(run.silhouette.isel(features=place).mean()) for place in range(MAPS)]
+    panels = {
+        f"{name}: {tight:.3f}": one.position.values[place]
+        for place, (name, tight) in enumerate(zip(names, found, strict=True))
+    }
+    return Scatters(
+        "clusters",
+        "Features of test images, by class",
+        f"{said}t-SNE of one replica, each panel by itself; {CURVE} labels. Numbers are silhouettes of the features, "
+        "not of the map, means over replicas.",
+        panels,
+        dict.fromkeys(panels, classes),
+        [f"class {place}" for place in range(classes.max() + 1)],
+        claims=("fine-tuning-makes-clusters", "the-term-makes-cleaner-clusters", "cleaner-clusters-beyond-two-views"),
     )
 
 

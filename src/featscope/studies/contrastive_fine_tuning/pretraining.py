@@ -1,10 +1,10 @@
-"""Pre-training from scratch on growing unions of data sets, and probes of what came of it."""
+"""Pre-training from scratch on growing unions of data sets and on ever more kinds, and probes of what came of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from featscope.evaluation import linear_probe
@@ -20,11 +20,12 @@ SETS = ("images", "photos", "sketches", "cartoons")
 """Pre-training data in the order in which they are added; the target is the first."""
 _POOL = 500  # samples of each set, so that none is in more batches than another
 _FEW = 2  # stored views of each; the sets that are only pre-trained on have no more
+_APART = 1000  # more than the classes of a set
 
 
 @dataclass(frozen=True)
-class Unions(Questionnaire):
-    """A question is how many sets are pre-trained on, always from the same random start and in as many steps.
+class Pretraining(Questionnaire):
+    """Training an adapter without labels, always from the same random start and in as many steps.
 
     Attributes:
         data: see `samples_of`.
@@ -42,10 +43,41 @@ class Unions(Questionnaire):
     steps_each: int
     rate: float
 
+    def pretrained(self, pool: Float[Tensor, "sample view feature"], streams: Streams) -> Weights:
+        """An adapter after NT-Xent alone on two views of samples of ``pool``."""
+        draws: Draws = streams.at("batches")
+        outputs = max(2, self.units // 4)
+        weights = adapter.start(1, pool.shape[-1], self.units, outputs, 1, streams.at("adapter"))
+        optimizer = torch.optim.Adam(weights[:4], lr=self.rate)
+        term = ContrastiveRegularizer(None, TEMPERATURE, 1.0)
+        with torch.enable_grad():
+            for _ in range(self.steps_each):
+                one, other = two_of(pool[draws.choice(len(pool), min(self.batch, len(pool)))[0]], draws)
+                phi = adapter.adapted(weights, torch.cat([one, other]))[0]
+                optimizer.zero_grad()
+                term.of_features(phi[: len(one)], phi[len(one) :]).backward()
+                optimizer.step()
+        return Weights(*(part.detach() for part in weights))
+
+    def labelled(self, samples: Samples, place: int, streams: Streams) -> Int[Tensor, " labelled"]:
+        """What a probe of the set at ``place`` is fitted to."""
+        return balanced(samples.labels, samples.classes, self.labels, streams.at("labelled", place))
+
+
+@dataclass(frozen=True)
+class Unions(Pretraining):
+    """A question is how much of the target, and how many sets, are pre-trained on.
+
+    Attributes:
+        shares: of the target's samples, in percent.
+    """
+
+    shares: tuple[int, ...] = (100,)
+
     @property
     def grid(self) -> Mapping[str, Sequence[int]]:
-        """Numbers of sets."""
-        return {"sets": range(1, len(SETS) + 1)}
+        """Shares of the target, numbers of sets."""
+        return {"share": self.shares, "sets": range(1, len(SETS) + 1)}
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -55,23 +87,25 @@ class Unions(Questionnaire):
             "similarity": Answer("linear CKA of the target's features with those of one set"),
         }
 
-    def asker(self, streams: Streams) -> Callable[[int], Mapping[str, float | Sequence[float]]]:
-        """Pre-trains on the first sets and fits probes.
+    def asker(self, streams: Streams) -> Callable[[int, int], Mapping[str, float | Sequence[float]]]:
+        """Pre-trains on a share of the first set and on all of the next, and fits probes.
 
         Raises:
             ConfigError: data cannot be read.
             MissingExtraError: what reads them, or the encoder, is not installed.
         """
         every = [samples_of(name, self.data) for name in SETS]
-        rows = [
-            balanced(one.labels, one.classes, self.labels, streams.at("labelled", place))
-            for place, one in enumerate(every)
-        ]
-        pretrained = [self._pretrained(every[:count], streams) for count in self.grid["sets"]]
-        specific = adapter.adapted(pretrained[0], every[0].test)[0]
+        rows = [self.labelled(one, place, streams) for place, one in enumerate(every)]
+        pools = [one.views[:_POOL, :_FEW] for one in every]
 
-        def ask(sets: int) -> Mapping[str, float | Sequence[float]]:
-            weights, found = pretrained[sets - 1], list[float]()
+        def adapter_of(share: int, sets: int) -> Weights:
+            target = pools[0][: max(2, len(pools[0]) * share // 100)]
+            return self.pretrained(torch.cat([target, *pools[1:sets]]), streams)
+
+        specific = adapter.adapted(adapter_of(self.shares[0], 1), every[0].test)[0]
+
+        def ask(share: int, sets: int) -> Mapping[str, float | Sequence[float]]:
+            weights, found = adapter_of(share, sets), list[float]()
             for one, chosen in zip(every, rows, strict=True):
                 x, test = (adapter.adapted(weights, part)[0] for part in (one.features[chosen], one.test))
                 found.append(linear_probe(x, one.labels[chosen], test, one.test_labels).value)
@@ -79,22 +113,51 @@ class Unions(Questionnaire):
 
         return ask
 
-    def _pretrained(self, sets: Sequence[Samples], streams: Streams) -> Weights:
-        features = sets[0].features.shape[1]
-        draws: Draws = streams.at("batches")
-        outputs = max(2, self.units // 4)
-        weights = adapter.start(1, features, self.units, outputs, 1, streams.at("adapter"))
-        optimizer = torch.optim.Adam(weights[:4], lr=self.rate)
-        term = ContrastiveRegularizer(None, TEMPERATURE, 1.0)
-        pool = torch.cat([one.views[:_POOL, :_FEW] for one in sets])
-        with torch.enable_grad():
-            for _ in range(self.steps_each):
-                one, other = two_of(pool[draws.choice(len(pool), min(self.batch, len(pool)))[0]], draws)
-                phi = adapter.adapted(weights, torch.cat([one, other]))[0]
-                optimizer.zero_grad()
-                term.of_features(phi[: len(one)], phi[len(one) :]).backward()
-                optimizer.step()
-        return Weights(*(part.detach() for part in weights))
+
+@dataclass(frozen=True)
+class Kinds(Pretraining):
+    """A question is of how many kinds the images are that are pre-trained on beside the target's.
+
+    A kind is a class of one of the other sets. There are always as many images, those that the fewest kinds have.
+
+    Attributes:
+        kinds: numbers of kinds.
+    """
+
+    kinds: tuple[int, ...] = (3, 7, 21)
+
+    @property
+    def grid(self) -> Mapping[str, Sequence[int]]:
+        """Numbers of kinds."""
+        return {"kinds": self.kinds}
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """Accuracy of a probe on the target."""
+        return {"accuracy": Answer("test accuracy of a linear probe")}
+
+    def asker(self, streams: Streams) -> Callable[[int], Mapping[str, float | Sequence[float]]]:
+        """Pre-trains on the target and on images of so many kinds, and fits a probe.
+
+        Raises:
+            ConfigError: data cannot be read.
+            MissingExtraError: what reads them, or the encoder, is not installed.
+        """
+        target, *others = (samples_of(name, self.data) for name in SETS)
+        rows = self.labelled(target, 0, streams)
+        views = torch.cat([one.views[:, :_FEW] for one in others])
+        names = torch.cat([place * _APART + one.labels for place, one in enumerate(others)])
+        order = streams.at("kinds").choice(len(present := names.unique()), len(present))[0]
+        fewest = min(int(torch.isin(names, present[order[:count]]).sum()) for count in self.kinds)
+
+        def ask(kinds: int) -> Mapping[str, float | Sequence[float]]:
+            (of_kind,) = torch.nonzero(torch.isin(names, present[order[:kinds]]), as_tuple=True)
+            chosen = of_kind[streams.at("beside", kinds).choice(len(of_kind), fewest)[0]]
+            weights = self.pretrained(torch.cat([target.views[:_POOL, :_FEW], views[chosen]]), streams)
+            x, test = (adapter.adapted(weights, part)[0] for part in (target.features[rows], target.test))
+            return {"accuracy": linear_probe(x, target.labels[rows], test, target.test_labels).value}
+
+        return ask
 
 
 def cka(one: Float[Tensor, "sample neuron"], other: Float[Tensor, "sample unit"]) -> float:

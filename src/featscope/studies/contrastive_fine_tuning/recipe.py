@@ -104,10 +104,9 @@ class FineTuning(Questionnaire):
     ) -> Mapping[str, float | Sequence[float]]:
         x, y = samples.features[rows], samples.labels[rows]
         stored = samples.views[:, :views]
-        sizes = samples.features.shape[1], self.units, max(2, self.units // 2), samples.classes
-        weights = adapter.start(_TRAINED, *sizes, draws)
+        weights = self.start(samples, draws)
         untrained = Weights(*(part[:1].detach().clone() for part in weights))
-        first = self._fit(weights, x, stored[rows], y, batches)
+        first = self.fit(weights, x, stored[rows], y, batches)
         contrastive = Weights(*(part.clone().requires_grad_() for part in untrained))
         self._pull(contrastive, stored, batches)
         with torch.no_grad():
@@ -126,8 +125,14 @@ class FineTuning(Questionnaire):
             "cosine": float(torch.cosine_similarity(near[:, 0].double(), near[:, 1].double(), dim=-1).mean()),
         }
 
+    def start(self, samples: Samples, draws: Draws) -> Weights:
+        """The adapters and heads of all methods that are told classes, before training."""
+        return adapter.start(
+            _TRAINED, samples.features.shape[1], self.units, max(2, self.units // 2), samples.classes, draws
+        )
+
     @torch.enable_grad()
-    def _fit(self, weights: Weights, x: Tensor, views: Tensor, y: Tensor, draws: Draws) -> float:
+    def fit(self, weights: Weights, x: Tensor, views: Tensor, y: Tensor, draws: Draws) -> float:
         """Trains the methods that are told classes; how the term begins, in nats."""
         optimizer = torch.optim.Adam(weights, lr=self.rate)
         batch = min(self.batch, len(x))
