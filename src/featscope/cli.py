@@ -33,6 +33,7 @@ FeatScope, a microscope for feature learning.
   featscope judge TABLE.csv [--json]   are published means, with their errors, apart? verdicts as on one's own runs
   featscope generate --prompt FILE --model MODEL --layer L --keep K   answer a long prompt from a few of its tokens
   featscope tune-prompt --data FILE --model MODEL   which method, layer and keep answer your own prompts, and how fast
+  featscope ruler --model MODEL --length N   prompts of RULER's tasks, made here, for tune-prompt --data
 
 Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
 last, before its own options: featscope run decoupling --seed 1 optimizer:torch-optimizer --optimizer.lr 0.01
@@ -72,6 +73,7 @@ COMMANDS: Mapping[str, Place] = {
     "ledger": Place("ledger", "ledger"),
     "generate": Place("generate", "generate"),
     "tune-prompt": Place("tune_prompt", "tune_prompt"),
+    "ruler": Place("ruler", "ruler"),
 }
 """All commands by their words. Their modules are imported when they are asked for: most need torch, some do not."""
 _LONGEST_WORD = 4096  # as of a path

@@ -9,9 +9,10 @@ import torch
 
 from featscope.cli import main
 from featscope.language import tune
+from featscope.language.examples import Example, read_examples, write_examples
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
 from featscope.language.load import load_model
-from featscope.language.tune import Tried, TunePrompt, advice, picture, read_examples
+from featscope.language.tune import Answered, Tried, TunePrompt, advice, picture, store_answers
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -76,7 +77,8 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
         selector = method.selector
         asked.append((None if selector is None else selector.layer, ids.shape[1]))
         wrong = selector is not None and selector.layer == 0
-        said = "nothing" if wrong else examples[sum(a[0] is None for a in asked) - 1][1]
+        (right,) = examples[sum(a[0] is None for a in asked) - 1].answers
+        said = "nothing" if wrong else right
         return torch.tensor(tokenizer(said, add_special_tokens=False)["input_ids"]), [float(len(asked)), 100.0]
 
     examples = read_examples(data)
@@ -95,6 +97,10 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
         ("not json", r"line 1, is no example .*allowed is {"),
         ('{"prompt": "a"}', "line 1, is no example"),
         ('{"prompt": "a", "answer": " "}', "allowed are a prompt and an answer with text"),
+        ('{"prompt": "a", "answer": []}', "allowed are a prompt and an answer with text"),
+        ('{"prompt": "a", "answer": ["b", 1]}', "allowed are a prompt and an answer with text"),
+        ('{"prompt": "a", "answer": "b", "task": 3}', "task = 3: allowed is a text"),
+        ("[]", "line 1, is no example"),
     ],
 )
 def test_wrong_examples_are_named(text, message, tmp_path):
@@ -111,10 +117,64 @@ def test_wrong_examples_are_named(text, message, tmp_path):
         ({"keeps": (0.0,)}, "keeps = .* numbers of tokens"),
         ({"give_up": 1.0}, "give_up"),
         ({"picture": "a.txt"}, "a file .png"),
+        ({"answers": "no/such/folder/a.jsonl"}, "answers = .* a file in a folder that is there"),
+        ({"redact": True}, "redact = True .* Give --answers FILE"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(options, message, data):
-    if "picture" in options:
-        options = {"picture": Path(options["picture"])}
+    options = {name: Path(given) if name in ("picture", "answers") else given for name, given in options.items()}
     with pytest.raises(ConfigError, match=message):
         TunePrompt(data, **options)
+
+
+def test_all_of_an_answer_must_be_there_whatever_the_blanks():
+    one = Example("", ("Red  apple", "12"))
+    assert one.is_right("It is 12, a RED\napple.")
+    assert not one.is_right("It is a red apple.")
+
+
+def test_examples_come_back_from_their_file(tmp_path):
+    made = [Example("Who?\nThe", ("Zoë", "1"), "names"), Example("What?", ("this",))]
+    write_examples(tmp_path / "made.jsonl", made)
+    assert read_examples(tmp_path / "made.jsonl") == made
+
+
+EXAMPLES = [Example("one?", ("1",), "numbers"), Example("A?", ("a",), "letters"), Example("two?", ("2",), "numbers")]
+SAID = {"full": ("1", "a", "3"), "a": ("1", "b", "2")}
+TRIED = [
+    Tried(
+        name,
+        None,
+        None,
+        2,
+        3,
+        1.0,
+        2.0,
+        tuple(map(Answered, said, (right == said for right, said in zip("1a2", said, strict=True)))),
+    )
+    for name, said in SAID.items()
+]
+
+
+def test_a_task_has_its_own_share():
+    full, other = TRIED
+    assert (full.of_task(EXAMPLES, "numbers").share, full.of_task(EXAMPLES, "letters").share) == (0.5, 1.0)
+    assert (other.of_task(EXAMPLES, "numbers").share, other.of_task(EXAMPLES, "letters").share) == (1.0, 0.0)
+    assert other.of_task(EXAMPLES, "numbers").first == other.first
+    table = tune._by_task(TRIED, EXAMPLES, ["numbers", "letters"], 0.05)
+    assert [column.header for column in table.columns] == ["task", "prompts", "full", "a"]
+    assert [list(column.cells) for column in table.columns][1] == ["2", "1"]
+
+
+def test_answers_are_stored_for_a_person_to_read_or_without_a_word_of_theirs(tmp_path):
+    store_answers(tmp_path / "said.jsonl", TRIED, EXAMPLES, redact=False)
+    found = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [(one["example"], one["way"], one["said"], one["right"]) for one in found][-2:] == [
+        (3, "full", "3", False),
+        (3, "a", "2", True),
+    ]
+    assert found[-1]["wanted"] == ["2"]
+    assert found[-1]["prompt"] == "two?"
+    store_answers(tmp_path / "said.jsonl", TRIED, EXAMPLES, redact=True)
+    for line in (tmp_path / "said.jsonl").read_text().splitlines():
+        assert set(json.loads(line)) == {"example", "task", "way", "right"}

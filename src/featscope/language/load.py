@@ -105,6 +105,17 @@ def load_once(name: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokeni
     return load_model(name, device)
 
 
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model that can be loaded, which is not.
+
+    Raises:
+        ConfigError: there is no such model, or it has none.
+    """
+    require_folder(name)
+    with _quietly(), _place(name) as place, _in_words(name):
+        return _tokenizer(place)
+
+
 def layers_of(name: str) -> int:
     """How many layers a model that can be loaded has, by its configuration alone.
 
@@ -131,6 +142,10 @@ def _place(name: str) -> Iterator[str]:
             yield name
 
 
+def _tokenizer(place: str) -> Any:
+    return AutoTokenizer.from_pretrained(place, padding_side="left", trust_remote_code=False)
+
+
 def _require_device(device: str) -> None:
     try:
         found = torch.device(device)
@@ -144,7 +159,7 @@ def _load(name: str, place: str, device: str) -> tuple[PreTrainedModel, PreTrain
     with _in_words(name):
         config = AutoConfig.from_pretrained(place, trust_remote_code=False)  # first, as the Hub may be out of reach
         _require_room(name, config, device)
-        tokenizer: Any = AutoTokenizer.from_pretrained(place, padding_side="left", trust_remote_code=False)
+        tokenizer = _tokenizer(place)
         dtype = torch.float32 if device == "cpu" else "auto"
         load: Any = _kind_of(config).from_pretrained
         model, found = load(

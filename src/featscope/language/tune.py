@@ -1,6 +1,7 @@
 """`featscope tune-prompt`: which method, layer and keep to read one's own prompts with."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -9,16 +10,17 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.claims.intervals import interval_of_binomial
+from featscope.files import atomic_write
 from featscope.language.cost import timed_answer
 from featscope.language.decoder import seeing
+from featscope.language.examples import Example, read_examples
 from featscope.language.load import RETRIEVER, load_model, require_folder
 from featscope.language.methods import Reading, listed, pooling_of
 from featscope.language.selection import Pool
-from featscope.options import ConfigError, require
+from featscope.options import require
 
 _LEVEL = 0.95
 
@@ -28,7 +30,8 @@ class TunePrompt:
     """Measure how well and how fast methods answer your own prompts.
 
     Attributes:
-        data: file of JSON lines, each with "prompt" and "answer". An answer is right if it is in what is generated.
+        data: file of JSON lines, each with "prompt" and "answer", a text or a list of texts, and "task" where results
+            are wanted by task. An answer is right if all of it is in what is generated.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         methods: names as of `featscope generate --method`; full attention is measured in any case.
         layers: which may choose; none for all but the last that see the whole prompt.
@@ -39,6 +42,8 @@ class TunePrompt:
         max_new_tokens: tokens to generate at most.
         give_up: how much less often than full attention a method may be right to be advised.
         picture: file that receives the picture.
+        answers: file that receives what each way answered, in JSON lines; None for none.
+        redact: whether prompts and answers are left out of that file.
         device: "cpu", "cuda" or "cuda:N".
     """
 
@@ -53,6 +58,8 @@ class TunePrompt:
     max_new_tokens: int = 32
     give_up: float = 0.05
     picture: Path = Path("tune-prompt.png")
+    answers: Path | None = None
+    redact: bool = False
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -65,7 +72,18 @@ class TunePrompt:
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         require(self, "give_up", 0 <= self.give_up < 1, "[0, 1)")
         require(self, "picture", self.picture.suffix in (".png", ".pdf", ".svg"), "a file .png, .pdf or .svg")
+        folder = self.answers is None or self.answers.absolute().parent.is_dir()
+        require(self, "answers", folder, "a file in a folder that is there")
+        useful = self.answers is not None or not self.redact
+        require(self, "redact", useful, "False, as there is no file of answers", "Give --answers FILE, too.")
         require_folder(self.model)
+
+
+class Answered(NamedTuple):
+    """What a way of reading made of an example: what it said, and whether that is right."""
+
+    said: str
+    right: bool
 
 
 class Tried(NamedTuple):
@@ -79,6 +97,7 @@ class Tried(NamedTuple):
         of: examples.
         first: seconds to the first new token, end to end, median over examples.
         last: seconds to the last.
+        answers: what it answered to each example.
     """
 
     method: str
@@ -88,11 +107,17 @@ class Tried(NamedTuple):
     of: int
     first: float
     last: float
+    answers: tuple[Answered, ...] = ()
 
     @property
     def share(self) -> float:
         """Of right answers."""
         return self.right / self.of
+
+    def of_task(self, examples: Sequence[Example], task: str) -> "Tried":
+        """The same of the examples of a task; seconds stay those of all."""
+        answers = [answer for answer, one in zip(self.answers, examples, strict=True) if one.task == task]
+        return self._replace(right=sum(answer.right for answer in answers), of=len(answers), answers=tuple(answers))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -105,36 +130,11 @@ class Tried(NamedTuple):
         return self.method + layer + ("" if self.keep is None else f", keep {self.keep:g}")
 
 
-def read_examples(path: Path) -> list[tuple[str, str]]:
-    """Prompts and answers of a file of JSON lines.
-
-    Raises:
-        ConfigError: a line is not such a pair, or there is none.
-    """
-    pairs = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-            pair = found["prompt"], found["answer"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError(
-                f'data = {str(path)!r}, line {number}, is no example ({error}): allowed is {{"prompt": …, "answer": …}}'
-            ) from error
-        if not all(isinstance(text, str) and text.strip() for text in pair):
-            raise ConfigError(f"data = {str(path)!r}, line {number}: allowed are a prompt and an answer with text")
-        pairs.append(pair)
-    if not pairs:
-        raise ConfigError(f"data = {str(path)!r} is empty: allowed is one example or more")
-    return pairs
-
-
 def tune(
-    options: TunePrompt, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: list[tuple[str, str]]
+    options: TunePrompt, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]
 ) -> list[Tried]:
     """Every way of reading on every example, full attention first; methods take turns example by example."""
-    prompts = [tokenizer(prompt, return_tensors="pt")["input_ids"].to(model.device) for prompt, _ in examples]
+    prompts = [tokenizer(one.prompt, return_tensors="pt")["input_ids"].to(model.device) for one in examples]
     able = seeing(model, max(ids.shape[1] for ids in prompts))
     layers = options.layers or tuple(able[:-1]) or tuple(able)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
@@ -145,31 +145,34 @@ def tune(
     fixed = options.window, *pooling_of(options)
     built = [Reading(layer or 0, keep or 1, *fixed).build(name, model) for name, layer, keep in ways]
     built[0].generate(prompts[0], max_new_tokens=1, do_sample=False)  # what runs first is slower
-    right, first, last = ([[0.0] * len(prompts) for _ in ways] for _ in range(3))
-    for i, (ids, (_, answer)) in enumerate(zip(prompts, examples, strict=True)):
+    answers: list[list[Answered]] = [[] for _ in ways]
+    first, last = ([[0.0] * len(prompts) for _ in ways] for _ in range(2))
+    for i, (ids, one) in enumerate(zip(prompts, examples, strict=True)):
         for way, reader in enumerate(built):
             new, seconds = timed_answer(reader, ids, options.max_new_tokens)
-            right[way][i] = float(_right(tokenizer, new, answer))
+            said = str(tokenizer.decode(new, skip_special_tokens=True))
+            answers[way].append(Answered(said, one.is_right(said)))
             first[way][i], last[way][i] = seconds[0], seconds[-1]
     return [
-        Tried(*way, int(sum(right[i])), len(prompts), median(first[i]), median(last[i])) for i, way in enumerate(ways)
+        Tried(*way, sum(one.right for one in said), len(prompts), median(begun), median(ended), tuple(said))
+        for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
     ]
 
 
-def _right(tokenizer: PreTrainedTokenizerBase, new: Tensor, answer: str) -> bool:
-    said = str(tokenizer.decode(new, skip_special_tokens=True))
-    return " ".join(answer.lower().split()) in " ".join(said.lower().split())
-
-
-def advice(tried: list[Tried], give_up: float) -> str:
-    """Which way to take, in a sentence: the fastest that is right as often as full attention, less ``give_up``."""
+def fastest(tried: Sequence[Tried], give_up: float) -> Tried | None:
+    """The fastest way that is right as often as full attention, the first, less ``give_up``; None if there is none."""
     full, *others = tried
     good = [way for way in others if way.share >= full.share - give_up]
+    return min(good, key=lambda way: way.first, default=None)
+
+
+def advice(tried: Sequence[Tried], give_up: float) -> str:
+    """Which way to take, in a sentence."""
+    full, best = tried[0], fastest(tried, give_up)
     if full.right == 0:
         return "Full attention answers no example right: the model cannot do this task, and no method is advised."
-    if not good:
+    if best is None:
         return f"Full attention: every other way is right less often by more than {give_up:.0%}."
-    best = min(good, key=lambda way: way.first)
     if best.first >= full.first:
         ratio = f"{best.first / full.first:.2f} of its time to the first token"
         return f"Full attention is cheaper: the fastest that is as good, {best.about()}, takes {ratio}."
@@ -180,7 +183,7 @@ def advice(tried: list[Tried], give_up: float) -> str:
     )
 
 
-def picture(tried: list[Tried]) -> Figure:
+def picture(tried: Sequence[Tried]) -> Figure:
     """Share of right answers, with intervals, against time to the first token in full attention's."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
@@ -224,6 +227,44 @@ def tune_prompt(options: TunePrompt) -> None:
         )
     console = Console()
     console.print(table)
+    if tasks := [task for task in dict.fromkeys(one.task for one in examples) if task]:
+        console.print(_by_task(tried, examples, tasks, options.give_up))
     console.print(advice(tried, options.give_up))
     picture(tried).savefig(options.picture, dpi=150)
     console.print(f"Picture: {options.picture}")
+    if options.answers is not None:
+        store_answers(options.answers, tried, examples, redact=options.redact)
+        console.print(f"Answers: {options.answers}")
+
+
+def store_answers(path: Path, tried: Sequence[Tried], examples: Sequence[Example], *, redact: bool) -> None:
+    """Write what each way answered to each example, a JSON line each, whole or not at all.
+
+    Args:
+        path: the file.
+        tried: the ways.
+        examples: what they were asked.
+        redact: whether texts are left out; which example, which way and whether it was right remain.
+    """
+    lines = list[str]()
+    for number, one in enumerate(examples, 1):
+        for way in tried:
+            found = way.answers[number - 1]
+            known = {"example": number, "task": one.task, "way": way.about(), "right": found.right}
+            texts = {} if redact else {"said": found.said, "wanted": list(one.answers), "prompt": one.prompt}
+            lines.append(json.dumps(known | texts, ensure_ascii=False))
+    atomic_write(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _by_task(tried: Sequence[Tried], examples: Sequence[Example], tasks: Sequence[str], give_up: float) -> Table:
+    """Full attention and the way that is advised, or is right most often, on each task."""
+    best = fastest(tried, give_up) or max(tried[1:], key=lambda way: way.share, default=None)
+    shown = [tried[0], *([best] if best else [])]
+    table = Table(title="right answers by task, 95 % intervals")
+    for heading in ("task", "prompts", *(way.about() for way in shown)):
+        table.add_column(heading, justify="right")
+    for task in tasks:
+        found = [way.of_task(examples, task) for way in shown]
+        cells = (f"{way.share:.2f} [{way.interval[0]:.2f}, {way.interval[1]:.2f}]" for way in found)
+        table.add_row(task, str(found[0].of), *cells)
+    return table

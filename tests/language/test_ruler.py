@@ -1,0 +1,176 @@
+"""RULER's tasks, made here: each prompt read again by a rule that knows the task."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from featscope.cli import main
+from featscope.language.examples import read_examples
+from featscope.language.haystack import BUILT_IN, read_texts
+from featscope.language.load import load_tokenizer
+from featscope.language.ruler import TASKS, CommonWords, FrequentWords, Retrieval, TooShortError, Tracking, fitted
+from featscope.language.ruler_prompts import Ruler, prompts
+from featscope.options import ConfigError
+from featscope.streams import Streams
+
+TEXTS = read_texts(BUILT_IN)
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def example(name: str, length: int = 900, number: int = 0):
+    return fitted(name, Streams(0, [0]).at(f"ruler {name}", number), length, words, TEXTS)
+
+
+def statements(prompt: str) -> list[tuple[str, str]]:
+    """Keys and values in the text."""
+    return re.findall(r"(?:The|A) special (?:number|uuid) for (\S+) is (\S+)\.", prompt)
+
+
+RETRIEVAL = [name for name, task in TASKS.items() if isinstance(task, Retrieval)]
+
+
+def test_there_are_eleven_and_their_numbers_are_rulers():
+    assert len(TASKS) == 11
+    assert TASKS["cwe"] == CommonWords(10, 30, 3)
+    assert TASKS["fwe"] == FrequentWords(3, 2.0)
+    assert TASKS["vt"] == Tracking(4)
+
+
+@pytest.mark.parametrize("name", RETRIEVAL)
+def test_what_is_asked_for_is_what_the_text_gives(name):
+    task, (prompt, answers, of) = TASKS[name], example(name)
+    text, question = prompt.rsplit("\n", 1)
+    given = statements(text)
+    asked = re.search(r"give for (.*)\? ", question)[1].replace(" and ", ", ").split(", ")
+    assert of == name
+    assert len(asked) == task.asked
+    assert Counter(value for key, value in given if key in asked) == Counter(answers)
+    assert len(answers) == task.each * task.asked
+    if task.hay != "needles":
+        assert len(given) == task.needles + task.each - 1
+    else:
+        assert len({key for key, _ in given}) == len(given) > 20
+    form = r"\d{7}" if task.values == "numbers" else r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    assert all(re.fullmatch(form, value) for _, value in given)
+    key = r"[a-z]+-[a-z]+" if task.keys == "words" else r"[0-9a-f-]{36}"
+    assert all(re.fullmatch(key, name) for name, _ in given)
+
+
+def test_hay_is_what_the_task_says():
+    assert "The road is long." in example("niah_single_1").prompt
+    assert all(
+        sentence in " ".join(TEXTS) for sentence in example("niah_single_2").prompt.split("\n")[1].split(". ")[3:6]
+    )
+
+
+def test_a_chain_is_followed_to_its_value():
+    prompt, answers, _ = example("vt")
+    given = re.findall(r"VAR (\w+) = (?:VAR )?(\w+)\.", prompt)
+    asked = re.search(r"value (\d+) in the end", prompt)[1]
+    known = {asked}
+    for name, value in given:  # in the order of the text
+        assert value in known
+        known.add(name)
+    assert known - {asked} == set(answers)
+    assert len(answers) == 5
+
+
+def test_common_words_are_the_commonest():
+    prompt, answers, _ = example("cwe", 1500)
+    counts = Counter(re.findall(r"\d+\. (\S+)", prompt.split("\n")[1]))
+    assert {word for word, _ in counts.most_common(10)} == set(answers)
+    assert {counts[word] for word in answers} == {30}
+    assert {count for word, count in counts.items() if word not in answers} == {3}
+    assert len(counts) > 100
+
+
+@pytest.mark.parametrize("length", [200, 900, 5000])
+def test_frequent_words_are_the_commonest_but_dots(length):
+    prompt, answers, _ = example("fwe", length)
+    counts = Counter(prompt.split("\n")[1].split())
+    (dots, most), *others = counts.most_common()
+    assert dots == "..."
+    assert [word for word, _ in others[:3]] == list(answers)
+    assert others[2][1] > others[3][1], "no tie for the last that is asked for"
+    assert most / others[0][1] == pytest.approx(4, rel=0.1)  # 1 over 2 squared
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_prompt_is_as_long_as_fits_and_longer_ones_ask_the_same(name):
+    short, long = example(name, 1500), example(name, 3000)
+    for one, length in ((short, 1500), (long, 3000)):
+        assert 0.97 * length < words(one.prompt) <= length
+    assert short.answers == long.answers
+    assert short.prompt.rsplit("\n", 1)[1] == long.prompt.rsplit("\n", 1)[1]
+    assert example(name, 1500, number=1).answers != short.answers
+
+
+def test_needles_lie_at_the_same_shares_of_any_length_and_all_over():
+    def depth(length: int, number: int) -> float:
+        prompt, (value,), _ = example("niah_single_2", length, number)
+        return prompt.index(value) / len(prompt)
+
+    assert all(abs(depth(800, i) - depth(3000, i)) < 0.1 for i in range(5))
+    depths = [depth(800, i) for i in range(20)]
+    assert min(depths) < 0.25
+    assert max(depths) > 0.75
+
+
+def test_tokens_are_the_models_own():
+    tokenizer = load_tokenizer("retriever")
+    (one,) = prompts(Ruler(length=400, tasks=("niah_single_2",), examples=1), tokenizer)
+    assert 360 < len(tokenizer(one.prompt)["input_ids"]) <= 400
+
+
+def test_a_task_that_does_not_fit_is_left_out_with_a_word_or_refused_by_name(capsys):
+    tokenizer = load_tokenizer("retriever")
+    made = prompts(Ruler(length=800, examples=1), tokenizer)
+    assert {one.task for one in made} == set(TASKS) - {"cwe"}
+    assert "left out: length = 800 is too short for cwe: allowed is >=" in capsys.readouterr().out
+    with pytest.raises(TooShortError, match="too short for cwe"):
+        prompts(Ruler(length=800, examples=1, tasks=("cwe",)), tokenizer)
+
+
+def test_the_command_writes_what_tune_prompt_reads_and_replaces_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    out, said = tmp_path / "ruler.jsonl", tmp_path / "said.jsonl"
+    words = ["ruler", "--out", str(out), "--length", "500", "--tasks", "niah_single_2", "vt", "--examples", "2"]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    assert f"featscope tune-prompt --data {out} --model retriever" in capsys.readouterr().out
+    assert [one.task for one in read_examples(out)] == ["niah_single_2"] * 2 + ["vt"] * 2
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "a file that is not there yet. Choose another, or add --overwrite" in capsys.readouterr().err
+    tuning = ["--methods", "gemfilter", "--layers", "2", "--keeps", "0.5", "--picture", str(tmp_path / "a.png")]
+    with pytest.raises(SystemExit) as ended:
+        main(["tune-prompt", "--data", str(out), *tuning, "--max-new-tokens", "16", "--answers", str(said)])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"niah_single_2 │ +2 │ 1.00", printed), "words that the small model never saw"
+    assert re.search(r"vt │ +2 │ 0.00", printed)
+    assert len(said.read_text().splitlines()) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tasks": ("niah",)}, "tasks = .*some of niah_single_1"),
+        ({"tasks": ("vt", "vt")}, "each once"),
+        ({"length": 0}, "length = 0"),
+        ({"examples": 0}, "examples = 0"),
+        ({"seed": -1}, "seed = -1"),
+        ({"model": "no/such/model/there"}, "model = 'no/such/model/there'"),
+    ],
+)
+def test_wrong_options_say_what_is_allowed(options, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        Ruler(tmp_path / "ruler.jsonl", **options)
+    with pytest.raises(ConfigError, match="a file in a folder that is there"):
+        Ruler(tmp_path / "no" / "ruler.jsonl")
