@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from featscope import registry
-from featscope.data import Images
+from featscope.data import Images, splits
 from featscope.data.images import as_float
+from featscope.data.splits import open_split
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -157,6 +158,58 @@ def test_an_unreachable_hub_is_named_with_the_cures(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(ConfigError, match=r"no route.*Name a folder.*'shapes'"):
         Images("someone/unreachable", 1, 1).build(draws())
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """Repositories of the Hub as folders below one, which `datasets` itself reads; by "owner/name"."""
+    import datasets
+
+    read = datasets.load_dataset
+
+    def load(name, of, split):
+        return read(str(tmp_path / name), of, split=split, cache_dir=str(tmp_path / "cache"))
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    splits._open.cache_clear()
+    yield tmp_path
+    splits._open.cache_clear()
+
+
+def test_of_several_data_sets_in_a_repository_that_of_labelled_images_is_read(hub):
+    repository = hub / "ufldl-stanford/svhn"
+    for name in ("cropped_digits", "full_numbers"):
+        (repository / name).mkdir(parents=True)
+    write_copy(repository / "cropped_digits")
+    for split in ("train", "test"):
+        table = pa.table({"image": pa.array([None], KIND), "digits": [[1]]})
+        pq.write_table(table, repository / "full_numbers" / f"{split}-0.parquet")
+    configs = "\n".join(
+        f"- config_name: {name}\n  data_files:\n  - {{split: train, path: {name}/train-*}}\n"
+        f"  - {{split: test, path: {name}/test-*}}"
+        for name in ("cropped_digits", "full_numbers")
+    )
+    (repository / "README.md").write_text(f"---\nconfigs:\n{configs}\n---\n")
+    for source in ("svhn", "ufldl-stanford/svhn"):
+        assert len(open_split(source, "train").labels) == 12
+    with pytest.raises(ConfigError, match=r"one data set. There are several: cropped_digits, full_numbers. Name one"):
+        open_split(str(repository), "train")
+    assert len(open_split(str(repository / "cropped_digits"), "test").labels) == 12
+
+
+@pytest.mark.parametrize("name", ["validation", "valid", "val"])
+def test_a_set_without_a_test_is_tested_on_its_validation(name, hub):
+    repository = hub / "zh-plus/tiny-imagenet"
+    (repository / "data").mkdir(parents=True)
+    write_copy(repository / "data")
+    for file in (repository / "data").glob("test-*"):
+        file.rename(file.with_name(f"{name}-0.parquet"))
+    files = f"  - {{split: train, path: data/train-*}}\n  - {{split: {name}, path: data/{name}-*}}"
+    (repository / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}\n---\n")
+    assert len(open_split("tiny-imagenet", "test").labels) == 12
+    assert len(open_split(str(repository), "test").labels) == 12
+    with pytest.raises(ConfigError, match=r"the Hub did not give 'other' .*Unknown split"):
+        open_split("tiny-imagenet", "other")
 
 
 def test_sizes_that_depend_on_the_device():

@@ -14,7 +14,17 @@ from featscope.options import MissingExtraError
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-_HUB_NAMES = {"cifar10": "uoft-cs/cifar10", "cifar100": "uoft-cs/cifar100", "stl10": "tanganke/stl10"}
+_HUB_NAMES = {
+    "cifar10": "uoft-cs/cifar10",
+    "cifar100": "uoft-cs/cifar100",
+    "stl10": "tanganke/stl10",
+    "svhn": "ufldl-stanford/svhn",
+    "tiny-imagenet": "zh-plus/tiny-imagenet",
+}
+_ONE_OF = {"ufldl-stanford/svhn": "cropped_digits"}
+"""The data set that is meant where a repository of the Hub has several."""
+_INSTEAD = {"test": ("validation", "valid", "val")}
+"""Names of a split by which some sets go; others have a split "test" without labels, which is refused."""
 _opening = threading.Lock()
 
 
@@ -23,7 +33,7 @@ def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
 
     A folder holds the Hub's parquet files of the split, MNIST's idx files, or images and a list of the split's, such as
     ``ImageNet_LT_train.txt``, with lines "path label". "digits" are those that come with scikit-learn. Images are
-    brought to ``side`` pixels if it is not 0.
+    brought to ``side`` pixels if it is not 0. A set without a split "test" is tested on "validation", "valid" or "val".
 
     One object is shared by all who ask, so that workers decode an image once.
 
@@ -63,7 +73,13 @@ def _local_table(source: str, folder: Path, split: str) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-    files = sorted(folder.rglob(f"{split}-*.parquet")) if folder.is_dir() else []
+    named = (sorted(folder.rglob(f"{name}-*.parquet")) for name in (split, *_INSTEAD.get(split, ())))
+    files = next((found for found in named if found), []) if folder.is_dir() else []
+    if len(places := sorted({file.parent for file in files})) > 1:
+        several = ", ".join(str(place.relative_to(folder)) for place in places[:5])
+        raise source_error(
+            source, "a folder that holds one data set", f"There are several: {several}. Name one of them."
+        )
     if not files:
         found = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else [folder.name]
         raise source_error(
@@ -78,11 +94,9 @@ def _local_table(source: str, folder: Path, split: str) -> "pa.Table":
 
 
 def _hub_table(source: str, split: str) -> "pa.Table":
-    import datasets
-
     try:
         with asking_hub():
-            return datasets.load_dataset(_HUB_NAMES.get(source, source), split=split).data.table
+            return _first_of(_HUB_NAMES.get(source, source), split, *_INSTEAD.get(split, ()))
     except Exception as error:  # whatever the network, the Hub and its client can raise: the cure is the same
         reason = (str(error).splitlines() or [""])[0][:200]
         raise source_error(
@@ -92,3 +106,15 @@ def _hub_table(source: str, split: str) -> "pa.Table":
             f"{reason}). Name a folder with a copy of its parquet files, or 'shapes' for procedural "
             "images.",
         ) from error
+
+
+def _first_of(name: str, split: str, *others: str) -> "pa.Table":
+    """The split of a data set of the Hub; if it has none of this name, the first of ``others``."""
+    import datasets
+
+    try:
+        return datasets.load_dataset(name, _ONE_OF.get(name), split=split).data.table
+    except ValueError as error:
+        if not others or "Unknown split" not in str(error):
+            raise
+        return _first_of(name, *others)

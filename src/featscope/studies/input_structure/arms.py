@@ -36,7 +36,7 @@ class InputStructureArms(Study):
         digits: for networks of one hidden layer: "digits", those that come with scikit-learn; a folder with MNIST's
             files; or a data set of the Hub, such as "ylecun/mnist". They are made grey.
         photographs: for residual networks, and injected beside digits: "shapes" for procedural images; a folder with
-            the Hub's parquet files; or a data set of the Hub, such as "cifar10" or "ufldl-stanford/svhn".
+            the Hub's parquet files; or a data set of the Hub, such as "cifar10", "svhn" or "tiny-imagenet".
         foreign: injected beside photographs, named in the same way.
         train: labelled images; half of what there is where that is fewer, or where it is 0. None is 0 on CUDA, and on
             the CPU 2,000 digits and 1,500 photographs.
