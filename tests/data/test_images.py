@@ -192,7 +192,9 @@ def test_of_several_data_sets_in_a_repository_that_of_labelled_images_is_read(hu
     (repository / "README.md").write_text(f"---\nconfigs:\n{configs}\n---\n")
     for source in ("svhn", "ufldl-stanford/svhn"):
         assert len(open_split(source, "train").labels) == 12
-    with pytest.raises(ConfigError, match=r"one data set. There are several: cropped_digits, full_numbers. Name one"):
+    with pytest.raises(
+        ConfigError, match=r"one data set. There are several: cropped_digits, full_numbers. Name a folder"
+    ):
         open_split(str(repository), "train")
     assert len(open_split(str(repository / "cropped_digits"), "test").labels) == 12
 

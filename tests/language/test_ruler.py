@@ -6,10 +6,11 @@ from collections import Counter
 import pytest
 
 from featscope.cli import main
-from featscope.language.examples import read_examples
+from featscope.language.examples import Example, read_examples
 from featscope.language.haystack import BUILT_IN, read_texts
 from featscope.language.load import load_tokenizer
-from featscope.language.ruler import TASKS, CommonWords, FrequentWords, Retrieval, TooShortError, Tracking, fitted
+from featscope.language.retriever.passwords import ADJECTIVES, NEW_NOUNS, NOUNS
+from featscope.language.ruler import TASKS, CommonWords, FrequentWords, Retrieval, Tracking, fitted, sentences
 from featscope.language.ruler_prompts import Ruler, prompts
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -22,7 +23,8 @@ def words(text: str) -> int:
 
 
 def example(name: str, length: int = 900, number: int = 0):
-    return fitted(name, Streams(0, [0]).at(f"ruler {name}", number), length, words, TEXTS)
+    drawn = TASKS[name].drawn(Streams(0, [0]).at(f"ruler {name}", number), sentences(TEXTS))
+    return Example(fitted(drawn, length, words), drawn.answers, name)
 
 
 def statements(prompt: str) -> list[tuple[str, str]]:
@@ -33,11 +35,20 @@ def statements(prompt: str) -> list[tuple[str, str]]:
 RETRIEVAL = [name for name, task in TASKS.items() if isinstance(task, Retrieval)]
 
 
-def test_there_are_eleven_and_their_numbers_are_rulers():
-    assert len(TASKS) == 11
-    assert TASKS["cwe"] == CommonWords(10, 30, 3)
-    assert TASKS["fwe"] == FrequentWords(3, 2.0)
-    assert TASKS["vt"] == Tracking(4)
+def test_tasks_and_their_numbers_are_rulers():
+    assert {
+        "niah_single_1": Retrieval("noise", "words", "numbers", needles=1, each=1, asked=1),
+        "niah_single_2": Retrieval("essay", "words", "numbers", needles=1, each=1, asked=1),
+        "niah_single_3": Retrieval("essay", "words", "uuids", needles=1, each=1, asked=1),
+        "niah_multikey_1": Retrieval("essay", "words", "numbers", needles=4, each=1, asked=1),
+        "niah_multikey_2": Retrieval("needles", "words", "numbers", needles=1, each=1, asked=1),
+        "niah_multikey_3": Retrieval("needles", "uuids", "uuids", needles=1, each=1, asked=1),
+        "niah_multivalue": Retrieval("essay", "words", "numbers", needles=1, each=4, asked=1),
+        "niah_multiquery": Retrieval("essay", "words", "numbers", needles=4, each=1, asked=4),
+        "vt": Tracking(hops=4),
+        "cwe": CommonWords(common=10, often=30, seldom=3),
+        "fwe": FrequentWords(asked=3, power=2.0),
+    } == TASKS
 
 
 @pytest.mark.parametrize("name", RETRIEVAL)
@@ -126,23 +137,59 @@ def test_tokens_are_the_models_own():
     assert 360 < len(tokenizer(one.prompt)["input_ids"]) <= 400
 
 
+def test_words_are_none_that_the_small_model_was_trained_to_find():
+    keys = [key for name in RETRIEVAL for i in range(5) for key, _ in statements(example(name, number=i).prompt)]
+    found = {word for key in keys if "uuid" not in key for word in key.split("-")}
+    assert not found & {*ADJECTIVES, *NOUNS}
+    assert found & {*NEW_NOUNS}
+
+
+def test_in_long_lists_words_stay_different_and_no_answer_is_in_another_word():
+    drawn = TASKS["cwe"].drawn(Streams(0, [0]).at("long"), [])
+    text = drawn.text(9000)
+    counts = Counter(re.findall(r"\d+\. (\S+)", text.split("\n")[1]))
+    assert len(counts) == 9010
+    others = " ".join(word for word in counts if word not in drawn.answers)
+    assert not any(Example("", (answer,)).is_right(others) for answer in drawn.answers)
+    assert drawn.text(9000) == text
+
+
+@pytest.mark.parametrize("text", ["一二三四五六七八九十。" * 200, "word " * 4000])
+def test_a_text_without_full_stops_is_hay_too(text):
+    drawn = TASKS["niah_single_2"].drawn(Streams(0, [0]).at("hay"), sentences([text]))
+    assert 2500 < len(fitted(drawn, 3000, len)) <= 3000
+    assert fitted(drawn, 3000, len).count(text[:4]) > 50
+
+
 def test_a_task_that_does_not_fit_is_left_out_with_a_word_or_refused_by_name(capsys):
     tokenizer = load_tokenizer("retriever")
-    made = prompts(Ruler(length=800, examples=1), tokenizer)
+    made = prompts(Ruler(length=800, examples=2), tokenizer)
     assert {one.task for one in made} == set(TASKS) - {"cwe"}
-    assert "left out: length = 800 is too short for cwe: allowed is >=" in capsys.readouterr().out
-    with pytest.raises(TooShortError, match="too short for cwe"):
-        prompts(Ruler(length=800, examples=1, tasks=("cwe",)), tokenizer)
+    out = capsys.readouterr().out
+    needed = int(re.search(r"Left out: cwe, whose prompts need --length (\d+)", out)[1])
+    assert "comes over again" not in out, "the built-in text is longer"
+    assert len(prompts(Ruler(length=needed, examples=2, tasks=("cwe",)), tokenizer)) == 2
+    with pytest.raises(ConfigError, match=f"length = {needed - 1} .* >= {needed} for cwe"):
+        prompts(Ruler(length=needed - 1, examples=2, tasks=("cwe",)), tokenizer)
+    with pytest.raises(ConfigError, match=r"length = 1 .* for the shortest task"):
+        prompts(Ruler(length=1, examples=1), tokenizer)
+
+
+def test_a_haystack_that_comes_over_again_is_said_to(capsys):
+    prompts(Ruler(length=3000, examples=1, tasks=("niah_single_2",)), load_tokenizer("retriever"))
+    assert re.search(r"The haystack has \d+ tokens, and comes over again", capsys.readouterr().out)
+    prompts(Ruler(length=3000, examples=1, tasks=("niah_single_1",)), load_tokenizer("retriever"))
+    assert "haystack" not in capsys.readouterr().out
 
 
 def test_the_command_writes_what_tune_prompt_reads_and_replaces_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    out, said = tmp_path / "ruler.jsonl", tmp_path / "said.jsonl"
+    out, said = tmp_path / "ruler 1.jsonl", tmp_path / "said.jsonl"
     words = ["ruler", "--out", str(out), "--length", "500", "--tasks", "niah_single_2", "vt", "--examples", "2"]
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 0
-    assert f"featscope tune-prompt --data {out} --model retriever" in capsys.readouterr().out
+    assert f"featscope tune-prompt --data '{out}' --model retriever" in capsys.readouterr().out
     assert [one.task for one in read_examples(out)] == ["niah_single_2"] * 2 + ["vt"] * 2
     with pytest.raises(SystemExit) as ended:
         main(words)
@@ -166,6 +213,7 @@ def test_the_command_writes_what_tune_prompt_reads_and_replaces_nothing(tmp_path
         ({"length": 0}, "length = 0"),
         ({"examples": 0}, "examples = 0"),
         ({"seed": -1}, "seed = -1"),
+        ({"seed": 2**63}, "seed = "),
         ({"model": "no/such/model/there"}, "model = 'no/such/model/there'"),
     ],
 )
@@ -174,3 +222,5 @@ def test_wrong_options_say_what_is_allowed(options, message, tmp_path):
         Ruler(tmp_path / "ruler.jsonl", **options)
     with pytest.raises(ConfigError, match="a file in a folder that is there"):
         Ruler(tmp_path / "no" / "ruler.jsonl")
+    with pytest.raises(ConfigError, match=r"out = .* a file that is not there yet"):
+        Ruler(tmp_path, overwrite=True)

@@ -101,11 +101,15 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
         ('{"prompt": "a", "answer": ["b", 1]}', "allowed are a prompt and an answer with text"),
         ('{"prompt": "a", "answer": "b", "task": 3}', "task = 3: allowed is a text"),
         ("[]", "line 1, is no example"),
+        ("[" * 200_000, "line 1, is no example"),
+        ('{"prompt": "a \\ud800", "answer": "b"}', "line 1: allowed are a prompt"),
+        ('{"prompt": "a", "answer": "\\ud800"}', "line 1: allowed are a prompt"),
+        (b"\xe9", "cannot be read .*allowed is a file of JSON lines"),
     ],
 )
 def test_wrong_examples_are_named(text, message, tmp_path):
     path = tmp_path / "examples.jsonl"
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigError, match=message):
         read_examples(path)
 
@@ -114,10 +118,14 @@ def test_wrong_examples_are_named(text, message, tmp_path):
     ("options", "message"),
     [
         ({"methods": ("nothing",)}, "method = 'nothing' is unknown"),
-        ({"keeps": (0.0,)}, "keeps = .* numbers of tokens"),
+        ({"keeps": (0.0,)}, "keeps = .* whole numbers of tokens"),
         ({"give_up": 1.0}, "give_up"),
         ({"picture": "a.txt"}, "a file .png"),
         ({"answers": "no/such/folder/a.jsonl"}, "answers = .* a file in a folder that is there"),
+        ({"answers": "/"}, "answers = .* a file that is not there yet"),
+        ({"picture": "no/such/folder/a.png"}, "picture = .* a file in a folder that is there"),
+        ({"keeps": (1.7,)}, "keeps = .* whole numbers of tokens"),
+        ({"keeps": (float("nan"),)}, "keeps = .* whole numbers of tokens"),
         ({"redact": True}, "redact = True .* Give --answers FILE"),
     ],
 )
@@ -125,6 +133,56 @@ def test_wrong_options_say_what_is_allowed(options, message, data):
     options = {name: Path(given) if name in ("picture", "answers") else given for name, given in options.items()}
     with pytest.raises(ConfigError, match=message):
         TunePrompt(data, **options)
+
+
+def test_answers_never_replace_the_prompts_nor_a_file_unasked(data, tmp_path):
+    with pytest.raises(ConfigError, match=r"answers = .* another file than --data and --picture"):
+        TunePrompt(data, answers=data, overwrite=True)
+    (tmp_path / "said.jsonl").touch()
+    with pytest.raises(ConfigError, match=r"a file that is not there yet\. Choose another, or add --overwrite"):
+        TunePrompt(data, answers=tmp_path / "said.jsonl")
+    assert TunePrompt(data, answers=tmp_path / "said.jsonl", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "message"),
+    [
+        (["long " * 300, "short"], {}, r"window = 32 .* < \d+, as the shortest prompt, example 2, has"),
+        (["long " * 300], {}, r"keeps = .* more than window = 32 tokens of each, as the shortest"),
+        (["long " * 300], {"layers": (99,), "keeps": (64,)}, "layers = .* the model's layers"),
+        (
+            ["long " * 9000],
+            {"keeps": (64,)},
+            r"data = .* prompts of at most \d+ tokens, which the model reads; example 1",
+        ),
+    ],
+)
+def test_what_would_end_the_run_later_is_refused_before_anything_is_measured(
+    prompts, options, message, data, monkeypatch
+):
+    model, tokenizer = load_model("retriever")
+    monkeypatch.setattr(tune, "timed_answer", None)
+    with pytest.raises(ConfigError, match=message):
+        tune.tune(TunePrompt(data, **options), model, tokenizer, [Example(one, ("x",)) for one in prompts])
+
+
+def test_other_ends_of_lines_may_stand_in_a_text(tmp_path):
+    made = [Example("one\u2028two\x85three", ("a",))]
+    write_examples(tmp_path / "made.jsonl", made)
+    assert read_examples(tmp_path / "made.jsonl") == made
+
+
+def test_a_way_that_is_worse_by_just_what_may_be_given_up_is_advised():
+    assert advice(ways(("full", 4, 2.0), ("a", 3, 1.0)), 0.05).startswith("a, layer 1")
+    assert advice(ways(("full", 4, 2.0), ("a", 2, 1.0)), 0.05).startswith("Full attention: every other")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [("icy-apple", "spicy-apple"), ("12", "2012"), ("no", "I know"), ("a-b", "a-b-1")]
+)
+def test_an_answer_within_another_word_is_none(answer, said):
+    assert not Example("", (answer,)).is_right(said)
+    assert Example("", (answer,)).is_right(f"({answer}).")
 
 
 def test_all_of_an_answer_must_be_there_whatever_the_blanks():

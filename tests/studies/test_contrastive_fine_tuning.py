@@ -249,16 +249,16 @@ def test_a_share_is_of_the_target_alone(monkeypatch):
 
 
 def test_kinds_are_classes_of_other_sets_and_images_stay_as_many(monkeypatch):
-    kinds = pretraining.Kinds(source.MADE_UP, 60, 16, 40, 1, 0.01, (1, 5, 12))
+    kinds = pretraining.Kinds(source.MADE_UP, 60, 16, 40, 1, 0.01, (12, 3, 1))
     labels = [source.made_up(name).labels for name in pretraining.SETS]
     counts = []
-    for count in kinds.kinds:
+    for part in kinds.parts:  # of 12
         with monkeypatch.context() as patch:
-            pool = pools_of(patch, kinds, count)
+            pool = pools_of(patch, kinds, part)
         assert pool[:300] == [(0, i) for i in range(300)]
         others = pool[300:]
         assert len(set(others)) == len(others)
-        assert len({(place, int(labels[place][i])) for place, i in others}) == count
+        assert len({(place, int(labels[place][i])) for place, i in others}) == 12 // part
         counts.append(len(others))
     assert len(set(counts)) == 1
     assert counts[0] > 40
@@ -326,7 +326,7 @@ def planted_unions(all_sets=0.7, similar=0.5, fifth=0.05, back=0.02):
 
 
 def planted_kinds(self, streams):
-    return lambda kinds: {"accuracy": 0.5 + 1e-4 * float(streams.at("noise", kinds).normal(1)[0])}
+    return lambda part: {"accuracy": 0.5 + 1e-4 * float(streams.at("noise", part).normal(1)[0])}
 
 
 def planted_clusters(tuned=0.1):

@@ -78,7 +78,9 @@ def _local_table(source: str, folder: Path, split: str) -> "pa.Table":
     if len(places := sorted({file.parent for file in files})) > 1:
         several = ", ".join(str(place.relative_to(folder)) for place in places[:5])
         raise source_error(
-            source, "a folder that holds one data set", f"There are several: {several}. Name one of them."
+            source,
+            "a folder that holds one data set",
+            f"There are several: {several}. Name a folder that has one of them alone.",
         )
     if not files:
         found = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else [folder.name]

@@ -1,6 +1,7 @@
 """Prompts with what an answer must have, in a file of JSON lines."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -25,35 +26,48 @@ class Example(NamedTuple):
     task: str = ""
 
     def is_right(self, said: str) -> bool:
-        """Whether all answers are in ``said``; capitals and blanks do not count."""
-        return all(" ".join(answer.lower().split()) in " ".join(said.lower().split()) for answer in self.answers)
+        """Whether all answers are in ``said``, as whole words; capitals and blanks do not count."""
+        text = " ".join(said.lower().split())
+        wanted = (re.escape(" ".join(answer.lower().split())) for answer in self.answers)
+        return all(re.search(rf"(?<![\w-]){answer}(?![\w-])", text) for answer in wanted)
 
 
 def read_examples(path: Path) -> list[Example]:
     """The examples of a file.
 
     Raises:
-        ConfigError: a line is none, or there is none.
+        ConfigError: it cannot be read, a line is no example, or there is none.
     """
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"data = {str(path)!r}, line {number}"
-        try:
-            given = json.loads(line)
-            prompt, answer, task = given["prompt"], given["answer"], given.get("task", "")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(f"{where}, is no example ({error}): allowed is {_ALLOWED}") from error
-        answers = tuple(answer) if isinstance(answer, list) else (answer,)
-        if not answers or not all(isinstance(text, str) and text.strip() for text in (prompt, *answers)):
-            raise ConfigError(f"{where}: allowed are a prompt and an answer with text, as in {_ALLOWED}")
-        if not isinstance(task, str):
-            raise ConfigError(f"{where}: task = {str(task)[:60]}: allowed is a text")
-        found.append(Example(prompt, answers, task))
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")  # other ends of lines may stand in a text
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"data = {str(path)!r} cannot be read ({error}): allowed is a file of JSON lines") from None
+    found = [_example(f"data = {str(path)!r}, line {i}", line) for i, line in enumerate(lines, 1) if line.strip()]
     if not found:
         raise ConfigError(f"data = {str(path)!r} is empty: allowed is one example or more")
     return found
+
+
+def _example(where: str, line: str) -> Example:
+    try:
+        given = json.loads(line)
+        prompt, answer, task = given["prompt"], given["answer"], given.get("task", "")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"{where}, is no example ({str(error)[:100]}): allowed is {_ALLOWED}") from None
+    answers = tuple(answer) if isinstance(answer, list) else (answer,)
+    if not answers or not all(_is_text(text) and text.strip() for text in (prompt, *answers)):
+        raise ConfigError(f"{where}: allowed are a prompt and an answer with text, as in {_ALLOWED}")
+    if not _is_text(task):
+        raise ConfigError(f"{where}: task = {task!r:.60}: allowed is a text")
+    return Example(prompt, answers, task)
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is one that can be written: JSON may have halves of characters."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:

@@ -1,29 +1,24 @@
 """RULER's tasks that need no download: prompts of any length, made here, with what an answer must have.
 
 RULER: Hsieh et al. 2024, arXiv 2404.06654. Eleven of its thirteen tasks, with its numbers of needles, chains and words
-(Appendix B); the two others ask about SQuAD and HotpotQA. The wording is our own: scores are to be compared with each
-other, and not with published ones.
+(Appendix B); the two others ask about SQuAD and HotpotQA. The wording is our own, and an example counts where all of
+its answer is there (RULER gives parts): scores are to be compared with each other, and not with published ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from random import Random
 from re import split
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
-from featscope.language.examples import Example
-from featscope.language.retriever.passwords import ADJECTIVES, NEW_ADJECTIVES, NEW_NOUNS, NOUNS
-from featscope.options import ConfigError
+from featscope.language.retriever.passwords import NEW_ADJECTIVES, NEW_NOUNS
 from featscope.streams import Draws
 
 _NOISE = ("The field is wide.", "The wind is warm.", "The road is long.", "We walk on.", "Then we turn back.")
-_FIRST, _SECOND = [*ADJECTIVES, *NEW_ADJECTIVES], [*NOUNS, *NEW_NOUNS]
+_LONGEST = 300  # characters of a sentence of hay; a text without full stops is cut
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
-class TooShortError(ConfigError):
-    """A length that holds no example of a task."""
 
 
 class Drawn(NamedTuple):
@@ -141,13 +136,13 @@ class CommonWords:
         """Words in any order, with their numbers in the list."""
         word = _named("words", draws)
         common = [word(place) for place in range(self.common)]
-        order = draws.uniform(_MOST_WORDS)[0].tolist()
+        order = _number(draws)
 
         def text(amount: int) -> str:
             words = [one for one in common for _ in range(self.often)]
             words += [word(self.common + place) for place in range(amount) for _ in range(self.seldom)]
-            places = sorted(range(len(words)), key=lambda place: order[place % len(order)])
-            listed = " ".join(f"{number}. {words[place]}" for number, place in enumerate(places, 1))
+            Random(order).shuffle(words)
+            listed = " ".join(f"{number}. {word}" for number, word in enumerate(words, 1))
             before = "Some words of this list come up more often than others. Keep those in mind."
             return f"{before}\n{listed}\nWhat are the {self.common} words that come up most often? They are:"
 
@@ -169,21 +164,20 @@ class FrequentWords:
     def drawn(self, draws: Draws, essay: Sequence[str]) -> Drawn:
         """Dots are the commonest of all, and are not asked for."""
         words = ["...", *_coded(draws, _MOST_CODED, 6, _LETTERS)]
-        order = draws.uniform(_MOST_WORDS)[0].tolist()
+        order = _number(draws)
 
         def text(amount: int) -> str:
             whole = sum(rank**-self.power for rank in range(1, len(words) + 1))
             counts = [int(amount * rank**-self.power / whole) for rank in range(1, len(words) + 1)]
             every = [word for word, count in zip(words, counts, strict=True) for _ in range(count)]
-            places = sorted(range(len(every)), key=lambda place: order[place % len(order)])
+            Random(order).shuffle(every)
             before = "Count how often each word comes up in this coded text. Dots are no words."
             after = f"Which {self.asked} words come up most often? They are:"
-            return f"{before}\n{' '.join(every[place] for place in places)}\n{after}"
+            return f"{before}\n{' '.join(every)}\n{after}"
 
         return Drawn(text, tuple(words[1 : self.asked + 1]), least=100)
 
 
-_MOST_WORDS = 100_003  # order of words, over again in longer lists
 _MOST_CODED = 200
 
 TASKS: Mapping[str, Task] = {
@@ -202,35 +196,28 @@ TASKS: Mapping[str, Task] = {
 """RULER's names of its tasks (Appendix B, Table 5)."""
 
 
-def fitted(name: str, draws: Draws, length: int, tokens: Callable[[str], int], texts: Sequence[str]) -> Example:
-    """An example of a task, as long as fits.
+def sentences(texts: Sequence[str]) -> list[str]:
+    """Those of essays, cut where they are very long."""
+    found = [one for text in texts for one in split(r"(?<=[.!?])\s+", text) if one]
+    return [one[i : i + _LONGEST] for one in found for i in range(0, len(one), _LONGEST)]
+
+
+def fitted(drawn: Drawn, length: int, tokens: Callable[[str], int]) -> str:
+    """The longest text of an example that has at most ``length`` tokens; its shortest must have no more.
 
     Args:
-        name: one of `TASKS`.
-        draws: of one replica.
-        length: tokens that the prompt has at most.
+        drawn: the example.
+        length: how many it may have.
         tokens: how many a text has.
-        texts: essays, for tasks that hide something in them.
-
-    Raises:
-        TooShortError: not even the shortest fits.
     """
-    essay = [s for text in texts for s in split(r"(?<=[.!?])\s+", text) if s]
-    made = TASKS[name].drawn(draws, essay)
-
-    def fits(amount: int) -> bool:
-        return tokens(made.text(amount)) <= length
-
-    if not fits(made.least):
-        least = tokens(made.text(made.least))
-        raise TooShortError(f"length = {length} is too short for {name}: allowed is >= {least} with this tokenizer")
-    low, step = made.least, 1
-    while fits(low + step):
+    low, step = drawn.least, 1
+    while tokens(drawn.text(low + step)) <= length:
         low, step = low + step, 2 * step
     high = low + step
     while high - low > 1:
-        low, high = (middle, high) if fits(middle := (low + high) // 2) else (low, middle)
-    return Example(made.text(low), made.answers, name)
+        middle = (low + high) // 2
+        low, high = (middle, high) if tokens(drawn.text(middle)) <= length else (low, middle)
+    return drawn.text(low)
 
 
 def _mixed(hidden: Sequence[str], depths: Sequence[float], hay: Callable[[int], str], amount: int) -> str:
@@ -245,7 +232,10 @@ def _mixed(hidden: Sequence[str], depths: Sequence[float], hay: Callable[[int], 
 
 
 def _named(kind: Literal["words", "numbers", "uuids"], draws: Draws) -> Callable[[int], str]:
-    """Names by place: two words with a hyphen, which do not come twice, numbers of seven digits, or identifiers."""
+    """Names by place: words with hyphens, which do not come twice, numbers of seven digits, or identifiers.
+
+    The words are none that the small model was trained to find.
+    """
     if kind != "words":
         key = draws.uniform(4)[0].numpy().tobytes()
 
@@ -255,13 +245,23 @@ def _named(kind: Literal["words", "numbers", "uuids"], draws: Draws) -> Callable
         if kind == "uuids":
             return lambda place: str(UUID(bytes=hashed(place)))
         return lambda place: str(1_000_000 + int.from_bytes(hashed(place)) % 9_000_000)
-    total = len(_FIRST) * len(_SECOND)
+    total = len(NEW_ADJECTIVES) * len(NEW_NOUNS)
     order = draws.choice(total, total)[0].tolist()
-    return lambda place: _pair(order[place % total]) + ("" if place < total else f"-{place // total}")
+    return lambda place: _more(place // total) + _pair(order[place % total])
+
+
+def _number(draws: Draws) -> int:
+    """A number that an order of any length is drawn from."""
+    return int(draws.uniform(1)[0, 0] * 2**24)
+
+
+def _more(turn: int) -> str:
+    """Words before a pair that has come before; none the first time."""
+    return _more(turn // len(NEW_ADJECTIVES)) + f"{NEW_ADJECTIVES[turn % len(NEW_ADJECTIVES)]}-" if turn else ""
 
 
 def _pair(which: int) -> str:
-    return f"{_FIRST[which % len(_FIRST)]}-{_SECOND[which // len(_FIRST)]}"
+    return f"{NEW_ADJECTIVES[which % len(NEW_ADJECTIVES)]}-{NEW_NOUNS[which // len(NEW_ADJECTIVES)]}"
 
 
 def _coded(draws: Draws, count: int, length: int, letters: str) -> list[str]:

@@ -1,5 +1,6 @@
 """`featscope ruler`: a file of RULER's tasks, which `featscope tune-prompt` reads."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from featscope.language.examples import Example, write_examples
 from featscope.language.haystack import BUILT_IN, MOST_TOKENS, read_texts
 from featscope.language.load import RETRIEVER, load_tokenizer, require_folder
-from featscope.language.ruler import TASKS, TooShortError, fitted
+from featscope.language.ruler import TASKS, fitted, sentences
 from featscope.options import require
 from featscope.streams import Streams
 
@@ -41,39 +42,41 @@ class Ruler:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
-        there = self.out.exists() and not self.overwrite
-        require(self, "out", not there, "a file that is not there yet", "Choose another, or add --overwrite.")
         require(self, "out", self.out.absolute().parent.is_dir(), "a file in a folder that is there")
+        new = not self.out.exists() or (self.overwrite and self.out.is_file())
+        require(self, "out", new, "a file that is not there yet", "Choose another, or add --overwrite.")
         require_folder(self.model)
         require(self, "length", 1 <= self.length <= MOST_TOKENS, f"1 to {MOST_TOKENS}")
         known = all(task in TASKS for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
         require(self, "tasks", known, f"some of {', '.join(TASKS)}, each once")
         require(self, "examples", 1 <= self.examples <= 100_000, "1 to 100000")
-        require(self, "seed", self.seed >= 0, ">= 0")
+        require(self, "seed", 0 <= self.seed < 2**63, f"0 to {2**63 - 1}")
 
 
 def prompts(options: Ruler, tokenizer: PreTrainedTokenizerBase) -> list[Example]:
     """The examples, task by task. Tasks that do not fit are left out, with a word, where none were named.
 
     Raises:
-        ConfigError: there is no such haystack, or a task that was named does not fit into the length.
+        ConfigError: there is no such haystack, or a task that was named, or every task, does not fit into the length.
     """
-    texts, streams = read_texts(options.haystack), Streams(options.seed, [0])
+    essay, streams = sentences(read_texts(options.haystack)), Streams(options.seed, [0])
 
     def tokens(text: str) -> int:
         return len(tokenizer(text)["input_ids"])
 
-    made = list[Example]()
+    if (known := tokens(" ".join(essay))) < options.length and any(_of_essay(name) for name in options.tasks or TASKS):
+        print(f"The haystack has {known} tokens, and comes over again. A folder with more: --haystack FOLDER")
+    made, least = list[Example](), dict[str, int]()
     for name in track(options.tasks or list(TASKS), "Writing prompts", transient=True, console=Console(stderr=True)):
-        try:
-            made += [
-                fitted(name, streams.at(f"ruler {name}", number), options.length, tokens, texts)
-                for number in range(options.examples)
-            ]
-        except TooShortError as error:
-            if options.tasks:
-                raise
-            print(f"left out: {error}")
+        draws = (streams.at(f"ruler {name}", number) for number in range(options.examples))
+        drawn = [TASKS[name].drawn(one, essay) for one in draws]
+        least[name] = max(tokens(one.text(one.least)) for one in drawn)
+        if least[name] <= options.length:
+            made += [Example(fitted(one, options.length, tokens), one.answers, name) for one in drawn]
+        else:
+            require(options, "length", not options.tasks, f">= {least[name]} for {name}")
+            print(f"Left out: {name}, whose prompts need --length {least[name]}")
+    require(options, "length", bool(made), f">= {min(least.values())} for the shortest task")
     return made
 
 
@@ -86,4 +89,18 @@ def write_prompts(options: Ruler) -> None:
     made = prompts(options, load_tokenizer(options.model))
     write_examples(options.out, made)
     print(f"{len(made)} prompts of at most {options.length} tokens: {options.out}")
-    print(f"featscope tune-prompt --data {options.out} --model {options.model} --max-new-tokens 128")
+    words = [
+        "featscope",
+        "tune-prompt",
+        "--data",
+        str(options.out),
+        "--model",
+        options.model,
+        "--max-new-tokens",
+        "128",
+    ]
+    print(shlex.join(words))
+
+
+def _of_essay(name: str) -> bool:
+    return getattr(TASKS[name], "hay", "") == "essay"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -15,14 +16,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from featscope.claims.intervals import interval_of_binomial
 from featscope.files import atomic_write
 from featscope.language.cost import timed_answer
-from featscope.language.decoder import seeing
+from featscope.language.decoder import context_of, seeing, text_config
 from featscope.language.examples import Example, read_examples
 from featscope.language.load import RETRIEVER, load_model, require_folder
 from featscope.language.methods import Reading, listed, pooling_of
 from featscope.language.selection import Pool
 from featscope.options import require
 
-_LEVEL = 0.95
+_LEVEL, _ROUNDING = 0.95, 1e-9
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class TunePrompt:
         picture: file that receives the picture.
         answers: file that receives what each way answered, in JSON lines; None for none.
         redact: whether prompts and answers are left out of that file.
+        overwrite: whether a file of answers that is there may be replaced.
         device: "cpu", "cuda" or "cuda:N".
     """
 
@@ -60,20 +62,28 @@ class TunePrompt:
     picture: Path = Path("tune-prompt.png")
     answers: Path | None = None
     redact: bool = False
+    overwrite: bool = False
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         require(self, "data", self.data.is_file(), "a file of JSON lines")
         for method in self.methods:
             listed(method)
-        require(self, "keeps", all(keep > 0 for keep in self.keeps), "numbers of tokens >= 1, or shares in (0, 1]")
+        whole = all(0 < keep <= 1 or keep == int(keep) >= 1 for keep in self.keeps if isfinite(keep))
+        finite = all(map(isfinite, self.keeps))
+        require(self, "keeps", whole and finite, "whole numbers of tokens >= 1, or shares in (0, 1]")
         require(self, "window", self.window >= 1, ">= 1")
         pooling_of(self)
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         require(self, "give_up", 0 <= self.give_up < 1, "[0, 1)")
         require(self, "picture", self.picture.suffix in (".png", ".pdf", ".svg"), "a file .png, .pdf or .svg")
-        folder = self.answers is None or self.answers.absolute().parent.is_dir()
-        require(self, "answers", folder, "a file in a folder that is there")
+        require(self, "picture", self.picture.absolute().parent.is_dir(), "a file in a folder that is there")
+        if self.answers is not None:
+            require(self, "answers", self.answers.absolute().parent.is_dir(), "a file in a folder that is there")
+            new = not self.answers.exists() or (self.overwrite and self.answers.is_file())
+            require(self, "answers", new, "a file that is not there yet", "Choose another, or add --overwrite.")
+            other = self.answers.absolute() not in (self.data.absolute(), self.picture.absolute())
+            require(self, "answers", other, "another file than --data and --picture")
         useful = self.answers is not None or not self.redact
         require(self, "redact", useful, "False, as there is no file of answers", "Give --answers FILE, too.")
         require_folder(self.model)
@@ -135,6 +145,7 @@ def tune(
 ) -> list[Tried]:
     """Every way of reading on every example, full attention first; methods take turns example by example."""
     prompts = [tokenizer(one.prompt, return_tensors="pt")["input_ids"].to(model.device) for one in examples]
+    _require_room(options, model, [ids.shape[1] for ids in prompts])
     able = seeing(model, max(ids.shape[1] for ids in prompts))
     layers = options.layers or tuple(able[:-1]) or tuple(able)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
@@ -159,10 +170,25 @@ def tune(
     ]
 
 
+def _require_room(options: TunePrompt, model: PreTrainedModel, lengths: Sequence[int]) -> None:
+    """Refuse, before anything is measured, what would end the run at one of its prompts."""
+    count = text_config(model).num_hidden_layers
+    known = all(0 <= layer < count for layer in options.layers)
+    require(options, "layers", known, f"0 to {count - 1}, the model's layers")
+    shortest, longest, context = min(lengths), max(lengths), context_of(model)
+    fits = context is None or longest <= context
+    where = f"example {lengths.index(longest) + 1} has {longest}"
+    require(options, "data", fits, f"prompts of at most {context} tokens, which the model reads; {where}")
+    where = f"the shortest prompt, example {lengths.index(shortest) + 1}, has {shortest} tokens"
+    require(options, "window", options.window < shortest, f"< {shortest}, as {where}")
+    least = min((keep if keep >= 1 else int(keep * shortest) for keep in options.keeps), default=shortest)
+    require(options, "keeps", least > options.window, f"more than window = {options.window} tokens of each, as {where}")
+
+
 def fastest(tried: Sequence[Tried], give_up: float) -> Tried | None:
     """The fastest way that is right as often as full attention, the first, less ``give_up``; None if there is none."""
     full, *others = tried
-    good = [way for way in others if way.share >= full.share - give_up]
+    good = [way for way in others if full.right - way.right <= give_up * full.of + _ROUNDING]
     return min(good, key=lambda way: way.first, default=None)
 
 
@@ -230,11 +256,11 @@ def tune_prompt(options: TunePrompt) -> None:
     if tasks := [task for task in dict.fromkeys(one.task for one in examples) if task]:
         console.print(_by_task(tried, examples, tasks, options.give_up))
     console.print(advice(tried, options.give_up))
-    picture(tried).savefig(options.picture, dpi=150)
-    console.print(f"Picture: {options.picture}")
     if options.answers is not None:
         store_answers(options.answers, tried, examples, redact=options.redact)
         console.print(f"Answers: {options.answers}")
+    picture(tried).savefig(options.picture, dpi=150)
+    console.print(f"Picture: {options.picture}")
 
 
 def store_answers(path: Path, tried: Sequence[Tried], examples: Sequence[Example], *, redact: bool) -> None:
@@ -257,7 +283,7 @@ def store_answers(path: Path, tried: Sequence[Tried], examples: Sequence[Example
 
 
 def _by_task(tried: Sequence[Tried], examples: Sequence[Example], tasks: Sequence[str], give_up: float) -> Table:
-    """Full attention and the way that is advised, or is right most often, on each task."""
+    """Full attention on each task, and the fastest way that is as good, or the one that is right most often."""
     best = fastest(tried, give_up) or max(tried[1:], key=lambda way: way.share, default=None)
     shown = [tried[0], *([best] if best else [])]
     table = Table(title="right answers by task, 95 % intervals")

@@ -154,9 +154,9 @@ def parts(runs: Runs, said: str) -> Curves:
     ]
     panels = [Panel("Parts of CIFAR-10", "sets", _ACCURACY, lines)]
     if KINDS in runs:
-        at = np.array(Kinds.kinds, float)
-        known = curve(100 * runs[KINDS].accuracy, "CIFAR-10 and others", "kinds", x=at)
-        panels.append(Panel("Kinds of other images", "kinds", _ACCURACY, [known]))
+        at = 100 / np.array(Kinds.parts, float)
+        known = curve(100 * runs[KINDS].accuracy, "CIFAR-10 and others", "part", x=at)
+        panels.append(Panel("Kinds of other images", "share of the kinds (%)", _ACCURACY, [known]))
     return chart(
         "parts",
         "Less of the target, and more kinds of others",

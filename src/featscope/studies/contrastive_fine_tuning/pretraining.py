@@ -18,7 +18,7 @@ from featscope.training import Answer, Questionnaire
 
 SETS = ("images", "photos", "sketches", "cartoons")
 """Pre-training data in the order in which they are added; the target is the first."""
-_POOL = 500  # samples of each set, so that none is in more batches than another
+_POOL = 500  # samples of each set in a union, so that none is in more batches than another
 _FEW = 2  # stored views of each; the sets that are only pre-trained on have no more
 _APART = 1000  # more than the classes of a set
 
@@ -121,15 +121,15 @@ class Kinds(Pretraining):
     A kind is a class of one of the other sets. There are always as many images, those that the fewest kinds have.
 
     Attributes:
-        kinds: numbers of kinds.
+        parts: a seventh, a third and all of the kinds; of PACS these are 3, 7 and 21.
     """
 
-    kinds: tuple[int, ...] = (3, 7, 21)
+    parts: tuple[int, ...] = (7, 3, 1)
 
     @property
     def grid(self) -> Mapping[str, Sequence[int]]:
-        """Numbers of kinds."""
-        return {"kinds": self.kinds}
+        """Parts of all kinds."""
+        return {"part": self.parts}
 
     @property
     def answers(self) -> Mapping[str, Answer]:
@@ -148,9 +148,11 @@ class Kinds(Pretraining):
         views = torch.cat([one.views[:, :_FEW] for one in others])
         names = torch.cat([place * _APART + one.labels for place, one in enumerate(others)])
         order = streams.at("kinds").choice(len(present := names.unique()), len(present))[0]
-        fewest = min(int(torch.isin(names, present[order[:count]]).sum()) for count in self.kinds)
+        counts = {part: max(1, len(present) // part) for part in self.parts}
+        fewest = min(int(torch.isin(names, present[order[:count]]).sum()) for count in counts.values())
 
-        def ask(kinds: int) -> Mapping[str, float | Sequence[float]]:
+        def ask(part: int) -> Mapping[str, float | Sequence[float]]:
+            kinds = counts[part]
             (of_kind,) = torch.nonzero(torch.isin(names, present[order[:kinds]]), as_tuple=True)
             chosen = of_kind[streams.at("beside", kinds).choice(len(of_kind), fewest)[0]]
             weights = self.pretrained(torch.cat([target.views[:_POOL, :_FEW], views[chosen]]), streams)
