@@ -22,6 +22,8 @@ from featscope.report.typeset import typeset
         ("a $5 and $6 prompt", "a $5 and $6 prompt"),
         ("$x_{$ is unfinished", "$x_{$ is unfinished"),
         ("$$", "$$"),
+        ("-0.03 points (-2) at -1", "\N{MINUS SIGN}0.03 points (\N{MINUS SIGN}2) at \N{MINUS SIGN}1"),
+        ("CIFAR-10, 2-4, 1e-5, x-1 and --steps", "CIFAR-10, 2-4, 1e-5, x-1 and --steps"),
         ("", ""),
     ],
 )

@@ -1,5 +1,6 @@
 """Words with mathematics in them, as HTML: what stands between dollars is TeX and becomes MathML."""
 
+import re
 from functools import cache
 from html import unescape
 from xml.etree.ElementTree import tostring
@@ -9,18 +10,20 @@ from markupsafe import Markup, escape
 
 from featscope.tex import FORMULA
 
+_MINUS = re.compile(r"(?<![\w)\]-])-(?=\d)")  # before a number, and not within a name, a range or a power
+
 
 @cache
 def typeset(text: str) -> Markup:
     """HTML of ``text``, escaped but for its mathematics. What is no TeX stays as it was written."""
     words_and_formulas = FORMULA.split(text)
-    parts = [_formula(part) if i % 2 else escape(_together(part)) for i, part in enumerate(words_and_formulas)]
+    parts = [_formula(part) if i % 2 else escape(_set(part)) for i, part in enumerate(words_and_formulas)]
     return Markup("").join(parts)
 
 
-def _together(text: str) -> str:
-    """``text`` in which no line breaks between a number and its per cent."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+def _set(text: str) -> str:
+    """``text`` with minus signs, and in which no line breaks between a number and its per cent."""
+    return _MINUS.sub("\N{MINUS SIGN}", text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _formula(tex: str) -> Markup:
