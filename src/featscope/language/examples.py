@@ -55,19 +55,11 @@ def _example(where: str, line: str) -> Example:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{where}, is no example ({str(error)[:100]}): allowed is {_ALLOWED}") from None
     answers = tuple(answer) if isinstance(answer, list) else (answer,)
-    if not answers or not all(_is_text(text) and text.strip() for text in (prompt, *answers)):
+    if not answers or not all(is_text(text) and text.strip() for text in (prompt, *answers)):
         raise ConfigError(f"{where}: allowed are a prompt and an answer with text, as in {_ALLOWED}")
-    if not _is_text(task):
+    if not is_text(task):
         raise ConfigError(f"{where}: task = {task!r:.60}: allowed is a text")
     return Example(prompt, answers, task)
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is one that can be written: JSON may have halves of characters."""
-    try:
-        return isinstance(value, str) and bool(value.encode() or True)
-    except UnicodeEncodeError:
-        return False
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
@@ -77,3 +69,11 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
         for one in examples
     )
     atomic_write(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def is_text(value: object) -> bool:
+    """Whether ``value`` is a text that can be written and read by a tokenizer: JSON may have halves of characters."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False

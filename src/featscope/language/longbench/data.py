@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featscope.hub import asking_hub
+from featscope.language.examples import is_text
 from featscope.language.longbench.tasks import TASKS
 from featscope.options import ConfigError
 
@@ -118,24 +119,16 @@ def _example(where: str, line: str, task: str) -> LongBenchExample:
     if not isinstance(found, dict):
         raise ConfigError(f"{where} is {line[:60]!r}: allowed is a JSON object. Correct the file.")
     classes = found.get("all_classes")
-    _require(where, "input", found, _text(found.get("input")), "a text")
-    _require(where, "context", found, _text(found.get("context")), "a text")
+    _require(where, "input", found, is_text(found.get("input")), "a text")
+    _require(where, "context", found, is_text(found.get("context")), "a text")
     _require(where, "answers", found, _texts(found.get("answers")), "a list of one text or more")
     _require(where, "all_classes", found, classes is None or _texts(classes), "null, or a list of texts")
     _require(where, "all_classes", found, task != "trec" or classes is not None, "a list of texts for trec")
     return LongBenchExample(found["input"], found["context"], tuple(found["answers"]), tuple(classes or ()))
 
 
-def _text(value: Any) -> bool:
-    """Whether it is one that a tokenizer can read: JSON may have halves of characters."""
-    try:
-        return isinstance(value, str) and bool(value.encode() or True)
-    except UnicodeEncodeError:
-        return False
-
-
 def _texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_text, value))
+    return isinstance(value, list) and bool(value) and all(map(is_text, value))
 
 
 def _require(where: str, field: str, found: dict[str, Any], condition: bool, allowed: str) -> None:
