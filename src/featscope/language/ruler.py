@@ -18,6 +18,7 @@ from featscope.streams import Draws
 
 _NOISE = ("The field is wide.", "The wind is warm.", "The road is long.", "We walk on.", "Then we turn back.")
 _LONGEST = 300  # characters of a sentence of hay; a text without full stops is cut
+_MOST_CODED = 200  # different words of a coded text
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -177,8 +178,6 @@ class FrequentWords:
 
         return Drawn(text, tuple(words[1 : self.asked + 1]), least=100)
 
-
-_MOST_CODED = 200
 
 TASKS: Mapping[str, Task] = {
     "niah_single_1": Retrieval("noise"),

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from featscope.language.examples import Example, write_examples
 from featscope.language.haystack import BUILT_IN, MOST_TOKENS, read_texts
 from featscope.language.load import RETRIEVER, load_tokenizer, require_folder
-from featscope.language.ruler import TASKS, fitted, sentences
+from featscope.language.ruler import TASKS, Retrieval, fitted, sentences
 from featscope.options import require
 from featscope.streams import Streams
 
@@ -64,7 +64,9 @@ def prompts(options: Ruler, tokenizer: PreTrainedTokenizerBase) -> list[Example]
     def tokens(text: str) -> int:
         return len(tokenizer(text)["input_ids"])
 
-    if (known := tokens(" ".join(essay))) < options.length and any(_of_essay(name) for name in options.tasks or TASKS):
+    tasks = [TASKS[name] for name in options.tasks or TASKS]
+    hidden_in_essays = any(isinstance(task, Retrieval) and task.hay == "essay" for task in tasks)
+    if hidden_in_essays and (known := tokens(" ".join(essay))) < options.length:
         print(f"The haystack has {known} tokens, and comes over again. A folder with more: --haystack FOLDER")
     made, least = list[Example](), dict[str, int]()
     for name in track(options.tasks or list(TASKS), "Writing prompts", transient=True, console=Console(stderr=True)):
@@ -89,18 +91,5 @@ def write_prompts(options: Ruler) -> None:
     made = prompts(options, load_tokenizer(options.model))
     write_examples(options.out, made)
     print(f"{len(made)} prompts of at most {options.length} tokens: {options.out}")
-    words = [
-        "featscope",
-        "tune-prompt",
-        "--data",
-        str(options.out),
-        "--model",
-        options.model,
-        "--max-new-tokens",
-        "128",
-    ]
-    print(shlex.join(words))
-
-
-def _of_essay(name: str) -> bool:
-    return getattr(TASKS[name], "hay", "") == "essay"
+    data, model = shlex.quote(str(options.out)), shlex.quote(options.model)
+    print(f"featscope tune-prompt --data {data} --model {model} --max-new-tokens 128")

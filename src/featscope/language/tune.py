@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -158,7 +159,8 @@ def tune(
     built[0].generate(prompts[0], max_new_tokens=1, do_sample=False)  # what runs first is slower
     answers: list[list[Answered]] = [[] for _ in ways]
     first, last = ([[0.0] * len(prompts) for _ in ways] for _ in range(2))
-    for i, (ids, one) in enumerate(zip(prompts, examples, strict=True)):
+    asked = list(zip(prompts, examples, strict=True))
+    for i, (ids, one) in enumerate(track(asked, "Reading prompts", transient=True, console=Console(stderr=True))):
         for way, reader in enumerate(built):
             new, seconds = timed_answer(reader, ids, options.max_new_tokens)
             said = str(tokenizer.decode(new, skip_special_tokens=True))
@@ -179,6 +181,8 @@ def _require_room(options: TunePrompt, model: PreTrainedModel, lengths: Sequence
     fits = context is None or longest <= context
     where = f"example {lengths.index(longest) + 1} has {longest}"
     require(options, "data", fits, f"prompts of at most {context} tokens, which the model reads; {where}")
+    if not set(options.methods) - {"full"}:
+        return
     where = f"the shortest prompt, example {lengths.index(shortest) + 1}, has {shortest} tokens"
     require(options, "window", options.window < shortest, f"< {shortest}, as {where}")
     least = min((keep if keep >= 1 else int(keep * shortest) for keep in options.keeps), default=shortest)

@@ -1,15 +1,17 @@
 """How tight the classes lie in features that were fine-tuned with a contrastive term, and without."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from featscope.probes.readout import silhouette, tsne
-from featscope.streams import Streams
+from featscope.streams import Draws
 from featscope.studies.contrastive_fine_tuning import adapter
-from featscope.studies.contrastive_fine_tuning.recipe import BARE, ONE, ONE_TERM, TWO, TWO_TERM, FineTuning, balanced
-from featscope.studies.contrastive_fine_tuning.source import samples_of
+from featscope.studies.contrastive_fine_tuning.recipe import BARE, ONE, ONE_TERM, TWO, TWO_TERM, FineTuning
+from featscope.studies.contrastive_fine_tuning.source import Samples
 from featscope.training import Answer
 
 FEATURES = {
@@ -42,28 +44,18 @@ class Clusters(FineTuning):
             "named": Answer("class of the sample", axes={"sample": _MAPPED}),
         }
 
-    def asker(self, streams: Streams) -> Callable[[int, int, int], Mapping[str, float | Sequence[float]]]:
-        """Trains all methods and lays out their features.
-
-        Raises:
-            ConfigError: data cannot be read, or the contrastive term begins at nothing.
-            MissingExtraError: what reads them, or an encoder, is not installed.
-        """
-        every = samples_of(self.source, self.data)
-
-        def ask(labels: int, views: int, classes: int) -> Mapping[str, float | Sequence[float]]:
-            rows = balanced(every.labels, every.classes, labels, streams.at("labelled", classes))
-            weights = self.start(every, streams.at("adapter"))
-            stored = every.views[rows, :views]
-            self.fit(weights, every.features[rows], stored, every.labels[rows], streams.at("batches", labels))
-            with torch.no_grad():
-                adapted = adapter.adapted(weights, every.test)
-            found = [every.test if place is None else adapted[place - BARE] for place in FEATURES.values()]
-            shown = torch.arange(_MAPPED) % len(every.test)
-            return {
-                "silhouette": [silhouette(features, every.test_labels) for features in found],
-                "position": torch.stack([tsne(features[shown]) for features in found[:MAPS]]).flatten().tolist(),
-                "named": every.test_labels[shown].double().tolist(),
-            }
-
-        return ask
+    def answer(
+        self, samples: Samples, rows: Int[Tensor, " labelled"], views: int, draws: Draws, batches: Draws
+    ) -> Mapping[str, float | Sequence[float]]:
+        """Trains the methods that are told classes, and lays out their features of what is tested on."""
+        weights = self.start(samples, draws)
+        self.fit(weights, samples.features[rows], samples.views[rows, :views], samples.labels[rows], batches)
+        with torch.no_grad():
+            adapted = adapter.adapted(weights, samples.test)
+        found = [samples.test if place is None else adapted[place - BARE] for place in FEATURES.values()]
+        shown = torch.arange(_MAPPED) % len(samples.test)
+        return {
+            "silhouette": [silhouette(features, samples.test_labels) for features in found],
+            "position": torch.stack([tsne(features[shown]) for features in found[:MAPS]]).flatten().tolist(),
+            "named": samples.test_labels[shown].double().tolist(),
+        }

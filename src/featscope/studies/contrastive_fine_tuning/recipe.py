@@ -95,13 +95,14 @@ class FineTuning(Questionnaire):
             chosen = _of_classes(every, classes, streams.at("classes", classes)) if classes else every
             order = streams.at("labelled", classes)
             rows = balanced(chosen.labels, chosen.classes, labels, order)
-            return self._compared(chosen, rows, views, streams.at("adapter"), streams.at("batches", labels))
+            return self.answer(chosen, rows, views, streams.at("adapter"), streams.at("batches", labels))
 
         return ask
 
-    def _compared(
+    def answer(
         self, samples: Samples, rows: Int[Tensor, " labelled"], views: int, draws: Draws, batches: Draws
     ) -> Mapping[str, float | Sequence[float]]:
+        """Trains all methods on the samples at ``rows``, with so many stored views, and tests them."""
         x, y = samples.features[rows], samples.labels[rows]
         stored = samples.views[:, :views]
         weights = self.start(samples, draws)
