@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
+from pathlib import PurePath
 from typing import Any
 
 MOST_COUNTED = 10**12
@@ -74,7 +75,7 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
     if not condition:
         hint = f" {cure}" if cure else ""
         owner = type(config).__name__
-        shown = repr(value)
+        shown = repr(str(value) if isinstance(value, PurePath) else value)
         shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
         error = ConfigError(f"{owner}.{field} = {shown} is out of range: allowed is {allowed}.{hint}")
         error.owner, error.field = owner, field

@@ -67,7 +67,7 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         ([], "--layer = None is out of range: allowed is a layer's number, from 0. choose_layer"),
         (["--layer", "2", "--keep", "0"], "--keep = 0 is out of range"),
         (["--layer", "2", "--model", "./nowhere"], "--model = './nowhere' is no folder"),
-        (["--layer", "2", "--prompt", "nothing.txt"], "--prompt = PosixPath('nothing.txt') is out of range"),
+        (["--layer", "2", "--prompt", "nothing.txt"], "--prompt = 'nothing.txt' is out of range"),
         (["--method", "snapkv", "--layer", "2"], "--layer = 2 is out of range: allowed is no value with"),
         (["--method", "full", "--kernel", "7"], "--kernel = 7 is out of range: allowed is no value with"),
         (["--method", "h2o", "--pool", "max"], "--pool = 'max' is out of range: allowed is no value with"),

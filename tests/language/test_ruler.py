@@ -194,7 +194,10 @@ def test_the_command_writes_what_tune_prompt_reads_and_replaces_nothing(tmp_path
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
-    assert "a file that is not there yet. Choose another, or add --overwrite" in capsys.readouterr().err
+    refused = (
+        f"--out = '{out}' is out of range: allowed is a file that is not there yet. Choose another, or add --overwrite"
+    )
+    assert refused in capsys.readouterr().err
     tuning = ["--methods", "gemfilter", "--layers", "2", "--keeps", "0.5", "--picture", str(tmp_path / "a.png")]
     with pytest.raises(SystemExit) as ended:
         main(["tune-prompt", "--data", str(out), *tuning, "--max-new-tokens", "16", "--answers", str(said)])

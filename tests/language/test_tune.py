@@ -166,6 +166,12 @@ def test_what_would_end_the_run_later_is_refused_before_anything_is_measured(
         tune.tune(TunePrompt(data, **options), model, tokenizer, [Example(one, ("x",)) for one in prompts])
 
 
+def test_full_attention_alone_needs_no_keep(data):
+    model, tokenizer = load_model("retriever")
+    (found,) = tune.tune(TunePrompt(data, methods=()), model, tokenizer, [Example("A short one.", ("x",))])
+    assert (found.method, found.of) == ("full", 1)
+
+
 def test_other_ends_of_lines_may_stand_in_a_text(tmp_path):
     made = [Example("one\u2028two\x85three", ("a",))]
     write_examples(tmp_path / "made.jsonl", made)

@@ -230,7 +230,7 @@ def picture(tried: Sequence[Tried]) -> Figure:
         ylim=(-0.02, 1.02),
         title=f"{full.of} prompts; right of the dotted line full attention is cheaper",
     )
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=4)  # where it hides no point
     return figure
 
 
