@@ -30,6 +30,17 @@ def _one_thread():
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session")
+def small_resnet(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a ResNet of 16 features for images of 32 pixels, as the Hub would have it."""
+    transformers = pytest.importorskip("transformers", reason="encoders of the Hub were not tried: no 'language'")
+    from hub_encoders import saved
+
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "num_labels": 3}
+    model = transformers.ResNetForImageClassification(transformers.ResNetConfig(**sizes))
+    return saved(model, tmp_path_factory.mktemp("resnet"), size={"shortest_edge": 32})
+
+
 WHOLE_RUNS = ("docs", "malformed", "report", "runs", "studies", "testing", "test_cli")
 """Folders and files whose tests train for thousands of steps, three times slower with each call checked.
 

@@ -37,6 +37,22 @@ def asking_hub() -> Iterator[None]:
             module.HF_HUB_OFFLINE = was
 
 
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Without the bars and the table of transformers: what the table would say is an error here."""
+    from transformers.utils import logging
+
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
 def _switches() -> Iterator[Any]:
     """Modules in which clients look whether they may use the network; they read the environment only once."""
     from huggingface_hub import constants

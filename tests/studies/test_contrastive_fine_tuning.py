@@ -129,7 +129,7 @@ def test_tables_have_the_label_last(tmp_path):
 
 def test_sentences_that_are_not_there_are_named(tmp_path):
     with pytest.raises(ConfigError, match="allowed is a folder with the sentences of 'trec'"):
-        source.samples_of("trec", str(tmp_path))
+        source.samples_of("trec", source.Data(str(tmp_path)))
 
 
 def test_images_of_both_layouts_become_features(tmp_path, monkeypatch):
@@ -157,13 +157,13 @@ def test_images_of_both_layouts_become_features(tmp_path, monkeypatch):
         pq.write_table(pa.table(table), tmp_path / "cifar10" / f"{split}-0.parquet")
     rows = {"image": [encoded(i) for i in range(24)], "label": [i % 2 for i in range(24)]}
     pq.write_table(pa.table(rows | {"domain": ["photo", "sketch"] * 12}), tmp_path / "pacs" / "train-0.parquet")
-    found = source.samples_of("images", str(tmp_path))
+    found = source.samples_of("images", source.Data(str(tmp_path)))
     assert (len(found.features), len(found.test), found.classes) == (12, 6, 3)
     assert found.views.shape == (12, 10, 3)
-    photos = source.samples_of("photos", str(tmp_path))
+    photos = source.samples_of("photos", source.Data(str(tmp_path)))
     assert (len(photos.features), len(photos.test)) == (8, 4)
     with pytest.raises(ConfigError, match="a domain 'cartoon'"):
-        source.samples_of("cartoons", str(tmp_path))
+        source.samples_of("cartoons", source.Data(str(tmp_path)))
 
 
 # --- Training ---------------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_images_of_both_layouts_become_features(tmp_path, monkeypatch):
 
 def one(**changes) -> FineTuning:
     sizes = {"units": 16, "batch": 20, "steps_each": 60, "rate": 0.01} | changes
-    return FineTuning("images", source.MADE_UP, (60,), (10,), (0,), **sizes)
+    return FineTuning("images", source.Data(source.MADE_UP), (60,), (10,), (0,), **sizes)
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_a_term_that_is_silent_is_refused(monkeypatch):
 
 
 def test_pre_training_on_one_set_serves_it():
-    ask = pretraining.Unions(source.MADE_UP, 60, 16, 40, 60, 0.01).asker(Streams(0, [0]))
+    ask = pretraining.Unions(source.Data(source.MADE_UP), 60, 16, 40, 60, 0.01).asker(Streams(0, [0]))
     alone, all_sets = ask(100, 1), ask(100, 4)
     assert alone["similarity"] == pytest.approx(1)
     assert all_sets["similarity"] < 0.999
@@ -244,12 +244,12 @@ def pools_of(monkeypatch, recipe, *question):
 
 
 def test_a_share_is_of_the_target_alone(monkeypatch):
-    fifth = pretraining.Unions(source.MADE_UP, 60, 16, 40, 1, 0.01, (100, 20))
+    fifth = pretraining.Unions(source.Data(source.MADE_UP), 60, 16, 40, 1, 0.01, (100, 20))
     assert pools_of(monkeypatch, fifth, 20, 2) == [(0, i) for i in range(60)] + [(1, i) for i in range(300)]
 
 
 def test_kinds_are_classes_of_other_sets_and_images_stay_as_many(monkeypatch):
-    kinds = pretraining.Kinds(source.MADE_UP, 60, 16, 40, 1, 0.01, (12, 3, 1))
+    kinds = pretraining.Kinds(source.Data(source.MADE_UP), 60, 16, 40, 1, 0.01, (12, 3, 1))
     labels = [source.made_up(name).labels for name in pretraining.SETS]
     counts = []
     for part in kinds.parts:  # of 12
@@ -265,7 +265,7 @@ def test_kinds_are_classes_of_other_sets_and_images_stay_as_many(monkeypatch):
 
 
 def test_clusters_are_those_of_the_same_training(monkeypatch):
-    sizes = ("images", source.MADE_UP, (60,), (10,), (0,), 16, 20, 60, 0.01)
+    sizes = ("images", source.Data(source.MADE_UP), (60,), (10,), (0,), 16, 20, 60, 0.01)
     found = clusters.Clusters(*sizes).asker(Streams(0, [0]))(60, 10, 0)
     tight = dict(zip(clusters.FEATURES, found["silhouette"], strict=True))
     assert tight["one view"] > tight["the encoder"] + 0.1, "classes are what it was trained for"

@@ -1,25 +1,32 @@
 """The study domain-generalisation: its parts against slow computation, and planted answers that change verdicts."""
 
+import sys
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
 from planted_answers import require_a_fault_each, require_judged
+from torch.overrides import TorchFunctionMode
 
+from featscope.data.made_up_domains import made_up_domains
+from featscope.encoders import EfficientNetLite0
 from featscope.losses import NuclearNorm
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.domain_generalisation import (
     DomainGeneralisation,
-    adapter,
     algorithms,
     arms,
+    networks,
     published,
     recipe,
     source,
     study,
 )
-from featscope.studies.domain_generalisation.adapter import Weights
+from featscope.studies.domain_generalisation.adapter import Adapters, Layers
 from featscope.studies.domain_generalisation.ranks import ranks
+from featscope.studies.domain_generalisation.tuned import Tuned
 from featscope.testing import Fault, Trial
 
 # --- Parts ------------------------------------------------------------------------------------------------------------
@@ -30,9 +37,9 @@ def normal(*shape: int) -> torch.Tensor:
 
 
 def test_networks_side_by_side_are_networks():
-    weights = Weights(normal(3, 5, 4), normal(3, 5), normal(3, 2, 5), normal(3, 2))
+    weights = Layers(normal(3, 5, 4), normal(3, 5), normal(3, 2, 5), normal(3, 2))
     x = normal(6, 4)
-    phi, logits = adapter.outputs(weights, x)
+    phi, logits = Adapters(4, 5).outputs(weights, x)
     for one in range(3):
         alone = (x @ weights.inner[one].T + weights.threshold[one]).relu()
         torch.testing.assert_close(phi[one], alone)
@@ -40,13 +47,13 @@ def test_networks_side_by_side_are_networks():
     labels = torch.tensor([0, 1, 1, 0, 1, 0])
     for one in range(3):
         torch.testing.assert_close(
-            adapter.losses(logits, labels)[one],
+            networks.losses(logits, labels)[one],
             torch.nn.functional.cross_entropy(logits[one], labels, reduction="none"),
         )
 
 
 def test_all_penalties_begin_alike_and_replicas_do_not():
-    first, other = (adapter.start(3, 4, 5, 2, Streams(0, [r]), 0) for r in (0, 1))
+    first, other = (Adapters(4, 5).start(3, 2, Streams(0, [r]), 0) for r in (0, 1))
     assert torch.equal(first.inner[0], first.inner[2])
     assert not torch.equal(first.inner[0], other.inner[0])
 
@@ -60,7 +67,7 @@ def test_mixup_mixes_each_domain_with_another():
         torch.testing.assert_close(row, part * x[a] + (1 - part) * x[b])
     assert sorted(one.tolist()) == sorted(other.tolist()) == list(range(6))
     logits = normal(2, 6, 6)
-    expected = share * adapter.losses(logits, one) + (1 - share) * adapter.losses(logits, other)
+    expected = share * networks.losses(logits, one) + (1 - share) * networks.losses(logits, other)
     torch.testing.assert_close(algorithms.mixed_losses(logits, one, other, share), expected)
 
 
@@ -99,21 +106,21 @@ def test_swad_finds_the_valley(losses, ends):
 
 
 def test_swad_averages_the_weights_of_every_step():
-    start = Weights(*(torch.zeros(1, *shape) for shape in ((2, 3), (2,), (2, 2), (2,))))
+    start = Layers(*(torch.zeros(1, *shape) for shape in ((2, 3), (2,), (2, 2), (2,))))
     segments = recipe._Segments(start)
     for step, loss in enumerate([5.0, 5.5, 6.0, 6.0, 6.0, 6.0]):  # a look every two steps
         for half in (0, 1):
-            segments.stepped(Weights(*(part + 2 * step + half for part in start)))
+            segments.stepped(Layers(*(part + 2 * step + half for part in start)))
         segments.looked(start, torch.zeros(1), torch.tensor([loss]))
-    assert segments.kept().inner.unique().tolist() == [5.5]
+    assert segments.kept()[0].unique().tolist() == [5.5]
 
 
 def test_the_best_look_is_kept_of_each_training():
-    at = [Weights(*(torch.full((2, 1), float(look)) for _ in range(4))) for look in range(3)]
+    at = [Layers(*(torch.full((2, 1), float(look)) for _ in range(4))) for look in range(3)]
     best = recipe._Best(at[0])
     for look, accuracy in enumerate([[0.5, 0.5], [0.9, 0.4], [0.9, 0.6]]):
         best.looked(at[look], torch.tensor(accuracy, dtype=torch.float64), torch.zeros(2))
-    assert best.kept().inner[:, 0].tolist() == [1.0, 2.0]
+    assert best.kept()[0][:, 0].tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("shape", [(12, 5), (5, 12)])
@@ -154,13 +161,14 @@ def clusters(spread: float = 0.3) -> source.Domains:
 
 
 def one(algorithm: str, strengths: tuple[float, ...] = (0.01, 30.0), **changes) -> recipe.LeaveOneOut:
-    sizes = {"units": 8, "batch": 8, "steps_each": 60, "rate": 0.02, "looks": 10} | changes
-    return recipe.LeaveOneOut(algorithm, strengths, "here", "digits", "pixels", **sizes)
+    source = {"data": "here", "digits": "digits", "encoder": "pixels", "trained": "adapter"}
+    sizes = {"units": 8, "batch": 8, "steps_each": 60, "rate": 0.02, "looks": 10}
+    return recipe.LeaveOneOut(algorithm, strengths, **source | sizes | changes)
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(recipe, "features_of_domains", lambda data, digits, encoder: clusters())
+    monkeypatch.setattr(recipe, "domains_of", lambda *_: source.Task(clusters(), Adapters(5, 8)))
 
 
 @pytest.mark.usefixtures("small")
@@ -180,19 +188,123 @@ def test_a_penalty_far_too_strong_leaves_no_features():
     assert max(nuclear, frobenius) < plain
 
 
+class Watched(Adapters):
+    """Adapters that remember what they were given."""
+
+    seen: ClassVar[list[torch.Tensor]] = []
+
+    def outputs(self, weights, x):
+        self.seen.append(x)
+        return super().outputs(weights, x)
+
+
 def test_what_is_left_out_or_held_out_is_not_trained_on(monkeypatch):
-    seen = []
-    before = adapter.outputs
-    monkeypatch.setattr(recipe, "features_of_domains", lambda data, digits, encoder: clusters())
-    monkeypatch.setattr(adapter, "outputs", lambda weights, x: seen.append(x) or before(weights, x))
+    Watched.seen.clear()
+    monkeypatch.setattr(recipe, "domains_of", lambda *_: source.Task(clusters(), Watched(5, 8)))
     one("erm", steps_each=3, looks=1).asker(Streams(0, [0]))(2)
-    trained = torch.cat(seen[:3])
+    trained = torch.cat(Watched.seen[:3])
     assert set(trained[:, 3].tolist()) == {0.0, 1.0}
     assert len(trained) == 3 * 2 * 8
-    checked = seen[3]
+    checked = Watched.seen[3]
     assert len(checked) == 16, "a fifth of each of two domains"
     assert not (trained[:, None] == checked[None]).all(-1).any()
-    assert len(seen[-1]) == 32, "four fifths of the domain left out"
+    assert len(Watched.seen[-1]) == 32, "four fifths of the domain left out"
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("algorithm", ["erm", "swad", "mixup", "group-dro"])
+def test_networks_trained_one_after_the_other_are_those_trained_side_by_side(monkeypatch, algorithm):
+    together = one(algorithm).asker(Streams(0, [0]))(1)
+    monkeypatch.setattr(Adapters, "together", 2)
+    apart = one(algorithm).asker(Streams(0, [0]))(1)
+    for name, values in together.items():
+        assert apart[name] == pytest.approx(values, rel=1e-4), name
+
+
+# --- Encoders that are trained themselves -----------------------------------------------------------------------------
+
+
+class Small(torch.nn.Module):
+    """Maps inputs to eight features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(5, 8)
+        torch.nn.init.orthogonal_(self.layer.weight)
+
+    def forward(self, x):
+        return self.layer(x).relu()
+
+
+def test_tuned_networks_begin_as_they_came_and_are_networks():
+    network = Small()
+    tuned = Tuned(network, 8, augments=False, together=3)
+    weights = tuned.start(3, 2, Streams(0, [0]), 0)
+    phi, logits = tuned.outputs(weights, normal(6, 5))
+    for one in range(3):
+        torch.testing.assert_close(phi[one], network(normal(6, 5)))
+        torch.testing.assert_close(logits[one], phi[one] @ weights[-2][one].T)
+    logits.square().sum().backward()
+    assert all(part.grad is not None and part.grad.abs().sum() > 0 for part in weights), "a part is not trained"
+    assert network.layer.weight.grad is None, "the encoder that came is left alone"
+
+
+@pytest.mark.parametrize("together", [1, 5])
+@pytest.mark.parametrize("algorithm", ["erm", "mixup", "swad-coral"])
+def test_a_tuned_network_learns_what_carries_over(monkeypatch, algorithm, together):
+    torch.manual_seed(0)
+    tuned = Tuned(Small(), 8, augments=False, together=together)
+    monkeypatch.setattr(recipe, "domains_of", lambda *_: source.Task(clusters(), tuned))
+    found = one(algorithm).asker(Streams(0, [0]))(1)
+    assert found["accuracy"][0] > 0.8
+    assert found["accuracy"][2] < found["accuracy"][0], "a penalty far too strong"
+
+
+def test_a_whole_encoder_is_trained_on_views_of_images(small_resnet, monkeypatch):
+    views = []
+    before = Tuned.view
+    monkeypatch.setattr(Tuned, "view", lambda self, x, draws: views.append((x, before(self, x, draws))) or views[-1][1])
+    found = one("erm", (0.01,), data="made-up", encoder=small_resnet, trained="whole", steps_each=2, looks=1, batch=4)
+    answers = found.asker(Streams(0, [0]))(0)
+    assert {len(values) for values in answers.values()} == {3}
+    assert len(views) == 3 * 2, "one network after the other"
+    came, seen = views[0]
+    assert came.dtype == torch.uint8
+    assert seen.shape == came.shape == (12, 3, 32, 32)
+    assert 0 <= seen.min() < seen.max() <= 255
+    assert not torch.allclose(came.float(), seen)
+    assert torch.equal(seen, views[2][1]), "every penalty sees the same"
+
+
+def test_the_last_convolution_begins_as_the_whole_encoder(monkeypatch):
+    pytest.importorskip("efficientnet_lite_pytorch", reason="the real weights were not tried: no extra 'encoders'")
+    pixels = made_up_domains().pixels(torch.arange(4))
+    before, last = EfficientNetLite0().load_in_two()
+    torch.testing.assert_close(last(before(pixels)), EfficientNetLite0().load()(pixels))
+    assert {name: value.requires_grad for name, value in last.named_parameters()} == {
+        "convolution.weight": True,
+        "normalisation.weight": True,
+        "normalisation.bias": True,
+    }
+
+
+class OnDevice(TorchFunctionMode):
+    """Refuses tensors that the study makes without saying where: on a GPU they would not meet the others."""
+
+    made: ClassVar = {torch.tensor, torch.zeros, torch.ones, torch.empty, torch.full, torch.arange, torch.eye}
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        caller = sys._getframe(1).f_globals["__name__"]
+        if function in self.made and "studies.domain_generalisation" in caller:
+            assert "device" in (kwargs or {}), f"{caller} makes a tensor by {function.__name__} without a device"
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("algorithm", ["erm", "mixup", "swad", "coral", "group-dro"])
+def test_every_tensor_is_made_where_the_others_are(algorithm):
+    with OnDevice():
+        one(algorithm, steps_each=4).asker(Streams(0, [0]))(1)
 
 
 # --- Claims -----------------------------------------------------------------------------------------------------------
@@ -249,7 +361,9 @@ FAULTS = {
     "NU costs two points": Fault(*ASKER, planted(little=0.58), "nu-changes-little", "erm"),
     "nothing is too much": Fault(*ASKER, planted(beyond=0.61), "lambda-window-ends", "erm"),
     "rank falls": Fault(*ASKER, planted(raw=1.5), "stable-rank-rises", "erm", verdict="fails"),
+    "rank falls, head": Fault(*ASKER, planted(raw=1.5), "stable-rank-rises", "head", verdict="fails"),
     "nothing is learned": Fault(*ASKER, planted(plain=0.2, little=0.2), "classes-are-recognised", "erm"),
+    "nothing is learned, head": Fault(*ASKER, planted(plain=0.2, little=0.2), "classes-are-recognised", "head"),
     "a new domain is as easy": Fault(
         *ASKER, planted(shift=0.61), "a-new-domain-costs-accuracy", "erm", arms=("no-shift",)
     ),
@@ -308,10 +422,11 @@ def test_gains_are_seen_where_there_are_any(trial, monkeypatch):
 
 def test_the_strength_is_chosen_on_validation_alone(trial):
     run = trial.run("erm").copy(deep=True)
-    run["validation"][..., arms.NUCLEAR + arms.TOP] = 1.0
-    run["accuracy"][..., arms.NUCLEAR + arms.TOP] = 0.25
-    np.testing.assert_allclose(arms.chosen(run, arms.NUCLEAR), 25.0)
-    assert (arms.chosen(run, arms.FROBENIUS) > 50).all()
+    at = arms.place(run, "nuclear", arms.TOP)
+    run["validation"][..., at] = 1.0
+    run["accuracy"][..., at] = 0.25
+    np.testing.assert_allclose(arms.chosen(run, "nuclear"), 25.0)
+    assert (arms.chosen(run, "frobenius") > 50).all()
 
 
 def test_printed_averages_are_means():

@@ -60,11 +60,16 @@ class DomainImages:
 
 
 @lru_cache(maxsize=2)
-def open_domains(folder: str) -> DomainImages:
+def open_domains(folder: str, side: int = 0) -> DomainImages:
     """Images of a folder, in one of two layouts.
 
     Either the Hub's: parquet files below it with columns ``image`` (encoded bytes), ``domain`` (text or a whole number)
     and ``label``. Or DomainBed's: ``DOMAIN/CLASS/*.jpg`` (also .jpeg and .png), the same classes in each.
+
+    Args:
+        folder: where it is.
+        side: height and width that each image is brought to, in pixels, stretched where it is no square (as in
+            DomainBed); 0 leaves images as they are, and they must be of one size.
 
     Raises:
         ConfigError: no such folder, or files of another layout.
@@ -75,11 +80,11 @@ def open_domains(folder: str) -> DomainImages:
         allowed = "a folder of images of several domains"
         raise ConfigError(f"data = {folder[:200]!r} is out of range: allowed is {allowed}. There is none.")
     if files := sorted(root.rglob("*.parquet")):
-        return _from_parquet(folder, files)
-    return _from_folders(folder, root)
+        return _from_parquet(folder, files, side)
+    return _from_folders(folder, root, side)
 
 
-def _from_parquet(folder: str, files: Sequence[Path]) -> DomainImages:
+def _from_parquet(folder: str, files: Sequence[Path], side: int) -> DomainImages:
     try:
         import pyarrow as pa  # type: ignore[import-untyped]
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -97,10 +102,10 @@ def _from_parquet(folder: str, files: Sequence[Path]) -> DomainImages:
     names = sorted(set(column))
     domains = torch.tensor([names.index(name) for name in column])
     encoded = table.column("image" if "image" in table.column_names else "img").combine_chunks().field("bytes")
-    return _of_bytes(images.labels, domains, images.class_names, names, lambda i: encoded[i].as_py())
+    return _of_bytes(images.labels, domains, images.class_names, names, lambda i: encoded[i].as_py(), side)
 
 
-def _from_folders(folder: str, root: Path) -> DomainImages:
+def _from_folders(folder: str, root: Path, side: int) -> DomainImages:
     names = sorted(part.name for part in root.iterdir() if part.is_dir())
     files = {name: sorted(f for f in (root / name).glob("*/*") if f.suffix.lower() in _SUFFIXES) for name in names}
     names = [name for name in names if files[name]]
@@ -110,20 +115,25 @@ def _from_folders(folder: str, root: Path) -> DomainImages:
     every = [(d, file) for d, name in enumerate(names) for file in files[name]]
     labels = torch.tensor([classes.index(file.parent.name) for _, file in every])
     domains = torch.tensor([domain for domain, _ in every])
-    return _of_bytes(labels, domains, classes, names, lambda i: every[i][1].read_bytes())
+    return _of_bytes(labels, domains, classes, names, lambda i: every[i][1].read_bytes(), side)
 
 
 def _of_bytes(
-    labels: Tensor, domains: Tensor, classes: Sequence[str], names: Sequence[str], encoded: Callable[[int], bytes]
+    labels: Tensor,
+    domains: Tensor,
+    classes: Sequence[str],
+    names: Sequence[str],
+    encoded: Callable[[int], bytes],
+    side: int,
 ) -> DomainImages:
     def pixels(index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
-        found = [_decoded(encoded(i), i) for i in index.tolist()]
+        found = [_decoded(encoded(i), i, side) for i in index.tolist()]
         if len(sizes := {tuple(one.shape) for one in found}) > 1:
             raise _error("images of one size", f"There are {sorted(sizes)[:3]} among others. Resize them.")
         return torch.stack(found)
 
     def fingerprint() -> bytes:
-        state = blake2b(digest_size=32)
+        state = blake2b(f"{side}".encode() if side else b"", digest_size=32)
         for i in range(len(labels)):
             state.update(blake2b(encoded(i), digest_size=16).digest())
         return state.digest()
@@ -146,13 +156,15 @@ def of_pixels(
     return DomainImages(labels, domains, class_names, domain_names, lambda index: pixels[index], fingerprint)
 
 
-def _decoded(data: bytes, i: int) -> UInt8[Tensor, "3 height width"]:
+def _decoded(data: bytes, i: int, side: int) -> UInt8[Tensor, "3 height width"]:
     from PIL import Image
 
     try:
         opened = Image.open(io.BytesIO(data)).convert("RGB")
     except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
         raise _error("images that can be decoded", f"Image {i} cannot ({str(error)[:200]}).") from None
+    if side and opened.size != (side, side):
+        opened = opened.resize((side, side), Image.Resampling.BILINEAR)
     return torch.from_numpy(np.array(opened)).permute(2, 0, 1)
 
 

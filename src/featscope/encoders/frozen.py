@@ -1,5 +1,6 @@
 """An encoder whose weights stay as they came."""
 
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import torch
@@ -20,11 +21,14 @@ class FrozenEncoder(nn.Module):
         body: maps scaled images to feature maps; features are their means over the image.
         features: channels of the feature maps.
         side: height and width that images are brought to first, in pixels.
-        shift: what is taken from a pixel x in 0 to 255, which enters as (x - shift) / scale.
+        shift: what is taken from a pixel x in 0 to 255, which enters as (x - shift) / scale; one number, or one for
+            each of the three channels.
         scale: the other one of these.
     """
 
-    def __init__(self, body: nn.Module, features: int, side: int, shift: float, scale: float) -> None:
+    def __init__(
+        self, body: nn.Module, features: int, side: int, shift: float | Sequence[float], scale: float | Sequence[float]
+    ) -> None:
         super().__init__()
         self.body, self.features, self.side, self.shift, self.scale = body, features, side, shift, scale
         self.requires_grad_(False)
@@ -39,16 +43,26 @@ class FrozenEncoder(nn.Module):
         x = pixels.float()
         if x.shape[-2:] != (self.side, self.side):
             x = interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
-        return self.body((x - self.shift) / self.scale).mean((-2, -1))
+        return self.body((x - _of_channels(self.shift, x)) / _of_channels(self.scale, x)).mean((-2, -1))
 
     def fingerprint(self) -> bytes:
         """A hash of all that features depend on besides the pixels: weights by name, and how pixels enter."""
         entry = f"{self.features} {self.side} {self.shift!r} {self.scale!r}"
-        state = blake2b(entry.encode(), digest_size=32)
-        for name, value in sorted(self.state_dict().items()):
-            state.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
-            state.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return state.digest()
+        return hash_of_weights(self.state_dict(), entry)
+
+
+def hash_of_weights(weights: Mapping[str, Tensor], entry: str = "") -> bytes:
+    """A hash of weights, by name, type, shape and value, and of ``entry``."""
+    state = blake2b(entry.encode(), digest_size=32)
+    for name, value in sorted(weights.items()):
+        state.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        state.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return state.digest()
+
+
+def _of_channels(value: float | Sequence[float], x: Tensor) -> float | Tensor:
+    """One number, or one for each channel of ``x``."""
+    return value if isinstance(value, float) else x.new_tensor(value)[:, None, None]
 
 
 @torch.no_grad()

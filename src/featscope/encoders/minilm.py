@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, gelu, layer_norm, linear, scaled_dot_product_attention
 
 from featscope.encoders.cache import cached
+from featscope.encoders.frozen import hash_of_weights
 from featscope.options import ConfigError, require, require_extra
 from featscope.streams import Draws, Streams
 
@@ -91,11 +92,7 @@ class SentenceEncoder:
 
     def fingerprint(self) -> bytes:
         """A hash of all that features depend on besides sentences."""
-        state = blake2b(f"{self._options} {self._tokenizer.to_str()}".encode(), digest_size=32)
-        for name, value in sorted(self._weights.items()):
-            state.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
-            state.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return state.digest()
+        return hash_of_weights(self._weights, f"{self._options} {self._tokenizer.to_str()}")
 
     def _pooled(self, tokens: Int[Tensor, "sentence token"], mask: Tensor, draws: Draws | None) -> Tensor:
         w = self._weights
@@ -143,8 +140,23 @@ class SentenceEncoder:
         return x * kept / (1 - self._options.dropout)
 
 
+@runtime_checkable
+class EncodesSentences(Protocol):
+    """What makes features of sentences, and of views of them."""
+
+    features: int
+
+    def __call__(self, sentences: Sequence[str], draws: Draws | None = None) -> Float[Tensor, "sentence feature"]:
+        """Features of sentences; with ``draws`` of a view of each."""
+        ...
+
+    def fingerprint(self) -> bytes:
+        """A hash of all that features depend on besides sentences."""
+        ...
+
+
 def cached_sentences(
-    encoder: SentenceEncoder, sentences: Sequence[str], view: int | None = None, folder: Path | None = None
+    encoder: EncodesSentences, sentences: Sequence[str], view: int | None = None, folder: Path | None = None
 ) -> Float[Tensor, "sentence feature"]:
     """What ``encoder`` makes of ``sentences``; computed at the first call, read from the cache at all others.
 

@@ -19,9 +19,8 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging
 
-from featscope.hub import asking_hub
+from featscope.hub import asking_hub, without_bars
 from featscope.options import ConfigError, require_extra
 
 RETRIEVER = "retriever"
@@ -57,7 +56,7 @@ def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrai
     """
     _require_device(device)
     require_folder(name)
-    with _quietly(), _place(name) as place:
+    with without_bars(), _place(name) as place:
         return _load(name, place, device)
 
 
@@ -112,7 +111,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
         ConfigError: there is no such model, or it has none.
     """
     require_folder(name)
-    with _quietly(), _place(name) as place, _in_words(name):
+    with without_bars(), _place(name) as place, _in_words(name):
         return _tokenizer(place)
 
 
@@ -248,17 +247,3 @@ def _in_words(name: str) -> Iterator[None]:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         cure = f" {_SAFE}" if "safetensors" in reason else ""
         raise ConfigError(f"model = {name!r} cannot be loaded ({reason}): allowed is {_ALLOWED}.{cure}") from None
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the bars and the table of transformers: what the table would say is an error here."""
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

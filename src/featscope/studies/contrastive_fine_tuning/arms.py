@@ -10,7 +10,7 @@ from featscope.studies.base import Arm, Study
 from featscope.studies.contrastive_fine_tuning.clusters import Clusters
 from featscope.studies.contrastive_fine_tuning.pretraining import Kinds, Unions
 from featscope.studies.contrastive_fine_tuning.recipe import FineTuning
-from featscope.studies.contrastive_fine_tuning.source import MADE_UP, VIEWS
+from featscope.studies.contrastive_fine_tuning.source import EFFICIENTNET, MADE_UP, MINILM, VIEWS, Data
 
 IMAGES, PHOTOS, UNIONS, KINDS, WRONG = "images", "photos", "unions", "kinds", "wrong-pairs"
 OF_VIEWS, OF_CLASSES, CLUSTERS = "few-views", "few-classes", "clusters"
@@ -45,6 +45,10 @@ class ContrastiveFineTuningArms(Study):
     Attributes:
         data: "made-up", or a folder with the folders cifar10 and pacs (the Hub's parquet files), sentences (lines of a
             label, a blank and a sentence) and sst2 (train.tsv and test.tsv).
+        encoder: what makes features of images: "efficientnet-lite0", a model of the Hub, as microsoft/resnet-50, or its
+            folder.
+        sentence_encoder: what makes features of sentences: "minilm", a model of the Hub, as
+            princeton-nlp/unsup-simcse-roberta-base, or its folder.
         units: of the adapter's hidden layer.
         batch: labelled samples in a batch.
         steps: of each training.
@@ -55,6 +59,8 @@ class ContrastiveFineTuningArms(Study):
     default_replicas = 10
 
     data: str = MADE_UP
+    encoder: str = EFFICIENTNET
+    sentence_encoder: str = MINILM
     units: int = 64
     batch: int = 50
     steps: int = 100
@@ -62,6 +68,8 @@ class ContrastiveFineTuningArms(Study):
 
     def __post_init__(self) -> None:
         require(self, "data", self.data != "", f"{MADE_UP!r}, or a folder")
+        for name, known in (("encoder", EFFICIENTNET), ("sentence_encoder", MINILM)):
+            require(self, name, getattr(self, name) != "", f"{known!r}, a model of the Hub, or a folder")
         require(self, "units", 8 <= self.units <= 10_000, "8 to 10000")
         require(self, "batch", 2 <= self.batch <= 10_000, "2 to 10000", "The other samples are the negatives.")
         require(self, "steps", 1 <= self.steps <= 1_000_000, "1 to 1000000")
@@ -79,14 +87,15 @@ class ContrastiveFineTuningArms(Study):
     def arms(self) -> Sequence[Arm]:
         """Sets of samples; fewer views, fewer classes, wrong pairs; features; pre-training on unions, and on kinds."""
         sizes = self.units, self.batch, self.steps, self.rate
-        at_curve = IMAGES, self.data, (CURVE,), (VIEWS,), (0,), *sizes
+        data = Data(self.data, self.encoder, self.sentence_encoder)
+        at_curve = IMAGES, data, (CURVE,), (VIEWS,), (0,), *sizes
         curve = FineTuning(*at_curve)
-        pretraining = self.data, FEWEST, self.units, 2 * self.batch, 2 * self.steps, self.rate
+        pretraining = data, FEWEST, self.units, 2 * self.batch, 2 * self.steps, self.rate
         return [
             *(
                 Arm(
                     name,
-                    FineTuning(name, self.data, LABELS.get(name, (FEWEST,)), (VIEWS,), (0,), *sizes),
+                    FineTuning(name, data, LABELS.get(name, (FEWEST,)), (VIEWS,), (0,), *sizes),
                     f"{LABEL_OF[name]}: all methods.",
                     LABEL_OF[name],
                 )

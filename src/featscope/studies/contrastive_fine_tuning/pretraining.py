@@ -13,7 +13,7 @@ from featscope.streams import Draws, Streams
 from featscope.studies.contrastive_fine_tuning import adapter
 from featscope.studies.contrastive_fine_tuning.adapter import Weights
 from featscope.studies.contrastive_fine_tuning.recipe import TEMPERATURE, balanced, two_of
-from featscope.studies.contrastive_fine_tuning.source import Samples, samples_of
+from featscope.studies.contrastive_fine_tuning.source import Data, Samples, samples_of
 from featscope.training import Answer, Questionnaire
 
 SETS = ("images", "photos", "sketches", "cartoons")
@@ -36,7 +36,7 @@ class Pretraining(Questionnaire):
         rate: its learning rate.
     """
 
-    data: str
+    data: Data
     labels: int
     units: int
     batch: int

@@ -13,7 +13,7 @@ from featscope.losses import ContrastiveRegularizer, NTXent
 from featscope.streams import Draws, Streams
 from featscope.studies.contrastive_fine_tuning import adapter
 from featscope.studies.contrastive_fine_tuning.adapter import Weights
-from featscope.studies.contrastive_fine_tuning.source import Samples, samples_of
+from featscope.studies.contrastive_fine_tuning.source import Data, Samples, samples_of
 from featscope.training import Answer, Questionnaire
 
 TEMPERATURE, COLD = 0.5, 0.05
@@ -57,7 +57,7 @@ class FineTuning(Questionnaire):
     """
 
     source: str
-    data: str
+    data: Data
     labels: tuple[int, ...]
     views: tuple[int, ...]
     classes: tuple[int, ...]

@@ -1,6 +1,7 @@
 """Frozen features of labelled images and sentences, and of a fixed number of augmented views of each."""
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -12,12 +13,21 @@ from torch import Tensor
 
 from featscope.data.domain_images import open_domains
 from featscope.data.splits import open_split
-from featscope.encoders import EfficientNetLite0, MiniLM, cached_features, cached_sentences
+from featscope.encoders import (
+    EfficientNetLite0,
+    EncodesSentences,
+    FrozenEncoder,
+    HubEncoder,
+    HubSentences,
+    MiniLM,
+    cached_features,
+    cached_sentences,
+)
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.views.image_augmentation import Crop, CropColor
 
-MADE_UP = "made-up"
+MADE_UP, EFFICIENTNET, MINILM = "made-up", "efficientnet-lite0", "minilm"
 VIEWS = 10
 """Stored augmentations of each sample, the smaller of the paper's two budgets."""
 _IMAGES, _TEST_IMAGES = 2000, 2000
@@ -79,8 +89,32 @@ class Augmented:
         return (255 * made).round().clamp(0, 255).to(torch.uint8)
 
 
+@dataclass(frozen=True)
+class Data:
+    """Where samples come from, and what makes features of them.
+
+    Attributes:
+        place: a folder, or "made-up".
+        encoder: of images: "efficientnet-lite0", a model of the Hub or its folder.
+        sentence_encoder: of sentences: "minilm", a model of the Hub or its folder.
+    """
+
+    place: str
+    encoder: str = EFFICIENTNET
+    sentence_encoder: str = MINILM
+
+    def of_images(self) -> FrozenEncoder:
+        """The encoder of images."""
+        return EfficientNetLite0().load() if self.encoder == EFFICIENTNET else HubEncoder(self.encoder).load()
+
+    def of_sentences(self) -> EncodesSentences:
+        """The encoder of sentences."""
+        name = self.sentence_encoder
+        return MiniLM().load() if name == MINILM else HubSentences(name).load()
+
+
 @lru_cache(maxsize=8)
-def samples_of(name: str, data: str) -> Samples:
+def samples_of(name: str, data: Data) -> Samples:
     """Samples of "images", one of `DOMAINS`, one of `SENTENCE_FILES` or "sst2", from the folder ``data`` or made up.
 
     They are looked for in the folders ``cifar10``, ``pacs``, ``sentences`` and ``sst2`` below it. The pool is chosen
@@ -90,14 +124,15 @@ def samples_of(name: str, data: str) -> Samples:
         ConfigError: ``data`` cannot be read.
         MissingExtraError: what reads it, or the encoder, is not installed.
     """
-    if data == MADE_UP:
+    if data.place == MADE_UP:
         return made_up(name)
-    folder = Path(os.path.expanduser(data))
+    folder = Path(os.path.expanduser(data.place))
     if name == "images":
-        return _of_images(*_images(str(folder / "cifar10")), VIEWS)
+        return _of_images(*_images(str(folder / "cifar10")), VIEWS, data.of_images())
     if name in DOMAINS:
-        return _of_images(*_photos(str(folder / "pacs"), DOMAINS[name]), VIEWS if name == "photos" else _FEW)
-    return _of_sentences(*_sentences(name, folder))
+        count = VIEWS if name == "photos" else _FEW
+        return _of_images(*_photos(str(folder / "pacs"), DOMAINS[name]), count, data.of_images())
+    return _of_sentences(*_sentences(name, folder), data.of_sentences())
 
 
 def made_up(name: str) -> Samples:
@@ -139,8 +174,15 @@ def _photos(data: str, domain: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int
     return pixels[:size], labels[:size], pixels[size:], labels[size:], len(images.class_names)
 
 
-def _of_images(pool: Tensor, labels: Tensor, test: Tensor, test_labels: Tensor, classes: int, count: int) -> Samples:
-    encoder = EfficientNetLite0().load()
+def _of_images(
+    pool: Tensor,
+    labels: Tensor,
+    test: Tensor,
+    test_labels: Tensor,
+    classes: int,
+    count: int,
+    encoder: FrozenEncoder,
+) -> Samples:
     plain = cached_features(encoder, Augmented(pool))
     views = torch.stack([cached_features(encoder, Augmented(pool, view)) for view in range(count)], 1)
     return _scaled(plain, views, labels, cached_features(encoder, Augmented(test)), test_labels, classes)
@@ -183,8 +225,14 @@ def _tabled(file: Path) -> list[tuple[str, str]]:
     return [(label.strip(), text.strip()) for text, _, label in pairs]
 
 
-def _of_sentences(pool: list[str], labels: Tensor, test: list[str], test_labels: Tensor, classes: int) -> Samples:
-    encoder = MiniLM().load()
+def _of_sentences(
+    pool: list[str],
+    labels: Tensor,
+    test: list[str],
+    test_labels: Tensor,
+    classes: int,
+    encoder: EncodesSentences,
+) -> Samples:
     plain = cached_sentences(encoder, pool)
     views = torch.stack([cached_sentences(encoder, pool, view) for view in range(VIEWS)], 1)
     return _scaled(plain, views, labels, cached_sentences(encoder, test), test_labels, classes)

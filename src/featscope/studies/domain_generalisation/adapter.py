@@ -1,16 +1,16 @@
-"""Many small networks on frozen features, trained side by side on the same batches."""
+"""Many small networks on frozen features, trained side by side."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from featscope.streams import Streams
+from featscope.streams import Draws, Streams
+from featscope.studies.domain_generalisation.networks import Weights
 
 
-class Weights(NamedTuple):
+class Layers(NamedTuple):
     """A layer of ReLUs and a linear head; one network a penalty."""
 
     inner: Float[Tensor, "penalty unit feature"]
@@ -19,37 +19,39 @@ class Weights(NamedTuple):
     bias: Float[Tensor, "penalty class"]
 
 
-def start(penalties: int, features: int, units: int, classes: int, streams: Streams, target: int) -> Weights:
-    """The same network ``penalties`` times: He-normal units, a head that says little."""
-    draws = streams.at("adapter", target)
-    inner = draws.normal(units, features)[0] * (2 / features) ** 0.5
-    head = draws.normal(classes, units)[0] * (1 / units) ** 0.5
-    parts = inner, torch.zeros(units), head, torch.zeros(classes)
-    return Weights(*(part.expand(penalties, *part.shape).clone().requires_grad_() for part in parts))
+@dataclass(frozen=True)
+class Adapters:
+    """A layer of ReLUs on frozen features, and a linear head.
 
+    Attributes:
+        features: of the encoder.
+        units: ReLUs.
+    """
 
-def outputs(
-    weights: Weights, x: Float[Tensor, "sample feature"]
-) -> tuple[Float[Tensor, "penalty sample unit"], Float[Tensor, "penalty sample class"]]:
-    """Features Φ and logits of each network. One product serves all: they see the same samples."""
-    penalties, units, _ = weights.inner.shape
-    before = x @ weights.inner.flatten(0, 1).T
-    phi = (before.view(len(x), penalties, units).transpose(0, 1) + weights.threshold[:, None]).relu()
-    return phi, phi @ weights.head.mT + weights.bias[:, None]
+    features: int
+    units: int
 
+    together = 1_000
+    at_once = 100_000
 
-def losses(
-    logits: Float[Tensor, "penalty sample class"], labels: Int[Tensor, " sample"]
-) -> Float[Tensor, "penalty sample"]:
-    """Cross-entropy of each sample."""
-    many = labels.expand(len(logits), -1)
-    return cross_entropy(logits.flatten(0, 1), many.reshape(-1), reduction="none").view(many.shape)
+    def start(self, penalties: int, classes: int, streams: Streams, target: int) -> Layers:
+        """He-normal units, a head that says little."""
+        draws = streams.at("adapter", target)
+        inner = draws.normal(self.units, self.features)[0] * (2 / self.features) ** 0.5
+        head = draws.normal(classes, self.units)[0] * (1 / self.units) ** 0.5
+        parts = inner, inner.new_zeros(self.units), head, head.new_zeros(classes)
+        return Layers(*(part.expand(penalties, *part.shape).clone().requires_grad_() for part in parts))
 
+    def view(self, x: Tensor, draws: Draws) -> Tensor:
+        """Features as they are."""
+        return x
 
-@torch.no_grad()
-def judged(
-    weights: Weights, x: Float[Tensor, "sample feature"], labels: Int[Tensor, " sample"]
-) -> tuple[Float[Tensor, " penalty"], Float[Tensor, " penalty"]]:
-    """Accuracy and mean loss of each network."""
-    _, logits = outputs(weights, x)
-    return (logits.argmax(-1) == labels).double().mean(1), losses(logits, labels).double().mean(1)
+    def outputs(
+        self, weights: Weights, x: Float[Tensor, "sample feature"]
+    ) -> tuple[Float[Tensor, "penalty sample unit"], Float[Tensor, "penalty sample class"]]:
+        """Features Φ and logits of each network. One product serves all: they see the same samples."""
+        inner, threshold, head, bias = weights
+        penalties, units, _ = inner.shape
+        before = x @ inner.flatten(0, 1).T
+        phi = (before.view(len(x), penalties, units).transpose(0, 1) + threshold[:, None]).relu()
+        return phi, phi @ head.mT + bias[:, None]

@@ -11,7 +11,7 @@ from scipy.special import betaincinv
 from torch import Tensor
 
 from featscope.streams import Draws
-from featscope.studies.domain_generalisation.adapter import losses
+from featscope.studies.domain_generalisation.networks import losses
 
 AlgorithmName = Literal["erm", "mixup", "swad", "coral", "group-dro", "swad-coral"]
 _MIXED = 0.2  # both parameters of the Beta distribution
@@ -19,19 +19,20 @@ _CORAL = 1.0  # weight
 _GROUP_STEP = 0.01  # of the logarithms of domains' weights
 _CONVERGED, _TOLERATED, _RATIO = 3, 6, 0.3  # looks of SWAD, and how far above the valley its losses may be
 
-Inputs = Float[Tensor, "sample feature"]
+Samples = Float[Tensor, "sample ..."]
 Classes = Int[Tensor, " sample"]
 
 
 def mixed(
-    x: Inputs, y: Classes, domains: int, draws: Draws
-) -> tuple[Inputs, Classes, Classes, Float[Tensor, " sample"]]:
+    x: Samples, y: Classes, domains: int, draws: Draws
+) -> tuple[Samples, Classes, Classes, Float[Tensor, " sample"]]:
     """Each domain's samples mixed with those of the next in a random order: inputs, labels, shares of the first."""
     order = draws.uniform(domains)[0].argsort()
-    x, y = x.view(domains, -1, x.shape[-1])[order], y.view(domains, -1)[order]
-    place = draws.uniform(domains, dtype=torch.float64)[0].numpy()
-    share = torch.from_numpy(betaincinv(_MIXED, _MIXED, place)).float()[:, None]
-    both = share[..., None] * x + (1 - share[..., None]) * x.roll(-1, 0)
+    x, y = x.unflatten(0, (domains, -1))[order], y.unflatten(0, (domains, -1))[order]
+    place = draws.uniform(domains, dtype=torch.float64)[0].cpu().numpy()
+    share = torch.from_numpy(betaincinv(_MIXED, _MIXED, place)).float().to(x.device)[:, None]
+    of_entry = share.reshape(-1, *(1 for _ in x.shape[1:]))
+    both = of_entry * x + (1 - of_entry) * x.roll(-1, 0)
     return both.flatten(0, 1), y.flatten(), y.roll(-1, 0).flatten(), share.expand_as(y).flatten()
 
 
@@ -48,7 +49,7 @@ def coral(phi: Float[Tensor, "penalty sample unit"], domains: int) -> Float[Tens
     mean = parts.mean(2, keepdim=True)
     centred = parts - mean
     spread = centred.mT @ centred / (parts.shape[2] - 1)
-    found = torch.zeros(len(phi))
+    found = phi.new_zeros(len(phi))
     for i in range(domains):
         for j in range(i):
             apart = (mean[:, i] - mean[:, j]).square().mean((-2, -1))
@@ -59,8 +60,8 @@ def coral(phi: Float[Tensor, "penalty sample unit"], domains: int) -> Float[Tens
 class GroupDRO:
     """Weights on domains, of each penalty, that grow where losses are large (Sagawa et al. 2019)."""
 
-    def __init__(self, penalties: int, domains: int) -> None:
-        self.weights = torch.ones(penalties, domains) / domains
+    def __init__(self, penalties: int, domains: int, device: torch.device | str = "cpu") -> None:
+        self.weights = torch.ones(penalties, domains, device=device) / domains
 
     def __call__(self, each: Float[Tensor, "penalty sample"]) -> Float[Tensor, " penalty"]:
         """The weighted loss."""

@@ -1,7 +1,8 @@
 """What `domain-generalisation` runs: algorithms, each plain, with the nuclear norm and with the Frobenius norm."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import xarray as xr
@@ -12,13 +13,12 @@ from featscope.options import require
 from featscope.studies.base import Arm, Study
 from featscope.studies.domain_generalisation.algorithms import AlgorithmName
 from featscope.studies.domain_generalisation.recipe import LeaveOneOut
-from featscope.studies.domain_generalisation.source import MADE_UP, EncoderName
+from featscope.studies.domain_generalisation.source import EFFICIENTNET, MADE_UP, PIXELS
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.3)
 """λ: the ends of the paper's window, its 0.01, and one beyond."""
-PRINTED, TOP, BEYOND = STRENGTHS.index(0.01), STRENGTHS.index(0.03), STRENGTHS.index(0.3)
-NUCLEAR, FROBENIUS = 1, 1 + len(STRENGTHS)
-"""Where trainings with each norm begin; the first has none."""
+PRINTED, TOP, BEYOND = 0.01, 0.03, 0.3
+Norm = Literal["nuclear", "frobenius"]
 PENALISED: Mapping[AlgorithmName, str] = {
     "erm": "ERM",
     "mixup": "Mixup",
@@ -27,17 +27,22 @@ PENALISED: Mapping[AlgorithmName, str] = {
     "group-dro": "GroupDRO",
 }
 """Arms of algorithms that are trained with and without penalties, with their labels."""
+LABELS: Mapping[str, str] = {str(name): label for name, label in PENALISED.items()} | {"head": "ERM, head trained"}
+"""The same, and ERM with more of the encoder trained."""
 SWAD_CORAL: AlgorithmName = "swad-coral"
-NO_SHIFT = "no-shift"
+HEAD, NO_SHIFT = "head", "no-shift"
+HEAD_STRENGTHS = (PRINTED, TOP)
+HEAD_STEPS, HEAD_RATE, HEAD_LOOKS = 50, 1e-3, 1
+"""Of the last convolution's trainings: a step of one takes as long as a step of 25 adapters."""
 
 
 @dataclass(frozen=True)
 class DomainGeneralisationArms(Study):
     """Nuclear norm regularisation where one domain of images is left out (dissertation, Sections 6.3.2 and 6.3.3).
 
-    Images become features of a frozen encoder once; a small network on these is trained. Without `data` the images are
-    made up, and what is found says nothing about the paper. On PACS replicas differ by about 0.6 points: ten see a gain
-    of two thirds of a point at 99 %, and no smaller one.
+    Images become features of a frozen encoder once; a small network on these is trained, on one arm the encoder's last
+    convolution. Without `data` the images are made up, and what is found says nothing about the paper. On PACS replicas
+    differ by about 0.6 points: ten see a gain of two thirds of a point at 99 %, and no smaller one.
 
     Attributes:
         data: "made-up"; "coloured-digits", where colour says no more of the label than shape does, or
@@ -45,8 +50,11 @@ class DomainGeneralisationArms(Study):
             of images of several domains: the Hub's parquet files with columns image, domain and label, or
             DOMAIN/CLASS/*.jpg.
         digits: which, where data are digits: "digits" for scikit-learn's, or a folder with MNIST's files.
-        encoder: what makes features of images; "pixels" takes 8 x 8 of them.
-        units: ReLUs of the network on the features.
+        encoder: what makes features of images: "efficientnet-lite0"; "pixels", 8 x 8 of them; a model of the Hub, as
+            microsoft/resnet-50, or its folder.
+        trained: "adapter", a small network on features; or "whole", all of the encoder on DomainBed's random views of
+            images, which with its steps (5000) and rate (0.00005) takes hours on a GPU.
+        units: ReLUs of the small network.
         batch: images of each training domain in a batch.
         steps: of each training.
         rate: Adam's learning rate.
@@ -57,7 +65,8 @@ class DomainGeneralisationArms(Study):
 
     data: str = MADE_UP
     digits: str = BUNDLED
-    encoder: EncoderName = "efficientnet-lite0"
+    encoder: str = EFFICIENTNET
+    trained: Literal["adapter", "whole"] = "adapter"
     units: int = 64
     batch: int = 32
     steps: int = 200
@@ -66,6 +75,13 @@ class DomainGeneralisationArms(Study):
     def __post_init__(self) -> None:
         require(self, "data", self.data != "", f"{MADE_UP!r}, {', '.join(map(repr, DIGITS))}, or a folder")
         require(self, "digits", self.digits != "", f"{BUNDLED!r}, or a folder")
+        require(self, "encoder", self.encoder != "", f"{EFFICIENTNET!r}, {PIXELS!r}, a model of the Hub, or a folder")
+        require(
+            self,
+            "trained",
+            self.trained in ("adapter", "whole") and (self.trained, self.encoder) != ("whole", PIXELS),
+            "'adapter', or with an encoder that has weights 'whole'",
+        )
         require(self, "units", 1 <= self.units <= 10_000, "1 to 10000")
         require(self, "batch", 2 <= self.batch <= 10_000, "2 to 10000", "Covariances need two images.")
         require(self, "steps", 1 <= self.steps <= 1_000_000, "1 to 1000000")
@@ -78,13 +94,18 @@ class DomainGeneralisationArms(Study):
 
     def smallest(self) -> "DomainGeneralisationArms":
         """Two steps of small networks on pixels of made-up images."""
-        return replace(self, data=MADE_UP, encoder="pixels", units=4, batch=2, steps=2)
+        return replace(self, data=MADE_UP, encoder=PIXELS, trained="adapter", units=4, batch=2, steps=2)
+
+    @property
+    def has_head(self) -> bool:
+        """Whether there is an arm with the last convolution trained: where the rest is frozen, and its encoder is."""
+        return self.encoder == EFFICIENTNET and self.trained == "adapter"
 
     def arms(self) -> Sequence[Arm[LeaveOneOut]]:
-        """Five algorithms with all penalties, SWAD with CORAL, and ERM where domains are mixed up."""
-        looks = 15
-        sizes = self.data, self.digits, self.encoder, self.units, self.batch, self.steps, self.rate, looks
-        erm = LeaveOneOut("erm", STRENGTHS, *sizes)
+        """Five algorithms with all penalties, SWAD with CORAL, more of the encoder trained; domains mixed up."""
+        source = self.data, self.digits, self.encoder, self.trained
+        erm = LeaveOneOut("erm", STRENGTHS, *source, self.units, self.batch, self.steps, self.rate, looks=15)
+        head = replace(erm, trained="head", strengths=HEAD_STRENGTHS, steps_each=HEAD_STEPS, rate=HEAD_RATE)
         abouts: Mapping[AlgorithmName, str] = {
             "erm": "The loss alone (empirical risk minimisation).",
             "mixup": "Features of two domains mixed, and their labels.",
@@ -103,6 +124,18 @@ class DomainGeneralisationArms(Study):
                 for name, about in abouts.items()
             ),
             Arm(SWAD_CORAL, replace(erm, algorithm=SWAD_CORAL, strengths=()), "SWAD with CORAL's term.", "SWAD-CORAL"),
+            *(
+                [
+                    Arm(
+                        HEAD,
+                        replace(head, looks=HEAD_LOOKS),
+                        "ERM where the encoder's last convolution is trained.",
+                        LABELS[HEAD],
+                    )
+                ]
+                if self.has_head
+                else []
+            ),
             Arm(
                 NO_SHIFT,
                 replace(erm, shuffled=True),
@@ -113,26 +146,48 @@ class DomainGeneralisationArms(Study):
         ]
 
 
-def accuracy(run: xr.Dataset, training: int = 0) -> xr.DataArray:
+def and_head(arms: Mapping[str, str], why: str = "") -> Callable[[DomainGeneralisationArms], Mapping[str, str]]:
+    """``arms`` with what is to be said of each, and where it is there the one whose last convolution is trained."""
+    return lambda study: {**arms, HEAD: why} if study.has_head else arms
+
+
+def strengths_of(run: xr.Dataset) -> Sequence[float]:
+    """λ of each norm on an arm, which shows in how many trainings it has."""
+    return STRENGTHS if run.sizes["training"] == 1 + 2 * len(STRENGTHS) else HEAD_STRENGTHS
+
+
+def place(run: xr.Dataset, norm: Norm, strength: float) -> int:
+    """Where the training with λ times a norm stands; the first has none."""
+    of_arm = strengths_of(run)
+    return 1 + (norm == "frobenius") * len(of_arm) + of_arm.index(strength)
+
+
+def accuracy(run: xr.Dataset, norm: Norm | None = None, strength: float = PRINTED) -> xr.DataArray:
     """Mean over domains left out of the accuracy there, in percent."""
-    return 100 * run.accuracy.isel(training=training, drop=True).mean("target")
+    return by_target(run, norm, strength).mean("target")
 
 
-def chosen(run: xr.Dataset, first: int) -> xr.DataArray:
-    """The same at the λ with the best validation accuracy, for each domain left out; the least of equals.
+def by_target(run: xr.Dataset, norm: Norm | None = None, strength: float = PRINTED) -> xr.DataArray:
+    """The same in each domain left out."""
+    return 100 * _of(run, "accuracy", norm, strength)
 
-    Args:
-        run: an arm's.
-        first: `NUCLEAR` or `FROBENIUS`.
-    """
-    of_norm = {"training": slice(first, first + len(STRENGTHS))}
+
+def rank(run: xr.Dataset, kind: str, norm: Norm | None = None, strength: float = TOP) -> xr.DataArray:
+    """Mean over domains left out of a rank of features there: "raw_rank", "centred_rank" or "entropy_rank"."""
+    return _of(run, kind, norm, strength).mean("target")
+
+
+def _of(run: xr.Dataset, kind: str, norm: Norm | None, strength: float) -> xr.DataArray:
+    return run[kind].isel(training=place(run, norm, strength) if norm else 0, drop=True)
+
+
+def chosen(run: xr.Dataset, norm: Norm) -> xr.DataArray:
+    """The same accuracy at the λ with the best validation accuracy, for each domain left out; the least of equals."""
+    of_arm = strengths_of(run)
+    first = place(run, norm, of_arm[0])
+    of_norm = {"training": slice(first, first + len(of_arm))}
     best = run.validation.isel(of_norm).argmax("training", skipna=False)
     return 100 * run.accuracy.isel(of_norm).isel(training=best).mean("target")
-
-
-def rank(run: xr.Dataset, kind: str, training: int = 0) -> xr.DataArray:
-    """Mean over domains left out of a rank of features there: "raw_rank", "centred_rank" or "entropy_rank"."""
-    return run[kind].isel(training=training, drop=True).mean("target")
 
 
 def printed_error(values: np.ndarray) -> float:

@@ -1,6 +1,7 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -8,12 +9,11 @@ import xarray as xr
 from featscope.figures import Bars, Curves, Panel
 from featscope.studies.base import Runs
 from featscope.studies.domain_generalisation.arms import (
-    FROBENIUS,
-    NUCLEAR,
-    PENALISED,
-    PRINTED,
+    LABELS,
     STRENGTHS,
+    Norm,
     accuracy,
+    by_target,
     chosen,
     rank,
 )
@@ -25,20 +25,20 @@ _ACCURACY = "accuracy in the domain left out (%)"
 
 def accuracies(runs: Runs, said: str) -> Bars:
     """Every algorithm, plain and with penalties."""
-    arms = [arm for arm in PENALISED if arm in runs]
+    arms = [arm for arm in LABELS if arm in runs]
     each = {
         "plain": accuracy,
-        "NU, 0.01": lambda run: accuracy(run, NUCLEAR + PRINTED),
-        "NU, chosen": lambda run: chosen(run, NUCLEAR),
-        "Frobenius, 0.01": lambda run: accuracy(run, FROBENIUS + PRINTED),
-        "Frobenius, chosen": lambda run: chosen(run, FROBENIUS),
+        "NU, 0.01": lambda run: accuracy(run, "nuclear"),
+        "NU, chosen": lambda run: chosen(run, "nuclear"),
+        "Frobenius, 0.01": lambda run: accuracy(run, "frobenius"),
+        "Frobenius, chosen": lambda run: chosen(run, "frobenius"),
     }
     return bars(
         "accuracies",
         "Accuracy in a domain that was left out",
         f"{said}Means over the domains, each left out once. The strength is 0.01, or chosen on what is held out of the "
         "training domains.",
-        [PENALISED[arm] for arm in arms],
+        [LABELS[arm] for arm in arms],
         {label: _side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
         _ACCURACY,
         within=(0.0, 100.0),
@@ -48,18 +48,18 @@ def accuracies(runs: Runs, said: str) -> Bars:
 
 def gains(runs: Runs, said: str) -> Bars:
     """What penalties gain over the same algorithm without; beside it what is printed for PACS."""
-    arms = [arm for arm in PENALISED if arm in runs]
+    arms = [arm for arm in LABELS if arm in runs]
     each = {
-        "NU, 0.01": lambda run: accuracy(run, NUCLEAR + PRINTED) - accuracy(run),
-        "NU, chosen": lambda run: chosen(run, NUCLEAR) - accuracy(run),
-        "Frobenius, chosen": lambda run: chosen(run, FROBENIUS) - accuracy(run),
+        "NU, 0.01": lambda run: accuracy(run, "nuclear") - accuracy(run),
+        "NU, chosen": lambda run: chosen(run, "nuclear") - accuracy(run),
+        "Frobenius, chosen": lambda run: chosen(run, "frobenius") - accuracy(run),
     }
     made = bars(
         "gains",
         "What penalties gain",
         f"{said}Differences to the same algorithm without a penalty, paired by replica."
         + ("" if said else " Beside them what Table E.2 prints for PACS, with another network, all of it trained."),
-        [PENALISED[arm] for arm in arms],
+        [LABELS[arm] for arm in arms],
         {label: _side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
         "difference (points)",
         references=[(0.0, "equal")],
@@ -82,19 +82,17 @@ def strengths(run: xr.Dataset, said: str) -> Curves:
     """ERM over λ: accuracy, and three ranks."""
     at = np.array(STRENGTHS)
 
-    def over(first: int, of: Mapping[int, xr.DataArray]) -> xr.DataArray:
-        return _side_by_side([of[first + place] for place in range(len(STRENGTHS))])
+    def both(title: str, label: str, of: Callable[..., xr.DataArray]) -> Panel:
+        def over(norm: Norm) -> xr.DataArray:
+            return _side_by_side([of(norm, strength) for strength in STRENGTHS])
 
-    def both(title: str, label: str, of: Mapping[int, xr.DataArray]) -> Panel:
-        plain = _side_by_side([of[0]] * len(STRENGTHS))
         lines = [
-            curve(over(NUCLEAR, of), "NU", "group", x=at),
-            curve(over(FROBENIUS, of), "Frobenius", "group", x=at),
-            curve(plain, "plain", "group", x=at, dashed=True),
+            curve(over("nuclear"), "NU", "group", x=at),
+            curve(over("frobenius"), "Frobenius", "group", x=at),
+            curve(_side_by_side([of()] * len(STRENGTHS)), "plain", "group", x=at, dashed=True),
         ]
         return Panel(title, "strength λ", label, lines, log_x=True)
 
-    trainings = range(1 + 2 * len(STRENGTHS))
     names = {
         "raw_rank": ("Stable rank", "stable rank"),
         "centred_rank": ("Stable rank, centred", "stable rank"),
@@ -104,8 +102,8 @@ def strengths(run: xr.Dataset, said: str) -> Curves:
         "strengths",
         "What the strength does",
         f"{said}ERM, means over the domains left out; ranks are of features there.",
-        both("Accuracy", _ACCURACY, {t: accuracy(run, t) for t in trainings}),
-        *(both(title, y, {t: rank(run, kind, t) for t in trainings}) for kind, (title, y) in names.items()),
+        both("Accuracy", _ACCURACY, partial(accuracy, run)),
+        *(both(title, y, partial(rank, run, kind)) for kind, (title, y) in names.items()),
         claims=(
             "lambda-window-ends",
             "stable-rank-falls",
@@ -120,12 +118,11 @@ def by_domain(runs: Runs, said: str) -> Bars:
     """ERM and SWAD in each domain; beside them what is printed for PACS."""
     domains = runs["erm"].sizes["target"]
     paper = not said and domains == len(COLUMNS)
-    series = {
-        label: 100 * runs[arm].accuracy.isel(training=training, drop=True).rename(target="group")
-        for arm in ("erm", "swad")
-        if arm in runs
-        for label, training in ((PENALISED[arm], 0), (f"{PENALISED[arm]}, NU 0.01", NUCLEAR + PRINTED))
-    }
+    series = {}
+    for arm in ("erm", "swad"):
+        if arm in runs:
+            series[LABELS[arm]] = by_target(runs[arm]).rename(target="group")
+            series[f"{LABELS[arm]}, NU 0.01"] = by_target(runs[arm], "nuclear").rename(target="group")
     made = bars(
         "by-domain",
         "Each domain",

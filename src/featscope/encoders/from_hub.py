@@ -1,0 +1,110 @@
+"""Encoders of images by their names on the Hugging Face Hub: ResNets, vision transformers, CLIP's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featscope.encoders.frozen import FrozenEncoder
+from featscope.hub import asking_hub, without_bars
+from featscope.options import ConfigError, require, require_extra
+
+_MOST_PIXELS = 4096
+
+
+@dataclass(frozen=True)
+class HubEncoder:
+    """An encoder of images that transformers knows, by its name on the Hub or the folder that it lies in.
+
+    Features of a network with feature maps (ResNet-50) are the means of its last ones; those of a transformer are what
+    its first token has become, after the last normalisation.
+
+    Attributes:
+        name: "microsoft/resnet-50", "openai/clip-vit-base-patch16", or a folder with config.json,
+            preprocessor_config.json and model.safetensors.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        require(self, "name", self.name != "", "a model of the Hub, or a folder")
+
+    def load(self) -> FrozenEncoder:
+        """The encoder. Images are brought to its size and scaled as its preprocessor's file says.
+
+        Raises:
+            MissingExtraError: the extra 'language' is not installed.
+            ConfigError: there is no such model, it encodes no images, or some of its weights are missing.
+        """
+        with require_extra(f"The encoder {self.name!r}", "language"):
+            from transformers import AutoModel, ImageProcessingMixin
+        try:
+            with without_bars(), asking_hub():
+                about, _ = ImageProcessingMixin.get_image_processor_dict(self.name)
+                model, found = AutoModel.from_pretrained(
+                    self.name, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+                )
+        except Exception as error:  # of many kinds: no such name, no network, broken or foreign files
+            raise self._refused(f"It cannot be loaded: {' '.join(str(error).split())[:300]}") from None
+        body = getattr(model, "vision_model", model)
+        if missing := [name for name in found["missing_keys"] if not name.startswith("pooler.")]:
+            raise self._refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
+        if model.main_input_name != "pixel_values" and body is model:
+            raise self._refused(f"It takes {model.main_input_name}.")
+        side, shift, scale = self._entry(about)
+        features = self._features(_Body(body), side)
+        return FrozenEncoder(_Body(body), features, side, shift, scale)
+
+    def _features(self, body: nn.Module, side: int) -> int:
+        """How many there are, found by a look at nothing."""
+        try:
+            with torch.no_grad():
+                return int(body.eval()(torch.zeros(1, 3, side, side)).shape[1])
+        except Exception as error:  # of as many kinds as there are models
+            raise self._refused(f"It cannot look at {side} pixels: {str(error)[:200]}") from None
+
+    def _entry(self, about: Mapping[str, Any]) -> tuple[int, Sequence[float], Sequence[float]]:
+        """Size of images, and shift and scale of bytes for each channel."""
+        size = about.get("crop_size") if about.get("do_center_crop") else None
+        size = size or about.get("size")
+        if isinstance(size, Mapping):
+            size = size.get("height") or size.get("shortest_edge")
+        mean, deviation = (_three(about.get(name)) for name in ("image_mean", "image_std"))
+        if not isinstance(size, int) or not 8 <= size <= _MOST_PIXELS:
+            raise self._refused(f"Its preprocessor_config.json has a size of {size!r} (8 to {_MOST_PIXELS}).")
+        if not mean or not deviation or min(deviation) <= 0:
+            raise self._refused("Its preprocessor_config.json has no image_mean and image_std of three channels.")
+        return size, tuple(255.0 * value for value in mean), tuple(255.0 * value for value in deviation)
+
+    def _refused(self, problem: str) -> ConfigError:
+        return ConfigError(
+            f"encoder = {self.name[:300]!r} is out of range: allowed is an encoder of images that transformers loads "
+            f"from safetensors, on the Hub or in a folder. {problem}"
+        )
+
+
+def _three(value: object) -> Sequence[float]:
+    """Three numbers, or nothing."""
+    good = isinstance(value, Sequence) and len(value) == 3 and all(isinstance(one, int | float) for one in value)
+    return [float(one) for one in value] if good else ()  # type: ignore[attr-defined]
+
+
+class _Body(nn.Module):
+    """Feature maps; one of a single place where a transformer gives tokens."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Float[Tensor, "image 3 height width"]) -> Float[Tensor, "image feature row column"]:
+        found = self.model(pixel_values=x)
+        maps: Tensor = found.last_hidden_state
+        if maps.ndim == 4:
+            return maps
+        # CLIP normalises the first token only in what it calls pooled; other models have a layer there that was not
+        # trained with them.
+        first = found.pooler_output if hasattr(self.model, "post_layernorm") else maps[:, 0]
+        return first[..., None, None]

@@ -1,0 +1,115 @@
+"""Encoders of sentences by their names on the Hugging Face Hub: RoBERTa, SimCSE, those of sentence-transformers."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featscope.encoders.frozen import hash_of_weights
+from featscope.hub import asking_hub, without_bars
+from featscope.options import ConfigError, require, require_extra
+from featscope.streams import Draws
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_POOLING = "1_Pooling/config.json"
+
+
+@dataclass(frozen=True)
+class HubSentences:
+    """An encoder of sentences that transformers knows, by its name on the Hub or the folder that it lies in.
+
+    Features are means over tokens where the model's pooling file says so (sentence-transformers), else what its first
+    token has become, as in SimCSE. Views are made by the dropout that the model was trained with.
+
+    Attributes:
+        name: "princeton-nlp/unsup-simcse-roberta-base", "FacebookAI/roberta-base", or a folder with config.json, a
+            tokenizer and model.safetensors.
+        tokens: a sentence is cut after so many.
+    """
+
+    name: str
+    tokens: int = 64
+
+    def __post_init__(self) -> None:
+        require(self, "name", self.name != "", "a model of the Hub, or a folder")
+        require(self, "tokens", 3 <= self.tokens <= 512, "3 to 512")
+
+    def load(self) -> "LoadedSentences":
+        """The encoder.
+
+        Raises:
+            MissingExtraError: the extra 'language' is not installed.
+            ConfigError: there is no such model, it encodes no sentences, or some of its weights are missing.
+        """
+        with require_extra(f"The encoder {self.name!r}", "language"):
+            from transformers import AutoModel, AutoTokenizer
+            from transformers.utils import cached_file
+        try:
+            with without_bars(), asking_hub():
+                tokenizer = AutoTokenizer.from_pretrained(self.name)
+                model, found = AutoModel.from_pretrained(
+                    self.name, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+                )
+                file = cached_file(self.name, _POOLING, _raise_exceptions_for_missing_entries=False)
+        except Exception as error:  # of many kinds: no such name, no network, broken or foreign files
+            raise self._refused(f"It cannot be loaded: {' '.join(str(error).split())[:300]}") from None
+        if missing := [name for name in found["missing_keys"] if not name.startswith("pooler.")]:
+            raise self._refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
+        if model.main_input_name != "input_ids" or model.config.is_encoder_decoder or not tokenizer.pad_token:
+            raise self._refused("It is no encoder of sentences with a token to pad them.")
+        means = False
+        if file is not None:
+            with open(file, encoding="utf-8") as opened:
+                means = bool(json.load(opened).get("pooling_mode_mean_tokens"))
+        return LoadedSentences(model, tokenizer, self.tokens, means)
+
+    def _refused(self, problem: str) -> ConfigError:
+        return ConfigError(
+            f"sentence_encoder = {self.name[:300]!r} is out of range: allowed is an encoder of sentences that "
+            f"transformers loads from safetensors, on the Hub or in a folder. {problem}"
+        )
+
+
+class LoadedSentences:
+    """Maps sentences to features.
+
+    Args:
+        model: gives what each token has become.
+        tokenizer: splits a batch of sentences and pads them.
+        tokens: a sentence is cut after so many.
+        means: whether features are means over tokens; else they are of the first.
+    """
+
+    def __init__(self, model: "PreTrainedModel", tokenizer: Any, tokens: int, means: bool) -> None:
+        self._model, self._tokenizer, self._tokens, self._means = model, tokenizer, tokens, means
+        model.requires_grad_(False)
+        self.features = int(model.config.hidden_size)
+
+    @torch.no_grad()
+    def __call__(self, sentences: Sequence[str], draws: Draws | None = None) -> Float[Tensor, "sentence feature"]:
+        """Features of sentences; with ``draws`` of a view of each, made by dropout."""
+        batch = self._tokenizer(
+            list(sentences), padding=True, truncation=True, max_length=self._tokens, return_tensors="pt"
+        )
+        with torch.random.fork_rng(devices=()):
+            if draws is not None:  # the model's own dropout knows no other generator
+                torch.manual_seed(int(draws.uniform(1, dtype=torch.float64) * 2**62))
+            of_tokens: Tensor = self._model.train(draws is not None)(**batch).last_hidden_state
+        if not self._means:
+            return of_tokens[:, 0]
+        shares = batch["attention_mask"][..., None].to(of_tokens.dtype)
+        return (of_tokens * shares).sum(1) / shares.sum(1)
+
+    def fingerprint(self) -> bytes:
+        """A hash of all that features depend on besides sentences."""
+        words = self._tokenizer.backend_tokenizer.to_str()
+        state = blake2b(f"{self._tokens} {self._means} {self._model.config.to_json_string()} {words}".encode())
+        state.update(hash_of_weights(self._model.state_dict()))
+        return state.digest()

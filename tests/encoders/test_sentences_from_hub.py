@@ -1,0 +1,86 @@
+"""Encoders of sentences in the Hub's layout: features against the model's, views by dropout, what is refused."""
+
+import json
+
+import pytest
+import torch
+
+from featscope.encoders import HubSentences, cached_sentences
+from featscope.options import ConfigError
+from featscope.streams import Streams
+
+transformers = pytest.importorskip("transformers", reason="encoders of the Hub were not tried: no extra 'language'")
+SENTENCES = ["a b c", "b", "c a", "a a b c"]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    return transformers.BertModel(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).eval()
+
+
+@pytest.fixture
+def folder(model, tmp_path):
+    model.save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
+    transformers.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def said(model, sentence: str) -> torch.Tensor:
+    """What each token of a sentence has become, of the sentence alone."""
+    tokens = torch.tensor([[2, *(WORDS.index(word) for word in sentence.split()), 3]])
+    with torch.no_grad():
+        return model(input_ids=tokens).last_hidden_state[0]
+
+
+def test_features_are_of_the_first_token(folder, model):
+    encoder = HubSentences(str(folder)).load()
+    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one)[0] for one in SENTENCES]))
+    assert encoder.features == 16
+
+
+def test_features_are_means_where_the_model_says_so(folder, model):
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
+    encoder = HubSentences(str(folder)).load()
+    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one).mean(0) for one in SENTENCES]))
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
+    assert HubSentences(str(folder)).load().fingerprint() != encoder.fingerprint()
+
+
+def test_views_are_of_their_draws(folder, tmp_path):
+    encoder, at = HubSentences(str(folder)).load(), Streams(0, [0]).at
+    state = torch.random.get_rng_state()
+    one, again, other = (encoder(SENTENCES, at(name)) for name in ("one", "one", "other"))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, encoder(SENTENCES))
+    assert torch.equal(state, torch.random.get_rng_state()), "a generator that all share was touched"
+    kept = cached_sentences(encoder, SENTENCES, 3, tmp_path / "kept")
+    assert torch.equal(kept, cached_sentences(encoder, SENTENCES, 3, tmp_path / "kept"))
+
+
+def test_a_long_sentence_is_cut(folder, model):
+    encoder = HubSentences(str(folder), tokens=4).load()
+    torch.testing.assert_close(encoder(["a b c c c"])[0], said(model, "a b")[0])
+
+
+def test_weights_that_are_missing_are_not_made_up(folder, model):
+    transformers.BertConfig(**model.config.to_dict() | {"num_hidden_layers": 3}).save_pretrained(folder)
+    with pytest.raises(ConfigError, match="weights are missing"):
+        HubSentences(str(folder)).load()
+
+
+@pytest.mark.parametrize("name", ["no/such-model", "/no/such/folder", "."])
+def test_what_is_not_there_is_named(name, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        HubSentences(name).load()
+
+
+def test_what_encodes_no_sentences_is_refused(folder, small_resnet):
+    with pytest.raises(ConfigError, match=r"cannot be loaded|no encoder of sentences"):
+        HubSentences(small_resnet).load()
