@@ -1,5 +1,6 @@
 """The study LongBench, small: a model of random weights, answers that are planted, and faults that change verdicts."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -9,21 +10,26 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from small_longbench import line, saved_model, write
 
 from featscope.check import check
+from featscope.commands.stored import export_run
 from featscope.language import FullCache, GemFilter, SnapKV
+from featscope.language.load import load_model
 from featscope.language.longbench import TASKS, answer, benchmark, read_task
 from featscope.language.longbench.answer import Answered
 from featscope.language.longbench.published import PUBLISHED
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
+from featscope.runs.stored import read_trajectory, with_texts
 from featscope.streams import Streams
 from featscope.studies.longbench import LongBench
 from featscope.testing import Claims, Trial, by_name, measure
+from featscope.training.evaluation import in_bytes, in_words
 
 EXAMPLES = 10
 Scores = Callable[[str, str, int], float]
@@ -238,11 +244,52 @@ def test_a_run_on_made_up_data_says_so_and_expects_nothing_of_it(answers, tmp_pa
     assert len(about_scores) == 6
     for claim in about_scores:
         assert not claim.expected
-        assert "Made-up data" in claim.note
+        assert "says nothing of these data" in claim.note
     assert chosen.story(outcome.runs, outcome.claims).found.startswith("MADE-UP DATA")
     page = report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
     assert len(re.findall("MADE-UP DATA", page)) >= 4
     assert "say nothing about LongBench" in page
+
+
+def test_answers_are_stored_to_be_read(answers, tmp_path):
+    write(tmp_path / "data", {"trec": 2, "qasper": 1})
+    chosen = study(data=str(tmp_path / "data"), tasks=("trec", "qasper"))
+    run(chosen, Settings(), tmp_path / "run")
+    assert export_run([str(tmp_path / "run")]) == 0
+    rows = pd.read_csv(tmp_path / "run/tables/snapkv.replica-example.csv")
+    assert rows["wanted"].tolist() == ["the captain", "Date", "Date"]
+    method = chosen.arm("snapkv").recipe.reading.build("snapkv", load_model(saved_model())[0])
+    (example, *_) = read_task(str(tmp_path / "data"), "qasper")
+    said = answer(method, load_model(saved_model())[1], TASKS["qasper"], example).text
+    assert (
+        in_words(in_bytes(said)) == with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["snapkv"].said[0, 0]
+    )
+    damaged = tmp_path / "run/weights/snapkv.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    with pytest.raises(ConfigError, match=r"snapkv\.safetensors cannot be read"):
+        with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))
+
+
+def test_nothing_is_stored_of_what_is_redacted(answers, tmp_path):
+    write(tmp_path / "data", {"trec": 1})
+    run(study(data=str(tmp_path / "data"), tasks=("trec",), redact=True), Settings(), tmp_path / "run")
+    found = with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["full"]
+    assert "said" not in found
+    assert "score" in found
+    assert not list((tmp_path / "run/weights").iterdir())
+
+
+def test_other_benchmarks_are_run_and_nothing_is_expected_of_their_scores(answers, tmp_path):
+    lines = [{"context": "c" * 300, "input": "?", "answer": ["71"], "options": []}] * 3
+    (tmp_path / "passkey.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    chosen = study(data=str(tmp_path), suite="infinitebench", tasks=("passkey",))
+    outcome = run(chosen, Settings(), tmp_path / "run")
+    claims = by_name(outcome.claims)
+    assert claims["kept-is-k", "gemfilter"].verdict == "holds"
+    for name in (COMPARABLE, NO_WORSE, "compression"):
+        assert not claims[name, "gemfilter"].expected
+    assert "published" not in [figure.id for figure in chosen.figures(outcome.runs)]
+    assert "(InfiniteBench)" in chosen.story(outcome.runs, outcome.claims).lede
 
 
 def test_figures_show_the_paper_beside_real_data_only():
@@ -282,6 +329,8 @@ def test_the_smallest_study_can_be_checked(answers):
         ({"layer": -1}, r"layer = -1 .* >= 0"),
         ({"context": 1}, r"context = 1 .* >= 2, or 0"),
         ({"data": ""}, r"data = '' .* 'made-up', a folder"),
+        ({"suite": "longbench-v2"}, r"data = 'made-up' .* a folder, or 'THUDM/LongBench-v2'"),
+        ({"suite": "infinitebench", "data": "x", "tasks": ("trec",)}, r"tasks = \('trec',\) .* some of passkey, "),
     ],
 )
 def test_wrong_options_are_named(options, message):

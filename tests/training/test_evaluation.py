@@ -9,7 +9,7 @@ import torch
 
 from featscope.streams import Streams
 from featscope.training import Answer, DivergedError, Evaluation, Measurement, Questionnaire, Recipe, Record, train
-from featscope.training.evaluation import Later
+from featscope.training.evaluation import MOST_BYTES, Later, in_bytes, in_words
 
 GRID = {"length": (10, 20, 30), "depth": (0.0, 0.5)}
 ANSWERS = {
@@ -194,3 +194,27 @@ def test_a_questionnaire_may_be_imported_when_it_is_built():
     assert (recipe.steps, recipe.probe_every, recipe.replica_axis, imported) == (2, 2, False, [])
     assert answered(recipe.build(Streams(0, [0])), 2)["product"].tolist() == [[[5, 50]]]
     assert imported == [True]
+
+
+# --- Texts ------------------------------------------------------------------------------------------------------------
+
+
+def test_texts_are_kept_over_the_grid():
+    def answered_in_words(length, depth):
+        return ask(length, depth) | {"said": f"é {length} at {depth}\n"}
+
+    experiment = answered(evaluation(answered_in_words, texts=("said",)))
+    (name, kept), *rest = experiment.kept().items()
+    assert not rest
+    assert name == "text:said:length:depth"
+    assert kept.shape == (3, 2, MOST_BYTES)
+    assert in_words(kept[1, 1]) == "é 20 at 0.5\n"
+    assert not evaluation().kept()
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [("", ""), ("é" * 1500, "é" * 1024), ("a" + "é" * 1500, "a" + "é" * 1023), ("a\0b", "ab"), ("\ud800", "?")],
+)
+def test_long_and_odd_texts_are_stored_as_far_as_they_go(text, stored):
+    assert in_words(in_bytes(text)) == stored

@@ -15,7 +15,7 @@ from featscope.claims import how_many_hold
 from featscope.commands.parsing import parse
 from featscope.options import ConfigError
 from featscope.runs.export import Kind, export
-from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 
 _DEEPEST = 4  # folders below the one that is searched
 
@@ -38,7 +38,7 @@ def export_run(words: list[str]) -> int:
     """Write a run as tables."""
     chosen: _ExportArgs = parse(_ExportArgs, words, "export")
     read_plan(chosen.folder)  # says so where there is no run
-    runs, claims = read_trajectory(chosen.folder), read_claims(chosen.folder)
+    runs, claims = with_texts(chosen.folder, read_trajectory(chosen.folder)), read_claims(chosen.folder)
     written = export(runs, claims, chosen.out or chosen.folder / "tables", chosen.format, chosen.overwrite)
     print(f"{len(written)} tables: {written[0].parent}")
     return 0

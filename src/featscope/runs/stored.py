@@ -6,11 +6,13 @@ A schema library would be a dependency for three small files, and `Claim` would 
 say, such as the order of two ends, is a line in this module.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import h5py
+import numpy as np
 import xarray as xr
 
 from featscope.claims import Claim
@@ -18,6 +20,8 @@ from featscope.claims.claim import Verdict
 from featscope.options import ConfigError
 from featscope.runs import checksum
 from featscope.runs.checked_json import Place, read_json
+from featscope.tensors import DamagedError, unpacked
+from featscope.training.evaluation import TEXT, in_words
 
 
 @dataclass(frozen=True)
@@ -264,3 +268,34 @@ def read_trajectory(folder: Path) -> dict[str, xr.Dataset]:
             size = run.sizes.get(name, 0)
             at.of(arm).of(f"{name}s").require(size, size >= 1, ">= 1")
     return runs
+
+
+def with_texts(folder: Path, runs: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """``runs`` with what questions were answered with in words, where that was stored.
+
+    Args:
+        folder: the run's.
+        runs: what `read_trajectory` gives.
+
+    Raises:
+        ConfigError: the file of an arm's texts is damaged, or has others than the run has questions.
+    """
+    return {arm: run.assign(_texts(folder / "weights" / f"{arm}.safetensors", run)) for arm, run in runs.items()}
+
+
+def _texts(file: Path, run: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    at = Place(file)
+    try:
+        kept = unpacked(file)[0] if file.exists() else {}
+    except (DamagedError, OSError) as error:
+        raise ConfigError(f"{file} cannot be read ({error}): {at.cure}") from None
+    found = {}
+    for key, value in kept.items():
+        if key.startswith(f"{TEXT}:"):
+            _, name, *axes = key.split(":")
+            dims = ("replica", *axes)
+            sizes = tuple(run.sizes.get(dim, 0) for dim in dims)
+            at.of(name).require(list(value.shape[:-1]), tuple(value.shape[:-1]) == sizes, f"{list(sizes)}, as measured")
+            words = [in_words(one) for one in value.flatten(0, -2)]
+            found[name] = dims, np.array(words, dtype=object).reshape(sizes)
+    return found

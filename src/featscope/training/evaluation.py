@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from featscope.options import ConfigError
@@ -18,8 +18,12 @@ from featscope.training.record import Measurement
 
 MOST_QUESTIONS = 1_000_000
 """Questions that an evaluation may ask."""
-Ask = Callable[..., Mapping[str, float | Sequence[float]]]
-"""Answers the question at one point of a grid, given by name."""
+MOST_BYTES = 2048
+"""What is stored of a text, in UTF-8."""
+TEXT = "text"
+"""What names of stored texts begin with; the text's own name and those of the axes follow, with colons between."""
+Ask = Callable[..., Mapping[str, Any]]
+"""Answers the question at one point of a grid, given by name: numbers, and texts where there are any."""
 
 
 class Answer(NamedTuple):
@@ -52,6 +56,7 @@ class Evaluation(Experiment):
         answers: what each question is answered with; the first is shown beside the progress.
         streams: the streams of one replica.
         summary: what is measured of the answers at the end; all of them over the grid if not given.
+        texts: names of texts that questions are answered with, too; their first `MOST_BYTES` are stored.
     """
 
     done: Int[Tensor, " replica"]
@@ -63,6 +68,7 @@ class Evaluation(Experiment):
         answers: Mapping[str, Answer],
         streams: Streams,
         summary: "Callable[[Evaluation], Mapping[str, Measurement]] | None" = None,
+        texts: Sequence[str] = (),
     ) -> None:
         super().__init__(streams)
         self.ask, self.grid, self.answers, self._summary = ask, grid, answers, summary
@@ -76,6 +82,9 @@ class Evaluation(Experiment):
         found = torch.full((1, len(self.points), numbers), torch.nan, dtype=torch.float64, device=streams.device)
         self.register_buffer("found", found)
         self.register_buffer("done", torch.zeros(1, dtype=torch.long, device=streams.device))
+        self._texts = tuple(texts)
+        for text in texts:
+            self.register_buffer(f"{TEXT}_{text}", torch.zeros(len(self.points), MOST_BYTES, dtype=torch.uint8))
 
     def __getitem__(self, name: str) -> Float[Tensor, "replica *grid_and_axes"]:
         """An answer over the grid and its own axes, float64; NaN where it is not given yet."""
@@ -102,6 +111,8 @@ class Evaluation(Experiment):
         row = torch.cat([torch.as_tensor(given[name], dtype=torch.float64).reshape(-1) for name in self.answers])
         self.require_finite(f"what question {step} found", row, step)
         self.get_buffer("found")[0, step] = row
+        for text in self._texts:
+            self.get_buffer(f"{TEXT}_{text}")[step] = in_bytes(given[text])
         self.done.fill_(step + 1)
 
     def status(self) -> str:
@@ -118,8 +129,23 @@ class Evaluation(Experiment):
         return {name: self.measure(name) for name in self.answers}
 
     def kept(self) -> dict[str, Tensor]:
-        """Nothing: answers are measurements."""
-        return {}
+        """Texts over the grid; numbers are measurements."""
+        sizes = [len(axis) for axis in self.grid.values()]
+        return {
+            ":".join((TEXT, text, *self.grid)): self.get_buffer(f"{TEXT}_{text}").view(*sizes, MOST_BYTES)
+            for text in self._texts
+        }
+
+
+def in_bytes(text: str) -> UInt8[Tensor, " byte"]:
+    """The first `MOST_BYTES` of a text in UTF-8, no character cut in two, and zeros after it."""
+    raw = text.replace("\0", "").encode("utf-8", "replace")[:MOST_BYTES].decode("utf-8", "ignore").encode()
+    return torch.tensor(list(raw.ljust(MOST_BYTES, b"\0")), dtype=torch.uint8)
+
+
+def in_words(stored: UInt8[Tensor, " byte"]) -> str:
+    """The text that `in_bytes` stored."""
+    return bytes(stored.tolist()).rstrip(b"\0").decode("utf-8", "replace")
 
 
 class Questionnaire:
@@ -130,6 +156,11 @@ class Questionnaire:
     """
 
     replica_axis: ClassVar[bool] = False
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Names of texts that a question is answered with, to be read and not to be judged; none unless it says so."""
+        return ()
 
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:
@@ -165,7 +196,7 @@ class Questionnaire:
 
     def build(self, streams: Streams) -> Evaluation:
         """The questions of one replica, not asked yet."""
-        return Evaluation(self.asker(streams), self.grid, self.answers, streams, self.summary)
+        return Evaluation(self.asker(streams), self.grid, self.answers, streams, self.summary, self.texts)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import torch
 
 from featscope.language.load import load_once
 from featscope.language.longbench.answer import answer
-from featscope.language.longbench.data import LongBenchExample, read_task
+from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.made_up import MADE_UP, made_up, made_up_count
-from featscope.language.longbench.tasks import TASKS
+from featscope.language.longbench.suites import SUITES, SuiteName
 from featscope.language.methods import MethodName, Reading
 from featscope.options import require
 from featscope.streams import Streams
@@ -25,21 +25,25 @@ class Benchmark(Questionnaire):
         method: one of `featscope.language.methods`.
         reading: how much of a prompt it keeps.
         model: see `featscope.language.load_model`.
-        data: "made-up", or where `read_task` reads from.
-        tasks: keys of `TASKS`.
+        data: "made-up", or where its suite reads from.
+        suite: one of `SUITES`.
+        tasks: some of its tasks.
         examples: first examples of each task that are used; 0 for all.
         context: tokens that a prompt may have, longer ones are cut in the middle; 0 for what the model has room for.
         chat: see `encode`.
+        redact: whether what was answered is not stored.
     """
 
     method: MethodName
     reading: Reading
     model: str
     data: str
+    suite: SuiteName
     tasks: tuple[str, ...]
     examples: int = 0
     context: int = 0
     chat: bool = False
+    redact: bool = False
 
     answers: ClassVar[Mapping[str, Answer]] = {
         "score": Answer("score of an answer, from 0 to 100", "points"),
@@ -50,11 +54,16 @@ class Benchmark(Questionnaire):
     }
 
     @property
+    def texts(self) -> Sequence[str]:
+        """What was answered, beside what would have been right."""
+        return () if self.redact else ("said", "wanted")
+
+    @property
     def grid(self) -> Mapping[str, Sequence[int]]:
         """All examples, task by task; real data are read to count them."""
         return {"example": range(sum(self._count(task) for task in self.tasks))}
 
-    def asker(self, streams: Streams) -> Callable[[int], Mapping[str, float]]:
+    def asker(self, streams: Streams) -> Callable[[int], Mapping[str, float | str]]:
         """Answers an example.
 
         Raises:
@@ -67,26 +76,28 @@ class Benchmark(Questionnaire):
         require(self, "chat", talks, f"False, as the tokenizer of {self.model!r} has no chat template", cure)
         asked = [(i, name, one) for i, name in enumerate(self.tasks) for one in self._examples(name, streams)]
 
-        def ask(example: int) -> Mapping[str, float]:
+        def ask(example: int) -> Mapping[str, float | str]:
             place, name, one = asked[example]
-            found = answer(method, tokenizer, TASKS[name], one, self.context, chat=self.chat)
+            found = answer(method, tokenizer, SUITES[self.suite].tasks[name], one, self.context, chat=self.chat)
             return {
                 "score": found.score,
                 "task_of": place,
                 "tokens": found.tokens,
                 "kept": found.kept,
                 "cut": found.cut,
+                "said": found.text,
+                "wanted": " | ".join(one.answers),
             }
 
         return ask
 
     def _count(self, task: str) -> int:
-        available = made_up_count(task) if self.data == MADE_UP else len(read_task(self.data, task))
+        available = made_up_count(task) if self.data == MADE_UP else len(SUITES[self.suite].read(self.data, task))
         return min(self.examples or available, available)
 
     def _examples(self, task: str, streams: Streams) -> Sequence[LongBenchExample]:
         made = self.data == MADE_UP
-        found = made_up(task, streams.at(f"made-up {task}")) if made else read_task(self.data, task)
+        found = made_up(task, streams.at(f"made-up {task}")) if made else SUITES[self.suite].read(self.data, task)
         return found[: self._count(task)]
 
     def summary(self, evaluation: Evaluation) -> Mapping[str, Measurement]:

@@ -88,24 +88,44 @@ def _decoded(content: bytes, source: str, name: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigError(
-            f"data = {source!r}: {name} is not UTF-8: allowed is LongBench's own. Get it again."
+            f"data = {source!r}: {name} is not UTF-8: allowed is the benchmark's own. Get it again."
         ) from None
 
 
-def _downloaded(source: str) -> Path:
+def one_file(source: str, name: str, hub: str) -> tuple[str, str]:
+    """Where a file of a benchmark is, and its text.
+
+    Args:
+        source: a folder that has it, or a data set of the Hub.
+        name: of the file.
+        hub: a data set of the Hub that has it, for messages.
+
+    Raises:
+        ConfigError: there is none, or it is not UTF-8.
+    """
+    folder = Path(os.path.expanduser(source))
+    layout = f"a folder with {name}, or a data set of the Hub with it"
+    if not os.path.isdir(folder):
+        file = _downloaded(source, name, layout, hub)
+    elif not (file := folder / name).is_file():
+        raise ConfigError(f"data = {source!r} has no {name}: allowed is {layout}. Add the file, or name other --tasks.")
+    return f"data = {source!r}, {name}", _decoded(file.read_bytes(), source, name)
+
+
+def _downloaded(source: str, name: str = _ZIP, layout: str = _LAYOUT, hub: str = HUB) -> Path:
     if source.startswith((".", "/", "~")) or source.count("/") != 1:
-        raise ConfigError(f"data = {source!r} is no folder: allowed is {_LAYOUT}, such as {HUB!r}")
+        raise ConfigError(f"data = {source!r} is no folder: allowed is {layout}, such as {hub!r}")
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         with asking_hub():
-            return Path(hf_hub_download(source, _ZIP, repo_type="dataset"))
+            return Path(hf_hub_download(source, name, repo_type="dataset"))
     except (HfHubHTTPError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"data = {source!r} cannot be had from the Hub ({reason}): allowed is {_LAYOUT}. "
-            "Download data.zip elsewhere and name its folder."
+            f"data = {source!r} cannot be had from the Hub ({reason}): allowed is {layout}. "
+            f"Download {name} elsewhere and name its folder."
         ) from None
 
 

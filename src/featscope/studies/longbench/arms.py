@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from featscope.language.load import RETRIEVER
-from featscope.language.longbench import MADE_UP, TASKS, Benchmark
+from featscope.language.longbench import MADE_UP, SUITES, Benchmark, SuiteName
 from featscope.language.methods import METHODS, MethodName, Reading, pooling_of
 from featscope.language.selection import Pool
 from featscope.options import require
@@ -26,9 +26,11 @@ class LongBenchArms(Study):
 
     Attributes:
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
-        data: "made-up"; a folder with LongBench's files (TASK.jsonl, data/TASK.jsonl or data.zip); or its name on the
-            Hub, THUDM/LongBench.
-        tasks: LongBench's names of the tasks; all 14 if none is named.
+        data: "made-up"; a folder with the benchmark's files (TASK.jsonl, for LongBench also data/TASK.jsonl or
+            data.zip, for LongBench v2 data.json); or its name on the Hub: THUDM/LongBench, THUDM/LongBench-v2,
+            xinrongzhang2022/InfiniteBench.
+        suite: the benchmark; what the paper says is of the first, which alone has made-up data.
+        tasks: the benchmark's names of the tasks; all of them if none is named.
         examples: first examples of each task that are used; 0 for all.
         layer: r, the layer that chooses for GemFilter, from 0.
         keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept of a prompt.
@@ -36,6 +38,7 @@ class LongBenchArms(Study):
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         context: tokens that a prompt may have, longer ones are cut in the middle; 0 for what the model has room for.
         chat: whether prompts are put into the model's chat template (Table G.1), where LongBench does.
+        redact: whether answers are not stored; else `featscope export DIR` writes them beside their scores.
         published: the paper's table that figures show.
     """
 
@@ -44,6 +47,7 @@ class LongBenchArms(Study):
 
     model: str = RETRIEVER
     data: str = MADE_UP
+    suite: SuiteName = "longbench"
     tasks: tuple[str, ...] = ()
     examples: int = 0
     layer: int = 2
@@ -52,12 +56,16 @@ class LongBenchArms(Study):
     pool: Pool | None = None
     context: int = 0
     chat: bool = False
+    redact: bool = False
     published: TableName = "llama-3.1-8b"
 
     def __post_init__(self) -> None:
-        require(self, "data", self.data != "", f"{MADE_UP!r}, a folder, or 'THUDM/LongBench'")
-        known = all(task in TASKS for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
-        require(self, "tasks", known, f"some of {', '.join(TASKS)}, each once")
+        suite = SUITES[self.suite]
+        has_made_up = self.suite == "longbench"
+        allowed = f"{f'{MADE_UP!r}, ' if has_made_up else ''}a folder, or {suite.hub!r}"
+        require(self, "data", self.data != "" and (has_made_up or self.data != MADE_UP), allowed)
+        known = all(task in suite.tasks for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
+        require(self, "tasks", known, f"some of {', '.join(suite.tasks)}, each once")
         require(self, "examples", self.examples >= 0, ">= 0")
         require(self, "layer", self.layer >= 0, ">= 0", "Layers count from 0.")
         require(self, "keep", self.keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
@@ -67,20 +75,25 @@ class LongBenchArms(Study):
     @property
     def names(self) -> tuple[str, ...]:
         """The tasks, in the order of the tables' columns."""
-        return tuple(task for task in TASKS if not self.tasks or task in self.tasks)
+        return tuple(task for task in SUITES[self.suite].tasks if not self.tasks or task in self.tasks)
 
     @property
     def is_made_up(self) -> bool:
         """Whether the data are made up, so that scores say nothing about LongBench."""
         return self.data == MADE_UP
 
+    @property
+    def of_paper(self) -> bool:
+        """Whether the paper says something of the data."""
+        return self.suite == "longbench" and not self.is_made_up
+
     def smallest(self) -> "LongBenchArms":
         """One example of one task."""
-        return replace(self, tasks=("triviaqa",), examples=1)
+        return replace(self, data=MADE_UP, suite="longbench", tasks=("triviaqa",), examples=1)
 
     def arms(self) -> Sequence[Arm[Benchmark]]:
         """One for each method. That of the middle row keeps as many tokens as GemFilter, and others."""
         reading = Reading(self.layer, self.keep, _WINDOW, *pooling_of(self))
-        asked = (self.model, self.data, self.names, self.examples, self.context, self.chat)
+        asked = (self.model, self.data, self.suite, self.names, self.examples, self.context, self.chat, self.redact)
         names: tuple[MethodName, ...] = ("gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row")
         return [Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label) for name in names]

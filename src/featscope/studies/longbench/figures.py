@@ -8,7 +8,7 @@ from jaxtyping import Float
 from featscope.claims import LEVEL
 from featscope.claims.averages import group_means
 from featscope.figures import Bars, Curve, Curves, Panel
-from featscope.language.longbench import TASKS
+from featscope.language.longbench import SUITES
 from featscope.language.longbench.published import PUBLISHED, nearest_pair
 from featscope.language.methods import METHODS
 
@@ -17,6 +17,7 @@ Ends = tuple[Values, Values, Values]
 Examples = Mapping[str, Mapping[str, Float[np.ndarray, " example"]]]
 """Arm -> answer -> its values of all examples."""
 
+_HEADINGS = {name: task.heading for suite in SUITES.values() for name, task in suite.tasks.items()}
 LENGTH, SCORE = "length of the prompt (tokens)", "score (points of 100)"
 ARMS = {name: METHODS[name].label for name in ("full", "snapkv", "h2o", "gemfilter", "question-kept", "middle-row")}
 _FEWEST = 10
@@ -42,14 +43,14 @@ def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: i
     )
 
 
-def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, published: str) -> Bars:
-    """What GemFilter gains and loses; beside it what it does in the paper, in its table ``published``."""
+def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, published: str | None) -> Bars:
+    """What GemFilter gains and loses; beside it what it does in the paper's table ``published``, if there is one."""
     series = {
         f"{ARMS[one]} less {ARMS[other]}": _means(found, found[one]["score"] - found[other]["score"], -100.0)
         for one, other in (("gemfilter", "snapkv"), ("gemfilter", "full"), ("question-kept", "snapkv"))
     }
     beside = ""
-    if not said and (pair := nearest_pair(published, keep)):
+    if not said and published and (pair := nearest_pair(published, keep)):
         one, other = (PUBLISHED[published][method].of(tasks) for method in pair)
         series[f"{' less '.join(pair)}, printed"] = _printed(one - other)
         beside = f" Beside them, {published} in the paper."
@@ -113,7 +114,7 @@ def _means(found: Examples, values: Float[np.ndarray, " example"], least: float 
 
 
 def _groups(tasks: Sequence[str]) -> list[str]:
-    return [*(TASKS[task].heading for task in tasks), "Mean"]
+    return [*(_HEADINGS[task] for task in tasks), "Mean"]
 
 
 def _printed(values: Values) -> Ends:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from featscope.claims import POSITIVE, SHARE, Claim, Found, bound, identity, ordering
 from featscope.claims.averages import evenly_over, ratio_of_means
 from featscope.figures import Figure
-from featscope.language.longbench import Benchmark
+from featscope.language.longbench import SUITES, Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
 from featscope.studies import Runs, Story
 from featscope.studies.longbench import figures
@@ -24,7 +24,7 @@ MARGIN = 2.0
 """Points that scores called comparable may differ by; a stated choice, as P names none."""
 POINTS, APART = (0.0, 100.0), (-100.0, 100.0)
 """Ranges of a score and of a difference of two. An example is one thing."""
-PAPER_SAYS_NOTHING = "Made-up data: the paper says nothing of it, so that nothing is expected."
+PAPER_SAYS_NOTHING = "The paper says nothing of these data, so that nothing is expected."
 MADE_UP_DATA = "MADE-UP DATA: these scores say nothing about LongBench. "
 
 
@@ -43,7 +43,7 @@ class LongBench(LongBenchArms):
         not_on="middle-row",
         equals=0.0,
         within=MARGIN,
-        given=lambda study: not study.is_made_up,
+        given=lambda study: study.of_paper,
         things=lambda study: 1,
         range=APART,
         note=f"Tolerance: {MARGIN:g} points, a stated choice. Where all methods find next to nothing "
@@ -63,7 +63,7 @@ class LongBench(LongBenchArms):
         on="question-kept",
         equals=0.0,
         within=MARGIN,
-        given=lambda study: not study.is_made_up,
+        given=lambda study: study.of_paper,
         things=lambda study: 1,
         range=APART,
         note=f"Tolerance: {MARGIN:g} points, a stated choice. SnapKV keeps the same last tokens.",
@@ -82,7 +82,7 @@ class LongBench(LongBenchArms):
         more_than=0.0,
         things=lambda study: 1,
         range=APART,
-        given=lambda study: not study.is_made_up,
+        given=lambda study: study.of_paper,
         note="The paper says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; "
         "here both "
         "have one k and one prompt. Undecided where something-to-lose does not hold.",
@@ -116,7 +116,7 @@ class LongBench(LongBenchArms):
         on="gemfilter",
         relation="=",
         range=SHARE,
-        given=lambda study: not (study.is_made_up or study.tasks or study.examples or study.context),
+        given=lambda study: study.of_paper and not (study.tasks or study.examples or study.context),
         note="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
         "Expected of the whole benchmark and uncut prompts alone.",
     )
@@ -127,7 +127,7 @@ class LongBench(LongBenchArms):
         examples.
         """
         of, predicted = self.found(runs)["gemfilter"], 0.08 * self.keep / 1024
-        why = f"k = {self.keep}. {PAPER_SAYS_NOTHING if self.is_made_up else ''}".strip()
+        why = f"k = {self.keep}. {'' if self.of_paper else PAPER_SAYS_NOTHING}".strip()
         return Found(ratio_of_means(of["kept"], of["tokens"], predicted), why, predicted, predicted / 10)
 
     @identity(
@@ -202,7 +202,7 @@ class LongBench(LongBenchArms):
         """How much better ``arm`` is; NaN where the model finds so little that methods cannot be told apart."""
         telling = self._means(runs, "full").mean() >= 2 * MARGIN
         better = self._means(runs, arm, other)
-        return Found(better if telling else np.full_like(better, np.nan), PAPER_SAYS_NOTHING if self.is_made_up else "")
+        return Found(better if telling else np.full_like(better, np.nan), "" if self.of_paper else PAPER_SAYS_NOTHING)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
@@ -210,8 +210,10 @@ class LongBench(LongBenchArms):
         """Scores, differences, what the paper reports, compression."""
         found, said = self.found(runs), MADE_UP_DATA if self.is_made_up else ""
         yield figures.scores(found, self.names, said, self.keep, self.layer)
-        yield figures.differences(found, self.names, said, self.keep, self.published)
-        yield figures.printed(self.names, self.published, self.keep)
+        printed = self.published if self.suite == "longbench" else None
+        yield figures.differences(found, self.names, said, self.keep, printed)
+        if printed:
+            yield figures.printed(self.names, printed, self.keep)
         yield figures.lengths(found, said, self.keep)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
@@ -232,7 +234,8 @@ class LongBench(LongBenchArms):
             after = " These scores say nothing about LongBench; for that, give --data and --model."
         return Story(
             before + found,
-            f"A model answers {examples} questions of {len(self.names)} kinds on long texts, of which it keeps "
+            f"A model answers {examples} questions of {len(self.names)} kinds ({SUITES[self.suite].title}) on long texts, "
+            "of which it keeps "
             f"{self.keep} tokens (pieces of words): GemFilter has layer {self.layer} choose them and reads "
             "those alone; SnapKV keeps what the last tokens attend to, H2O what all attend to. Bars are mean scores, "
             f"from 0 to 100, of a kind of question, and last of all kinds.{after}",
