@@ -1,8 +1,8 @@
 """Encoders of images by their names on the Hugging Face Hub: ResNets, vision transformers, CLIP's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,11 @@ from featscope.encoders.frozen import FrozenEncoder
 from featscope.hub import asking_hub, without_bars
 from featscope.options import ConfigError, require, require_extra
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 _MOST_PIXELS = 4096
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -40,18 +44,9 @@ class HubEncoder:
             ConfigError: there is no such model, it encodes no images, or some of its weights are missing.
         """
         with require_extra(f"The encoder {self.name!r}", "language"):
-            from transformers import AutoModel, ImageProcessingMixin
-        try:
-            with without_bars(), asking_hub():
-                about, _ = ImageProcessingMixin.get_image_processor_dict(self.name)
-                model, found = AutoModel.from_pretrained(
-                    self.name, dtype=torch.float32, use_safetensors=True, output_loading_info=True
-                )
-        except Exception as error:  # of many kinds: no such name, no network, broken or foreign files
-            raise self._refused(f"It cannot be loaded: {' '.join(str(error).split())[:300]}") from None
+            from transformers import ImageProcessingMixin
+        model, (about, _) = loaded(self.name, ImageProcessingMixin.get_image_processor_dict, self._refused)
         body = getattr(model, "vision_model", model)
-        if missing := [name for name in found["missing_keys"] if not name.startswith("pooler.")]:
-            raise self._refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
         if model.main_input_name != "pixel_values" and body is model:
             raise self._refused(f"It takes {model.main_input_name}.")
         side, shift, scale = self._entry(about)
@@ -84,6 +79,31 @@ class HubEncoder:
             f"encoder = {self.name[:300]!r} is out of range: allowed is an encoder of images that transformers loads "
             f"from safetensors, on the Hub or in a folder. {problem}"
         )
+
+
+def loaded(
+    name: str, beside: Callable[[str], _T], refused: Callable[[str], ConfigError]
+) -> "tuple[PreTrainedModel, _T]":
+    """A model of the Hub or of a folder in float32, from safetensors, no weight of it made up; and what goes with it.
+
+    Args:
+        name: of the model.
+        beside: reads the files beside its weights.
+        refused: the error, by what is wrong.
+    """
+    from transformers import AutoModel
+
+    try:
+        with without_bars(), asking_hub():
+            other = beside(name)
+            model, found = AutoModel.from_pretrained(
+                name, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+            )
+    except Exception as error:  # of many kinds: no such name, no network, broken or foreign files
+        raise refused(f"It cannot be loaded: {' '.join(str(error).split())[:300]}") from None
+    if missing := [one for one in found["missing_keys"] if not one.startswith("pooler.")]:  # which is not used
+        raise refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
+    return model, other
 
 
 def _three(value: object) -> Sequence[float]:

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featscope.encoders.from_hub import loaded
 from featscope.encoders.frozen import hash_of_weights
-from featscope.hub import asking_hub, without_bars
 from featscope.options import ConfigError, require, require_extra
 from featscope.streams import Draws
 
@@ -49,19 +49,14 @@ class HubSentences:
             ConfigError: there is no such model, it encodes no sentences, or some of its weights are missing.
         """
         with require_extra(f"The encoder {self.name!r}", "language"):
-            from transformers import AutoModel, AutoTokenizer
+            from transformers import AutoTokenizer
             from transformers.utils import cached_file
-        try:
-            with without_bars(), asking_hub():
-                tokenizer = AutoTokenizer.from_pretrained(self.name)
-                model, found = AutoModel.from_pretrained(
-                    self.name, dtype=torch.float32, use_safetensors=True, output_loading_info=True
-                )
-                file = cached_file(self.name, _POOLING, _raise_exceptions_for_missing_entries=False)
-        except Exception as error:  # of many kinds: no such name, no network, broken or foreign files
-            raise self._refused(f"It cannot be loaded: {' '.join(str(error).split())[:300]}") from None
-        if missing := [name for name in found["missing_keys"] if not name.startswith("pooler.")]:
-            raise self._refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
+
+        def beside(name: str) -> tuple[Any, str | None]:
+            pooling = cached_file(name, _POOLING, _raise_exceptions_for_missing_entries=False)
+            return AutoTokenizer.from_pretrained(name), pooling
+
+        model, (tokenizer, file) = loaded(self.name, beside, self._refused)
         if model.main_input_name != "input_ids" or model.config.is_encoder_decoder or not tokenizer.pad_token:
             raise self._refused("It is no encoder of sentences with a token to pad them.")
         means = False

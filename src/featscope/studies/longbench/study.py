@@ -234,8 +234,8 @@ class LongBench(LongBenchArms):
             after = " These scores say nothing about LongBench; for that, give --data and --model."
         return Story(
             before + found,
-            f"A model answers {examples} questions of {len(self.names)} kinds ({SUITES[self.suite].title}) on long texts, "
-            "of which it keeps "
+            f"A model answers {examples} questions of {len(self.names)} kinds ({SUITES[self.suite].title}) on long "
+            "texts, of which it keeps "
             f"{self.keep} tokens (pieces of words): GemFilter has layer {self.layer} choose them and reads "
             "those alone; SnapKV keeps what the last tokens attend to, H2O what all attend to. Bars are mean scores, "
             f"from 0 to 100, of a kind of question, and last of all kinds.{after}",
