@@ -57,6 +57,18 @@ def test_the_layout_of_domainbed(tmp_path):
     assert (tmp_path / "photo" / "cat" / "0.png").exists()
 
 
+def test_images_of_several_sizes_are_brought_to_one(tmp_path):
+    mixed = [{"bytes": png(10 * i, side=4 + i % 3), "path": None} for i in range(12)]
+    pq.write_table(table(image=mixed), tmp_path / "train.parquet")
+    with pytest.raises(ConfigError, match="images of one size"):
+        open_domains(str(tmp_path)).pixels(torch.arange(12))
+    found = open_domains(str(tmp_path), 6)
+    pixels = found.pixels(torch.arange(12))
+    assert pixels.shape == (12, 3, 6, 6)
+    assert pixels[:, 0, 3, 3].tolist() == [10 * i for i in range(12)]
+    assert found.fingerprint() != open_domains(str(tmp_path), 8).fingerprint()
+
+
 def test_the_fingerprint_is_that_of_the_bytes(tmp_path):
     for name in ("one", "same", "other"):
         (tmp_path / name).mkdir()

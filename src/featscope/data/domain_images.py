@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -59,7 +59,16 @@ class DomainImages:
         return len(self.labels)
 
 
-@lru_cache(maxsize=2)
+class _Stored(NamedTuple):
+    """Images as they lie in files: classes, domains, their names, and the bytes of each."""
+
+    labels: Tensor
+    domains: Tensor
+    class_names: Sequence[str]
+    domain_names: Sequence[str]
+    encoded: Callable[[int], bytes]
+
+
 def open_domains(folder: str, side: int = 0) -> DomainImages:
     """Images of a folder, in one of two layouts.
 
@@ -75,16 +84,35 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
         ConfigError: no such folder, or files of another layout.
         MissingExtraError: parquet files need the extra 'images'.
     """
+    stored = _stored(folder)
+
+    def pixels(index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
+        found = [_decoded(stored.encoded(i), i, side) for i in index.tolist()]
+        if len(sizes := {tuple(one.shape) for one in found}) > 1:
+            raise _error("images of one size", f"There are {sorted(sizes)[:3]} among others. Resize them.")
+        return torch.stack(found)
+
+    def fingerprint() -> bytes:
+        state = blake2b(f"{side}".encode() if side else b"", digest_size=32)
+        for i in range(len(stored.labels)):
+            state.update(blake2b(stored.encoded(i), digest_size=16).digest())
+        return state.digest()
+
+    return DomainImages(*stored[:4], pixels, fingerprint)
+
+
+@lru_cache(maxsize=2)
+def _stored(folder: str) -> _Stored:
     root = Path(os.path.expanduser(folder))
     if not root.is_dir():
         allowed = "a folder of images of several domains"
         raise ConfigError(f"data = {folder[:200]!r} is out of range: allowed is {allowed}. There is none.")
     if files := sorted(root.rglob("*.parquet")):
-        return _from_parquet(folder, files, side)
-    return _from_folders(folder, root, side)
+        return _from_parquet(folder, files)
+    return _from_folders(folder, root)
 
 
-def _from_parquet(folder: str, files: Sequence[Path], side: int) -> DomainImages:
+def _from_parquet(folder: str, files: Sequence[Path]) -> _Stored:
     try:
         import pyarrow as pa  # type: ignore[import-untyped]
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -102,10 +130,10 @@ def _from_parquet(folder: str, files: Sequence[Path], side: int) -> DomainImages
     names = sorted(set(column))
     domains = torch.tensor([names.index(name) for name in column])
     encoded = table.column("image" if "image" in table.column_names else "img").combine_chunks().field("bytes")
-    return _of_bytes(images.labels, domains, images.class_names, names, lambda i: encoded[i].as_py(), side)
+    return _Stored(images.labels, domains, images.class_names, names, lambda i: encoded[i].as_py())
 
 
-def _from_folders(folder: str, root: Path, side: int) -> DomainImages:
+def _from_folders(folder: str, root: Path) -> _Stored:
     names = sorted(part.name for part in root.iterdir() if part.is_dir())
     files = {name: sorted(f for f in (root / name).glob("*/*") if f.suffix.lower() in _SUFFIXES) for name in names}
     names = [name for name in names if files[name]]
@@ -115,30 +143,7 @@ def _from_folders(folder: str, root: Path, side: int) -> DomainImages:
     every = [(d, file) for d, name in enumerate(names) for file in files[name]]
     labels = torch.tensor([classes.index(file.parent.name) for _, file in every])
     domains = torch.tensor([domain for domain, _ in every])
-    return _of_bytes(labels, domains, classes, names, lambda i: every[i][1].read_bytes(), side)
-
-
-def _of_bytes(
-    labels: Tensor,
-    domains: Tensor,
-    classes: Sequence[str],
-    names: Sequence[str],
-    encoded: Callable[[int], bytes],
-    side: int,
-) -> DomainImages:
-    def pixels(index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
-        found = [_decoded(encoded(i), i, side) for i in index.tolist()]
-        if len(sizes := {tuple(one.shape) for one in found}) > 1:
-            raise _error("images of one size", f"There are {sorted(sizes)[:3]} among others. Resize them.")
-        return torch.stack(found)
-
-    def fingerprint() -> bytes:
-        state = blake2b(f"{side}".encode() if side else b"", digest_size=32)
-        for i in range(len(labels)):
-            state.update(blake2b(encoded(i), digest_size=16).digest())
-        return state.digest()
-
-    return DomainImages(labels, domains, classes, names, pixels, fingerprint)
+    return _Stored(labels, domains, classes, names, lambda i: every[i][1].read_bytes())
 
 
 def of_pixels(
