@@ -15,7 +15,7 @@ from featscope.language.in_context.label_readers import (
     loss_and_right,
     train,
 )
-from featscope.language.in_context.made_up import _BLAME, _PRAISE
+from featscope.language.in_context.made_up import _BLAME, _PEOPLE, _PRAISE
 from featscope.language.in_context.readers import ModelReader
 from featscope.language.load import load_model
 from featscope.options import ConfigError
@@ -57,6 +57,16 @@ def test_the_tokenizer_knows_all_of_a_prompt(reviews):
     assert not torch.equal(reviews.batch(3, 2).ids, reviews.batch(4, 2).ids)
 
 
+def test_other_sentences_stand_beside_reviews(reviews, tmp_path):
+    beside = Reviews(Plan(tmp_path, beside=0.5, noise=0.0))
+    batch = beside.batch(0, 20, "prior")
+    words = [word for ids in batch.ids for word in beside.tokenizer.convert_ids_to_tokens(ids)]
+    assert beside.tokenizer.unk_token not in words
+    assert 130 < sum(words.count(name) for name in _PEOPLE) < 210, "half of 340"
+    assert sum(words.count(name) for name in TASK.words) == 340
+    assert not set(_PEOPLE) & set(reviews.tokenizer.get_vocab()), "nothing else changes where there are none"
+
+
 def test_only_labels_count(reviews):
     model, batch = build(reviews.plan, len(reviews.tokenizer)), reviews.batch(0, 3)
     loss, right = loss_and_right(model, batch)
@@ -83,7 +93,12 @@ def test_a_trained_model_can_be_asked(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"heads": 3}, "heads = 3"), ({"inverted": 0.8, "made_up": 0.3}, "inverted = 0.8"), ({"steps": 0}, "steps = 0")],
+    [
+        ({"heads": 3}, "heads = 3"),
+        ({"inverted": 0.8, "made_up": 0.3}, "inverted = 0.8"),
+        ({"steps": 0}, "steps = 0"),
+        ({"beside": 2.0}, "beside = 2.0"),
+    ],
 )
 def test_wrong_options_are_named(tmp_path, options, problem):
     with pytest.raises(ConfigError, match=problem):

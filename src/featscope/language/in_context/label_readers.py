@@ -26,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.files import atomic_write
 from featscope.language.in_context.examples import TASKS, Example
-from featscope.language.in_context.made_up import made_up_sentiment
+from featscope.language.in_context.made_up import made_up_irrelevant, made_up_sentiment
 from featscope.language.in_context.prompt import ask
 from featscope.options import require
 from featscope.streams import Streams
@@ -62,6 +62,8 @@ class Plan:
         inverted: share of sequences in which all labels mean the opposite.
         made_up: share of sequences with two made-up words for labels.
         noise: share of labels that are wrong in any sequence.
+        beside: share of reviews with a sentence of somebody else's business before or after them, as `icl-attention`
+            has them.
         steps: of AdamW.
         rows: sequences in a batch.
         lr: peak learning rate.
@@ -76,6 +78,7 @@ class Plan:
     inverted: float = 0.2
     made_up: float = 0.3
     noise: float = 0.05
+    beside: float = 0.0
     steps: int = 3000
     rows: int = 16
     lr: float = 3e-3
@@ -84,8 +87,10 @@ class Plan:
     def __post_init__(self) -> None:
         divides = self.heads >= 1 and self.width >= 2 and self.width % (2 * self.heads) == 0
         require(self, "heads", divides, "a divisor of half the width")
-        shares = min(self.inverted, self.made_up, self.noise) >= 0 and self.inverted + self.made_up <= 1
-        require(self, "inverted", shares, "shares >= 0, those of sequences at most 1 together")
+        shares = min(self.inverted, self.made_up) >= 0 and self.inverted + self.made_up <= 1
+        for name in ("noise", "beside"):
+            require(self, name, 0 <= getattr(self, name) <= 1, "a share, 0 to 1")
+        require(self, "inverted", shares, "a share >= 0 that with --made-up makes at most 1")
         require(self, "steps", self.steps >= 1, ">= 1")
 
 
@@ -100,7 +105,9 @@ class Reviews:
         self.plan = plan
         drawn = made_up_sentiment(Streams(plan.seed, [0]).at("label readers"), REVIEWS)
         self.reviews = [Example((text,), label) for text, label in drawn]
-        self.tokenizer = word_tokenizer([TASK.shown(one.texts) for one in self.reviews])
+        others = Streams(plan.seed, [0]).at("label readers, beside")
+        self.others = made_up_irrelevant(others, REVIEWS) if plan.beside else []
+        self.tokenizer = word_tokenizer([*(TASK.shown(one.texts) for one in self.reviews), *self.others])
 
     def batch(self, step: int, rows: int, kind: Kind | None = None) -> Batch:
         """Prompts with all their labels; of a random kind each if none is named."""
@@ -126,12 +133,21 @@ class Reviews:
         wrong = rng.random(len(chosen)) < self.plan.noise
         swapped = kind == "inverted"
         shown = [one._replace(label=one.label ^ int(swapped ^ bool(w))) for one, w in zip(chosen, wrong, strict=True)]
+        if self.others:
+            shown = [one._replace(texts=(self._with_another(rng, *one.texts),)) for one in shown]
         words = TASK.words
         if kind == "made-up":
             one, other = rng.choice(len(MADE_UP_WORDS), 2, replace=False)
             words = MADE_UP_WORDS[one], MADE_UP_WORDS[other]
         task = TASK if words == TASK.words else type(TASK)(TASK.name, TASK.columns, TASK.titles, words)
         return f"{ask(task, shown[:-1], shown[-1])} {words[shown[-1].label]}", words
+
+    def _with_another(self, rng: np.random.Generator, review: str) -> str:
+        """A review, with another sentence before or after it in as many cases as planned."""
+        if rng.random() >= self.plan.beside:
+            return review
+        other = self.others[rng.integers(len(self.others))]
+        return f"{review} {other}" if rng.random() < 0.5 else f"{other} {review}"
 
 
 def word_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
