@@ -50,6 +50,7 @@ WIDE = {
     "machine-finds-the-patterns",
     "machine-without-structure-is-at-chance",
     "interval-easy",
+    "general-setting-is-learned",
     "rare-class-is-learned",
     "weighted-moments",
     "coherence-blurs-the-count",
