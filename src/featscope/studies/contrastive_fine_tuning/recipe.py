@@ -89,6 +89,7 @@ class FineTuning(Questionnaire):
             ConfigError: data cannot be read, or the contrastive term begins at nothing.
             MissingExtraError: what reads them, or an encoder, is not installed.
         """
+        streams = Streams(streams.seed, streams.replicas)  # features and adapters are on the CPU, whatever the device
         every = samples_of(self.source, self.data)
 
         def ask(labels: int, views: int, classes: int) -> Mapping[str, float | Sequence[float]]:
