@@ -288,3 +288,18 @@ class Verdicts(Figure):
     log_x: bool = False
     log_y: bool = False
     areas: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Words in rows and columns; without rows, its title alone is shown.
+
+    Attributes:
+        title: what it is of.
+        headings: above the columns.
+        rows: as many cells each; the first names the row.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]

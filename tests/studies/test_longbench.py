@@ -264,6 +264,9 @@ def test_answers_are_stored_to_be_read(answers, tmp_path):
     assert (
         in_words(in_bytes(said)) == with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["snapkv"].said[0, 0]
     )
+    page = report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
+    assert "What was answered" in page
+    assert "“the captain” is wanted" in page
     damaged = tmp_path / "run/weights/snapkv.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-9])
     with pytest.raises(ConfigError, match=r"snapkv\.safetensors cannot be read"):
@@ -272,11 +275,13 @@ def test_answers_are_stored_to_be_read(answers, tmp_path):
 
 def test_nothing_is_stored_of_what_is_redacted(answers, tmp_path):
     write(tmp_path / "data", {"trec": 1})
-    run(study(data=str(tmp_path / "data"), tasks=("trec",), redact=True), Settings(), tmp_path / "run")
+    chosen = study(data=str(tmp_path / "data"), tasks=("trec",), redact=True)
+    run(chosen, Settings(), tmp_path / "run")
     found = with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["full"]
     assert "said" not in found
     assert "score" in found
     assert not list((tmp_path / "run/weights").iterdir())
+    assert "What was answered" not in report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
 
 
 def test_other_benchmarks_are_run_and_nothing_is_expected_of_their_scores(answers, tmp_path):

@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 from featscope.catalogue import OWN_TRAINING
 from featscope.claims import LEVEL
-from featscope.figures import Curve, Curves, Panel
+from featscope.figures import Curve, Curves, Panel, Table
 from featscope.report.folder import write_report
 from featscope.report.numbers import decimals_for, number
-from featscope.report.page import Content, Table
+from featscope.report.page import Content
 from featscope.runs.compared import Pair, StoredRun, after_holm, environments, options, pairs, shift
 from featscope.studies.summaries import INTERVALS, over_steps
 

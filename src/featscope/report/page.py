@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from featscope.claims import LEVEL, Claim, worth
-from featscope.figures import Agreement, Figure, Verdicts
+from featscope.figures import Agreement, Figure, Table, Verdicts
 from featscope.files import atomic_write
 from featscope.report.arm_table import ArmTable
 from featscope.report.claim_view import (
@@ -30,21 +30,6 @@ from featscope.report.html import asset, environment, json_inside, policy, small
 _SCRIPTS = ("core", "axes", "curves", "bars", "movie", "matrices", "scatters", "verdicts", "export", "page")
 _FEW = 4  # claims that a page shows as cards where its study names none
 _MOST = 6  # cards in all
-
-
-@dataclass(frozen=True)
-class Table:
-    """Words in rows and columns; without rows, its title alone is shown.
-
-    Attributes:
-        title: what it is of.
-        headings: above the columns.
-        rows: as many cells each; the first names the row.
-    """
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from typing import Any
 from warnings import warn
 
 from featscope.claims import Claim, Statement, how_many_hold
+from featscope.figures import Table
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
-from featscope.report.page import Content, Table
+from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
 from featscope.report.unfinished import NAME as UNFINISHED
 from featscope.report.unfinished import report_unfinished
@@ -23,7 +24,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.judging import changes
 from featscope.runs.lock import locked
 from featscope.runs.plain import from_plain
-from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 from featscope.runs.unfinished import is_unfinished
 from featscope.studies import Runs, Study
 from featscope.studies.judged_sweep import JudgedSweep
@@ -93,6 +94,8 @@ def stored_content(directory: Path, plan: Mapping[str, Any], study: Study | None
 def _as_read(directory: Path, study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
     """What ``study`` says of the run, and whether it would judge it otherwise than what is stored, which is shown."""
     said = content(study, runs, claims)
+    if type(study).tables is not Study.tables:  # texts are in the files of the weights, which may be large
+        said = replace(said, tables=[*study.tables(with_texts(directory, runs))], tables_are="What was answered")
     try:
         changed = changes(claims, list(study.claims(runs)))
     except Exception as error:  # whatever a claim's own code raises

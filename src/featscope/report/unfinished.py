@@ -13,12 +13,12 @@ from typing import TypeVar
 import numpy as np
 
 from featscope.claims import Claim
-from featscope.figures import Curves, Figure, MatrixMovie
+from featscope.figures import Curves, Figure, MatrixMovie, Table
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.arm_table import arm_tables
 from featscope.report.figure_data import figure_data
-from featscope.report.page import Content, Table, write_page
+from featscope.report.page import Content, write_page
 from featscope.report.provenance import command
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_plan

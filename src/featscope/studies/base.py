@@ -9,7 +9,7 @@ import xarray as xr
 from featscope.axes import Axis
 from featscope.claims import Claim, Statement, how_many_hold
 from featscope.claims.statement import Test, tests_of
-from featscope.figures import Figure
+from featscope.figures import Figure, Table
 from featscope.options import ConfigError, require_name
 from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import over_steps
@@ -150,6 +150,10 @@ class Study:
         The frame adds identities against their predictions.
         """
         return over_steps(runs)
+
+    def tables(self, runs: Runs) -> Iterable[Table]:
+        """Answers to be read; none unless a study says so. ``runs`` have the texts that `Questionnaire.texts` names."""
+        return ()
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """What was found, in words. Unless a study says otherwise: how many claims hold."""

@@ -1,13 +1,14 @@
 """The figures of the study, described for the report to draw."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 
 from featscope.claims import LEVEL
 from featscope.claims.averages import group_means
-from featscope.figures import Bars, Curve, Curves, Panel
+from featscope.figures import Bars, Curve, Curves, Panel, Table
 from featscope.language.longbench import SUITES
 from featscope.language.longbench.published import PUBLISHED, nearest_pair
 from featscope.language.methods import METHODS
@@ -20,6 +21,8 @@ Examples = Mapping[str, Mapping[str, Float[np.ndarray, " example"]]]
 _HEADINGS = {name: task.heading for suite in SUITES.values() for name, task in suite.tasks.items()}
 LENGTH, SCORE = "length of the prompt (tokens)", "score (points of 100)"
 ARMS = {name: METHODS[name].label for name in ("full", "snapkv", "h2o", "gemfilter", "question-kept", "middle-row")}
+_SHOWN = 5  # examples whose answers are shown
+_LETTERS = 120  # of an answer that are
 _FEWEST = 10
 """Examples of a task from which on its interval is drawn; that of two or four hides all else."""
 _INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples, of tasks with {_FEWEST} or more and of the mean."
@@ -119,3 +122,30 @@ def _groups(tasks: Sequence[str]) -> list[str]:
 
 def _printed(values: Values) -> Ends:
     return values, np.full_like(values, np.nan), np.full_like(values, np.nan)
+
+
+def answers(runs: Mapping[str, xr.Dataset], tasks: Sequence[str]) -> Iterator[Table]:
+    """What was answered in the first replica, if it is stored: of each task the example on which scores differ most."""
+    said = {arm: run.isel(replica=0) for arm, run in runs.items() if "said" in run}
+    if not said:
+        return
+    one = next(iter(said.values()))
+    points = np.stack([run["score"].values for run in said.values()])
+    order = np.argsort(-np.ptp(points, axis=0), kind="stable").tolist()
+    of_task = {int(one["task_of"].values[example]): example for example in reversed(order)}
+    for task, example in sorted(of_task.items(), key=lambda item: order.index(item[1]))[:_SHOWN]:
+        rows = [
+            [ARMS[arm], f"{run['score'].values[example]:.0f}", _shortened(run["said"].values[example])]
+            for arm, run in said.items()
+        ]
+        wanted = _shortened(one["wanted"].values[example])
+        yield Table(
+            f"{_HEADINGS[tasks[task]]}, example {example + 1}: “{wanted}” is wanted",
+            ["method", "points", "answer"],
+            rows,
+        )
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LETTERS else f"{line[: _LETTERS - 1]}…"

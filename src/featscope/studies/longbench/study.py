@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from featscope.claims import POSITIVE, SHARE, Claim, Found, bound, identity, ordering
 from featscope.claims.averages import evenly_over, ratio_of_means
-from featscope.figures import Figure
+from featscope.figures import Figure, Table
 from featscope.language.longbench import SUITES, Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
 from featscope.studies import Runs, Story
@@ -215,6 +215,10 @@ class LongBench(LongBenchArms):
         if printed:
             yield figures.printed(self.names, printed, self.keep)
         yield figures.lengths(found, said, self.keep)
+
+    def tables(self, runs: Runs) -> Iterable[Table]:
+        """Some answers of all methods."""
+        return figures.answers(runs, self.names)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How GemFilter scores beside SnapKV and the full cache, and what data that is of."""
