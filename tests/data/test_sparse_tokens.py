@@ -172,7 +172,7 @@ class LargestUniforms(Draws):
 @pytest.mark.parametrize("tokens", [1, 2, 4, 16])
 def test_rounding_does_not_push_a_feature_out_of_all_tokens(dtype, q, tokens):
     source, _ = draw(replace(SMALL, tokens=tokens, token_activity=q), 1)
-    on = source._shown(LargestUniforms([0], torch.device("cpu")), torch.ones(1, 5, 4, dtype=dtype))
+    on = source._shown(LargestUniforms(0, [0], 0, torch.device("cpu")), torch.ones(1, 5, 4, dtype=dtype))
     assert on.shape == (1, 5, tokens, 4)
     assert on.any(2).all()
 

@@ -14,8 +14,8 @@ DATA = SparseCoding(features=6, input_dim=32, noise=0.5)
 P, S2, SHARE = activity(6, 2.0), noise_variance(6, 0.5), 6 / 32
 
 
-def seen(view, bias: float = 0.0, data: SparseCoding = DATA) -> TwoViews:
-    streams = Streams(0, range(2))
+def seen(view, bias: float = 0.0, data: SparseCoding = DATA, replicas: int = 2) -> TwoViews:
+    streams = Streams(0, range(replicas))
     source = data.build(streams.at("dictionary"))
     network = SymmetricReLU(40, 1.0).build(source, streams.at("weights"))
     network.bias.fill_(bias)
@@ -41,9 +41,10 @@ def test_growth_is_the_eigenvalue_of_the_expected_step(view, along, across):
 
 @torch.no_grad()
 def test_the_covariance_of_two_halves_is_its_closed_form_and_that_of_two_wholes_is_not():
+    """The ratio for halves is that of two numbers near 0 in some networks: their median is looked at."""
     quiet = SparseCoding(features=6, input_dim=32, noise=0.01)
-    halves, wholes = seen(RandomMask(), data=quiet), seen(SameSample(), data=quiet)
-    assert halves.covariance_ratio().tolist() == pytest.approx([1, 1], abs=0.1)
+    halves, wholes = seen(RandomMask(), data=quiet, replicas=16), seen(SameSample(), data=quiet, replicas=16)
+    assert float(halves.covariance_ratio().median()) == pytest.approx(1, abs=0.1)
     weight, inside = halves.network.weight, halves.network.weight @ halves.source.dictionary
     signal, all_of_it = inside.square().sum((-2, -1)), weight.square().sum((-2, -1))
     expected = (P * signal + S2 / 50 * all_of_it) / (P * (signal - SHARE * all_of_it))

@@ -183,8 +183,14 @@ CLAIMS = [
     (of_first(kind="guess"), r"claims\[0\]\.kind = 'guess' .* allowed is 'identity'"),
     (of_first(law="none"), r"claims\[0\]\.law = 'none' .* allowed is 'mean'"),
     (of_first(expected="yes"), r"claims\[0\]\.expected = 'yes' .* allowed is true or false"),
-    (of_first(verdict="holds"), r"claims\[0\]\.verdict = 'holds' .* 'undecided', which its numbers give"),
-    (of_first(interval=[0.1, 0.5]), r"claims\[0\]\.verdict = 'undecided' .* 'holds', which its numbers give"),
+    (
+        of_first(interval=[0.5, 2], verdict="holds"),
+        r"claims\[0\]\.verdict = 'holds' .* 'undecided', which its numbers give",
+    ),
+    (
+        of_first(interval=[0.1, 0.5], verdict="fails"),
+        r"claims\[0\]\.verdict = 'fails' .* 'holds', which its numbers give",
+    ),
     (of_first(measured=0.125), r"claims\.json does not agree with its checksum"),
     (lambda content: content.update(checksum=3), r"claims\.json: checksum = 3 .* allowed is a string"),
 ]

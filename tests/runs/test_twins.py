@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from featscope import streams
 from featscope.commands.run import execute
 from featscope.runs import Settings, run
-from featscope.runs.twins import require_different
-from featscope.streams import EqualReplicasError, Streams
+from featscope.runs.twins import EqualReplicasError, require_different
+from featscope.streams import Draws
 from featscope.training import Training
 from swept import Learner, Pull, Source
 
-address = streams._key
+born = Draws.__init__
 
 
 class OneByOne(Training):
@@ -31,16 +30,15 @@ class Single(Pull):
         return [replace(arm, recipe=OneByOne(**vars(arm.recipe)), over=()) for arm in super().arms()]
 
 
-def test_streams_that_forget_the_replica_are_named_at_the_first_draw(monkeypatch):
-    monkeypatch.setattr(streams, "_key", lambda seed, replica, purpose, step: address(seed, 0, purpose, step))
-    with pytest.raises(EqualReplicasError, match="replicas draw the same numbers from the stream 'batch'"):
-        Streams(0, range(2)).at("batch")
-    assert Streams(0, [1]).at("batch").replicas == 1  # alone a replica cannot know
-    assert Streams(0, [1, 1]).at("batch").replicas == 2  # one replica twice, in a stack
+def forget(monkeypatch):
+    """Let draws forget the replica."""
+    monkeypatch.setattr(
+        Draws, "__init__", lambda self, key, replicas, *more: born(self, key, [0] * len(replicas), *more)
+    )
 
 
 def test_replicas_that_are_trained_apart_are_compared_in_the_end(monkeypatch, tmp_path):
-    monkeypatch.setattr(streams, "_key", lambda seed, replica, purpose, step: address(seed, 0, purpose, step))
+    forget(monkeypatch)
     with pytest.raises(EqualReplicasError, match=r"replicas 0 and 1 of the arm '\w+' .* same from the streams '"):
         run(Single(), Settings(replicas=2), tmp_path / "run")
 
@@ -58,7 +56,7 @@ def fixed(self, value):
 
 
 def test_the_command_says_so_and_judges_nothing(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(streams, "_key", lambda seed, replica, purpose, step: address(seed, 0, purpose, step))
+    forget(monkeypatch)
     code, claims = execute(Single(), Settings(replicas=2), tmp_path / "run", ["run"])
     assert (code, claims) == (3, [])
     assert "the streams" in capsys.readouterr().err

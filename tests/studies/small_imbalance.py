@@ -80,4 +80,8 @@ def arms() -> Iterator[Arm]:
             yield cheap
 
 
-TRIAL = Small(STUDY, more={"stage-one": 12, "linear-attention": 12}, arms={arm.name: arm for arm in arms()})
+TRIAL = Small(
+    STUDY,
+    more={"stage-one": 12, "stage-one-narrow": 12, "linear-attention": 12},
+    arms={arm.name: arm for arm in arms()},
+)

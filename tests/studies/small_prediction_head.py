@@ -30,7 +30,7 @@ CHEAPER = [
 ]
 """Where the whole way would take long and shows no more of what is tested here."""
 REPLICAS = {
-    "widths": 2,
+    "widths": 4,
     "batches-sphere": 2,
     "batches": 8,
     "batches-flow": 8,

@@ -55,6 +55,7 @@ WIDE = {
     "weighted-moments",
     "coherence-blurs-the-count",
     "every-centre-gets-a-neuron",
+    "two-steps-need-incoherence",
 }
 """Claims that few patterns, samples and steps leave undecided on some arm; with 20 patterns parities can be learned
 without structure, too."""

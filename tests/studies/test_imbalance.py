@@ -100,7 +100,6 @@ HOLD = [
     "growth-under-linear-exactly",
     "noise-and-alignment",
     "noise-lowers-cosine",
-    "noise-raises-error",
 ]
 FAIL = [
     "few-share-two-features",
@@ -120,6 +119,7 @@ FAIL = [
     "growth-under-linear",
 ]
 TOO_FEW_REPLICAS = [
+    "noise-raises-error",
     "lucky-share-at-t2",
     "shared-as-the-law-says",
     "mse-falls",
@@ -484,7 +484,7 @@ def test_keys_that_show_an_anchor_s_signals_cost_more_than_any_learner_saves():
     with torch.no_grad():
         found = values(probes.optimal_learner(e))
     assert found["optimal_loss"] >= found["loss_floor"] - 1e-3
-    assert found["loss_floor"] > 1
+    assert found["loss_floor"] > 0.5
     assert found["above_tangent"] > -1e-6
 
 

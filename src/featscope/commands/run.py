@@ -31,9 +31,9 @@ from featscope.runs.execute import Outcome, UnjudgedError
 from featscope.runs.plain import from_plain
 from featscope.runs.progress import Show
 from featscope.runs.stored import read_claims
+from featscope.runs.twins import EqualReplicasError
 from featscope.runs.unfinished import is_unfinished
 from featscope.runs.workers import InterruptedRunError, Trainer, train_all
-from featscope.streams import EqualReplicasError
 from featscope.studies import Study
 from featscope.system import refused_by_system
 from featscope.training import DivergedError

@@ -24,44 +24,77 @@ class Whole:
     code: "Code"
     name: str
 
-    def __add__(self, other: "Whole") -> "Whole":
-        return Whole(self.code, self.code.new(f"add nsw i64 {self.name}, {other.name}"))
+    def __add__(self, other: "Whole | int") -> "Whole":
+        return self._with("add", other)
 
-    def __mul__(self, other: "Whole") -> "Whole":
-        return Whole(self.code, self.code.new(f"mul nsw i64 {self.name}, {other.name}"))
+    def __mul__(self, other: "Whole | int") -> "Whole":
+        return self._with("mul", other)
 
     def number(self) -> "Number":
         """It as a float32."""
         return Number(self.code, self.code.new(f"sitofp i64 {self.name} to float"))
 
+    def __xor__(self, other: "Whole") -> "Whole":
+        return Whole(self.code, self.code.new(f"xor i64 {self.name}, {other.name}"))
+
+    def wide_product(self, factor: int) -> "tuple[Whole, Whole]":
+        """Of its lower 32 bits and 32 more: the upper half of the product, and what has the lower one in its own."""
+        low = self.code.new(f"and i64 {self.name}, {2**32 - 1}")
+        product = self.code.new(f"mul i64 {low}, {factor}")
+        return Whole(self.code, self.code.new(f"lshr i64 {product}, 32")), Whole(self.code, product)
+
+    def word(self) -> "Word":
+        """Its lower 32 bits."""
+        return Word(self.code, self.code.new(f"trunc i64 {self.name} to i32"))
+
+    def _with(self, operation: str, other: "Whole | int") -> "Whole":
+        value = other.name if isinstance(other, Whole) else other
+        return Whole(self.code, self.code.new(f"{operation} nsw i64 {self.name}, {value}"))
+
 
 @dataclass(frozen=True)
 class Number:
-    """A float32."""
+    """A float32.
+
+    Attributes:
+        code: that makes it.
+        name: there.
+        exact: every operation is rounded by itself, so that all machines have the same bits; else a product and a sum
+            may become one operation.
+    """
 
     code: "Code"
     name: str
+    exact: bool = False
 
     def __add__(self, other: "Number | float") -> "Number":
-        return self._with("fadd contract", other)
+        return self._with("fadd", other)
 
     def __sub__(self, other: "Number | float") -> "Number":
-        return self._with("fsub contract", other)
+        return self._with("fsub", other)
 
     def __mul__(self, other: "Number | float") -> "Number":
-        return self._with("fmul contract", other)
+        return self._with("fmul", other)
 
     def __truediv__(self, other: "Number | float") -> "Number":
-        return self._with("fdiv", other)
+        return Number(self.code, self.code.new(f"fdiv float {self.name}, {self.code.number(other).name}"), self.exact)
 
     def __neg__(self) -> "Number":
-        return Number(self.code, self.code.new(f"fneg float {self.name}"))
+        return Number(self.code, self.code.new(f"fneg float {self.name}"), self.exact)
 
     def __lt__(self, other: "Number | float") -> str:
         return self.code.new(f"fcmp olt float {self.name}, {self.code.number(other).name}")
 
     def __gt__(self, other: "Number | float") -> str:
         return self.code.new(f"fcmp ogt float {self.name}, {self.code.number(other).name}")
+
+    def bits(self) -> "Word":
+        """Its 32 bits."""
+        return Word(self.code, self.code.new(f"bitcast float {self.name} to i32"))
+
+    def sqrt(self) -> "Number":
+        """Its root, rounded correctly."""
+        return Number(self.code, self.code.new(f"call float @llvm.sqrt.f32(float {self.name})"), self.exact)
 
     def exp(self) -> "Number":
         """e to a power of at most 88, within 2 units of the last place; 0 to rounding below -87, NaN of NaN."""
@@ -81,10 +114,64 @@ class Number:
         return Number(self.code, self.code.new(f"call float @llvm.log.f32(float {self.name})"))
 
     def _with(self, operation: str, other: "Number | float") -> "Number":
-        return Number(self.code, self.code.new(f"{operation} float {self.name}, {self.code.number(other).name}"))
+        how = "" if self.exact else " contract"
+        result = self.code.new(f"{operation}{how} float {self.name}, {self.code.number(other).name}")
+        return Number(self.code, result, self.exact)
 
     def _strictly(self, operation: str, a: "Number", b: float) -> "Number":
         return Number(self.code, self.code.new(f"{operation} float {a.name}, {self.code.number(b).name}"))
+
+
+@dataclass(frozen=True)
+class Word:
+    """32 bits: a whole number from 0 below 2³², whose sums are modulo 2³²."""
+
+    code: "Code"
+    name: str
+
+    def __add__(self, other: "Word | int") -> "Word":
+        return self._with("add", other)
+
+    def __sub__(self, other: "Word | int") -> "Word":
+        return self._with("sub", other)
+
+    def __xor__(self, other: "Word | int") -> "Word":
+        return self._with("xor", other)
+
+    def __and__(self, other: "Word | int") -> "Word":
+        return self._with("and", other)
+
+    def __lshift__(self, places: int) -> "Word":
+        return self._with("shl", places)
+
+    def __rshift__(self, places: int) -> "Word":
+        return self._with("lshr", places)
+
+    def lane(self) -> Whole:
+        """It as a whole number."""
+        return Whole(self.code, self.code.new(f"zext i32 {self.name} to i64"))
+
+    def choose(self, then: Number, otherwise: Number) -> Number:
+        """``then`` where its lowest bit is 1."""
+        test = self.code.new(f"trunc i32 {self.name} to i1")
+        chosen = self.code.new(f"select i1 {test}, float {then.name}, float {otherwise.name}")
+        return Number(self.code, chosen, exact=True)
+
+    def number(self) -> Number:
+        """The nearest float32."""
+        return Number(self.code, self.code.new(f"uitofp i32 {self.name} to float"), exact=True)
+
+    def signed(self) -> Number:
+        """The nearest float32 of a number from -2³¹ below 2³¹."""
+        return Number(self.code, self.code.new(f"sitofp i32 {self.name} to float"), exact=True)
+
+    def as_float(self) -> Number:
+        """The float32 with these bits."""
+        return Number(self.code, self.code.new(f"bitcast i32 {self.name} to float"), exact=True)
+
+    def _with(self, operation: str, other: "Word | int") -> "Word":
+        value = other.name if isinstance(other, Word) else other
+        return Word(self.code, self.code.new(f"{operation} i32 {self.name}, {value}"))
 
 
 @dataclass(frozen=True)
@@ -105,6 +192,26 @@ class Array:
 
     def _at(self, place: Whole) -> str:
         return self.code.new(f"getelementptr float, ptr {self.pointer}, i64 {place.name}")
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words in a row."""
+
+    code: "Code"
+    pointer: str
+
+    def __getitem__(self, place: Whole) -> Word:
+        return Word(self.code, self.code.new(f"load i32, ptr {self._at(place)}, align 4"))
+
+    def __setitem__(self, place: Whole, value: Word) -> None:
+        self.code.do(f"store i32 {value.name}, ptr {self._at(place)}, align 4")
+
+    def __add__(self, place: Whole) -> "Words":
+        return Words(self.code, self._at(place))
+
+    def _at(self, place: Whole) -> str:
+        return self.code.new(f"getelementptr i32, ptr {self.pointer}, i64 {place.name}")
 
 
 @dataclass(frozen=True)
@@ -204,6 +311,7 @@ class Code:
         """The definition of the whole. Vectors of 512 bits are a quarter faster where there are any."""
         body = "\n".join(f"  {line}" for line in [*self._slots, *self._lines])
         return f"""declare float @llvm.log.f32(float)
+declare float @llvm.sqrt.f32(float)
 define void @{name}({", ".join(arguments)}) "prefer-vector-width"="512" {{
 {body}
   ret void
@@ -219,15 +327,18 @@ define void @{name}({", ".join(arguments)}) "prefer-vector-width"="512" {{
         return f"%v{self._count}"
 
 
+_KINDS = (Array, Words, Bits, Whole)
+
+
 @lru_cache
 def function(write: Callable[..., None]) -> Callable[..., None]:
     """The machine code of what ``write(code, ...)`` writes.
 
-    Its parameters after the first are annotated `Array`, `Bits` or `Whole`: the function takes addresses and whole
-    numbers. Arrays must not overlap.
+    Its parameters after the first are annotated `Array`, `Words`, `Bits` or `Whole`: the function takes addresses and
+    whole numbers. Arrays must not overlap.
     """
     code = Code()
-    kinds = {name: kind for name, kind in write.__annotations__.items() if kind in (Array, Bits, Whole)}
+    kinds = {name: kind for name, kind in write.__annotations__.items() if kind in _KINDS}
     write(code, *(kind(code, f"%{name}") for name, kind in kinds.items()))
     arguments = [f"i64 %{name}" if kind is Whole else f"ptr noalias %{name}" for name, kind in kinds.items()]
     name: Any = write.__name__
