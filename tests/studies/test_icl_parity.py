@@ -33,7 +33,10 @@ WIDE = {
     "no-loss-where-all-is-covered",
     "small-trained-networks-are-better",
     "large-trained-networks-are-better",
-    "training-beats-the-best-step",
+    "two-features-have-equal-rows",
+    "few-heads-learn-important-tasks",
+    "error-grows-like-root-nu",
+    "error-grows-faster-than-root-nu",
 }
 """Claims that few prompts and a quarter of the training leave undecided on some arm."""
 

@@ -25,10 +25,7 @@ WIDE = {
     "kappa-is-marchenko-pastur",
     "rounding-floor-crossing",
     "training-extrapolates-in-loops",
-    "two-features-have-equal-rows",
-    "few-heads-learn-important-tasks",
-    "error-grows-like-root-nu",
-    "error-grows-faster-than-root-nu",
+    "training-beats-the-best-step",
 }
 """Claims that six prompts and 60 steps leave undecided on some arm."""
 
