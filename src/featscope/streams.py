@@ -34,11 +34,7 @@ class Draws:
         self.replicas = len(replicas)
         self._address = step & _WORD, step >> 32 & _WORD, key & _WORD, key >> 32
         self._block = 0
-        numbers = [*dict.fromkeys(replicas)]
-        self._numbers = torch.tensor(numbers, dtype=torch.int64).int().to(device)
-        self._places: Tensor | None = None
-        if len(numbers) < len(replicas):
-            self._places = torch.tensor([numbers.index(number) for number in replicas], device=device)
+        self._numbers, self._places = _shared(tuple(replicas), device)
 
     def _drawn(self, kind: philox.Kind, *shape: int) -> Shaped[Tensor, "replica ..."]:
         count = prod(shape)
@@ -105,6 +101,17 @@ class Draws:
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""
         return self._drawn("word", population, 2).view(torch.int64)[..., 0].argsort()[:, :count]
+
+
+@lru_cache(maxsize=256)
+def _shared(replicas: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Each number once, as int32, and where each replica's is among them; ``None`` where all differ."""
+    numbers = [*dict.fromkeys(replicas)]
+    once = torch.tensor(numbers, dtype=torch.int64).int().to(device)
+    if len(numbers) == len(replicas):
+        return once, None
+    place = {number: place for place, number in enumerate(numbers)}
+    return once, torch.tensor([place[number] for number in replicas], device=device)
 
 
 class Streams:
