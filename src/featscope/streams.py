@@ -22,6 +22,9 @@ from featscope.kernels import backend, philox, suits, torch_words
 _COINS = (torch.arange(256)[:, None] >> torch.arange(8) & 1).float()  # the eight bits of each byte
 _WORD = 2**32 - 1
 
+METHOD = "Philox4x32-10"
+"""What runs store beside their options: with other draws none may go on."""
+
 
 class Draws:
     """The draws at one address; successive calls go on along the same stream.

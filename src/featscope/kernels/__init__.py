@@ -1,9 +1,9 @@
 """Machine code for what torch does in many small operations.
 
 Equations of flows are written from their one statement in torch (`flow`), what lies between the matrix products of
-training number by number (`rows`).
+training number by number (`rows`), random numbers from one statement for both (`philox`).
 
-`FEATSCOPE_KERNELS=torch` runs everything in torch instead; results differ by rounding.
+`FEATSCOPE_KERNELS=torch` runs everything in torch instead; results differ by rounding, random numbers not at all.
 """
 
 import os

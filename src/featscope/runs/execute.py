@@ -27,6 +27,7 @@ from featscope.runs.size import require_countable, require_steps, within
 from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
+from featscope.streams import METHOD
 from featscope.studies.base import Arm, Assay, Study, require_different_names
 from featscope.training.experiment import DivergedError
 from featscope.training.memory import peak_bytes
@@ -152,6 +153,11 @@ def _run(
     before = None
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = read_plan(out)
+        if stored.pop("draws", None) != METHOD:
+            raise ConfigError(
+                "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
+                "would change half-way. --overwrite begins anew; environment.json names the version that can go on"
+            )
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored, plan):
             differ = "; ".join(changed)
@@ -162,7 +168,7 @@ def _run(
             before = read_environment(out)
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
-        folder.write_json("config.json", plan | {"shard_size": shard_size})
+        folder.write_json("config.json", plan | {"shard_size": shard_size, "draws": METHOD})
     about_machine = with_history(environment(settings.device, type(study).__module__), before)
     folder.write_json("environment.json", about_machine)
 

@@ -34,6 +34,7 @@ class Plan:
     device: str
     config: dict[str, Any]
     shard_size: int
+    draws: str | None = None
     checksum: str | None = None
 
 
