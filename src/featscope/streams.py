@@ -60,10 +60,16 @@ class Draws:
         return self._drawn("normal", *shape).to(dtype)
 
     def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
-        """Uniforms on [0, 1) of shape ``[replica, *shape]``: multiples of 2⁻²⁴, or of 2⁻³² in float64."""
+        """Uniforms on [0, 1) of shape ``[replica, *shape]``: multiples of 2⁻²⁴, or of 2⁻³² in float64.
+
+        Raises:
+            ValueError: another ``dtype``, in which some would be rounded to 1.
+        """
         if dtype == torch.float64:
             return (self._drawn("word", *shape).long() & _WORD).to(dtype) * 2.0**-32
-        return self._drawn("uniform", *shape).to(dtype)
+        if dtype != torch.float32:
+            raise ValueError(f"dtype = {dtype}: allowed are torch.float32 and torch.float64")
+        return self._drawn("uniform", *shape)
 
     def coins(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Independent fair coins, 0 or 1, of shape ``[replica, *shape]``; one random byte gives eight."""
@@ -98,11 +104,11 @@ class Draws:
             chance: that it is not 0; if it is a tensor, of as many axes as what is drawn.
             dtype: of what is drawn.
         """
-        uniform = self.uniform(*shape, dtype=dtype)
+        uniform = self.uniform(*shape, dtype=torch.promote_types(dtype, torch.float32))
         return (uniform < chance / 2).to(dtype) - (uniform >= 1 - chance / 2).to(dtype)
 
     def choice(self, population: int, count: int) -> Tensor:
-        """``count`` distinct indices below ``population`` in random order, int64 ``[replica, count]``."""
+        """``count`` distinct indices below ``population``, or all, in random order, int64 ``[replica, chosen]``."""
         return self._drawn("word", population, 2).view(torch.int64)[..., 0].argsort()[:, :count]
 
 
