@@ -169,7 +169,8 @@ def test_choices_are_distinct_and_reach_everything():
 
 def test_uniforms_stay_below_1_in_every_type_that_is_taken():
     draws = Streams(0, range(2)).at("x")
-    assert draws.uniform(10**6).max() < 1 and draws.uniform(10**6, dtype=torch.float64).max() < 1
+    assert draws.uniform(10**6).max() < 1
+    assert draws.uniform(10**6, dtype=torch.float64).max() < 1
     with pytest.raises(ValueError, match=r"dtype = torch.bfloat16: allowed are torch.float32 and torch.float64"):
         draws.uniform(1, dtype=torch.bfloat16)
     assert draws.signs(10**5, chance=1.0, dtype=torch.bfloat16).abs().min() == 1  # drawn in float32
