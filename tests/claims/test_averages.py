@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from featscope.claims.averages import evenly_over, group_means, ratio_of_means
+from featscope.claims.intervals import interval_of_mean
 
 
 def test_groups_count_alike_however_many_samples_they_have():
@@ -15,8 +16,16 @@ def test_groups_count_alike_however_many_samples_they_have():
 
 def test_the_ratio_of_means_is_not_the_mean_of_ratios():
     above, below = np.array([1.0, 1.0]), np.array([2.0, 8.0])
-    for near in (0.1, 0.2, 0.5):
-        assert ratio_of_means(above, below, near).mean() == pytest.approx(0.2)
+    assert ratio_of_means(above, below).mean() == pytest.approx(0.2)
+
+
+def test_intervals_of_a_ratio_of_means_cover_it_whatever_was_predicted():
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(1000):
+        lengths = rng.gamma(20.0, 50.0, 50)
+        low, high = interval_of_mean(ratio_of_means(np.full(50, 96.0), lengths))
+        covered += low <= 96 / 1000 <= high
+    assert 980 <= covered <= 998
 
 
 def test_intervals_of_small_groups_are_not_given():

@@ -20,10 +20,11 @@ def evenly_over(
 
 
 def ratio_of_means(
-    above: Float[np.ndarray, " sample"], below: Float[np.ndarray, " sample"], near: float
+    above: Float[np.ndarray, " sample"], below: Float[np.ndarray, " sample"]
 ) -> Float[np.ndarray, " sample"]:
-    """Samples whose mean is the ratio of the means; they spread as it does to first order around ``near``."""
-    return near + (above - near * below) / below.mean()
+    """Samples whose mean is the ratio of the means; they spread as it does to first order."""
+    ratio = above.mean() / below.mean()
+    return ratio + (above - ratio * below) / below.mean()
 
 
 def group_means(

@@ -128,7 +128,7 @@ class LongBench(LongBenchArms):
         """
         of, predicted = self.found(runs)["gemfilter"], 0.08 * self.keep / 1024
         why = f"k = {self.keep}. {'' if self.of_paper else PAPER_SAYS_NOTHING}".strip()
-        return Found(ratio_of_means(of["kept"], of["tokens"], predicted), why, predicted, predicted / 10)
+        return Found(ratio_of_means(of["kept"], of["tokens"]), why, predicted, predicted / 10)
 
     @identity(
         "Algorithm 2 and Section G.4.2",
