@@ -72,6 +72,12 @@ def test_no_draw_shifts_another(seed, others):
     assert torch.equal(streams.at("batch", 7).normal(4), before)
 
 
+@pytest.mark.parametrize(("seed", "step"), [(2**63, 0), (-(2**63) - 1, 0), (0, 2**63), (0, -(2**63) - 1)])
+def test_addresses_that_would_be_others_again_are_refused(seed, step):
+    with pytest.raises(ValueError, match=r"(seed|step) = -?\d+: allowed are numbers from -2⁶³ below 2⁶³"):
+        Streams(seed, [0]).at("batch", step)
+
+
 @given(one=addresses, other=addresses)
 def test_different_addresses_draw_different_numbers(one, other):
     (x, y) = (Streams(s, [r]).at(purpose, step).normal(4) for s, r, purpose, step in (one, other))
@@ -84,10 +90,18 @@ def test_successive_calls_go_on_along_the_stream():
 
 
 def test_the_draws_of_an_address_stay_what_they_are():
-    """Results that were published must stay reproducible."""
-    draws = Streams(7, [3]).at("batch", 11)
+    """Results that were published must stay reproducible. Where any of this changes, `METHOD` gets another name."""
+
+    def draws():
+        return Streams(7, [3]).at("batch", 11)
+
     bits = [0xBE329525, 0x3F79ED97, 0x3ED1F173, 0xBE07C313]
-    assert [word & 0xFFFFFFFF for word in draws.normal(4).view(torch.int32)[0].tolist()] == bits
+    assert [word & 0xFFFFFFFF for word in draws().normal(4).view(torch.int32)[0].tolist()] == bits
+    assert draws().uniform(3).mul(2**24).int().tolist() == [[10259989, 4666309, 15289471]]
+    assert draws().uniform(1, dtype=torch.float64).mul(2**32).long().tolist() == [[2626557210]]
+    assert draws().coins(12).int().tolist() == [[0, 1, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0]]
+    assert draws().choice(9, 4).tolist() == [[5, 4, 2, 7]]
+    assert draws().signs(8, chance=0.4).int().tolist() == [[0, 0, -1, -1, 0, 0, -1, 1]]
 
 
 def test_words_are_those_that_random123_publishes():

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from math import prod
+from operator import index
 
 import torch
 from jaxtyping import Float, Shaped, UInt8
@@ -109,7 +110,8 @@ class Draws:
 
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population``, or all, in random order, int64 ``[replica, chosen]``."""
-        return self._drawn("word", population, 2).view(torch.int64)[..., 0].argsort()[:, :count]
+        words = self._drawn("word", population, 2).view(torch.int64)[..., 0]
+        return words.topk(min(count, population), largest=False).indices
 
 
 @lru_cache(maxsize=256)
@@ -127,26 +129,33 @@ class Streams:
     """All random draws of some replicas of one experiment.
 
     Args:
-        seed: the experiment's seed, any integer below 2⁶³.
+        seed: the experiment's seed, from -2⁶³ below 2⁶³.
         replicas: the replicas' own numbers, from 0 below 2³²; shard [4..7] of 8 replicas passes ``range(4, 8)``.
         device: where the draws are made.
 
     Raises:
-        ValueError: a replica's number is out of range.
+        ValueError: the seed or a replica's number is out of range.
     """
 
     def __init__(self, seed: int, replicas: Sequence[int], device: torch.device | str = "cpu") -> None:
-        if any(not 0 <= replica <= _WORD for replica in replicas):
+        self.seed = _signed("seed", seed)
+        self.replicas = tuple(map(index, replicas))
+        if any(not 0 <= replica <= _WORD for replica in self.replicas):
             raise ValueError(f"replicas = {[*replicas]}: allowed are numbers from 0 to 2³² - 1")
-        self.seed = seed
-        self.replicas = tuple(replicas)
         self.device = torch.device(device)
         self.purposes: set[str] = set()
 
     def at(self, purpose: str, step: int = 0) -> Draws:
-        """The draws for ``purpose`` at ``step``: the same numbers at every call."""
+        """The draws for ``purpose`` at ``step``, from -2⁶³ below 2⁶³: the same numbers at every call."""
         self.purposes.add(purpose)
-        return Draws(_key(self.seed, purpose), self.replicas, step, self.device)
+        return Draws(_key(self.seed, purpose), self.replicas, _signed("step", step), self.device)
+
+
+def _signed(name: str, number: int) -> int:
+    number = index(number)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{name} = {number}: allowed are numbers from -2⁶³ below 2⁶³")
+    return number
 
 
 @lru_cache(maxsize=4096)

@@ -66,6 +66,11 @@ def test_sentences_are_read_from_the_cache(tmp_path):
     torch.testing.assert_close(first, encoder(SENTENCES), atol=1e-5, rtol=1e-4)
     view = cached_sentences(encoder, SENTENCES, 0, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+    with pytest.MonkeyPatch.context() as patch:  # views of other draws are others
+        patch.setattr("featscope.encoders.minilm.METHOD", "drawn otherwise")
+        cached_sentences(encoder, SENTENCES, 0, tmp_path)
+        cached_sentences(encoder, SENTENCES, None, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
     encoder._tokenizer.encode_batch = None  # nothing is computed any more
     assert torch.equal(cached_sentences(encoder, SENTENCES, folder=tmp_path), first)
     assert torch.equal(cached_sentences(encoder, SENTENCES, 0, tmp_path), view)

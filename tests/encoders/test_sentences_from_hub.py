@@ -59,6 +59,8 @@ def test_views_are_of_their_draws(folder, tmp_path):
     assert not torch.equal(one, other)
     assert not torch.equal(one, encoder(SENTENCES))
     assert torch.equal(state, torch.random.get_rng_state()), "a generator that all share was touched"
+    views = [encoder(SENTENCES[:1], at("many", step)) for step in range(40)]
+    assert len({view.numpy().tobytes() for view in views}) == 40
     kept = cached_sentences(encoder, SENTENCES, 3, tmp_path / "kept")
     assert torch.equal(kept, cached_sentences(encoder, SENTENCES, 3, tmp_path / "kept"))
 

@@ -1,5 +1,7 @@
 """Runs beside each other: what was set otherwise, which measurements differ, and by how much."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,10 @@ from featscope.claims import Claim
 from featscope.commands.compare import compare
 from featscope.figures import Curve, Panel
 from featscope.options import ConfigError
-from featscope.report.comparison import _apart
+from featscope.report.comparison import _apart, _lede
 from featscope.runs import Settings, run
-from featscope.runs.compared import Pair, _pair, after_holm, options, pairs, read_runs
+from featscope.runs.compared import Pair, _pair, after_holm, environments, options, pairs, read_runs
+from featscope.streams import METHOD
 from swept import Noisy, Pull
 
 
@@ -29,6 +32,10 @@ def judged(values, law="mean", **more) -> Claim:
     return Claim.from_samples(np.asarray(values), ">=", 0.0, law=law, **about | {"note": ""} | more)
 
 
+def claiming(run):
+    return replace(run, claims={"a@x": judged([1.0, 2.0])})
+
+
 def test_options_that_differ_are_named_as_they_are_typed(folders):
     assert options(read_runs([folders / "one", folders / "far"])) == {"--data.target": ["1.0", "3.0"]}
     assert options(read_runs([folders / "one", folders / "seed"])) == {"--seed": ["0", "1"]}
@@ -42,6 +49,15 @@ def test_replicas_from_the_same_draws_are_compared_one_by_one():
     assert together.apart
     assert not apart.apart
     assert apart.difference.interval[0] < -5  # Welch's
+
+
+def test_runs_of_one_seed_that_drew_otherwise_are_not_paired(folders):
+    one, far = read_runs([folders / "one", folders / "far"])
+    earlier = replace(far, plan={**far.plan, "draws": None})
+    assert (one.draws == far.draws, one.draws == earlier.draws) == (True, False)
+    assert "began from the same draws" in _lede([claiming(one), far])
+    assert "Replicas of different random numbers are independent" in _lede([claiming(one), earlier])
+    assert environments([one, earlier]) == {"random numbers": [METHOD, "an earlier version's"]}
 
 
 def test_what_nothing_is_known_of_is_no_difference():

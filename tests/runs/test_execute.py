@@ -270,11 +270,14 @@ def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
     assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
 
 
-def test_a_run_begun_with_other_draws_is_not_gone_on_with(tmp_path):
+def test_a_run_begun_with_other_draws_is_read_where_it_ended_and_not_gone_on_with(tmp_path):
     run(Toy(), Settings(), tmp_path / "run")
     plan = json.loads((tmp_path / "run" / "config.json").read_text())
     del plan["checksum"], plan["draws"]  # as the first version wrote it
     (tmp_path / "run" / "config.json").write_text(json.dumps(plan))
+    (tmp_path / "run" / "claims.json").unlink()
+    assert run(Toy(), Settings(), tmp_path / "run", resume=True).folder == tmp_path / "run"
+    next((tmp_path / "run" / "checkpoint").iterdir()).unlink()
     with pytest.raises(ConfigError, match=r"drew other random numbers, began this run.* --overwrite begins anew"):
         run(Toy(), Settings(), tmp_path / "run", resume=True)
 

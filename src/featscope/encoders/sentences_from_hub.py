@@ -95,7 +95,7 @@ class LoadedSentences:
         )
         with torch.random.fork_rng(devices=()):
             if draws is not None:  # the model's own dropout knows no other generator
-                torch.manual_seed(int(draws.uniform(1, dtype=torch.float64) * 2**62))
+                torch.manual_seed(int(draws.uniform(1, dtype=torch.float64) * 2**32))
             of_tokens: Tensor = self._model.train(draws is not None)(**batch).last_hidden_state
         if not self._means:
             return of_tokens[:, 0]

@@ -72,11 +72,12 @@ def _lede(runs: Sequence[StoredRun]) -> str:
     if not any(run.claims for run in runs):
         own = runs[0].plan["study"] == OWN_TRAINING.name
         return "Of how these trainings of your own were set up, what `about=` told is all that is known." if own else ""
-    seeds = {run.plan["seed"] for run in runs}
+    seeds, draws = ({run.draws[place] for run in runs} for place in (0, 1))
     how = (
         "Replicas of one number began from the same draws and are compared with each other, where there are as many."
-        if len(seeds) == 1
-        else "Replicas of different seeds are independent: their means are compared, with Welch's interval."
+        if len(seeds) == len(draws) == 1
+        else f"Replicas of different {'seeds' if len(seeds) > 1 else 'random numbers'} are independent: "
+        "their means are compared, with Welch's interval."
     )
     return f"{how} A difference is the later run less {runs[0].name}. It counts where it survives Holm's correction."
 

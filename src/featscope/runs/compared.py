@@ -37,6 +37,11 @@ class StoredRun:
     claims: Mapping[str, Claim]
     runs: Mapping[str, xr.Dataset]
 
+    @property
+    def draws(self) -> tuple[int, str]:
+        """Runs with the same have the same random numbers: the seed, and how they were drawn."""
+        return self.plan["seed"], self.plan.get("draws") or "an earlier version's"
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -120,7 +125,7 @@ def environments(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     flat = []
     for run in runs:
         found = {"revision" if k == "git_revision" else k: str(v) for k, v in run.environment.items() if _is_plain(k)}
-        flat.append(found | dict(run.environment["packages"]))
+        flat.append(found | dict(run.environment["packages"]) | {"random numbers": run.draws[1]})
     return _unlike(flat)
 
 
@@ -147,7 +152,7 @@ def _unlike(flat: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
 
 def pairs(one: StoredRun, other: StoredRun) -> dict[str, Pair]:
     """ "id@arm" -> the claim in both, for all that both judge, in the order of the first."""
-    same_draws = one.plan["seed"] == other.plan["seed"]
+    same_draws = one.draws == other.draws
     return {
         key: _pair(claim, other.claims[key], same_draws) for key, claim in one.claims.items() if key in other.claims
     }

@@ -150,14 +150,10 @@ def _run(
     name = study.name or type(study).__name__
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study)}
-    before = None
+    before, draws = None, METHOD
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = read_plan(out)
-        if stored.pop("draws", None) != METHOD:
-            raise ConfigError(
-                "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
-                "would change half-way. --overwrite begins anew; environment.json names the version that can go on"
-            )
+        draws = stored.pop("draws", None)
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored, plan):
             differ = "; ".join(changed)
@@ -169,10 +165,15 @@ def _run(
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
         folder.write_json("config.json", plan | {"shard_size": shard_size, "draws": METHOD})
+    shards = planned(study, arms, plan | {"shard_size": shard_size})
+    if draws != METHOD and not all(shard.finished(folder) for shard in shards):
+        raise ConfigError(
+            "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
+            "would change half-way. --overwrite begins anew; environment.json names the version that can go on"
+        )
     about_machine = with_history(environment(settings.device, type(study).__module__), before)
     folder.write_json("environment.json", about_machine)
 
-    shards = planned(study, arms, plan | {"shard_size": shard_size})
     results = list(zip(shards, train(folder, shards, settings.device), strict=True))
     runs = {arm.name: join([r for s, r in results if s.arm is arm], arm) for arm in arms}
     folder.write_trajectory(runs)

@@ -24,7 +24,7 @@ from featscope.encoders import (
     cached_sentences,
 )
 from featscope.options import ConfigError
-from featscope.streams import Streams
+from featscope.streams import METHOD, Streams
 from featscope.views.image_augmentation import Crop, CropColor
 
 MADE_UP, EFFICIENTNET, MINILM = "made-up", "efficientnet-lite0", "minilm"
@@ -76,7 +76,7 @@ class Augmented:
 
     def fingerprint(self) -> bytes:
         """A hash of the images, of how they are augmented, and of the augmentation's number."""
-        about = f"{tuple(self._images.shape)} {self._view} {_CROPS if self._view is not None else None}"
+        about = f"{tuple(self._images.shape)} {self._view} {None if self._view is None else (_CROPS, METHOD)}"
         return blake2b(about.encode() + self._images.numpy().tobytes(), digest_size=32).digest()
 
     def pixels(self, index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
