@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from featscope.kernels import BACKENDS, philox
-from featscope.kernels.torch_words import Lane
+from featscope.kernels.torch_words import Lanes
 from featscope.streams import Streams
 
 KINDS = {
@@ -107,8 +107,10 @@ def test_the_draws_of_an_address_stay_what_they_are():
 def test_words_are_those_that_random123_publishes():
     """Its known answers for Philox 4x32-10."""
     for counter, key, words in KNOWN:
-        made = philox.words(*([Lane(torch.tensor([[word]])) for word in given] for given in (counter, key)))
-        assert [int(lane.words) & 0xFFFFFFFF for lane in made] == words
+        x, y = (Lanes(torch.tensor(counter[first::2])[:, None, None]) for first in (0, 1))
+        keys = [Lanes(torch.tensor(of_round)[:, None, None]) for of_round in philox.round_keys(key)]
+        made = torch.stack([one.words for one in philox.words(x, y, keys)], 1).flatten()
+        assert [int(word) & 0xFFFFFFFF for word in made] == words
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

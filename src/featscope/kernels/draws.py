@@ -1,6 +1,7 @@
 """Random words in machine code, and numbers made of them, for many replicas in one call."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from jaxtyping import Int, Shaped
@@ -24,6 +25,26 @@ def fill(
     function(_WRITERS[kind])(out.data_ptr(), replicas.data_ptr(), len(out), out.shape[1] // 4, *address)
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """Two words in the lower halves of 64 bits."""
+
+    first: Whole
+    second: Whole
+
+    def __xor__(self, other: "Lanes") -> "Lanes":
+        return Lanes(self.first ^ other.first, self.second ^ other.second)
+
+    def wide_product(self, factors: tuple[int, int]) -> "tuple[Lanes, Lanes]":
+        """The upper and the lower words of two products."""
+        one, other = self.first.wide_product(factors[0]), self.second.wide_product(factors[1])
+        return Lanes(one[0], other[0]), Lanes(one[1], other[1])
+
+    def turned(self) -> "Lanes":
+        """The second, and the first."""
+        return Lanes(self.second, self.first)
+
+
 def _writer(kind: philox.Kind) -> Callable[..., None]:
     def draw(
         code: Code,
@@ -37,12 +58,13 @@ def _writer(kind: philox.Kind) -> Callable[..., None]:
         key: Whole,
         key_above: Whole,
     ) -> None:
+        keys = [Lanes(*of_round) for of_round in philox.round_keys((key, key_above))]
         with code.loop(count) as r:
             replica, row = replicas[r].lane(), out + r * blocks * 4
             with code.loop(blocks) as i:
-                block = philox.words((i + first, replica, step, step_above), (key, key_above))
-                for place, number in enumerate(philox.numbers(kind, [lane.word() for lane in block])):
-                    row[i * 4 + place] = number
+                x, y = philox.words(Lanes(i + first, step), Lanes(replica, step_above), keys)
+                for at, one, other in ((i * 4, x.first, y.first), (i * 4 + 2, x.second, y.second)):
+                    row[at], row[at + 1] = philox.numbers(kind, one.word(), other.word())
 
     return draw
 

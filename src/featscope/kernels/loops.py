@@ -38,7 +38,7 @@ class Whole:
         return Whole(self.code, self.code.new(f"xor i64 {self.name}, {other.name}"))
 
     def wide_product(self, factor: int) -> "tuple[Whole, Whole]":
-        """Of its lower 32 bits and 32 more: the upper half of the product, and what has the lower one in its own."""
+        """The upper and the lower word of its lower word's product; of the second its own upper half means nothing."""
         low = self.code.new(f"and i64 {self.name}, {2**32 - 1}")
         product = self.code.new(f"mul i64 {low}, {factor}")
         return Whole(self.code, self.code.new(f"lshr i64 {product}, 32")), Whole(self.code, product)

@@ -21,41 +21,42 @@ _SIN = -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1  # of (sin x - x)/x³
 _COS = 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2  # of (cos x - 1 + x²/2)/x⁴
 
 Kind = Literal["word", "uniform", "normal"]
-Lane = Any
-"""A word in the lower half of 64 bits whose upper half means nothing, or many: `Whole` in `featscope.kernels.loops`,
-`Lane` in `featscope.kernels.torch_words`."""
+Lanes = Any
+"""Two words, each in the lower half of 64 bits whose upper half means nothing, or many such pairs: `Lanes` in
+`featscope.kernels.draws` and in `featscope.kernels.torch_words`."""
 Word = Any
 """A whole number from 0 below 2³², whose sums are modulo 2³², or many: the `Word` of either module."""
 Number = Any
 """A float32, or many: the `Number` of either module."""
 
 
-def words(counter: Sequence[Lane], key: Sequence[Lane]) -> tuple[Lane, Lane, Lane, Lane]:
-    """The four words of a block, from a counter of four words and a key of two."""
-    (a, b, c, d), (e, f) = counter, key
-    for _ in range(_ROUNDS):
-        (upper_a, lower_a), (upper_c, lower_c) = a.wide_product(_FACTORS[0]), c.wide_product(_FACTORS[1])
-        a, b, c, d = upper_c ^ b ^ e, lower_c, upper_a ^ d ^ f, lower_a
-        e, f = e + _KEY_STEPS[0], f + _KEY_STEPS[1]
-    return a, b, c, d
+def round_keys(key: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """The key of each round, two words whose upper halves mean nothing, from a key of two words."""
+    return [(key[0] + round_ * _KEY_STEPS[0], key[1] + round_ * _KEY_STEPS[1]) for round_ in range(_ROUNDS)]
 
 
-def numbers(kind: Kind, block: Sequence[Word]) -> list[Word]:
-    """The bits of the four numbers that a block's words make.
+def words(x: Lanes, y: Lanes, keys: Sequence[Lanes]) -> tuple[Lanes, Lanes]:
+    """A block from its counter and the key of each round; of both the first and third word, the second and fourth."""
+    for key in keys:
+        upper, lower = x.wide_product(_FACTORS)
+        x, y = upper.turned() ^ y ^ key, lower.turned()
+    return x, y
+
+
+def numbers(kind: Kind, one: Word, other: Word) -> tuple[Word, Word]:
+    """The bits of the two numbers that two words make, the first and second or third and fourth of a block.
 
     - word: the words.
     - uniform: float32 on [0, 1), multiples of 2⁻²⁴.
     - normal: float32, standard, at most 6.8 in size (Box and Muller 1958).
     """
     if kind == "word":
-        return [*block]
+        return one, other
     if kind == "uniform":
-        return [((word >> 8).number() * 2.0**-24).bits() for word in block]
-    made = []
-    for one, other in (block[:2], block[2:]):
-        radius = (_log(one.number() + 0.5) * -2.0).sqrt()
-        made += [(radius * side).bits() for side in _turn(other)]
-    return made
+        return ((one >> 8).number() * 2.0**-24).bits(), ((other >> 8).number() * 2.0**-24).bits()
+    radius = (_log(one.number() + 0.5) * -2.0).sqrt()
+    along, across = _turn(other)
+    return (radius * along).bits(), (radius * across).bits()
 
 
 def _log(x: Number) -> Number:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float32, Int, Int32, Int64, Shaped
@@ -9,8 +10,8 @@ from torch import Tensor
 
 from featscope.kernels import philox
 
-_WORD = 2**32 - 1
-_AT_ONCE = 2**15  # blocks, which caches hold
+_MASK = 2**32 - 1
+_IN_CACHES, _IN_MEMORY = 2**14, 2**24  # blocks at once; each takes some 100 bytes on the way
 
 
 def fill(
@@ -24,41 +25,50 @@ def fill(
         replicas: their numbers, int32.
         address: number of the first block, then two words of the step and two of the key.
     """
-    first, *others = address
-    step, step_above, key, key_above = (Lane(torch.tensor([[word]], device=out.device)) for word in others)
-    replica = Lane(replicas.long()[:, None])
+    first, step, step_above, *key = address
+    keys = Lanes(torch.tensor(philox.round_keys(key), device=out.device)[..., None, None]).unbind()
     blocks = torch.arange(first, first + out.shape[1] // 4, device=out.device)
-    at_once = max(1, _AT_ONCE // len(out)) if out.is_cpu else len(blocks)
-    for some, places in zip(blocks.split(at_once), out.unflatten(1, (-1, 4)).split(at_once, 1), strict=True):
-        block = philox.words((Lane(some[None]), replica, step, step_above), (key, key_above))
-        numbers = philox.numbers(kind, [Word(lane.words.int()) for lane in block])
-        for place, number in zip(places.unbind(-1), numbers, strict=True):
-            place.view(torch.int32).copy_(number.words)
+    at_once = max(1, (_IN_CACHES if out.is_cpu else _IN_MEMORY) // max(1, len(out)))
+    for some, places in zip(blocks.split(at_once), out.unflatten(1, (-1, 2, 2)).split(at_once, 1), strict=True):
+        counter = torch.empty(2, 2, len(out), len(some), dtype=torch.int64, device=out.device)
+        counter[0, 0], counter[0, 1], counter[1, 0], counter[1, 1] = some, step, replicas[:, None], step_above
+        x, y = philox.words(Lanes(counter[0]), Lanes(counter[1]), keys)
+        for place, number in zip(places.unbind(-1), philox.numbers(kind, x.word(), y.word()), strict=True):
+            place.view(torch.int32).copy_(number.words.movedim(0, -1))
 
 
 @dataclass(frozen=True)
-class Lane:
-    """Words in the lower halves of 64 bits."""
+class Lanes:
+    """Pairs of words in the lower halves of 64 bits."""
 
-    words: Int64[Tensor, "#replica #block"]
+    words: Int64[Tensor, "*round 2 #replica #block"]
 
-    def __add__(self, other: int) -> "Lane":
-        return Lane(self.words + other)
+    def unbind(self) -> "list[Lanes]":
+        """Those of each round."""
+        return [Lanes(words) for words in self.words]
 
-    def __xor__(self, other: "Lane") -> "Lane":
-        return Lane(self.words ^ other.words)
+    def __xor__(self, other: "Lanes") -> "Lanes":
+        return Lanes(self.words ^ other.words)
 
-    def wide_product(self, factor: int) -> "tuple[Lane, Lane]":
-        """The upper and the lower word of a product."""
-        product = (self.words & _WORD) * factor
-        return Lane(product >> 32), Lane(product)
+    def wide_product(self, factors: tuple[int, int]) -> "tuple[Lanes, Lanes]":
+        """The upper and the lower words of two products."""
+        product = (self.words & _MASK) * _pair(factors, self.words.device)
+        return Lanes(product >> 32), Lanes(product)
+
+    def turned(self) -> "Lanes":
+        """The second, and the first, of each pair."""
+        return Lanes(self.words.flip(0))
+
+    def word(self) -> "Word":
+        """The lower words alone."""
+        return Word(self.words.int())
 
 
 @dataclass(frozen=True)
 class Number:
     """Float32s."""
 
-    values: Float32[Tensor, "replica block"]
+    values: Float32[Tensor, "2 replica block"]
 
     def __add__(self, other: "Number | float") -> "Number":
         return Number(self.values + _of(other))
@@ -82,7 +92,7 @@ class Number:
 class Word:
     """Words as int32, whose arithmetic is modulo 2³², too."""
 
-    words: Int32[Tensor, "replica block"]
+    words: Int32[Tensor, "2 replica block"]
 
     def __add__(self, other: int) -> "Word":
         return Word(self.words + other)
@@ -100,11 +110,11 @@ class Word:
         return Word(self.words << places)
 
     def __rshift__(self, places: int) -> "Word":
-        return Word((self.words >> places) & (_WORD >> places))
+        return Word((self.words >> places) & (_MASK >> places))
 
     def number(self) -> Number:
         """The nearest float32s."""
-        return Number((self.words.long() & _WORD).float())
+        return Number((self.words.long() & _MASK).float())
 
     def signed(self) -> Number:
         """The nearest float32s of numbers from -2³¹ below 2³¹."""
@@ -121,3 +131,8 @@ class Word:
 
 def _of(number: Number | float) -> Tensor | float:
     return number.values if isinstance(number, Number) else number
+
+
+@lru_cache
+def _pair(of: tuple[int, int], device: torch.device) -> Int64[Tensor, "2 1 1"]:
+    return torch.tensor(of, device=device)[:, None, None]
