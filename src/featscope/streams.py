@@ -1,7 +1,8 @@
 """Random draws that are addressed, not consumed.
 
 A draw is a function of (seed, replica, purpose, step). Replica 3 sees the same numbers alone, among 8 or
-among 64, in one program or in shards, on every device, and after a resume; no draw shifts another.
+among 64, in one program or in shards, on every device, and after a resume; no draw shifts another. All are made on the
+processor, whose machine code is faster than the many kernels that they would be elsewhere, and copied.
 
 Numbers come from a counter and a key (`featscope.kernels.philox`): seed and purpose are hashed to the key of 64 bits,
 and block, replica and step are counted. So draws of one purpose cannot meet; two of n purposes do with chance n²/2⁶⁵.
@@ -18,7 +19,7 @@ import torch
 from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 
-from featscope.kernels import backend, philox, suits, torch_words
+from featscope.kernels import backend, philox, suits
 
 _COINS = (torch.arange(256)[:, None] >> torch.arange(8) & 1).float()  # the eight bits of each byte
 _WORD = 2**32 - 1
@@ -44,17 +45,17 @@ class Draws:
         count = prod(shape)
         blocks = -(-count // 4)
         dtype = torch.int32 if kind == "word" else torch.float32
-        out = torch.empty(len(self._numbers), 4 * blocks, dtype=dtype, device=self.device)
+        out = torch.empty(len(self._numbers), 4 * blocks, dtype=dtype)
         address = self._block, *self._address
         self._block += blocks
-        if self.device.type == "cpu" and backend() == "llvm":
+        if backend() == "llvm":
             from featscope.kernels.draws import fill
-
-            fill(kind, out, self._numbers, address)
         else:
-            torch_words.fill(kind, out, self._numbers, address)
+            from featscope.kernels.torch_words import fill
+        fill(kind, out, self._numbers, address)
         of_each = out[:, :count].reshape(len(out), *shape).contiguous()  # machine code reads rows one after the other
-        return of_each if self._places is None else of_each[self._places]
+        there = of_each.to(self.device)
+        return there if self._places is None else there[self._places]
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Standard normals of shape ``[replica, *shape]``, to the precision of float32."""
@@ -116,9 +117,9 @@ class Draws:
 
 @lru_cache(maxsize=256)
 def _shared(replicas: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Each number once, as int32, and where each replica's is among them; ``None`` where all differ."""
+    """Each number once, as int32, and where on ``device`` each replica's is; ``None`` where all differ."""
     numbers = [*dict.fromkeys(replicas)]
-    once = torch.tensor(numbers, dtype=torch.int64).int().to(device)
+    once = torch.tensor(numbers, dtype=torch.int64).int()
     if len(numbers) == len(replicas):
         return once, None
     place = {number: place for place, number in enumerate(numbers)}

@@ -1,8 +1,7 @@
-"""Random words in torch, and numbers made of them: to the bit what machine code draws, on any device."""
+"""Random words in torch, and numbers made of them: to the bit what machine code draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from jaxtyping import Float32, Int, Int32, Int64, Shaped
@@ -11,7 +10,7 @@ from torch import Tensor
 from featscope.kernels import philox
 
 _MASK = 2**32 - 1
-_IN_CACHES, _IN_MEMORY = 2**14, 2**24  # blocks at once; each takes some 100 bytes on the way
+_AT_ONCE = 2**14  # blocks, which caches hold
 
 
 def fill(
@@ -26,11 +25,11 @@ def fill(
         address: number of the first block, then two words of the step and two of the key.
     """
     first, step, step_above, *key = address
-    keys = Lanes(torch.tensor(philox.round_keys(key), device=out.device)[..., None, None]).unbind()
-    blocks = torch.arange(first, first + out.shape[1] // 4, device=out.device)
-    at_once = max(1, (_IN_CACHES if out.is_cpu else _IN_MEMORY) // max(1, len(out)))
+    keys = Lanes(torch.tensor(philox.round_keys(key))[..., None, None]).unbind()
+    blocks = torch.arange(first, first + out.shape[1] // 4)
+    at_once = max(1, _AT_ONCE // max(1, len(out)))
     for some, places in zip(blocks.split(at_once), out.unflatten(1, (-1, 2, 2)).split(at_once, 1), strict=True):
-        counter = torch.empty(2, 2, len(out), len(some), dtype=torch.int64, device=out.device)
+        counter = torch.empty(2, 2, len(out), len(some), dtype=torch.int64)
         counter[0, 0], counter[0, 1], counter[1, 0], counter[1, 1] = some, step, replicas[:, None], step_above
         x, y = philox.words(Lanes(counter[0]), Lanes(counter[1]), keys)
         for place, number in zip(places.unbind(-1), philox.numbers(kind, x.word(), y.word()), strict=True):
@@ -52,7 +51,7 @@ class Lanes:
 
     def wide_product(self, factors: tuple[int, int]) -> "tuple[Lanes, Lanes]":
         """The upper and the lower words of two products."""
-        product = (self.words & _MASK) * _pair(factors, self.words.device)
+        product = (self.words & _MASK) * torch.tensor(factors)[:, None, None]
         return Lanes(product >> 32), Lanes(product)
 
     def turned(self) -> "Lanes":
@@ -131,8 +130,3 @@ class Word:
 
 def _of(number: Number | float) -> Tensor | float:
     return number.values if isinstance(number, Number) else number
-
-
-@lru_cache
-def _pair(of: tuple[int, int], device: torch.device) -> Int64[Tensor, "2 1 1"]:
-    return torch.tensor(of, device=device)[:, None, None]
