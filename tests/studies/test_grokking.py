@@ -94,6 +94,22 @@ def test_times_decide_and_never_is_a_lower_bound():
     assert "Replicas that generalised: 0 of 6." in claims["strengthens-if-only-k-grows", SAME_BOTH[1]].note
 
 
+def test_what_others_do_after_a_replica_has_learned_does_not_count_for_it():
+    """Alone a replica's run ends when it has learned; among others it goes on."""
+    steps, norm = np.array([0.0, 100.0, 150.0, 200.0, 300.0]), np.array([30.0, 20.0, 15.0, 10.0, 2.0])
+    together = xr.Dataset(
+        {
+            "norm": (("replica", "step"), [norm, norm, np.where(steps > 150, np.nan, norm)]),
+            "learned": ("replica", [150, -1, 150]),
+            "last_step": ("replica", [300, 300, 150]),
+        },
+        {"step": steps},
+    )
+    assert times.at_own_end(together, together.norm).values == pytest.approx([15.0, 2.0, 15.0])
+    between = together.isel(step=[0, 1, 3, 4])
+    assert times.at_own_end(between, between.norm).values[0] == pytest.approx(15.0)  # no look when it had
+
+
 def test_what_never_came_is_not_dropped():
     one = times.log_ratio(told(TRIAL.run("k=3"), 100, NEVER))
     assert np.isinf(one.high).all()

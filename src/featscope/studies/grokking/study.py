@@ -7,7 +7,7 @@ import xarray as xr
 
 from featscope.claims import COSINE, STATED, Claim, Found, bound, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs, Story, last
+from featscope.studies.base import Runs, Story
 from featscope.studies.grokking import figures, times
 from featscope.studies.grokking.arms import (
     FEWER,
@@ -156,18 +156,18 @@ class Grokking(GrokkingArms):
     def embeddings_lose_frequencies(self, run: xr.Dataset) -> xr.DataArray:
         r"""Embeddings use fewer frequencies at the end than at the start.
 
-        Measured: $1/\sum q^2$ over the number of frequencies, $q$ the share of power of each; at the end less that at
-        the start.
+        Measured: $1/\sum q^2$ over the number of frequencies, $q$ the share of power of each; when a replica has
+        learned, or at its last step, less that at the start.
         """
-        return last(run, run.spread) - run.spread.isel(step=0)
+        return times.at_own_end(run, run.spread) - run.spread.isel(step=0)
 
     @ordering("Section 4.5", on=PRINTED, not_on=dict.fromkeys(NO_DECAY, "Without weight decay."), less_than=0.0)
     def norm_falls(self, run: xr.Dataset) -> xr.DataArray:
         """The norm of the weights falls.
 
-        Measured: norm of all weights at the end less that at the start.
+        Measured: norm of all weights when a replica has learned, or at its last step, less that at the start.
         """
-        return last(run, run.norm) - run.norm.isel(step=0)
+        return times.at_own_end(run, run.norm) - run.norm.isel(step=0)
 
     def _came(self, run: xr.Dataset) -> str:
         return f"Replicas that generalised: {times.reached(run, 'generalised')}."

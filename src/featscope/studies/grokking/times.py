@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from featscope.studies.grokking.probes import LEARNED
+
 BEYOND = "_beyond_chance"
 
 
@@ -25,6 +27,21 @@ def times(run: xr.Dataset, suffix: str = "") -> tuple[xr.DataArray, Between]:
     end = run["last_step"].astype(float)
     known = right >= 0
     return fitted.where(fitted >= 0), Between(right.where(known, end), right.where(known, np.inf))
+
+
+def at_own_end(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
+    """``series`` when a replica had learned, on straight lines between looks; at its last look where it never did.
+
+    A program goes on until all of its replicas have learned, so what it ends with depends on how many are together.
+    """
+    at = run[LEARNED].where(run[LEARNED] >= 0, run["last_step"])
+    steps = run["step"].values
+
+    def of_one(values: np.ndarray, step: np.ndarray) -> float:
+        seen = np.isfinite(values)
+        return float(np.interp(step, steps[seen], values[seen])) if seen.any() else np.nan
+
+    return xr.apply_ufunc(of_one, series, at, input_core_dims=[["step"], []], vectorize=True)
 
 
 def gap(run: xr.Dataset, suffix: str = "") -> Between:
