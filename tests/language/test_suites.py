@@ -88,10 +88,18 @@ def test_every_task_of_infinitebench_asks_its_question(infinite):
     assert right == ("2",)
     prompt, right = asked("infinitebench", "longbook_choice_eng", infinite)
     assert "Question: Who?\nA. x\nB. y\nC. z\nD. w\n\nThe letter" in prompt
-    assert right == ("B",)
+    assert right == ("B", "y")
     assert asked("infinitebench", "code_debug", infinite)[1] == ("C", "run.go")
     assert asked("infinitebench", "longbook_qa_eng", infinite)[1] == ("Bronwyn", "the cook")
     assert asked("infinitebench", "passkey", infinite)[0].endswith("c\n\nWhat is it?\n\nThe pass key is")
+
+
+def test_numbers_that_are_looked_for_have_names_of_several_words(infinite):
+    line = INFINITE["math_find"] | {"input": "Answer with one number. The second largest number of the list is: "}
+    (infinite / "math_find.jsonl").write_text(json.dumps(line))
+    SUITES["infinitebench"].read.cache_clear()
+    prompt, _ = asked("infinitebench", "math_find", infinite)
+    assert prompt.startswith("What is the second largest number in the following list?\n\n[1, 2]\n\nAnswer with one")
 
 
 def test_a_letter_beside_its_option_is_one(infinite):
@@ -108,18 +116,29 @@ def test_a_letter_beside_its_option_is_one(infinite):
         (picked.stated_letter, "**The correct answer is B**", "B", 1),
         (picked.stated_letter, "The correct answer is (A) or B", "B", 0),
         (picked.stated_letter, "B", "B", 0),
-        (picked.first_letter, "B. because", "B", 1),
-        (picked.first_letter, "So the answer is: C", "C", 1),
-        (picked.first_letter, "Because of C", "B", 1),  # as published
-        (picked.first_letter, "the answer is", "C", 0),
-        (picked.first_letter, "maybe D or A", "D", 1),
-        (picked.first_letter, "maybe A or D", "D", 0),
-        (picked.first_letter, "", "D", 0),
-        (picked.option_or_name, "C. run", "C", 1),
-        (picked.option_or_name, "C run", "C", 0),
-        (picked.option_or_name, "I think the answer is: `run.go`", "run.go", 1),
-        (picked.option_or_name, "The answer is: Option C", "C", 1),
-        (picked.option_or_name, "run.go", "run.go", 0),
+        (picked.chosen, "B. because", "B", 1),
+        (picked.chosen, "So the answer is: C", "C", 1),
+        (picked.chosen, "Because of C", "C", 1),
+        (picked.chosen, "Because of C", "B", 1),  # as published: it ends in one letter and begins with the other
+        (picked.chosen, "Because of that", "C", 0),
+        (picked.chosen, "the answer is", "C", 0),
+        (picked.chosen, "maybe D or A", "A", 1),
+        (picked.chosen, "maybe D or A", "D", 1),  # as published: the last, and the first
+        (picked.chosen, "maybe D or C or A", "C", 0),
+        (picked.chosen, "it is D\nor A", "A", 0),  # as published: of the first line
+        (picked.chosen, "perhaps AB", "A", 0),
+        (picked.chosen, "the cook ", "the cook", 1),
+        (picked.chosen, "the answer is: the cook, as", "the cook", 1),
+        (picked.chosen, "it is the cook", "the cook", 0),
+        (picked.chosen, "", "D", 0),
+        (picked.chosen_function, "C. run", "C", 1),
+        (picked.chosen_function, "C or H", "C", 1),
+        (picked.chosen_function, "either C or H", "C", 0),
+        (picked.chosen_function, "I think the answer is: `run.go`", "run.go", 1),
+        (picked.chosen_function, "The answer is: Option C", "C", 1),
+        (picked.chosen_function, "The correct option is: run.go", "run.go", 1),
+        (picked.chosen_function, "run.go", "run.go", 1),
+        (picked.chosen_function, "in run.go", "run.go", 0),
         (picked.first_digits, " 71432.", "71432", 1),
         (picked.first_digits, "1 71432", "71432", 0),
         (picked.first_digits, "none", "71432", 0),
@@ -131,7 +150,9 @@ def test_a_letter_beside_its_option_is_one(infinite):
         (picked.word_among, 'It is "4f-9".', "4f-9", 1),
         (picked.word_among, "4f-91", "4f-9", 0),
         (picked.name_among, "Dolan, I guess", "DOLAN", 1),
-        (picked.name_among, "Dolans", "DOLAN", 0),
+        (picked.name_among, "it is ace ventura.", "Ace Ventura", 1),
+        (picked.name_among, "Dolans", "DOLAN", 1),  # as published
+        (picked.name_among, "Dol an", "DOLAN", 0),
     ],
 )
 def test_answers_are_scored_by_the_rule(rule, said, right, score):
@@ -174,6 +195,9 @@ def test_broken_files_of_longbench_v2_are_named(tmp_path, text):
         ("code_debug", json.dumps({"context": "c", "input": "i", "answer": ["a"], "options": ["b", "c", "d", "e"]})),
         ("code_debug", json.dumps({"context": "c", "input": "i", "answer": ["a"], "options": ["a"]})),
         ("code_run", json.dumps({"context": "c", "input": "i", "answer": ["a"]})),
+        ("code_run", json.dumps({"context": "c", "input": "func_1(2)", "answer": ["five"]})),
+        ("math_find", json.dumps({"context": "c", "input": "Find it.", "answer": [5]})),
+        ("math_find", json.dumps({"context": "c", "input": "The largest number of", "answer": ["five"]})),
     ],
 )
 def test_broken_lines_of_infinitebench_are_named(tmp_path, task, line):

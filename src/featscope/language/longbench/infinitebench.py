@@ -60,7 +60,7 @@ ALL = (
         "Read the book and answer the question.\n\n{context}\n\nQuestion: {input}\n\n"
         "The letter of the correct answer is",
         40,
-        picked.first_letter,
+        picked.chosen,
     ),
     LongBenchTask(
         "longdialogue_qa_eng",
@@ -77,7 +77,7 @@ ALL = (
         "Following is a Python code where exactly one of the functions/methods has a deliberate error that makes it "
         "crash.\n\n{context}\n\nOptions:\n{input}\n\nThe correct option is:",
         5,
-        picked.option_or_name,
+        picked.chosen_function,
     ),
     LongBenchTask("code_run", "Code.Run", "{context}\n\n{input}", 5, picked.last_number),
     LongBenchTask("math_find", "Math.Find", "{context}\n\n{input}", 3, picked.first_number),
@@ -85,6 +85,7 @@ ALL = (
 TASKS: Mapping[str, LongBenchTask] = {task.name: task for task in ALL}
 """The tasks by name, which is that of their file."""
 _CHOICES = ("longbook_choice_eng", "code_debug")
+_NUMBERS = {"code_run": re.compile(r"-?\d+"), "math_find": re.compile(r"-?\d+(\.\d+)?")}
 
 
 @lru_cache(maxsize=len(TASKS))
@@ -126,13 +127,18 @@ def _example(where: str, line: str, task: str) -> LongBenchExample:
             raise ConfigError(f"{where}: input = {asked[:60]!r}: allowed is one with a call, as func_1(2).")
         context = f"There is a function called {call[1]} in the following Python code.\n\n{context}"
         asked = f"Please compute the exact value of {call[0]}. The value of {call[0]} is"
-    elif task == "math_find" and (number := re.search(r"The (\w+ number)", asked)):
+    elif task == "math_find":
+        number = re.search("The (.+) of", asked)
+        if number is None:
+            raise ConfigError(f"{where}: input = {asked[:60]!r}: allowed is one as 'The largest number of the list is'.")
         context = f"What is the {number[1].lower()} in the following list?\n\n{context}"
+    if task in _NUMBERS and not all(map(_NUMBERS[task].fullmatch, wanted)):
+        raise ConfigError(f"{where}: answer = {str(answers)[:60]}: allowed are numbers. Correct the file.")
     return LongBenchExample(asked, context, tuple(wanted))
 
 
 def _choice(where: str, task: str, asked: str, options: Any, wanted: Sequence[str]) -> tuple[str, list[str]]:
-    """The question with its options, and the letter of the right one; of code its name, too."""
+    """The question with its options; letter and words of the right one."""
     named = isinstance(options, list) and len(options) == 4 and all(map(is_text, options))
     if not named or (wanted[0] not in options and wanted[-1] not in ("A", "B", "C", "D")):
         raise ConfigError(
@@ -140,4 +146,5 @@ def _choice(where: str, task: str, asked: str, options: Any, wanted: Sequence[st
         )
     letter = "ABCD"[options.index(wanted[0])] if wanted[0] in options else wanted[-1]
     listed = "\n".join(f"{name}. {text}" for name, text in zip("ABCD", options, strict=True))
-    return (listed, [letter, wanted[0]]) if task == "code_debug" else (f"{asked}\n{listed}", [letter])
+    right = options["ABCD".index(letter)]
+    return (listed if task == "code_debug" else f"{asked}\n{listed}"), [letter, right]

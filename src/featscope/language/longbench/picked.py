@@ -1,15 +1,12 @@
 """How LongBench v2 and InfiniteBench score an answer: a letter that was picked, a number, a word.
 
 Rules are those of their public repositories (THUDM/LongBench, ``pred.py``; OpenBMB/InfiniteBench,
-``src/compute_scores.py``): 1 or 0.
+``src/compute_scores.py`` as of 2024-06 and since: before, names had to be whole words, and a letter the first one): 1
+or 0.
 """
 
 import re
 from collections.abc import Sequence
-
-_BEFORE_CHOICE = ("answer is:", "answer:", "answer is", "option is")
-_BEFORE_ERROR = ("answer is:", "is:", "answer:")
-
 
 def stated_letter(answer: str, right: str, classes: Sequence[str] = ()) -> float:
     """Whether "The correct answer is (B)", also without brackets, has the right letter; asterisks do not count."""
@@ -18,32 +15,49 @@ def stated_letter(answer: str, right: str, classes: Sequence[str] = ()) -> float
     return float(found is not None and found[1] == right)
 
 
-def first_letter(answer: str, right: str, classes: Sequence[str] = ()) -> float:
-    """Whether an answer begins with the right letter of A to D, or has it after "answer is", or as its first letter."""
+def chosen(answer: str, right: str, classes: Sequence[str] = ()) -> float:
+    """Whether an answer chooses the right letter of A to D, or the right option in its words.
+
+    It chooses the last letter that stands alone on the first line that has one. Where this is a wrong one, it may still
+    begin with the right one ("Because" begins with B, as published), be the right option and nothing else, or have
+    either after "answer is"; where it has none of these, the first word that is a letter counts.
+    """
+    answer = answer.strip()
+    if _last_letter("A-D", answer) == right:
+        return 1.0
     if answer[:1] and answer[0] in "ABCD":
         return float(answer[0] == right)
+    if answer == right:
+        return 1.0
     text = _spaced(answer, "\n\"'.,?!{}")
-    for before in _BEFORE_CHOICE:
+    for before in ("answer is:", "answer:", "answer is", "option is"):
         _, found, after = text.partition(before)
         if found:
             return float(after[1:].startswith(right))
     letters = [word for word in text.split() if word in "ABCD"]
-    return float(bool(letters) and right in letters[0])
+    return float(letters[:1] == [right])
 
 
-def option_or_name(answer: str, right: str, classes: Sequence[str] = ()) -> float:
-    """Whether an answer begins with "B." or "B:", or has the right letter or name after "answer is:"."""
-    if len(right) == 1 and answer[:2] in (f"{right}.", f"{right}:"):
+def chosen_function(answer: str, right: str, classes: Sequence[str] = ()) -> float:
+    """The same of functions, letters up to J: right is also who begins with the name, or has it after "is:"."""
+    answer = answer.strip()
+    if _last_letter("A-J", answer) == right:
         return 1.0
-    text = answer.strip()
-    for mark in ("\n", "`", "'", '"', "-", "*", "Option", "option"):
-        text = text.replace(mark, " ")
+    text = re.sub("Option|option", " ", _spaced(answer, "\n`'\"-*"))
     text = re.sub(" +", " ", text)
-    for before in _BEFORE_ERROR:
+    if text.startswith(right):
+        return 1.0
+    for before in ("answer is:", "is:", "answer:", "correct option is:"):
         _, found, after = text.partition(before)
         if found:
             return float(after[1:].startswith(right))
     return 0.0
+
+
+def _last_letter(among: str, answer: str) -> str:
+    """The last one that stands alone on the first line that has one; "" if there is none."""
+    found = re.search(rf"\b[{among}]\b(?!.*\b[{among}]\b)", answer)
+    return found[0] if found else ""
 
 
 def first_digits(answer: str, right: str, classes: Sequence[str] = ()) -> float:
@@ -70,8 +84,8 @@ def word_among(answer: str, right: str, classes: Sequence[str] = ()) -> float:
 
 
 def name_among(answer: str, right: str, classes: Sequence[str] = ()) -> float:
-    """The same in capitals."""
-    return word_among(answer.upper(), right)
+    """Whether the right name is anywhere in an answer, also as a part of a word; capitals do not count."""
+    return float(right.upper() in answer.upper())
 
 
 def _spaced(text: str, marks: str) -> str:
