@@ -91,6 +91,14 @@ def test_a_trained_model_can_be_asked(tmp_path):
     assert ModelReader(model, tokenizer, TASK.words).scores([prompt]).isfinite().all()
 
 
+def test_a_training_that_diverges_writes_nothing(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"lr = 1e\+20 is out of range: allowed is one at which the loss stays finite; step \d is"
+    ):
+        train(Plan(tmp_path / "out", width=8, layers=1, steps=8, rows=2, lr=1e20))
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -98,6 +106,9 @@ def test_a_trained_model_can_be_asked(tmp_path):
         ({"inverted": 0.8, "made_up": 0.3}, "inverted = 0.8"),
         ({"steps": 0}, "steps = 0"),
         ({"beside": 2.0}, "beside = 2.0"),
+        ({"rows": 0}, "rows = 0"),
+        ({"shots": 4000}, "shots = 4000 .* < 4000"),
+        ({"lr": float("nan")}, "lr = nan .* finite"),
     ],
 )
 def test_wrong_options_are_named(tmp_path, options, problem):

@@ -182,11 +182,25 @@ def test_it_trains_and_goes_on_from_what_it_wrote(tmp_path, essays, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"tokens": 10}, ">= 1024"), ({"stage": 9}, "0 to 6"), ({"context": 10}, ">= 1024")]
+    ("options", "message"),
+    [
+        ({"tokens": 10}, ">= 1024"),
+        ({"stage": 9}, "0 to 6"),
+        ({"context": 10}, ">= 1024"),
+        ({"falling": 0.0}, "a share, above 0"),
+        ({"muon": float("inf")}, "> 0, and finite"),
+    ],
 )
 def test_wrong_plans_say_what_is_allowed(options, message, essays):
     with pytest.raises(ConfigError, match=message):
         replace(Plan(essays, Path("out")), **options)
+
+
+def test_a_training_that_diverges_keeps_what_was_written(tmp_path, essays):
+    wild = Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=1, tokens=1024, lr=1e30)
+    with pytest.raises(ConfigError, match=r"lr = 1e\+30 .* the loss stays finite; step \d+ is"):
+        train(wild)
+    assert not (tmp_path / "out" / "model.safetensors").exists()
 
 
 def test_what_ships_is_small_and_says_how_it_was_made():

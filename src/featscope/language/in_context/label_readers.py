@@ -9,6 +9,7 @@ model of a given size does of both is then to be seen.
 """
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -28,7 +29,7 @@ from featscope.files import atomic_write
 from featscope.language.in_context.examples import TASKS, Example
 from featscope.language.in_context.made_up import made_up_irrelevant, made_up_sentiment
 from featscope.language.in_context.prompt import ask
-from featscope.options import require
+from featscope.options import ConfigError, require
 from featscope.streams import Streams
 
 TASK = TASKS["sst2"]
@@ -91,7 +92,11 @@ class Plan:
         for name in ("noise", "beside"):
             require(self, name, 0 <= getattr(self, name) <= 1, "a share, 0 to 1")
         require(self, "inverted", shares, "a share >= 0 that with --made-up makes at most 1")
-        require(self, "steps", self.steps >= 1, ">= 1")
+        for name in ("layers", "shots", "steps", "rows"):
+            require(self, name, getattr(self, name) >= 1, ">= 1")
+        require(self, "shots", self.shots < REVIEWS, f"< {REVIEWS}")
+        require(self, "lr", self.lr > 0, "> 0")
+        require(self, "seed", self.seed >= 0, ">= 0")
 
 
 class Reviews:
@@ -191,7 +196,11 @@ def loss_and_right(model: LlamaForCausalLM, batch: Batch) -> tuple[Tensor, Tenso
 
 
 def train(plan: Plan) -> None:
-    """Train; write model, tokenizer and how often the last label is right, by kind of sequence."""
+    """Train; write model, tokenizer and how often the last label is right, by kind of sequence.
+
+    Raises:
+        ConfigError: the loss is no longer finite; nothing is written.
+    """
     torch.set_num_threads(1)
     reviews = Reviews(plan)
     model = build(plan, len(reviews.tokenizer))
@@ -202,6 +211,7 @@ def train(plan: Plan) -> None:
     history, began = [], time.monotonic()
     for step in range(plan.steps):
         loss, _ = loss_and_right(model, reviews.batch(step, plan.rows))
+        require(plan, "lr", bool(loss.isfinite()), f"one at which the loss stays finite; step {step} is {loss:.3g}")
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -227,4 +237,7 @@ def judged(model: LlamaForCausalLM, reviews: Reviews, rows: int = 64) -> dict[st
 
 
 if __name__ == "__main__":
-    train(tyro.cli(Plan))
+    try:
+        train(tyro.cli(Plan))
+    except ConfigError as error:
+        sys.exit(str(error))

@@ -130,7 +130,7 @@ def _example(where: str, line: str, task: str) -> LongBenchExample:
     elif task == "math_find":
         number = re.search("The (.+) of", asked)
         if number is None:
-            raise ConfigError(f"{where}: input = {asked[:60]!r}: allowed is one as 'The largest number of the list is'.")
+            raise ConfigError(f"{where}: input = {asked[:60]!r}: allowed is one as 'The largest number of the list'.")
         context = f"What is the {number[1].lower()} in the following list?\n\n{context}"
     if task in _NUMBERS and not all(map(_NUMBERS[task].fullmatch, wanted)):
         raise ConfigError(f"{where}: answer = {str(answers)[:60]}: allowed are numbers. Correct the file.")

@@ -8,6 +8,7 @@ or 0.
 import re
 from collections.abc import Sequence
 
+
 def stated_letter(answer: str, right: str, classes: Sequence[str] = ()) -> float:
     """Whether "The correct answer is (B)", also without brackets, has the right letter; asterisks do not count."""
     plain = answer.replace("*", "")

@@ -11,6 +11,7 @@ Matrices of the layers learn by Muon, the rest by AdamW; the rates fall at the e
 """
 
 import json
+import sys
 import time
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -23,6 +24,7 @@ import tyro
 from torch import nn
 from transformers import LlamaForCausalLM
 
+from featscope.files import atomic_write
 from featscope.language.retriever.data import (
     KINDS,
     Batch,
@@ -36,7 +38,7 @@ from featscope.language.retriever.data import (
 from featscope.language.retriever.model import accuracy, build, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
-from featscope.options import require
+from featscope.options import ConfigError, require
 
 _EVERY = 250  # steps between checkpoints
 _JUDGED = 48  # prompts of a kind and length
@@ -126,6 +128,10 @@ class Plan:
         longest = STAGES[-1].length
         require(self, "tokens", self.tokens >= longest, f">= {longest}, the longest sequence")
         require(self, "context", self.context >= longest, f">= {longest}, the longest sequence")
+        for name in ("minutes", "lr", "muon"):
+            require(self, name, getattr(self, name) > 0, "> 0")
+        require(self, "falling", 0 < self.falling <= 1, "a share, above 0 and at most 1")
+        require(self, "seed", self.seed >= 0, ">= 0")
 
     def plain(self) -> dict[str, Any]:
         """The recipe as JSON can hold it, without places of this machine."""
@@ -135,7 +141,11 @@ class Plan:
 
 
 def train(plan: Plan) -> None:
-    """Train; write model, tokenizer and what was measured every 250 steps and at the end."""
+    """Train; write model, tokenizer and what was measured every 250 steps and at the end.
+
+    Raises:
+        ConfigError: the loss is no longer finite; what was written before stays.
+    """
     torch.set_num_threads(1)
     plan.out.mkdir(parents=True, exist_ok=True)
     to_train, others = read_essays(plan.essays)
@@ -155,6 +165,7 @@ def train(plan: Plan) -> None:
         for group, peak in groups:
             group["lr"] = peak * min(1.0, left / plan.falling) * min(1.0, (step + 1) / _WARM_UP)
         loss, now = loss_and_right(model, _batch(task, plan, STAGES[stage], step))
+        require(plan, "lr", bool(loss.isfinite()), f"one at which the loss stays finite; step {step} is {loss:.3g}")
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -171,7 +182,7 @@ def train(plan: Plan) -> None:
             print(json.dumps(found), flush=True)
             model.save_pretrained(plan.out)
             made = json.dumps({"recipe": recipe, "history": history}, indent=1)
-            (plan.out / "training.json").write_text(made + "\n")
+            atomic_write(plan.out / "training.json", (made + "\n").encode())
         if not left:
             break
         ended = (right > plan.gate and step - since > 30) or step - since >= STAGES[stage].most
@@ -208,4 +219,7 @@ def _batch(task: Task, plan: Plan, stage: Stage, step: int) -> Batch:
 
 
 if __name__ == "__main__":
-    train(tyro.cli(Plan))
+    try:
+        train(tyro.cli(Plan))
+    except ConfigError as error:
+        sys.exit(str(error))
