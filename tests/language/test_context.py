@@ -6,6 +6,7 @@ from hybrid_models import HYBRIDS, hybrid
 from small_models import ARCHITECTURES, padded, prompt, tiny
 
 from featscope.language import GemFilter, LastQueries, SnapKV
+from featscope.language.decoder import cache_argument, cache_of
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -98,12 +99,13 @@ def test_angles_that_differ_with_the_length_are_those_of_the_whole(name, rope):
 def test_the_returned_cache_does_not_go_on(cache):
     model = tiny()
     out = GemFilter(model, 2, 16, window=4, cache=cache).generate(prompt(), return_dict_in_generate=True, **GREEDY)
-    assert len(out.past_key_values.layers) == 4
+    assert len(cache_of(out).layers) == 4
+    held = {cache_argument(model.forward): cache_of(out)}
     longer = torch.cat([out.sequences, QUESTIONS[0]], 1)
     for going_on in (
-        lambda: model.generate(longer, past_key_values=out.past_key_values, **GREEDY),
-        lambda: model.generate(out.sequences, past_key_values=out.past_key_values, **GREEDY),
-        lambda: model(QUESTIONS[0], past_key_values=out.past_key_values),
+        lambda: model.generate(longer, **held, **GREEDY),
+        lambda: model.generate(out.sequences, **held, **GREEDY),
+        lambda: model(QUESTIONS[0], **held),
     ):
         with pytest.raises(ConfigError, match=r"context = gem.read\(ids\), context.ask\(question\)"):
             going_on()
@@ -116,7 +118,8 @@ def test_caches_that_hold_the_whole_prompt_go_on():
     expected = model.generate(longer, **GREEDY)
     for method in (GemFilter(model, 2, 60), SnapKV(model, 60)):
         out = method.generate(prompt(), return_dict_in_generate=True, **GREEDY)
-        assert torch.equal(model.generate(longer, past_key_values=out.past_key_values, **GREEDY), expected)
+        held = {cache_argument(model.forward): cache_of(out)}
+        assert torch.equal(model.generate(longer, **held, **GREEDY), expected)
 
 
 def test_another_row_and_long_texts_are_refused():

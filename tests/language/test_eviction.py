@@ -5,6 +5,7 @@ import torch
 from small_models import ARCHITECTURES, padded, prompt, tiny
 
 from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV
+from featscope.language.decoder import cache_of
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -54,7 +55,7 @@ def test_new_tokens_see_what_was_kept_at_its_own_positions(name):
 def test_caches_hold_what_is_kept_and_new_tokens():
     for method in METHODS.values():
         out = method(tiny(), 16).generate(prompt(), return_dict_in_generate=True, **GREEDY)
-        assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [21] * 4
+        assert [layer.keys.shape[2] for layer in cache_of(out).layers] == [21] * 4
         assert out.kept.shape == (4, 1, 2, 16)
         assert (out.kept.diff(dim=-1) > 0).all()
 
@@ -142,7 +143,7 @@ def test_the_models_own_settings_are_looked_at_too():
 def test_phi3_beyond_its_original_context_evicts_and_across_it_is_refused():
     model = tiny("phi3", original_max_position_embeddings=32)
     out = SnapKV(model, 16, window=8).generate(prompt(), return_dict_in_generate=True, **GREEDY)
-    assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [21] * 4
+    assert [layer.keys.shape[2] for layer in cache_of(out).layers] == [21] * 4
     with pytest.raises(ConfigError, match="reads its prompt in pieces or anew"):
         SnapKV(model, 16, window=8).generate(prompt(29), **GREEDY)
     assert model.config._attn_implementation == "sdpa"

@@ -294,10 +294,11 @@ def test_wrong_prompts_say_what_is_allowed(ids, mask, message):
         GemFilter(tiny(), 2, 16, window=0).generate(ids, mask)
 
 
-def test_options_that_speak_of_another_prompt_are_refused():
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])  # since transformers 5.24, and before
+def test_options_that_speak_of_another_prompt_are_refused(name):
     gem = GemFilter(tiny(), 2, 16, window=0)
-    with pytest.raises(ConfigError, match="past_key_values cannot be given"):
-        gem.generate(prompt(), past_key_values=DynamicCache(), **GREEDY)
+    with pytest.raises(ConfigError, match=f"{name} cannot be given"):
+        gem.generate(prompt(), **{name: DynamicCache()}, **GREEDY)
 
 
 class _Keeps:

@@ -7,6 +7,7 @@ from small_models import padded, prompt, tiny, word_tokenizer
 from test_layers import text
 
 from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV, choose_layer, load_model
+from featscope.language.decoder import cache_of
 from featscope.language.layers import choices_of_all_layers
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -63,7 +64,7 @@ def test_layers_that_see_everything_evict_and_windows_stay(name):
         out = method.generate(prompt(), return_dict_in_generate=True, **GREEDY)
         assert {layer for layer in range(4) if (out.kept[layer] >= 0).all()} == sees
         assert all((out.kept[layer] == -1).all() for layer in {0, 1, 2, 3} - sees)
-        assert {out.past_key_values.layers[layer].keys.shape[2] for layer in sees} == {25}
+        assert {cache_of(out).layers[layer].keys.shape[2] for layer in sees} == {25}
 
 
 @pytest.mark.parametrize("name", ["gemma3", "ministral"])

@@ -32,6 +32,7 @@ from featscope.language import (
     WholePrompt,
     cost,
 )
+from featscope.language.decoder import cache_of
 from featscope.language.keep import operations_of
 from featscope.options import ConfigError
 
@@ -121,13 +122,13 @@ def test_only_the_chosen_go_through_the_layers_above():
         block.register_forward_hook(lambda module, given, result, i=i: read.setdefault(i, []).append(given[0].shape[1]))
     out = PromptDistill(model, 1, 16, window=4).generate(prompt(), return_dict_in_generate=True, **GREEDY)
     assert read == {i: [60 if i < 2 else 16, 1, 1, 1, 1, 1] for i in range(4)}
-    assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [21] * 4
+    assert [layer.keys.shape[2] for layer in cache_of(out).layers] == [21] * 4
     out = FastKV(model, 1, 16, 10, window=4).generate(prompt(), return_dict_in_generate=True, **GREEDY)
-    assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [15] * 4
+    assert [layer.keys.shape[2] for layer in cache_of(out).layers] == [15] * 4
     assert out.kept.shape == (4, 1, 2, 10)
     plain = Prefill(model, FilterLayer(1, 16, 4), KeepHidden())
     out = plain.generate(prompt(), return_dict_in_generate=True, **GREEDY)
-    assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [65, 65, 21, 21]
+    assert [layer.keys.shape[2] for layer in cache_of(out).layers] == [65, 65, 21, 21]
 
 
 def test_upper_layers_hold_some_of_the_chosen():
@@ -202,7 +203,7 @@ def test_layer_budgets_fall_in_equal_steps_and_keep_their_sum():
     out = Prefill(tiny(), cache=LayerBudgets(LastQueries(24, 4), last=0.1)).generate(
         prompt(), return_dict_in_generate=True, **GREEDY
     )
-    held = [layer.keys.shape[2] - 5 for layer in out.past_key_values.layers]
+    held = [layer.keys.shape[2] - 5 for layer in cache_of(out).layers]
     assert held == [42, 30, 18, 6]
     assert sum(held) == 4 * 24
 
@@ -338,14 +339,14 @@ def test_a_press_is_the_cache_of_any_pass():
     out = Prefill(model, cache=Press(NormPress())).generate(
         prompt(), output_logits=True, return_dict_in_generate=True, **GREEDY
     )
-    assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [15] * 4
-    keys = model(prompt(), use_cache=True).past_key_values.layers
+    assert [layer.keys.shape[2] for layer in cache_of(out).layers] == [15] * 4
+    keys = cache_of(model(prompt(), use_cache=True)).layers
     kept = torch.stack([layer.keys.norm(dim=-1).topk(10, largest=False).indices.sort().values for layer in keys])
     assert torch.allclose(out.logits[1], by_head(model, out.sequences[:, :61], kept), atol=1e-5)
     for propagation in (ReadAgain(), KeepHidden()):
         its = Prefill(model, FilterLayer(1, 20, 4), propagation, Press(NormPress()))
         out = its.generate(prompt(), return_dict_in_generate=True, **GREEDY)
-        assert [layer.keys.shape[2] for layer in out.past_key_values.layers] == [15] * 4
+        assert [layer.keys.shape[2] for layer in cache_of(out).layers] == [15] * 4
         assert out.kept.shape == (1, 20)
     with pytest.raises(ConfigError, match=r"PatchedPress hides entries head by head .* Use HeadBudgets"):
         Prefill(model, cache=Press(PatchedPress())).generate(prompt(), **GREEDY)

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featscope.language.attention import Attention
+from featscope.language.decoder import cache_of
 from featscope.language.first_pass import attention_at
 from featscope.language.presets import GemFilter, GemFilterOneRun
 from featscope.language.prompt import Prompt
@@ -129,7 +130,7 @@ def softmax_overlap(case: Case) -> float:
 @check
 def cache_excess(case: Case) -> float:
     """Largest difference between entries of a layer's cache and kept tokens, before new ones."""
-    cache = case.generate(case.gemfilter).past_key_values
+    cache = cache_of(case.generate(case.gemfilter))
     return float(max(abs(layer.keys.shape[2] - (case.new - 1) - case.keep) for layer in cache.layers))
 
 

@@ -1,6 +1,7 @@
 """The text model inside a model, and which of its layers see a whole prompt."""
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import nn
@@ -38,6 +39,16 @@ def _with_blocks(model: PreTrainedModel) -> tuple[Any, nn.ModuleList]:
         f"model = {type(model).__name__} has no list of {count} layers in its decoder: allowed is a decoder that "
         "transformers ships, such as Llama"
     )
+
+
+def cache_argument(function: Callable[..., Any]) -> str:
+    """What a ``function`` of transformers calls the cache that it is given: "cache" since 5.24."""
+    return "cache" if "cache" in inspect.signature(function).parameters else "past_key_values"
+
+
+def cache_of(output: Any) -> Any:
+    """The cache of what a model or its ``generate`` gave, under either name; None if there is none."""
+    return output.cache if hasattr(output, "cache") else getattr(output, "past_key_values", None)
 
 
 def kinds_of(model: PreTrainedModel) -> list[str]:

@@ -15,7 +15,7 @@ from transformers.masking_utils import (
 )
 
 from featscope.language.attention import Attention, watched
-from featscope.language.decoder import blocks, kinds_of, text_config, text_model
+from featscope.language.decoder import blocks, cache_argument, kinds_of, text_config, text_model
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
@@ -63,12 +63,13 @@ def attention_at(model: PreTrainedModel, prompt: Prompt, layer: int, cache: Cach
     reached = Until(layer)
     new = prompt.ids.shape[1]
     with watched(model, reached), suppress(Reached):
-        text_model(model)(
+        its = text_model(model)
+        its(
             prompt.ids,
             attention_mask=prompt.mask,
             position_ids=prompt.positions[:, -new:],
-            past_key_values=cache,
             use_cache=cache is not None,
+            **{cache_argument(its.forward): cache},
         )
     if not hasattr(reached, "attention"):
         raise ConfigError(f"layer = {layer} of {type(model).__name__} has no attention: choose one that has")
@@ -98,8 +99,8 @@ def _require_chunks(model: PreTrainedModel, layer: int, chunk: int, given: dict[
     own = sorted(name for name, value in given.items() if isinstance(value, Tensor) and name not in _OF_ALL_LAYERS)
     kinds = sorted(set(kinds_of(model)[: layer + 1]) - _MASKS.keys())
     problem = None
-    if "past_key_values" not in takes or "position_embeddings" not in given:
-        problem = "do not take past_key_values and position_embeddings"
+    if not {"cache", "past_key_values"} & takes.keys() or "position_embeddings" not in given:
+        problem = "do not take a cache and position_embeddings"
     elif own:
         problem = f"each read {', '.join(own)}, too"
     elif kinds:
@@ -130,7 +131,7 @@ def _through(
             "position_embeddings": _cut(angles, piece),
             "position_ids": positions,
             "attention_mask": _MASKS[kind](text_config(model), part, seen, cache, positions, layer_idx=layer),
-            "past_key_values": cache,
+            cache_argument(block.forward): cache,
             "use_cache": True,
         }
         try:

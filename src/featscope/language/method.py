@@ -57,7 +57,7 @@ def require_own_input(options: Mapping[str, Any]) -> None:
                 f"{name} cannot be given: the method reads text alone, by the text half of a model of text and images. "
                 "Ask the model itself about images."
             )
-    for name in ("past_key_values", "inputs_embeds", "position_ids"):
+    for name in ("cache", "past_key_values", "inputs_embeds", "position_ids"):
         if options.get(name) is not None:
             raise ConfigError(f"{name} cannot be given: the method reads the prompt itself. Give input_ids alone.")
 

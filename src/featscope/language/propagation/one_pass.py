@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from featscope.language.attention import Attention, watched
 from featscope.language.caches.full import Full, Selected
 from featscope.language.caches.press import Press
-from featscope.language.decoder import blocks, require_context, text_config
+from featscope.language.decoder import blocks, cache_argument, require_context, text_config
 from featscope.language.output import with_kept
 from featscope.language.partial_cache import (
     PartialLayer,
@@ -66,7 +66,7 @@ def generate_in_one_pass(
     if type(cache) is not Full:
         require_own_cache(model)
         one.held = partial_cache(model, prompt, new, selector.layer if selector else None)
-        options = options | {"past_key_values": one.held}
+        options = options | {cache_argument(its.forward): one.held}
     pressing = cache.pressing(model, prompt, one.held) if isinstance(cache, Press) else nullcontext()
     with watched(model, one), one.narrowing(), pressing:
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)

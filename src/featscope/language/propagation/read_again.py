@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Selected
-from featscope.language.decoder import text_config
+from featscope.language.decoder import cache_of, text_config
 from featscope.language.method import counted_from, require_own_input
 from featscope.language.output import with_kept, with_prompt
 from featscope.language.parts import Cache, Selector
@@ -82,14 +82,14 @@ class ReadAgain:
 
 def _spend(output: Any) -> None:
     """Let the cache of an ``output`` refuse to go on: it holds the kept tokens, and the output's text is the whole."""
-    cache = getattr(output, "past_key_values", None)
+    cache = cache_of(output)
     if cache is not None:
         cache.update = _refuse
 
 
 def _refuse(*arguments: Any, **options: Any) -> None:
     raise ConfigError(
-        "past_key_values of GemFilter's output hold the kept tokens of a prompt, at places that are not those of its "
+        "the cache of GemFilter's output holds the kept tokens of a prompt, at places that are not those of its "
         "sequences: going on from them would read tokens twice. To go on, or to ask again, use "
         "context = gem.read(ids), context.ask(question) and context.add(turn)."
     )

@@ -11,7 +11,14 @@ from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
 from featscope.language.attention import Attention, attention_weights, watched
-from featscope.language.decoder import require_context, require_decoder, require_seeing, seeing, text_config
+from featscope.language.decoder import (
+    cache_argument,
+    require_context,
+    require_decoder,
+    require_seeing,
+    seeing,
+    text_config,
+)
 from featscope.language.keep import Keep, operations_of, require_keep
 from featscope.language.prompt import Prompt
 from featscope.language.selection import Pool, require_rule, require_window, select
@@ -93,9 +100,8 @@ class Draft:
             for step in range(1 + self.look_ahead):
                 mask = pad(prompt.mask, (0, step), value=1)
                 largest.begin()
-                said = self.draft(
-                    ids, attention_mask=mask, position_ids=positions, past_key_values=cache, logits_to_keep=1
-                )
+                held = {cache_argument(self.draft.forward): cache}
+                said = self.draft(ids, attention_mask=mask, position_ids=positions, logits_to_keep=1, **held)
                 ids, positions = said.logits[:, -1].argmax(-1, keepdim=True), positions[:, -1:] + 1
         return torch.stack(largest.rows).mean(0)
 
