@@ -10,6 +10,7 @@ import torch
 
 from featscope.allocator import keep_freed_memory
 from featscope.streams import Streams
+from featscope.threads import one_thread_where_small
 from featscope.training import Training
 
 
@@ -25,11 +26,12 @@ def engine(recipe: Training, replicas: int, cores: int, steps: int) -> Callable[
         keep_freed_memory()
         experiment = recipe.build(Streams(0, shard))
         done = 0
-        while line.recv():
-            for step in range(done, done + steps):
-                experiment.advance(step)
-            done += steps
-            line.send(True)
+        with one_thread_where_small(sum(weights.numel() for weights in experiment.parameters())):
+            while line.recv():
+                for step in range(done, done + steps):
+                    experiment.advance(step)
+                done += steps
+                line.send(True)
 
     for shard in shards:
         ours, theirs = fork.Pipe()

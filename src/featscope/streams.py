@@ -42,10 +42,10 @@ class Draws:
         self._numbers, self._places = _shared(tuple(replicas), device)
 
     def _drawn(self, kind: philox.Kind, *shape: int) -> Shaped[Tensor, "replica ..."]:
-        count = prod(shape)
+        count, replicas = prod(shape), self._numbers.shape[0]
         blocks = -(-count // 4)
         dtype = torch.int32 if kind == "word" else torch.float32
-        out = torch.empty(len(self._numbers), 4 * blocks, dtype=dtype)
+        out = torch.empty(replicas, 4 * blocks, dtype=dtype)
         address = self._block, *self._address
         self._block += blocks
         if backend() == "llvm":
@@ -53,8 +53,8 @@ class Draws:
         else:
             from featscope.kernels.torch_words import fill
         fill(kind, out, self._numbers, address)
-        of_each = out[:, :count].reshape(len(out), *shape).contiguous()  # machine code reads rows one after the other
-        there = of_each.to(self.device)
+        of_each = out[:, :count].contiguous()  # machine code reads rows one after the other
+        there = of_each.view(replicas, *shape).to(self.device)
         return there if self._places is None else there[self._places]
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:

@@ -107,3 +107,31 @@ def test_a_checkpoint_holds_all_of_the_state_that_an_experiment_names(folder, st
     assert resumed.data[0].identical(whole.data[0])
     assert resumed.weights["total"].tolist() == whole.weights["total"].tolist()
     assert Shard(Sums(), ARM, range(2, 5), 0, "cpu").finished(RunFolder(folder))
+
+
+@dataclass(frozen=True)
+class Counted(Sum):
+    """The recipe with some weights."""
+
+    weights: int = 1
+
+    def build(self, streams):
+        experiment = super().build(streams)
+        experiment.weights = torch.nn.Parameter(torch.zeros(len(streams.replicas), self.weights))
+        return experiment
+
+
+@pytest.mark.parametrize(("weights", "threads"), [(10, 1), (2**16, 2)])
+def test_a_lone_shard_of_small_networks_has_one_thread(folder, monkeypatch, weights, threads):
+    seen, advance = set(), Adding.advance
+    monkeypatch.setattr(Adding, "advance", lambda *given: (seen.add(torch.get_num_threads()), advance(*given)))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        Shard(Sums(), Arm("summed", Counted(weights=weights), ""), range(1), 0, "cpu").run(
+            RunFolder(folder), lambda: False, lambda steps, status: None
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {threads}

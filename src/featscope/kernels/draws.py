@@ -22,7 +22,8 @@ def fill(
         replicas: their numbers, int32.
         address: number of the first block, then two words of the step and two of the key.
     """
-    function(_WRITERS[kind])(out.data_ptr(), replicas.data_ptr(), len(out), out.shape[1] // 4, *address)
+    rows, numbers = out.shape
+    function(_WRITERS[kind])(out.data_ptr(), replicas.data_ptr(), rows, numbers // 4, *address)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from featscope.axes import points
 from featscope.runs.folder import RunFolder
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Assay, Study
+from featscope.threads import one_thread_where_small
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
 from featscope.training.experiment import Recipe
 from featscope.training.stack import stack, together
@@ -120,12 +121,13 @@ class Shard:
 
         watch = self.arm.watch or self.study.watch
         for place, program in enumerate(programs):
-            try:
-                record = program.run(self.arm, watch, folder, stopped, of_the_whole)
-            except _ForeignError as error:
-                folder.set_aside(program.checkpoint, str(error))
-                program = self.build()[place]  # the other one may be half of each
-                record = program.run(self.arm, watch, folder, stopped, of_the_whole)
+            with one_thread_where_small(sum(weights.numel() for weights in program.whole.parameters())):
+                try:
+                    record = program.run(self.arm, watch, folder, stopped, of_the_whole)
+                except _ForeignError as error:
+                    folder.set_aside(program.checkpoint, str(error))
+                    program = self.build()[place]  # the other one may be half of each
+                    record = program.run(self.arm, watch, folder, stopped, of_the_whole)
             data += program.split(record, self.replicas)
             if not self.arm.over:
                 weights = {key: value.cpu().numpy() for key, value in program.whole.kept().items()}

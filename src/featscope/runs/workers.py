@@ -82,6 +82,7 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
     if workers == 1:
         stop = threading.Event()
         torch.set_num_threads(cores())
+        keep_freed_memory()
         asks = _Patient(monitor, stop)
         with monitor, stop_on_signals(stop, monitor):
             try:
