@@ -5,7 +5,7 @@ import torch
 from hybrid_models import HYBRIDS, hybrid
 from small_models import ARCHITECTURES, padded, prompt, tiny
 
-from featscope.language import GemFilter, LastQueries, SnapKV
+from featscope.language import FullCache, GemFilter, LastQueries, SnapKV
 from featscope.language.decoder import cache_argument, cache_of
 from featscope.options import ConfigError
 
@@ -131,3 +131,48 @@ def test_another_row_and_long_texts_are_refused():
     assert context.length == 250
     with pytest.raises(ConfigError, match="at most 256"):
         context.ask(prompt(9), **GREEDY)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_full_attention_reads_a_document_once_too(name):
+    model = tiny(name)
+    full = FullCache(model)
+    context = full.read(padded(prompt(60), prompt(40, 1)))
+    for question in (*QUESTIONS, QUESTIONS[0]):
+        expected = full.generate(both(context.prompt.ids, question), context_mask(context, question), **GREEDY)
+        assert same(context.ask(question.expand(2, -1), **GREEDY), expected)
+    assert context.length == 60
+
+
+def context_mask(context, question):
+    return torch.cat([context.prompt.mask, torch.ones(2, question.shape[1], dtype=torch.long)], 1)
+
+
+def test_full_attention_reads_only_what_is_new():
+    model = tiny()
+    read: list[int] = []
+    model.model.layers[-1].register_forward_hook(lambda module, given, result: read.append(given[0].shape[1]))
+    context = FullCache(model).read(prompt())
+    context.ask(QUESTIONS[0], max_new_tokens=2)
+    assert read == [60, 5, 1]
+    context.add(QUESTIONS[0])
+    assert (read[-1], context.length) == (5, 65)
+    out = context.ask(QUESTIONS[1], return_dict_in_generate=True, **GREEDY)
+    assert cache_of(out) is None  # it is the context's
+    whole = torch.cat([prompt(), QUESTIONS[0], QUESTIONS[1]], 1)
+    assert torch.equal(out.sequences, FullCache(model).generate(whole, **GREEDY))
+
+
+@pytest.mark.parametrize("name", [*HYBRIDS, "deepseek-v3", "qwen3-next"])
+def test_full_attention_of_models_whose_layers_differ(name):
+    full = FullCache(hybrid(name))
+    context = full.read(prompt())
+    for question in QUESTIONS:
+        assert same(context.ask(question, **GREEDY), full.generate(both(prompt(), question), **GREEDY))
+
+
+def test_beams_of_full_attention_are_those_of_the_whole():
+    full, beams = FullCache(tiny()), {"num_beams": 3, "num_return_sequences": 2, **GREEDY}
+    context = full.read(prompt())
+    for _ in range(2):
+        assert same(context.ask(QUESTIONS[0], **beams), full.generate(both(prompt(), QUESTIONS[0]), **beams))

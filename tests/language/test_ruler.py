@@ -53,7 +53,7 @@ def test_tasks_and_their_numbers_are_rulers():
 
 @pytest.mark.parametrize("name", RETRIEVAL)
 def test_what_is_asked_for_is_what_the_text_gives(name):
-    task, (prompt, answers, of) = TASKS[name], example(name)
+    task, (prompt, answers, of, _) = TASKS[name], example(name)
     text, question = prompt.rsplit("\n", 1)
     given = statements(text)
     asked = re.search(r"give for (.*)\? ", question)[1].replace(" and ", ", ").split(", ")
@@ -79,7 +79,7 @@ def test_hay_is_what_the_task_says():
 
 
 def test_a_chain_is_followed_to_its_value():
-    prompt, answers, _ = example("vt")
+    prompt, answers, *_ = example("vt")
     given = re.findall(r"VAR (\w+) = (?:VAR )?(\w+)\.", prompt)
     asked = re.search(r"value (\d+) in the end", prompt)[1]
     known = {asked}
@@ -91,7 +91,7 @@ def test_a_chain_is_followed_to_its_value():
 
 
 def test_common_words_are_the_commonest():
-    prompt, answers, _ = example("cwe", 1500)
+    prompt, answers, *_ = example("cwe", 1500)
     counts = Counter(re.findall(r"\d+\. (\S+)", prompt.split("\n")[1]))
     assert {word for word, _ in counts.most_common(10)} == set(answers)
     assert {counts[word] for word in answers} == {30}
@@ -101,7 +101,7 @@ def test_common_words_are_the_commonest():
 
 @pytest.mark.parametrize("length", [200, 900, 5000])
 def test_frequent_words_are_the_commonest_but_dots(length):
-    prompt, answers, _ = example("fwe", length)
+    prompt, answers, *_ = example("fwe", length)
     counts = Counter(prompt.split("\n")[1].split())
     (dots, most), *others = counts.most_common()
     assert dots == "..."
@@ -122,7 +122,7 @@ def test_a_prompt_is_as_long_as_fits_and_longer_ones_ask_the_same(name):
 
 def test_needles_lie_at_the_same_shares_of_any_length_and_all_over():
     def depth(length: int, number: int) -> float:
-        prompt, (value,), _ = example("niah_single_2", length, number)
+        prompt, (value,), *_ = example("niah_single_2", length, number)
         return prompt.index(value) / len(prompt)
 
     assert all(abs(depth(800, i) - depth(3000, i)) < 0.1 for i in range(5))

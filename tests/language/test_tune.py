@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from featscope.cli import main
-from featscope.language import tune
+from featscope.language import FullCache, cost, tune
 from featscope.language.examples import Example, read_examples, write_examples
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
 from featscope.language.load import load_model
+from featscope.language.prefill import Prefill
 from featscope.language.tune import Answered, Tried, TunePrompt, advice, picture, store_answers
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -90,6 +91,35 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
     assert {way.last for way in found} == {100.0}
 
 
+def test_a_document_is_read_once_for_all_of_its_questions(data, monkeypatch):
+    model, tokenizer = load_model("retriever")
+    document = "".join(f" In {city} {thing} opens the gate." for city, thing in (("Bern", "a hat"), ("Brno", "a cat")))
+    asks = [
+        (f"\nWhich words open the gate? In {city}", thing) for city, thing in (("Bern", "a hat"), ("Brno", "a cat"))
+    ]
+    hay = " The library has one reading room." * 20
+    examples = [Example(hay + document + ask, (thing,), document=hay + document) for ask, thing in asks]
+    read, passes = Prefill.read, []
+    monkeypatch.setattr(
+        Prefill, "read", lambda self, *given: (passes.append(type(self).__name__), read(self, *given))[1]
+    )
+    options = TunePrompt(data, methods=("question-kept", "snapkv"), layers=(2,), keeps=(0.5,), max_new_tokens=4)
+    found = tune.tune(options, model, tokenizer, examples)
+    assert passes == ["FullCache", "GemFilter"]
+    alone = tune.tune(options, model, tokenizer, [Example(one.prompt, one.answers) for one in examples])
+    assert [[one.said for one in way.answers] for way in found] == [[one.said for one in way.answers] for way in alone]
+    assert passes == ["FullCache", "GemFilter"]
+
+
+def test_a_share_of_reading_the_document_is_in_each_answer(monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(cost, "_now", lambda: float(next(clock)))
+    model, _ = load_model("retriever")
+    document, question = torch.arange(3, 60)[None], torch.arange(3, 9)[None]
+    (_, first), (_, second) = cost.timed_answers(FullCache(model), document, [question, question], 1)
+    assert first == second == [1.5]  # a tick of reading for two questions, and one for the answer
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -97,6 +127,9 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
         ("not json", r"line 1, is no example .*allowed is {"),
         ('{"prompt": "a"}', "line 1, is no example"),
         ('{"prompt": "a", "answer": " "}', "allowed are a prompt and an answer with text"),
+        ('{"question": "a", "answer": "b"}', "line 1, is no example"),
+        ('{"document": " ", "question": "a", "answer": "b"}', "allowed are a prompt and an answer with text"),
+        ('{"document": ["a"], "question": "a", "answer": "b"}', "allowed are a prompt and an answer with text"),
         ('{"prompt": "a", "answer": []}', "allowed are a prompt and an answer with text"),
         ('{"prompt": "a", "answer": ["b", 1]}', "allowed are a prompt and an answer with text"),
         ('{"prompt": "a", "answer": "b", "task": 3}', "task = 3: allowed is a text"),
@@ -198,7 +231,11 @@ def test_all_of_an_answer_must_be_there_whatever_the_blanks():
 
 
 def test_examples_come_back_from_their_file(tmp_path):
-    made = [Example("Who?\nThe", ("Zoë", "1"), "names"), Example("What?", ("this",))]
+    made = [
+        Example("Who?\nThe", ("Zoë", "1"), "names"),
+        Example("What?", ("this",)),
+        Example("Long. What?", ("this",), document="Long."),
+    ]
     write_examples(tmp_path / "made.jsonl", made)
     assert read_examples(tmp_path / "made.jsonl") == made
 

@@ -1,6 +1,6 @@
-"""A document that is read once below the filter layer, and asked about many times."""
+"""A document that is read once, below the filter layer or by all layers, and asked about many times."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Int
@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from featscope.language.attention import Attention
-from featscope.language.decoder import kinds_of, require_context, require_seeing, rope_of
+from featscope.language.decoder import cache_argument, kinds_of, require_context, require_seeing, rope_of, text_model
 from featscope.language.first_pass import attention_at
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.options import ConfigError
@@ -19,7 +19,7 @@ _BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the lengt
 
 @runtime_checkable
 class Reader(Protocol):
-    """What a context needs of `featscope.language.prefill.Prefill`, whose selector is a `FilterLayer`."""
+    """What a context needs of `featscope.language.prefill.Prefill`, whose selector is a `FilterLayer` or None."""
 
     model: Any
     selector: Any
@@ -35,7 +35,7 @@ class Reader(Protocol):
 
 
 class Context:
-    """What `Prefill.read` returns: a document, and what the layers up to the filter layer made of it.
+    """What `Prefill.read` returns for GemFilter: a document, and what the layers up to the filter layer made of it.
 
     Each question chooses tokens of its own among the document's and its own ones. What does not depend on the question
     is kept: keys and values of the layers up to the filter layer, (r + 1)/m of a whole cache. Where they depend on
@@ -48,8 +48,9 @@ class Context:
 
     def __init__(self, method: Reader, prompt: Prompt) -> None:
         self._method = method
-        self._layer: int = method.selector.layer
-        goes_back = set(kinds_of(method.model)[: self._layer + 1]) <= set(_CUT)
+        self._layer: int | None = getattr(method.selector, "layer", None)
+        kinds = kinds_of(method.model)
+        goes_back = set(kinds if self._layer is None else kinds[: self._layer + 1]) <= set(_CUT)
         reuses = goes_back and rope_of(method.model).get("rope_type") not in _BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
@@ -70,7 +71,7 @@ class Context:
             options: those of the model's ``generate``.
 
         Returns:
-            what `GemFilter.generate` returns for document and question in one.
+            what the method's ``generate`` returns for document and question in one.
 
         Raises:
             ConfigError: the question cannot stand behind the document.
@@ -79,15 +80,22 @@ class Context:
         if self._cache is None:
             return self._method.generate(whole.ids, whole.mask, **options)
         require_context(self._method.model, whole)
-        require_seeing(self._method.model, whole, [self._layer])
+        return self._answer(whole, options)
+
+    def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
+        require_seeing(self._method.model, whole, [cast(int, self._layer)])
         try:
             kept = self._method.choose(self._read(whole), whole)
         finally:
-            layers: Any = self._cache.layers
-            for layer in layers:
-                if (more := int(layer.get_seq_length()) - self.length) > 0:
-                    layer.crop(-more)
+            self._go_back()
         return self._method.answer(whole, kept, **options)
+
+    def _go_back(self) -> None:
+        """Drop from the cache what stands behind the document."""
+        layers: Any = cast(DynamicCache, self._cache).layers
+        for layer in layers:
+            if (more := int(layer.get_seq_length()) - self.length) > 0:
+                layer.crop(-more)
 
     def add(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> None:
         """Put ``input_ids`` behind the document, such as a question and its answer: the next one is asked after them.
@@ -101,17 +109,17 @@ class Context:
     def _append(self, whole: Prompt) -> None:
         require_context(self._method.model, whole)
         if self._cache is not None:
-            step = self._method.selector.chunk or whole.ids.shape[1]
+            step = getattr(self._method.selector, "chunk", None) or whole.ids.shape[1]
             for end in range(self.length + step, whole.ids.shape[1] + step, step):
                 self._read(Prompt(whole.ids[:, :end], whole.real[:, :end]))
                 self.prompt = Prompt(whole.ids[:, :end], whole.real[:, :end])
         self.prompt = whole
 
     @torch.no_grad()
-    def _read(self, whole: Prompt) -> Attention:
+    def _read(self, whole: Prompt) -> Any:
         """What enters the filter layer's attention: queries of what is new in ``whole``, keys of all of it."""
         new = whole._replace(ids=whole.ids[:, self.length :])
-        return attention_at(self._method.model, new, self._layer, self._cache)
+        return attention_at(self._method.model, new, cast(int, self._layer), self._cache)
 
     def _behind(self, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
         added = read_prompt(self._method.model, input_ids, attention_mask)
@@ -122,3 +130,32 @@ class Context:
                 f"row without padding for each of the {ids.shape[0]} documents. Ask questions of other lengths apart."
             )
         return Prompt(torch.cat([ids, added.ids.to(ids.device)], 1), torch.cat([self.prompt.real, added.real], 1))
+
+
+class WholeContext(Context):
+    """What `Prefill.read` returns for full attention: a document, and what all layers made of it.
+
+    Questions with beams, or with several answers each, read document and question anew.
+    """
+
+    def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
+        model = self._method.model
+        config = options.get("generation_config") or model.generation_config
+        rows = (options.get(name, getattr(config, name, None)) or 1 for name in ("num_beams", "num_return_sequences"))
+        if max(rows) > 1:
+            return self._method.generate(whole.ids, whole.mask, **options)
+        name = cache_argument(model.forward)
+        try:
+            output = self._method.generate(whole.ids, whole.mask, **options, **{name: self._cache})
+        finally:
+            self._go_back()
+        if not isinstance(output, Tensor):
+            output[name] = None  # it is the context's own, which goes back to the document
+        return output
+
+    @torch.no_grad()
+    def _read(self, whole: Prompt) -> None:
+        its, new = text_model(self._method.model), whole.ids[:, self.length :]
+        places = whole.positions[:, -new.shape[1] :]
+        held = {cache_argument(its.forward): self._cache}
+        its(new, attention_mask=whole.mask, position_ids=places, use_cache=True, **held)

@@ -6,6 +6,7 @@ For memory see `featscope.training.memory`, for what theory says `featscope.theo
 import gc
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from featscope.language.method import Method
+from featscope.language.prefill import Prefill
 
 
 def operations(work: Callable[[], Any]) -> float:
@@ -72,9 +74,33 @@ def timed_answer(method: Method, prompt: Tensor, count: int) -> tuple[Tensor, li
         prompt: tokens ``[1, token]``.
         count: tokens to generate at most.
     """
-    began, watch = _now(), _Watch(_now)
-    output = _generated(method, prompt, count, watch)
-    return output[0, prompt.shape[1] :], [at - began for at in watch.read]
+    return _timed_tokens(partial(method.generate, prompt), prompt.shape[1], count)
+
+
+def timed_answers(
+    method: Method, document: Tensor, questions: Sequence[Tensor], count: int
+) -> list[tuple[Tensor, list[float]]]:
+    """`timed_answer` for each of several questions on one document.
+
+    A method that can (`featscope.language.prefill.Prefill.reads_once`) reads the document once; each question has an
+    even share of that time.
+
+    Args:
+        method: generates.
+        document: tokens ``[1, token]``.
+        questions: tokens behind it ``[1, token]``.
+        count: tokens to generate at most.
+    """
+    if not (isinstance(method, Prefill) and method.reads_once):
+        return [timed_answer(method, torch.cat([document, question], 1), count) for question in questions]
+    began = _now()
+    context = method.read(document)
+    share = (_now() - began) / len(questions)
+    found = []
+    for question in questions:
+        new, seconds = _timed_tokens(partial(context.ask, question), document.shape[1] + question.shape[1], count)
+        found.append((new, [share + at for at in seconds]))
+    return found
 
 
 def _counter() -> FlopCounterMode:
@@ -116,11 +142,16 @@ class _Watch(StoppingCriteria):
 
 
 def _at_each_token(meter: Callable[[], float], method: Method, prompt: Tensor, count: int) -> list[float]:
+    return _metered(meter, partial(method.generate, prompt), count)[1]
+
+
+def _timed_tokens(generate: Callable[..., Any], length: int, count: int) -> tuple[Tensor, list[float]]:
+    began = _now()
+    output, times = _metered(_now, generate, count)
+    return output[0, length:], [at - began for at in times]
+
+
+def _metered(meter: Callable[[], float], generate: Callable[..., Any], count: int) -> tuple[Any, list[float]]:
     watch = _Watch(meter)
-    _generated(method, prompt, count, watch)
-    return watch.read
-
-
-def _generated(method: Method, prompt: Tensor, count: int, watch: _Watch) -> Any:
     stopping = StoppingCriteriaList([watch])
-    return method.generate(prompt, max_new_tokens=count, do_sample=False, stopping_criteria=stopping)
+    return generate(max_new_tokens=count, do_sample=False, stopping_criteria=stopping), watch.read

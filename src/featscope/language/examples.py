@@ -9,7 +9,10 @@ from typing import NamedTuple
 from featscope.files import atomic_write
 from featscope.options import ConfigError
 
-_ALLOWED = '{"prompt": …, "answer": …}, where the answer is a text or a list of texts; with "task": … if you like'
+_ALLOWED = (
+    '{"prompt": …, "answer": …}, or {"document": …, "question": …, "answer": …}, where the answer is a text or a list '
+    'of texts; with "task": … if you like'
+)
 
 
 class Example(NamedTuple):
@@ -19,11 +22,18 @@ class Example(NamedTuple):
         prompt: the text.
         answers: all of these.
         task: its name; empty for none.
+        document: what the prompt begins with, if a question follows it; empty for none.
     """
 
     prompt: str
     answers: tuple[str, ...]
     task: str = ""
+    document: str = ""
+
+    @property
+    def question(self) -> str:
+        """What stands behind the document."""
+        return self.prompt[len(self.document) :]
 
     def is_right(self, said: str) -> bool:
         """Whether all answers are in ``said``, as whole words; capitals and blanks do not count."""
@@ -51,21 +61,29 @@ def read_examples(path: Path) -> list[Example]:
 def _example(where: str, line: str) -> Example:
     try:
         given = json.loads(line)
-        prompt, answer, task = given["prompt"], given["answer"], given.get("task", "")
+        document = given["document"] if "question" in given else ""
+        prompt = given["question"] if "question" in given else given["prompt"]
+        answer, task = given["answer"], given.get("task", "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{where}, is no example ({str(error)[:100]}): allowed is {_ALLOWED}") from None
     answers = tuple(answer) if isinstance(answer, list) else (answer,)
-    if not answers or not all(is_text(text) and text.strip() for text in (prompt, *answers)):
+    texts = (prompt, *answers, *([document] if "question" in given else []))
+    if not answers or not all(is_text(text) and text.strip() for text in texts):
         raise ConfigError(f"{where}: allowed are a prompt and an answer with text, as in {_ALLOWED}")
     if not is_text(task):
         raise ConfigError(f"{where}: task = {task!r:.60}: allowed is a text")
-    return Example(prompt, answers, task)
+    return Example(document + prompt, answers, task, document)
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
     """A file that `read_examples` reads, whole or not at all."""
     lines = (
-        json.dumps({"task": one.task, "prompt": one.prompt, "answer": list(one.answers)}, ensure_ascii=False)
+        json.dumps(
+            {"task": one.task}
+            | ({"document": one.document, "question": one.question} if one.document else {"prompt": one.prompt})
+            | {"answer": list(one.answers)},
+            ensure_ascii=False,
+        )
         for one in examples
     )
     atomic_write(path, "".join(f"{line}\n" for line in lines).encode())

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from featscope.language.attention import Attention
 from featscope.language.caches.full import Full
-from featscope.language.context import Context
+from featscope.language.context import Context, WholeContext
 from featscope.language.decoder import require_decoder
 from featscope.language.keep import affordable, counted
 from featscope.language.method import OfModel, require_own_input
@@ -94,17 +94,26 @@ class Prefill(OfModel):
             attention_mask: as of `generate`.
 
         Raises:
-            ConfigError: a document is longer than the model's context, or another rule than that of the last row of
-                a filter layer chooses what is read again.
+            ConfigError: a document is longer than the model's context, or the method is neither full attention nor one
+                where the last row of a filter layer chooses what is read again.
         """
-        its = self.selector
-        if not isinstance(its, FilterLayer) or its.row != "last" or not isinstance(self.propagation, ReadAgain):
+        if not self.reads_once:
             raise ConfigError(
-                "documents are asked about by the last row of a filter layer, and this method has selector = "
-                f"{its!r:.200} and propagation = {self.propagation!r}: allowed is FilterLayer with row = 'last' and "
-                "ReadAgain, as GemFilter has them"
+                "documents are asked about by the last row of a filter layer, or by full attention, and this method "
+                f"has selector = {self.selector!r:.200}, propagation = {self.propagation!r} and cache = "
+                f"{self.cache!r:.200}: allowed is FilterLayer with row = 'last' and ReadAgain, as GemFilter has them, "
+                "or FullCache"
             )
-        return Context(self, read_prompt(self.model, input_ids, attention_mask))
+        kind = WholeContext if self.selector is None else Context
+        return kind(self, read_prompt(self.model, input_ids, attention_mask))
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether `read` can keep what was made of a document: what most caches drop hangs on the question."""
+        its = self.selector
+        if its is None:
+            return type(self.cache) is Full
+        return isinstance(its, FilterLayer) and its.row == "last" and isinstance(self.propagation, ReadAgain)
 
     def choose(self, reached: Attention, prompt: Prompt) -> Int[Tensor, "batch kept"]:
         """The tokens of ``prompt`` that the selector chooses, given what enters its layer's attention."""

@@ -3,23 +3,27 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+import torch
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.claims.intervals import interval_of_binomial
 from featscope.files import atomic_write
-from featscope.language.cost import timed_answer
+from featscope.language.cost import timed_answer, timed_answers
 from featscope.language.decoder import context_of, seeing, text_config
 from featscope.language.examples import Example, read_examples
 from featscope.language.load import RETRIEVER, load_model, require_folder
+from featscope.language.method import Method
 from featscope.language.methods import Reading, listed, pooling_of
 from featscope.language.selection import Pool
 from featscope.options import require
@@ -33,7 +37,8 @@ class TunePrompt:
 
     Attributes:
         data: file of JSON lines, each with "prompt" and "answer", a text or a list of texts, and "task" where results
-            are wanted by task. An answer is right if all of it is in what is generated.
+            are wanted by task. An answer is right if all of it is in what is generated. In place of "prompt" stand
+            "document" and "question" where several questions follow one document: ways that can read it once do.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         methods: names as of `featscope generate --method`; full attention is measured in any case.
         layers: which may choose; none for all but the last that see the whole prompt.
@@ -106,7 +111,8 @@ class Tried(NamedTuple):
         keep: how much is kept.
         right: examples that it answers right.
         of: examples.
-        first: seconds to the first new token, end to end, median over examples.
+        first: seconds to the first new token, end to end, median over examples; a document that is read once for
+            several questions counts for each with its share.
         last: seconds to the last.
         answers: what it answered to each example.
     """
@@ -144,10 +150,14 @@ class Tried(NamedTuple):
 def tune(
     options: TunePrompt, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]
 ) -> list[Tried]:
-    """Every way of reading on every example, full attention first; methods take turns example by example."""
-    prompts = [tokenizer(one.prompt, return_tensors="pt")["input_ids"].to(model.device) for one in examples]
-    _require_room(options, model, [ids.shape[1] for ids in prompts])
-    able = seeing(model, max(ids.shape[1] for ids in prompts))
+    """Every way of reading on every example, full attention first; methods take turns example by example.
+
+    Neighbouring examples with one document take their turn together.
+    """
+    prompts = [_tokens(tokenizer, one, model) for one in examples]
+    lengths = [sum(part.shape[1] for part in parts) for parts in prompts]
+    _require_room(options, model, lengths)
+    able = seeing(model, max(lengths))
     layers = options.layers or tuple(able[:-1]) or tuple(able)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
     ways: list[tuple[str, int | None, float | None]] = [("full", None, None)]
@@ -156,20 +166,37 @@ def tune(
             ways += [(method, layer, keep) for keep in keeps if method != "full"]
     fixed = options.window, *pooling_of(options)
     built = [Reading(layer or 0, keep or 1, *fixed).build(name, model) for name, layer, keep in ways]
-    built[0].generate(prompts[0], max_new_tokens=1, do_sample=False)  # what runs first is slower
+    built[0].generate(torch.cat(prompts[0], 1), max_new_tokens=1, do_sample=False)  # what runs first is slower
     answers: list[list[Answered]] = [[] for _ in ways]
-    first, last = ([[0.0] * len(prompts) for _ in ways] for _ in range(2))
-    asked = list(zip(prompts, examples, strict=True))
-    for i, (ids, one) in enumerate(track(asked, "Reading prompts", transient=True, console=Console(stderr=True))):
+    first, last = ([list[float]() for _ in ways] for _ in range(2))
+    together = [[*those] for _, those in groupby(range(len(examples)), lambda i: examples[i].document or i)]
+    for group in track(together, "Reading prompts", transient=True, console=Console(stderr=True)):
         for way, reader in enumerate(built):
-            new, seconds = timed_answer(reader, ids, options.max_new_tokens)
-            said = str(tokenizer.decode(new, skip_special_tokens=True))
-            answers[way].append(Answered(said, one.is_right(said)))
-            first[way][i], last[way][i] = seconds[0], seconds[-1]
+            for i, (new, seconds) in zip(group, _asked(reader, [prompts[i] for i in group], options), strict=True):
+                said = str(tokenizer.decode(new, skip_special_tokens=True))
+                answers[way].append(Answered(said, examples[i].is_right(said)))
+                first[way].append(seconds[0])
+                last[way].append(seconds[-1])
     return [
         Tried(*way, sum(one.right for one in said), len(prompts), median(begun), median(ended), tuple(said))
         for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
     ]
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, one: Example, model: PreTrainedModel) -> list[Tensor]:
+    """A prompt ``[1, token]``, or a document and a question."""
+    if not one.document:
+        return [tokenizer(one.prompt, return_tensors="pt")["input_ids"].to(model.device)]
+    document = tokenizer(one.document, return_tensors="pt")["input_ids"]
+    question = tokenizer(one.question, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    return [document.to(model.device), question.to(model.device)]
+
+
+def _asked(reader: Method, group: Sequence[list[Tensor]], options: TunePrompt) -> list[tuple[Tensor, list[float]]]:
+    """New tokens, and seconds to each of them, for prompts of one document."""
+    if len(group[0]) == 1:
+        return [timed_answer(reader, ids, options.max_new_tokens) for (ids,) in group]
+    return timed_answers(reader, group[0][0], [question for _, question in group], options.max_new_tokens)
 
 
 def _require_room(options: TunePrompt, model: PreTrainedModel, lengths: Sequence[int]) -> None:
