@@ -12,10 +12,10 @@ from featscope.kernels.loops import Array, Bits, Code, Number, Whole, function
 
 def shrink(u: Float[Tensor, "replica batch neuron"], threshold: Float[Tensor, "replica neuron"]) -> None:
     """u - clamp(u, -b, b), in place."""
-    function(_shrink)(u.data_ptr(), threshold.data_ptr(), *u.shape)
+    function(shrunk)(u.data_ptr(), threshold.data_ptr(), *u.shape)
 
 
-def _shrink(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole, neurons: Whole) -> None:
+def shrunk(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole, neurons: Whole) -> None:
     with code.loop(replicas) as r:
         b = threshold + r * neurons
         with code.loop(rows) as k:
@@ -23,6 +23,12 @@ def _shrink(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole
             with code.loop(neurons) as i:
                 above = code.either(row[i] < -b[i], -b[i], row[i])
                 row[i] = row[i] - code.either(above > b[i], b[i], above)
+
+
+def fired(code: Code, pull: Array, anchor: Array, count: Whole) -> None:
+    """The code of: only neurons that fire are pulled."""
+    with code.loop(count) as i:
+        pull[i] = code.either(code.new(f"fcmp une float {anchor[i].name}, 0.0"), pull[i], 0.0)
 
 
 def halves(
@@ -73,11 +79,11 @@ def contrast(
     """
     loss, pull = torch.empty(len(anchor)), torch.empty_like(anchor)
     addresses = (tensor.data_ptr() for tensor in (similarity, anchor, positive, pull, loss))
-    function(_contrast)(*addresses, *similarity.shape, anchor.shape[-1])
+    function(contrasted)(*addresses, *similarity.shape, anchor.shape[-1])
     return loss, pull
 
 
-def _contrast(
+def contrasted(
     code: Code,
     similarity: Array,
     anchor: Array,

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from featscope.kernels import suits
+from featscope.kernels import multiply, suits
 from featscope.losses import InfoNCE, similarity
 from featscope.models import symmetric_relu, token_mlp
 from featscope.models.symmetric_relu import SymmetricReLUNetwork
@@ -60,12 +60,12 @@ def from_negatives(logits_of: Rows, positive: Rows, negatives: Keys) -> Pull:
 
     As ℓ_s = (1 - ℓ_p) q_s with q the softmax over negatives alone, that is (1 - ℓ_p)/K (Σ_s q_s f(x_s) - f(x⁺⁺)).
     """
-    products = torch.bmm(logits_of, negatives.mT)
+    products = multiply(logits_of, negatives.mT)
     if suits(products):
         from featscope.kernels.rows import contrast
 
         loss, pull = contrast(products, logits_of, positive)
-        return Pull(loss, pull.baddbmm_(products, negatives))
+        return Pull(loss, multiply(products, negatives, pull))
     share = products.softmax(-1)
     others = products.amax(-1) - share.amax(-1).log()
     ahead = (logits_of * positive).sum(-1) - others
@@ -76,12 +76,12 @@ def from_negatives(logits_of: Rows, positive: Rows, negatives: Keys) -> Pull:
 
 def from_other_pairs(logits_of: Rows, positive: Rows) -> Pull:
     """InfoNCE at τ = 1 where other pairs' positives are an anchor's negatives: 1/K (Σ_s ℓ_s f(x_s⁺⁺) - f(x⁺⁺))."""
-    products = torch.bmm(logits_of, positive.mT)
+    products = multiply(logits_of, positive.mT)
     if suits(products):
         from featscope.kernels.rows import within_batch
 
         loss = within_batch(products)
-        return Pull(loss, torch.bmm(products, positive))
+        return Pull(loss, multiply(products, positive))
     log_share = products.log_softmax(-1)
     loss = -log_share.diagonal(dim1=-2, dim2=-1).mean(-1)
     return Pull(loss, torch.baddbmm(positive, log_share.exp(), positive, beta=-1) / products.shape[-1])
@@ -104,7 +104,7 @@ class Layer(NamedTuple):
 
     def project(self, x: Tensor) -> Rows:
         """u = W x."""
-        return torch.bmm(self.seen(x), self.weight.mT)
+        return multiply(self.seen(x), self.weight.mT)
 
     def seen(self, x: Tensor) -> Float[Tensor, "replica batch input"]:
         """Mean tokens of sequences, and inputs that are no sequences, or mean tokens already, as they are."""
@@ -159,13 +159,13 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
         inputs = objective.batch(source, draws)
         anchor, positive, negatives = (layer.of(layer.project(x)) for x in inputs)
         loss, pull = pulled(layer, objective.loss, anchor, positive, negatives)
-        weight.grad = torch.bmm(pull.mT, layer.seen(inputs[0]))
+        weight.grad = multiply(pull.mT, layer.seen(inputs[0]))
     elif objective.noise == "dense":
         pairs = source.pairs(draws, objective.pairs)
         x = layer.seen(pairs.x)
         anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
         loss, pull = pulled(layer, objective.loss, anchor, positive, None)
-        weight.grad = torch.bmm(pull.mT, x)
+        weight.grad = multiply(pull.mT, x)
     else:
         loss, weight.grad = _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
     return loss
