@@ -131,7 +131,7 @@ def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives:
     """A loss and its gradient by u of anchors; without negatives, other pairs' positives are those."""
     logits_of = anchor if layer.kept is None else anchor * layer.kept
     temperature = per_replica(loss.temperature, anchor)
-    if not (isinstance(temperature, float) and temperature == 1):
+    if not _is_one(temperature):
         logits_of = logits_of / temperature
     pull = (
         from_other_pairs(logits_of, positive) if negatives is None else from_negatives(logits_of, positive, negatives)
@@ -156,10 +156,7 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
         return None
     layer, weight = found
     if type(objective).__call__ is _WITH_NEGATIVES:
-        inputs = objective.batch(source, draws)
-        anchor, positive, negatives = (layer.of(layer.project(x)) for x in inputs)
-        loss, pull = pulled(layer, objective.loss, anchor, positive, negatives)
-        weight.grad = multiply(pull.mT, layer.seen(inputs[0]))
+        loss, weight.grad = _of_batch(layer, objective.loss, *objective.batch(source, draws))
     elif objective.noise == "dense":
         pairs = source.pairs(draws, objective.pairs)
         x = layer.seen(pairs.x)
@@ -169,6 +166,27 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     else:
         loss, weight.grad = _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
     return loss
+
+
+def _of_batch(layer: Layer, loss: InfoNCE, x: Tensor, positive: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
+    """The loss of anchors x and its gradient by weights; in one call where nothing else is asked of the layer."""
+    inputs = x, positive, negatives
+    bare = layer.tokens is None and layer.kept is None and _is_one(loss.temperature)
+    if bare and suits(layer.weight, *inputs) and all(_rows_follow(one) for one in (layer.weight, *inputs)):
+        from featscope.kernels import contrastive
+
+        return contrastive.gradient(layer.weight, layer.threshold, *inputs)
+    value, pull = pulled(layer, loss, *(layer.of(layer.project(one)) for one in inputs))
+    return value, multiply(pull.mT, layer.seen(x))
+
+
+def _rows_follow(x: Tensor) -> bool:
+    """Whether rows lie one after the other within a replica."""
+    return x.stride()[1:] == (x.shape[2], 1)
+
+
+def _is_one(temperature: Any) -> bool:
+    return isinstance(temperature, float) and temperature == 1
 
 
 def _projected(layer: Layer, inputs: Projectable, objective: Any) -> tuple[Tensor, Tensor]:
