@@ -31,8 +31,19 @@ def fired(code: Code, pull: Array, anchor: Array, count: Whole) -> None:
         pull[i] = code.either(code.new(f"fcmp une float {anchor[i].name}, 0.0"), pull[i], 0.0)
 
 
+def signs(uniform: Float[Tensor, "..."], chance: float) -> None:
+    """1 below half the chance, -1 from 1 less half the chance on, else 0; in place of contiguous uniforms."""
+    function(_signs)(uniform.data_ptr(), uniform.numel(), chance / 2, 1 - chance / 2)
+
+
+def _signs(code: Code, uniform: Array, count: Whole, low: Number, high: Number) -> None:
+    with code.loop(count) as i:
+        u = uniform[i]
+        uniform[i] = code.either(u < low, 1.0, code.either(u < high, 0.0, -1.0))
+
+
 def halves(
-    x: Float[Tensor, "replica batch input"], coins: UInt8[Tensor, "replica batch byte"]
+    x: Float[Tensor, "replica batch input"], coins: UInt8[Tensor, "replica byte"]
 ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
     """2 x where a coin is 1, and 2 x where it is 0; zeros elsewhere.
 
@@ -42,7 +53,7 @@ def halves(
     """
     ones, zeros = torch.empty(x.shape), torch.empty(x.shape)
     addresses = (tensor.data_ptr() for tensor in (x, coins, ones, zeros))
-    function(_halves)(*addresses, *x.shape, x.stride(0), coins.shape[-1])
+    function(_halves)(*addresses, *x.shape, x.stride(0), coins.shape[1], -(-x.shape[2] // 8))
     return ones, zeros
 
 
@@ -56,11 +67,12 @@ def _halves(
     rows: Whole,
     inputs: Whole,
     apart: Whole,
+    coins_apart: Whole,
     width: Whole,
 ) -> None:
     with code.loop(replicas) as r, code.loop(rows) as k:
         row = r * rows + k
-        given, coin = x + r * apart + k * inputs, coins + row * width
+        given, coin = x + r * apart + k * inputs, coins + (r * coins_apart + k * width)
         one, zero = ones + row * inputs, zeros + row * inputs
         with code.loop(inputs) as i:
             twice, heads = given[i] * 2.0, coin[i]

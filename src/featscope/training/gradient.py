@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featscope.options import require
@@ -253,11 +253,13 @@ class GradientTraining(Experiment):
         super().require_sound(step)
         self._silence()
 
-    @torch.no_grad()
     def _silence(self) -> None:
         """Set what given-up replicas have learned to 0, so that nothing that is not finite spreads to probes."""
-        if not self.gives_up or not (given_up := self.diverged >= 0).any():
-            return
+        if self.gives_up and (given_up := self.diverged >= 0).any():
+            self._set_to_0(given_up)
+
+    @torch.no_grad()
+    def _set_to_0(self, given_up: Bool[Tensor, "replica"]) -> None:
         for tensor in (*self.parameters(), *self.learner.buffers()):
             if len(given_up) == 1:
                 tensor.zero_()
