@@ -16,7 +16,7 @@ from math import prod
 from operator import index
 
 import torch
-from jaxtyping import Float, Shaped, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from featscope.kernels import backend, philox, suits
@@ -46,17 +46,26 @@ class Draws:
         blocks = -(-count // 4)
         dtype = torch.int32 if kind == "word" else torch.float32
         out = torch.empty((replicas, *(shape if 4 * blocks == count else [4 * blocks])), dtype=dtype)
-        address = self._block, *self._address
-        self._block += blocks
         if backend() == "llvm":
             from featscope.kernels.draws import fill
         else:
             from featscope.kernels.torch_words import fill
-        fill(kind, out, self._numbers, address)
+        fill(kind, out, *self.skip(blocks))
         if 4 * blocks != count:
             out = out[:, :count].contiguous().view(replicas, *shape)  # machine code reads rows one after the other
         there = out.to(self.device)
         return there if self._places is None else there[self._places]
+
+    @property
+    def all_differ(self) -> bool:
+        """Whether no two replicas have one number."""
+        return self._places is None
+
+    def skip(self, blocks: int) -> tuple[Int[Tensor, " number"], tuple[int, ...]]:
+        """The numbers of replicas, each once, and the address of the next blocks, for code that draws them itself."""
+        address = self._block, *self._address
+        self._block += blocks
+        return self._numbers, address
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Standard normals of shape ``[replica, *shape]``, to the precision of float32."""

@@ -23,7 +23,7 @@ def fill(
         address: number of the first block, then two words of the step and two of the key.
     """
     rows = len(replicas)
-    function(_WRITERS[kind])(out.data_ptr(), replicas.data_ptr(), rows, out.numel() // (4 * rows), *address)
+    function(WRITERS[kind])(out.data_ptr(), replicas.data_ptr(), rows, out.numel() // (4 * rows), *address)
 
 
 @dataclass(frozen=True)
@@ -70,4 +70,5 @@ def _writer(kind: philox.Kind) -> Callable[..., None]:
     return draw
 
 
-_WRITERS = {kind: _writer(kind) for kind in get_args(philox.Kind)}
+WRITERS = {kind: _writer(kind) for kind in get_args(philox.Kind)}
+"""What writes the code of draws of each kind."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ctypes import c_float, c_int64
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from featscope.kernels.machine import intrinsics, machine_code, vectorized
 
@@ -34,10 +34,8 @@ class Whole:
     def __mul__(self, other: "Whole | int") -> "Whole":
         return self._with("mul", other)
 
-    def parts(self, size: "Whole | int") -> "Whole":
-        """How many parts of a size it has, the last of which may be smaller."""
-        by = size.name if isinstance(size, Whole) else size
-        return Whole(self.code, self.code.new(f"sdiv i64 {(self + size - 1).name}, {by}"))
+    def __floordiv__(self, other: "Whole | int") -> "Whole":
+        return self._with("sdiv", other)
 
     def at_most(self, other: "Whole") -> "Whole":
         """The smaller of the two."""
@@ -63,7 +61,8 @@ class Whole:
 
     def _with(self, operation: str, other: "Whole | int") -> "Whole":
         value = other.name if isinstance(other, Whole) else other
-        return Whole(self.code, self.code.new(f"{operation} nsw i64 {self.name}, {value}"))
+        how = "" if operation == "sdiv" else " nsw"
+        return Whole(self.code, self.code.new(f"{operation}{how} i64 {self.name}, {value}"))
 
 
 @dataclass(frozen=True)
@@ -270,6 +269,14 @@ class Variable:
     def add(self, value: Number) -> None:
         """A term of a sum, whose terms are added in any order."""
         self.set(Number(self.code, self.code.new(f"fadd {_SUM} float {self.now.name}, {value.name}")))
+
+
+W = TypeVar("W", Whole, int)
+
+
+def parts(count: W, size: W | int) -> W:
+    """How many parts of a size a count has, the last of which may be smaller."""
+    return (count + (size - 1)) // size
 
 
 Write = Callable[..., None]

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featscope.kernels.loops import Array, Code, Number, Whole, Write, function
+from featscope.kernels.loops import Array, Code, Number, W, Whole, Write, function, parts
 from featscope.kernels.machine import lanes
 from featscope.kernels.vectors import First, read, spread, transposed, write, zeros
 
@@ -32,7 +32,7 @@ def multiplied(
     """
     (replicas, rows, depth), columns = a.shape, b.shape[2]
     out = torch.empty(replicas, rows, columns) if onto is None else onto
-    turned, panels = b.stride(2) != 1, room(depth)
+    turned, panels = b.stride(2) != 1, torch.empty(room(depth))
     function(_batched(turned, onto is not None))(
         *(a.data_ptr(), *a.stride(), b.data_ptr(), b.stride(0), b.stride(2 if turned else 1)),
         *(out.data_ptr(), *out.stride()[:2], panels.data_ptr(), replicas, rows, depth, columns, times),
@@ -40,9 +40,9 @@ def multiplied(
     return out
 
 
-def room(depth: int) -> Float[Tensor, " number"]:
-    """Room for the packed panels of products of at most some ``depth``."""
-    return torch.empty(_KEPT + -(-depth // lanes()) * lanes() * _ACROSS * lanes())
+def room(depth: W) -> W:
+    """How many float32s the packed panels of products take, of at most some ``depth``."""
+    return parts(depth, lanes()) * (lanes() * _ACROSS * lanes()) + _KEPT
 
 
 @lru_cache
@@ -101,16 +101,16 @@ def product(turned: bool, onto: bool) -> Write:
         times: Number,
     ) -> None:
         width, apart_in_b = _ACROSS * lanes(), b_apart if turned else code.whole(1)
-        count, size = columns.parts(width), depth.parts(lanes()) * (lanes() * width)
-        at_once = code.whole(_KEPT).parts(size)
-        with code.loop(count.parts(at_once)) as block:
+        count, size = parts(columns, width), parts(depth, lanes()) * (lanes() * width)
+        at_once = parts(code.whole(_KEPT), size)
+        with code.loop(parts(count, at_once)) as block:
             before = block * at_once
             here = (count - before).at_most(at_once)
             with code.loop(here) as j:
                 first = (before + j) * width
                 pack = _pack_turned if turned else _pack
                 code.call(pack, b + first * apart_in_b, b_apart, panels + j * size, depth, columns - first)
-            with code.loop(rows.parts(_HEIGHT)) as i:
+            with code.loop(parts(rows, _HEIGHT)) as i:
                 row = i * _HEIGHT
                 with code.loop(here) as j:
                     first = (before + j) * width
@@ -167,7 +167,7 @@ def _pack(code: Code, b: Array, apart: Whole, panel: Array, depth: Whole, column
 
 
 def _pack_turned(code: Code, b: Array, apart: Whole, panel: Array, depth: Whole, columns: Whole) -> None:
-    with code.loop(depth.parts(lanes())) as block:
+    with code.loop(parts(depth, lanes())) as block:
         first = block * lanes()
         seen = First(depth - first)
         for j in range(_ACROSS):

@@ -33,10 +33,11 @@ def fired(code: Code, pull: Array, anchor: Array, count: Whole) -> None:
 
 def signs(uniform: Float[Tensor, "..."], chance: float) -> None:
     """1 below half the chance, -1 from 1 less half the chance on, else 0; in place of contiguous uniforms."""
-    function(_signs)(uniform.data_ptr(), uniform.numel(), chance / 2, 1 - chance / 2)
+    function(signed)(uniform.data_ptr(), uniform.numel(), chance / 2, 1 - chance / 2)
 
 
-def _signs(code: Code, uniform: Array, count: Whole, low: Number, high: Number) -> None:
+def signed(code: Code, uniform: Array, count: Whole, low: Number, high: Number) -> None:
+    """The code of `signs`, from its two bounds."""
     with code.loop(count) as i:
         u = uniform[i]
         uniform[i] = code.either(u < low, 1.0, code.either(u < high, 0.0, -1.0))
@@ -70,10 +71,17 @@ def _halves(
     coins_apart: Whole,
     width: Whole,
 ) -> None:
-    with code.loop(replicas) as r, code.loop(rows) as k:
-        row = r * rows + k
-        given, coin = x + r * apart + k * inputs, coins + (r * coins_apart + k * width)
-        one, zero = ones + row * inputs, zeros + row * inputs
+    with code.loop(replicas) as r:
+        here = r * rows * inputs
+        code.call(halved, x + r * apart, coins + r * coins_apart, ones + here, zeros + here, rows, inputs, width)
+
+
+def halved(
+    code: Code, x: Array, coins: Bits, ones: Array, zeros: Array, rows: Whole, inputs: Whole, width: Whole
+) -> None:
+    """The code of `halves` of one replica, whose rows of coins have a ``width`` in bytes."""
+    with code.loop(rows) as k:
+        given, coin, one, zero = x + k * inputs, coins + k * width, ones + k * inputs, zeros + k * inputs
         with code.loop(inputs) as i:
             twice, heads = given[i] * 2.0, coin[i]
             one[i] = code.either(heads, twice, 0.0)

@@ -23,6 +23,7 @@ from featscope.numbers import per_replica
 from featscope.streams import Draws
 from featscope.training.objectives import Contrastive, ContrastivePairs
 from featscope.training.pruning import Pruner, PruningMask
+from featscope.training.whole_step import whole_step
 
 _DERIVED_FROM = (
     (InfoNCE, "__call__"),
@@ -151,12 +152,14 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     Returns:
         None where the closed form is not of this learner and objective. Nothing has been drawn then.
     """
-    found = _layer(learner) if _is_of(objective) else None
-    if found is None:
+    known = _layer(learner) if _is_of(objective) else None
+    if known is None:
         return None
-    layer, weight = found
+    layer, weight = known
     if type(objective).__call__ is _WITH_NEGATIVES:
-        loss, weight.grad = _of_batch(layer, objective.loss, *objective.batch(source, draws))
+        bare = layer.tokens is None and layer.kept is None and _is_one(objective.loss.temperature)
+        found = whole_step(layer.weight, layer.threshold, objective, source, draws) if bare else None
+        loss, weight.grad = found or _of_batch(layer, objective.loss, *objective.batch(source, draws))
     elif objective.noise == "dense":
         pairs = source.pairs(draws, objective.pairs)
         x = layer.seen(pairs.x)
