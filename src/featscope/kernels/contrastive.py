@@ -1,6 +1,7 @@
 """Loss and gradient of a whole contrastive step in one call, replica by replica, whose numbers caches hold."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -28,7 +29,7 @@ def gradient(
     """
     (replicas, batch, inputs), keys, neurons = anchor.shape, negatives.shape[1], weight.shape[1]
     loss, slope = torch.empty(replicas), torch.empty(weight.shape)
-    way = torch.empty(sum(_made(batch, keys, inputs, neurons)))
+    way = torch.empty(_length(batch, keys, inputs, neurons))
     apart = anchor.stride(0), positive.stride(0), negatives.stride(0)
     arrays = weight, threshold, anchor, positive, negatives, loss, slope, way
     function(_gradient)(*(array.data_ptr() for array in arrays), *apart, replicas, batch, keys, inputs, neurons)
@@ -59,7 +60,7 @@ def step(
     """
     (batch, keys), (chance, std), (replicas, inputs, features) = sizes, law, dictionary.shape
     loss, slope, neurons = torch.empty(replicas), torch.empty(weight.shape), weight.shape[1]
-    way = torch.empty(sum(_made(batch, keys, inputs, neurons)) + sum(_drawn(batch, keys, inputs, features)))
+    way = torch.empty(_length(batch, keys, inputs, neurons, features))
     arrays = weight, threshold, dictionary, numbers, loss, slope, way
     counts = replicas, batch, keys, inputs, neurons, features
     bounds = chance / 2, 1 - chance / 2
@@ -75,12 +76,21 @@ def blocks(batch: W, keys: W, inputs: W, features: W) -> tuple[W, W, W]:
 
 def _drawn(batch: W, keys: W, inputs: W, features: W) -> list[W]:
     """Sizes of signals, inputs, coins, anchors and positives of a replica."""
-    return [*(count * 4 for count in blocks(batch, keys, inputs, features)), batch * inputs, batch * inputs]
+    signals, noise, coins = blocks(batch, keys, inputs, features)
+    return [signals * 4, noise * 4, coins * 4, batch * inputs, batch * inputs]
 
 
 def _made(batch: W, keys: W, inputs: W, neurons: W) -> list[W]:
-    """Sizes of panels, of what neurons say of anchors, positives and negatives, of pulls and similarities of a replica."""
-    return [room(batch + keys + inputs + neurons), *[batch * neurons] * 2, keys * neurons, batch * neurons, batch * keys]
+    """Sizes of panels, of what neurons say of anchors, positives and negatives, of pulls and of similarities."""
+    panels, said = room(batch + keys + inputs + neurons), batch * neurons
+    return [panels, said, said, keys * neurons, said, batch * keys]
+
+
+@lru_cache
+def _length(batch: int, keys: int, inputs: int, neurons: int, features: int | None = None) -> int:
+    """Of all that is made of a replica on the way, and drawn where there are ``features``."""
+    drawn = 0 if features is None else sum(_drawn(batch, keys, inputs, features))
+    return drawn + sum(_made(batch, keys, inputs, neurons))
 
 
 def _laid_out(start: Array, sizes: Sequence[Whole]) -> list[Array]:

@@ -2,7 +2,8 @@
 
 Columns of the right matrix are packed panel by panel, each of two registers' width, and stay in the cache while all
 rows pass; the left matrix is read where it lies (after Goto & van de Geijn 2008, "Anatomy of high-performance matrix
-multiplication"). A tile of 6 x 2 registers and what it is made of fit into the 16 that every x86 processor has.
+multiplication"). A tile of 6 x 2 registers and what it is made of fit into 16 of them; where these have 512 bits there
+are 32.
 """
 
 from functools import lru_cache
@@ -15,7 +16,7 @@ from featscope.kernels.loops import Array, Code, Number, W, Whole, Write, functi
 from featscope.kernels.machine import lanes
 from featscope.kernels.vectors import First, read, spread, transposed, write, zeros
 
-_HEIGHT, _ACROSS = 6, 2  # rows of a tile, and vectors in each
+_ACROSS = 2  # vectors in a row of a tile
 _KEPT = 2**14  # float32s of packed panels that are kept at a time, and pass by each row: 64 KiB
 
 
@@ -38,6 +39,11 @@ def multiplied(
         *(out.data_ptr(), *out.stride()[:2], panels.data_ptr(), replicas, rows, depth, columns, times),
     )
     return out
+
+
+def _height() -> int:
+    """Rows of a tile."""
+    return 8 if lanes() == 16 else 6
 
 
 def room(depth: W) -> W:
@@ -110,8 +116,8 @@ def product(turned: bool, onto: bool) -> Write:
                 first = (before + j) * width
                 pack = _pack_turned if turned else _pack
                 code.call(pack, b + first * apart_in_b, b_apart, panels + j * size, depth, columns - first)
-            with code.loop(parts(rows, _HEIGHT)) as i:
-                row = i * _HEIGHT
+            with code.loop(parts(rows, _height())) as i:
+                row = i * _height()
                 with code.loop(here) as j:
                     first = (before + j) * width
                     there = c + (row * c_apart + first)
@@ -139,7 +145,9 @@ def _tile(onto: bool) -> Write:
         columns: Whole,
         times: Number,
     ) -> None:
-        places = [code.whole(row).at_most(last) for row in range(_HEIGHT)]  # the last row again where there is no other
+        places = [
+            code.whole(row).at_most(last) for row in range(_height())
+        ]  # the last row again where there is no other
         rows = [a + place * down for place in places]
         sums = [[zeros(code) for _ in range(_ACROSS)] for _ in places]
         with code.loop(depth) as p:

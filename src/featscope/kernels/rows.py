@@ -88,6 +88,17 @@ def halved(
             zero[i] = code.either(heads, 0.0, twice)
 
 
+def descend(weight: Float[Tensor, "..."], slope: Float[Tensor, "..."], keep: float, rate: float) -> None:
+    """keep · weight - rate · slope, in place of contiguous weights; to the bit what torch makes of it, in one pass."""
+    function(_descend)(weight.data_ptr(), slope.data_ptr(), weight.numel(), keep, rate)
+
+
+def _descend(code: Code, weight: Array, slope: Array, count: Whole, keep: Number, rate: Number) -> None:
+    with code.loop(count) as i:
+        kept = Number(code, weight[i].name, exact=True) * keep  # rounded by itself, unlike the difference
+        weight[i] = -(slope[i] * rate - kept)
+
+
 def contrast(
     similarity: Float[Tensor, "replica batch key"],
     anchor: Float[Tensor, "replica batch neuron"],

@@ -36,7 +36,8 @@ _DERIVED_FROM = (
     (token_mlp, "soft_threshold"),
     (Pruner, "forward"),
 )
-_AS_DERIVED = tuple(getattr(owner, name) for owner, name in _DERIVED_FROM)
+_OWNERS, _NAMES = zip(*_DERIVED_FROM, strict=True)
+_AS_DERIVED = (*map(getattr, _OWNERS, _NAMES),)
 _FORWARD = {kind: kind.forward for kind in (SymmetricReLUNetwork, TokenMLPNetwork)}
 _WITH_NEGATIVES, _OF_PAIRS = Contrastive.__call__, ContrastivePairs.__call__
 
@@ -145,7 +146,6 @@ def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives:
     return Pull(value, layer.passed(on_anchors, anchor))
 
 
-@torch.no_grad()
 def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> Float[Tensor, "replica"] | None:
     """The loss of each replica on a batch from ``draws``; its gradient goes where autograd would put it.
 
@@ -156,36 +156,42 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     if known is None:
         return None
     layer, weight = known
-    if type(objective).__call__ is _WITH_NEGATIVES:
-        bare = layer.tokens is None and layer.kept is None and _is_one(objective.loss.temperature)
-        found = whole_step(layer.weight, layer.threshold, objective, source, draws) if bare else None
-        loss, weight.grad = found or _of_batch(layer, objective.loss, *objective.batch(source, draws))
-    elif objective.noise == "dense":
-        pairs = source.pairs(draws, objective.pairs)
-        x = layer.seen(pairs.x)
-        anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
-        loss, pull = pulled(layer, objective.loss, anchor, positive, None)
-        weight.grad = multiply(pull.mT, x)
-    else:
-        loss, weight.grad = _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
+    with_negatives = type(objective).__call__ is _WITH_NEGATIVES
+    if with_negatives and _is_bare(layer, objective.loss):
+        found = whole_step(layer.weight, layer.threshold, objective, source, draws)
+        if found is not None:
+            loss, weight.grad = found
+            return loss
+    with torch.no_grad():
+        of_this_kind = _with_negatives if with_negatives else _of_pairs
+        loss, weight.grad = of_this_kind(layer, source, objective, draws)
     return loss
 
 
-def _of_batch(layer: Layer, loss: InfoNCE, x: Tensor, positive: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss of anchors x and its gradient by weights; in one call where nothing else is asked of the layer."""
-    inputs = x, positive, negatives
-    bare = layer.tokens is None and layer.kept is None and _is_one(loss.temperature)
-    if bare and suits(layer.weight, *inputs) and all(_rows_follow(one) for one in (layer.weight, *inputs)):
+def _of_pairs(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[Tensor, Tensor]:
+    if objective.noise != "dense":
+        return _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
+    pairs = source.pairs(draws, objective.pairs)
+    x = layer.seen(pairs.x)
+    anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
+    loss, pull = pulled(layer, objective.loss, anchor, positive, None)
+    return loss, multiply(pull.mT, x)
+
+
+def _with_negatives(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[Tensor, Tensor]:
+    inputs = objective.batch(source, draws)
+    given = layer.weight, *inputs
+    if _is_bare(layer, objective.loss) and suits(*given) and all(x.stride()[1:] == (x.shape[2], 1) for x in given):
         from featscope.kernels import contrastive
 
         return contrastive.gradient(layer.weight, layer.threshold, *inputs)
-    value, pull = pulled(layer, loss, *(layer.of(layer.project(one)) for one in inputs))
-    return value, multiply(pull.mT, layer.seen(x))
+    loss, pull = pulled(layer, objective.loss, *(layer.of(layer.project(x)) for x in inputs))
+    return loss, multiply(pull.mT, layer.seen(inputs[0]))
 
 
-def _rows_follow(x: Tensor) -> bool:
-    """Whether rows lie one after the other within a replica."""
-    return x.stride()[1:] == (x.shape[2], 1)
+def _is_bare(layer: Layer, loss: InfoNCE) -> bool:
+    """Whether it is the papers' own formula: no tokens, no mask, no temperature."""
+    return layer.tokens is None and layer.kept is None and _is_one(loss.temperature)
 
 
 def _is_one(temperature: Any) -> bool:
@@ -206,7 +212,7 @@ def _projected(layer: Layer, inputs: Projectable, objective: Any) -> tuple[Tenso
 def _is_of(objective: Any) -> bool:
     """Whether it is InfoNCE that is differentiated, and everything in it as it was when its gradient was derived."""
     known = type(objective).__call__ in (_WITH_NEGATIVES, _OF_PAIRS) and type(objective.loss) is InfoNCE
-    return known and all(getattr(o, n) is kept for (o, n), kept in zip(_DERIVED_FROM, _AS_DERIVED, strict=True))
+    return known and (*map(getattr, _OWNERS, _NAMES),) == _AS_DERIVED
 
 
 def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
@@ -217,26 +223,28 @@ def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
         if mask.gradient == "theory" and mask.granularity != "neuron":
             return None
     kind: Any = type(learner)
-    if kind not in _FORWARD or kind.forward is not _FORWARD[kind] or _watched(learner):
+    if kind not in _FORWARD or kind.forward is not _FORWARD[kind]:
         return None
     network: Any = learner
     if kind is TokenMLPNetwork and network.attention != "uniform":
         return None
     weight, bias, tokens = network.weight, network.bias, network.tokens if kind is TokenMLPNetwork else None
+    if _watched(network, weight):
+        return None
     trained = weight.ndim == 3 and weight.requires_grad and not bias.requires_grad
     if not (trained and bias.shape == weight.shape[:2] and bias.dtype == weight.dtype and bias.is_contiguous()):
         return None
     seen, kept = weight.detach(), None
     if mask is not None and mask.gradient == "straight-through":
-        seen = mask.pruned_parameters(network)["weight"].detach()
+        with torch.no_grad():
+            seen = mask.pruned_parameters(network)["weight"]
     elif mask is not None:
         kept = mask.kept.to(seen.dtype).unsqueeze(1)
     return Layer(seen, bias, tokens, kept), weight
 
 
-def _watched(learner: nn.Module) -> bool:
+def _watched(learner: nn.Module, weight: Any) -> bool:
     """Whether somebody hooked into a module's passes or a gradient of its weights, or gave it a forward of its own."""
-    weight: Any = learner.weight
     passes = learner._forward_hooks, learner._forward_pre_hooks, learner._backward_hooks, learner._backward_pre_hooks
     gradients = weight._backward_hooks, getattr(weight, "_post_accumulate_grad_hooks", None)
     return any(passes) or any(gradients) or "forward" in vars(learner)

@@ -19,7 +19,8 @@ _STANDS_FOR = (
     (Draws, "normal"),
     (Draws, "halves"),
 )
-_AS_IT_WAS = tuple(getattr(owner, name) for owner, name in _STANDS_FOR)
+_OWNERS, _NAMES = zip(*_STANDS_FOR, strict=True)
+_AS_IT_WAS = (*map(getattr, _OWNERS, _NAMES),)
 
 
 def whole_step(
@@ -34,17 +35,21 @@ def whole_step(
     Returns:
         None where the batch is made in another way, or no machine code is wanted. Nothing has been drawn then.
     """
-    if type(objective) is not Contrastive or type(objective.view) is not RandomMask or type(source) is not SparseCodingSource:
+    if (
+        type(objective) is not Contrastive
+        or type(objective.view) is not RandomMask
+        or type(source) is not SparseCodingSource
+    ):
         return None
-    if any(getattr(owner, name) is not was for (owner, name), was in zip(_STANDS_FOR, _AS_IT_WAS, strict=True)):
+    if (*map(getattr, _OWNERS, _NAMES),) != _AS_IT_WAS:
         return None
     dictionary, chance, std = source.dictionary, source.config.activity, source.config.noise_variance**0.5
-    one_law = isinstance(chance, float) and isinstance(std, float)  # of all replicas
-    if not (one_law and draws.all_differ and dictionary.is_contiguous() and suits(weight, threshold, dictionary)):
+    if not (isinstance(chance, float) and isinstance(std, float) and draws.all_differ):  # one law for all replicas
+        return None
+    if not (dictionary.is_contiguous() and weight.is_contiguous() and suits(weight, threshold, dictionary)):
         return None
     from featscope.kernels import contrastive
 
-    sizes = objective.anchors, objective.negatives
+    sizes, law = (objective.anchors, objective.negatives), (chance, std)
     blocks = sum(contrastive.blocks(*sizes, *dictionary.shape[1:]))
-    return contrastive.step(weight, threshold, dictionary, sizes, (chance, std), *draws.skip(blocks))
-
+    return contrastive.step(weight, threshold, dictionary, sizes, law, *draws.skip(blocks))
