@@ -16,7 +16,7 @@ from math import prod
 from operator import index
 
 import torch
-from jaxtyping import Float, Shaped, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from featscope.kernels import backend, philox, suits
@@ -45,17 +45,27 @@ class Draws:
         count, replicas = prod(shape), self._numbers.shape[0]
         blocks = -(-count // 4)
         dtype = torch.int32 if kind == "word" else torch.float32
-        out = torch.empty(replicas, 4 * blocks, dtype=dtype)
-        address = self._block, *self._address
-        self._block += blocks
+        out = torch.empty((replicas, *(shape if 4 * blocks == count else [4 * blocks])), dtype=dtype)
         if backend() == "llvm":
             from featscope.kernels.draws import fill
         else:
             from featscope.kernels.torch_words import fill
-        fill(kind, out, self._numbers, address)
-        of_each = out[:, :count].contiguous()  # machine code reads rows one after the other
-        there = of_each.view(replicas, *shape).to(self.device)
+        fill(kind, out, *self.skip(blocks))
+        if 4 * blocks != count:
+            out = out[:, :count].contiguous().view(replicas, *shape)  # machine code reads rows one after the other
+        there = out.to(self.device)
         return there if self._places is None else there[self._places]
+
+    @property
+    def all_differ(self) -> bool:
+        """Whether no two replicas have one number."""
+        return self._places is None
+
+    def skip(self, blocks: int) -> tuple[Int[Tensor, " number"], tuple[int, ...]]:
+        """The numbers of replicas, each once, and the address of the next blocks, for code that draws them itself."""
+        address = self._block, *self._address
+        self._block += blocks
+        return self._numbers, address
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Standard normals of shape ``[replica, *shape]``, to the precision of float32."""
@@ -82,16 +92,18 @@ class Draws:
         """Eight coins in a byte, the lowest bit first; a row begins with a byte."""
         *rows, last = shape
         width = -(-last // 8)
-        count = prod(rows) * width
-        drawn = self._drawn("word", -(-count // 4)).view(torch.uint8)[:, :count]
-        return drawn.reshape(len(drawn), *rows, width).contiguous()
+        return self._bytes(prod(rows) * width)[:, : prod(rows) * width].unflatten(1, (*rows, width))
+
+    def _bytes(self, count: int) -> UInt8[Tensor, "replica byte"]:
+        """At least so many random bytes."""
+        return self._drawn("word", -(-count // 4)).view(torch.uint8)
 
     def halves(self, x: Float[Tensor, "replica *shape"]) -> tuple[Tensor, Tensor]:
         """2 x where one of `coins` is 1 and 0 elsewhere, and 2 x where it is 0: two halves whose mean is x."""
         if x.ndim == 3 and x.stride()[1:] == (x.shape[-1], 1) and suits(x):
             from featscope.kernels.rows import halves
 
-            return halves(x, self._packed(*x.shape[1:]))
+            return halves(x, self._bytes(x.shape[1] * -(-x.shape[2] // 8)))
         twice = 2 * x
         ones = twice * self.coins(*x.shape[1:], dtype=x.dtype)
         return ones, twice.sub_(ones)
@@ -107,6 +119,11 @@ class Draws:
             dtype: of what is drawn.
         """
         uniform = self.uniform(*shape, dtype=torch.promote_types(dtype, torch.float32))
+        if isinstance(chance, float) and suits(uniform) and dtype == torch.float32:
+            from featscope.kernels.rows import signs
+
+            signs(uniform, chance)
+            return uniform
         return (uniform < chance / 2).to(dtype) - (uniform >= 1 - chance / 2).to(dtype)
 
     def choice(self, population: int, count: int) -> Tensor:

@@ -23,6 +23,14 @@ def test_shrink_is_to_the_bit_what_torch_does(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_descent_is_to_the_bit_what_torch_does(shape):
+    weight, slope = random(*shape), random(*shape, scale=3.0)
+    expected = weight.clone().mul_(0.993).add_(slope, alpha=-0.37)
+    rows.descend(weight, slope, 0.993, 0.37)
+    assert torch.equal(weight, expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_draws_are_the_same_numbers_in_machine_code_and_in_torch(shape, monkeypatch):
     made = {}
     for kernels in BACKENDS:

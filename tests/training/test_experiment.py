@@ -56,7 +56,7 @@ def values(experiment, steps=15):
     seen = []
     for step in range(steps):
         experiment.advance(step)
-        seen.append((experiment._latest.clone(), experiment.learner.value.detach().clone()))
+        seen.append((experiment._latest[0].clone(), experiment.learner.value.detach().clone()))
     return seen
 
 

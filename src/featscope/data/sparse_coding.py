@@ -14,6 +14,7 @@ from jaxtyping import Float
 from scipy.linalg import hadamard
 from torch import Tensor, nn
 
+from featscope.kernels import multiply
 from featscope.numbers import Number, per_replica
 from featscope.options import require
 from featscope.streams import Draws
@@ -117,5 +118,5 @@ class SparseCodingSource(nn.Module):
         std = self.config.noise_variance**0.5
         if isinstance(std, Tensor):
             noise, std = noise.mul_(per_replica(std, noise)), 1.0
-        x = torch.baddbmm(noise, codes, dictionary.mT, beta=std, out=noise)
+        x = multiply(codes, dictionary.mT, noise, std)
         return SparseSample(x, codes, dictionary)

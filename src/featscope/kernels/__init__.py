@@ -1,7 +1,8 @@
 """Machine code for what torch does in many small operations.
 
 Equations of flows are written from their one statement in torch (`flow`), what lies between the matrix products of
-training number by number (`rows`), random numbers from one statement for both (`philox`).
+training number by number (`rows`), the products themselves (`products`), random numbers from one statement for both
+(`philox`).
 
 `FEATSCOPE_KERNELS=torch` runs everything in torch instead; results differ by rounding, random numbers not at all.
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from featscope.options import ConfigError
@@ -50,6 +52,28 @@ def backend() -> str:
     return chosen
 
 
-def suits(numbers: Tensor) -> bool:
-    """Whether machine code is wanted for an array, and it is one of float32 on the processor."""
-    return numbers.dtype == torch.float32 and numbers.is_cpu and not numbers.requires_grad and backend() == "llvm"
+def suits(*arrays: Tensor) -> bool:
+    """Whether machine code is wanted, and arrays are of float32 on the processor."""
+    if backend() != "llvm":
+        return False
+    return all(array.dtype == torch.float32 and array.is_cpu and not array.requires_grad for array in arrays)
+
+
+def _lie(b: Tensor, onto: Tensor | None) -> bool:
+    """Whether rows or columns of b are contiguous, and rows of ``onto``."""
+    return 1 in b.stride()[1:] and (onto is None or onto.stride(2) == 1)
+
+
+def multiply(
+    a: Float[Tensor, "replica row depth"],
+    b: Float[Tensor, "replica depth column"],
+    onto: Float[Tensor, "replica row column"] | None = None,
+    times: float = 1.0,
+) -> Float[Tensor, "replica row column"]:
+    """a b; or a b + times · onto, in place of ``onto``. In machine code where that suits all, else by torch."""
+    given = (a, b) if onto is None else (a, b, onto)
+    if suits(*given) and a.numel() and b.numel() and _lie(b, onto):
+        from featscope.kernels.products import multiplied
+
+        return multiplied(a, b, onto, times)
+    return torch.bmm(a, b) if onto is None else torch.baddbmm(onto, a, b, beta=times, out=onto)

@@ -12,7 +12,7 @@ from featscope.kernels.loops import Code, Whole, Words, function
 
 
 def fill(
-    kind: philox.Kind, out: Shaped[Tensor, "replica number"], replicas: Int[Tensor, " replica"], address: Sequence[int]
+    kind: philox.Kind, out: Shaped[Tensor, "replica ..."], replicas: Int[Tensor, " replica"], address: Sequence[int]
 ) -> None:
     """Draw a multiple of four numbers for each replica.
 
@@ -22,8 +22,8 @@ def fill(
         replicas: their numbers, int32.
         address: number of the first block, then two words of the step and two of the key.
     """
-    rows, numbers = out.shape
-    function(_WRITERS[kind])(out.data_ptr(), replicas.data_ptr(), rows, numbers // 4, *address)
+    rows = len(replicas)
+    function(WRITERS[kind])(out.data_ptr(), replicas.data_ptr(), rows, out.numel() // (4 * rows), *address)
 
 
 @dataclass(frozen=True)
@@ -70,4 +70,5 @@ def _writer(kind: philox.Kind) -> Callable[..., None]:
     return draw
 
 
-_WRITERS = {kind: _writer(kind) for kind in get_args(philox.Kind)}
+WRITERS = {kind: _writer(kind) for kind in get_args(philox.Kind)}
+"""What writes the code of draws of each kind."""

@@ -5,13 +5,14 @@ processor has them.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ctypes import c_float, c_int64
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from featscope.kernels.machine import machine_code, vectorized
+from featscope.kernels.machine import intrinsics, machine_code, vectorized
 
 _SUM = "reassoc nsz contract"  # sums may be taken in any order, which is what lets LLVM take several at a time
 _MAGIC = 1.5 * 2**23  # added to a float32, it leaves the nearest whole number in the last bits
@@ -27,8 +28,19 @@ class Whole:
     def __add__(self, other: "Whole | int") -> "Whole":
         return self._with("add", other)
 
+    def __sub__(self, other: "Whole | int") -> "Whole":
+        return self._with("sub", other)
+
     def __mul__(self, other: "Whole | int") -> "Whole":
         return self._with("mul", other)
+
+    def __floordiv__(self, other: "Whole | int") -> "Whole":
+        return self._with("sdiv", other)
+
+    def at_most(self, other: "Whole") -> "Whole":
+        """The smaller of the two."""
+        less = self.code.new(f"icmp slt i64 {self.name}, {other.name}")
+        return Whole(self.code, self.code.new(f"select i1 {less}, i64 {self.name}, i64 {other.name}"))
 
     def number(self) -> "Number":
         """It as a float32."""
@@ -49,7 +61,8 @@ class Whole:
 
     def _with(self, operation: str, other: "Whole | int") -> "Whole":
         value = other.name if isinstance(other, Whole) else other
-        return Whole(self.code, self.code.new(f"{operation} nsw i64 {self.name}, {value}"))
+        how = "" if operation == "sdiv" else " nsw"
+        return Whole(self.code, self.code.new(f"{operation}{how} i64 {self.name}, {value}"))
 
 
 @dataclass(frozen=True)
@@ -258,10 +271,28 @@ class Variable:
         self.set(Number(self.code, self.code.new(f"fadd {_SUM} float {self.now.name}, {value.name}")))
 
 
-class Code:
-    """The body of a function that is being written."""
+W = TypeVar("W", Whole, int)
 
-    def __init__(self) -> None:
+
+def parts(count: W, size: W | int) -> W:
+    """How many parts of a size a count has, the last of which may be smaller."""
+    return (count + (size - 1)) // size
+
+
+Write = Callable[..., None]
+"""Writes a function's body, ``write(code, ...)``. Parameters after the first are annotated `Array`, `Words`, `Bits`,
+`Whole` or `Number`: the function takes addresses, whole numbers and float32s. Arrays must not overlap."""
+
+
+class Code:
+    """The body of a function that is being written.
+
+    Args:
+        module: the functions written so far, by what writes them: name and definition of each.
+    """
+
+    def __init__(self, module: "dict[Write, tuple[str, str]]") -> None:
+        self._module = module
         self._slots: list[str] = []
         self._lines: list[str] = []
         self._count = 0
@@ -288,16 +319,26 @@ class Code:
         yes, no = self.number(then).name, self.number(otherwise).name
         return Number(self, self.new(f"select i1 {test}, float {yes}, float {no}"))
 
+    def whole(self, value: int) -> Whole:
+        """A whole number that is known."""
+        return Whole(self, str(value))
+
     def variable(self, value: Number | float) -> Variable:
         """One with a first value."""
-        made = Variable(self, self._slot("float"))
+        made = Variable(self, self.slot("float"))
         made.set(value)
         return made
+
+    def call(self, write: Write, *arguments: "Argument") -> None:
+        """What another function does, which stands once in the module."""
+        if write not in self._module:
+            _define(write, self._module, "internal", "noinline")
+        self.do(f"call void @{self._module[write][0]}({', '.join(_said(one) for one in arguments)})")
 
     @contextmanager
     def loop(self, count: Whole) -> Iterator[Whole]:
         """What is written within is done for each number from 0 below ``count``."""
-        slot = self._slot("i64")
+        slot = self.slot("i64")
         head, body, done = (f"l{self._name()[2:]}" for _ in range(3))
         self._lines += [f"store i64 0, ptr {slot}", f"br label %{head}", f"{head}:"]
         at = Whole(self, self.new(f"load i64, ptr {slot}"))
@@ -307,17 +348,12 @@ class Code:
         after = self.new(f"add nsw i64 {at.name}, 1")
         self._lines += [f"store i64 {after}, ptr {slot}", f"br label %{head}", f"{done}:"]
 
-    def function(self, name: str, arguments: Sequence[str]) -> str:
-        """The definition of the whole. Vectors of 512 bits are a quarter faster where there are any."""
-        body = "\n".join(f"  {line}" for line in [*self._slots, *self._lines])
-        return f"""declare float @llvm.log.f32(float)
-declare float @llvm.sqrt.f32(float)
-define void @{name}({", ".join(arguments)}) "prefer-vector-width"="512" {{
-{body}
-  ret void
-}}"""
+    def body(self) -> str:
+        """All lines."""
+        return "\n".join(f"  {line}" for line in [*self._slots, *self._lines])
 
-    def _slot(self, kind: str) -> str:
+    def slot(self, kind: str) -> str:
+        """The name of a place for something that changes."""
         name = self._name()
         self._slots.append(f"{name} = alloca {kind}")
         return name
@@ -327,19 +363,36 @@ define void @{name}({", ".join(arguments)}) "prefer-vector-width"="512" {{
         return f"%v{self._count}"
 
 
-_KINDS = (Array, Words, Bits, Whole)
+Argument = Array | Words | Bits | Whole | Number
+_KINDS = {Whole: ("i64", c_int64), Number: ("float", c_float)} | dict.fromkeys((Array, Words, Bits), ("ptr", c_int64))
 
 
 @lru_cache
-def function(write: Callable[..., None]) -> Callable[..., None]:
-    """The machine code of what ``write(code, ...)`` writes.
+def function(write: Write) -> Callable[..., None]:
+    """The machine code of what ``write`` writes."""
+    module: dict[Write, tuple[str, str]] = {}
+    name = _define(write, module)
+    text = "\n".join([intrinsics(), *(definition for _, definition in module.values())])
+    return machine_code(vectorized(text), name, tuple(_KINDS[kind][1] for kind in _parameters(write).values()))
 
-    Its parameters after the first are annotated `Array`, `Words`, `Bits` or `Whole`: the function takes addresses and
-    whole numbers. Arrays must not overlap.
-    """
-    code = Code()
-    kinds = {name: kind for name, kind in write.__annotations__.items() if kind in _KINDS}
+
+def _define(write: Write, module: dict[Write, tuple[str, str]], linkage: str = "", attribute: str = "") -> str:
+    """Put a function into a module; its name. Vectors of 512 bits are a quarter faster where there are any."""
+    code = Code(module)
+    kinds = _parameters(write)
     write(code, *(kind(code, f"%{name}") for name, kind in kinds.items()))
-    arguments = [f"i64 %{name}" if kind is Whole else f"ptr noalias %{name}" for name, kind in kinds.items()]
-    name: Any = write.__name__
-    return machine_code(vectorized(code.function(name, arguments)), name, len(kinds))
+    arguments = ", ".join(f"{_KINDS[k][0]}{' noalias' * (_KINDS[k][0] == 'ptr')} %{n}" for n, k in kinds.items())
+    known: Any = write.__name__
+    name = f"{known}{len(module)}"
+    start = f'define {linkage} void @{name}({arguments}) {attribute} "prefer-vector-width"="512"'
+    module[write] = name, f"{start} {{\n{code.body()}\n  ret void\n}}"
+    return name
+
+
+def _parameters(write: Write) -> dict[str, Any]:
+    return {name: kind for name, kind in write.__annotations__.items() if kind in _KINDS}
+
+
+def _said(argument: Argument) -> str:
+    kind = _KINDS[type(argument)][0]
+    return f"{kind} {argument.name if isinstance(argument, (Whole, Number)) else argument.pointer}"

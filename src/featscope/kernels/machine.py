@@ -9,15 +9,23 @@ import llvmlite.binding as llvm
 
 
 @lru_cache
-def machine_code(text: str, name: str, arguments: int = 2) -> Callable[..., None]:
-    """The function ``name`` of a module of LLVM's language, which takes addresses and counts and returns nothing."""
+def machine_code(
+    text: str, name: str, arguments: tuple[type, ...] = (ctypes.c_int64, ctypes.c_int64)
+) -> Callable[..., None]:
+    """The function ``name`` of a module of LLVM's language, which returns nothing.
+
+    Args:
+        text: the module.
+        name: of the function.
+        arguments: kinds of what it takes; addresses and counts are whole numbers.
+    """
     machine = _machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     module = llvm.parse_assembly(text)
     module.verify()
     engine.add_module(module)
     engine.finalize_object()
-    call: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * arguments)(engine.get_function_address(name))
+    call: Any = ctypes.CFUNCTYPE(None, *arguments)(engine.get_function_address(name))
     call.engine = engine  # which owns the code
     return call
 
@@ -32,6 +40,22 @@ def vectorized(text: str) -> str:
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return str(module)
+
+
+@lru_cache
+def lanes() -> int:
+    """How many float32s a register holds."""
+    features = llvm.get_host_cpu_features()
+    return 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
+
+
+def intrinsics() -> str:
+    """Declarations of what LLVM knows by name and code of float32s uses."""
+    numbers, tests = f"<{lanes()} x float>", f"<{lanes()} x i1>"
+    return f"""declare float @llvm.log.f32(float)
+declare float @llvm.sqrt.f32(float)
+declare {numbers} @llvm.masked.load.v{lanes()}f32.p0(ptr, i32, {tests}, {numbers})
+declare void @llvm.masked.store.v{lanes()}f32.p0({numbers}, ptr, i32, {tests})"""
 
 
 def _machine() -> Any:

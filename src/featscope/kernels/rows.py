@@ -12,10 +12,10 @@ from featscope.kernels.loops import Array, Bits, Code, Number, Whole, function
 
 def shrink(u: Float[Tensor, "replica batch neuron"], threshold: Float[Tensor, "replica neuron"]) -> None:
     """u - clamp(u, -b, b), in place."""
-    function(_shrink)(u.data_ptr(), threshold.data_ptr(), *u.shape)
+    function(shrunk)(u.data_ptr(), threshold.data_ptr(), *u.shape)
 
 
-def _shrink(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole, neurons: Whole) -> None:
+def shrunk(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole, neurons: Whole) -> None:
     with code.loop(replicas) as r:
         b = threshold + r * neurons
         with code.loop(rows) as k:
@@ -25,8 +25,26 @@ def _shrink(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole
                 row[i] = row[i] - code.either(above > b[i], b[i], above)
 
 
+def fired(code: Code, pull: Array, anchor: Array, count: Whole) -> None:
+    """The code of: only neurons that fire are pulled."""
+    with code.loop(count) as i:
+        pull[i] = code.either(code.new(f"fcmp une float {anchor[i].name}, 0.0"), pull[i], 0.0)
+
+
+def signs(uniform: Float[Tensor, "..."], chance: float) -> None:
+    """1 below half the chance, -1 from 1 less half the chance on, else 0; in place of contiguous uniforms."""
+    function(signed)(uniform.data_ptr(), uniform.numel(), chance / 2, 1 - chance / 2)
+
+
+def signed(code: Code, uniform: Array, count: Whole, low: Number, high: Number) -> None:
+    """The code of `signs`, from its two bounds."""
+    with code.loop(count) as i:
+        u = uniform[i]
+        uniform[i] = code.either(u < low, 1.0, code.either(u < high, 0.0, -1.0))
+
+
 def halves(
-    x: Float[Tensor, "replica batch input"], coins: UInt8[Tensor, "replica batch byte"]
+    x: Float[Tensor, "replica batch input"], coins: UInt8[Tensor, "replica byte"]
 ) -> tuple[Float[Tensor, "replica batch input"], Float[Tensor, "replica batch input"]]:
     """2 x where a coin is 1, and 2 x where it is 0; zeros elsewhere.
 
@@ -36,7 +54,7 @@ def halves(
     """
     ones, zeros = torch.empty(x.shape), torch.empty(x.shape)
     addresses = (tensor.data_ptr() for tensor in (x, coins, ones, zeros))
-    function(_halves)(*addresses, *x.shape, x.stride(0), coins.shape[-1])
+    function(_halves)(*addresses, *x.shape, x.stride(0), coins.shape[1], -(-x.shape[2] // 8))
     return ones, zeros
 
 
@@ -50,16 +68,35 @@ def _halves(
     rows: Whole,
     inputs: Whole,
     apart: Whole,
+    coins_apart: Whole,
     width: Whole,
 ) -> None:
-    with code.loop(replicas) as r, code.loop(rows) as k:
-        row = r * rows + k
-        given, coin = x + r * apart + k * inputs, coins + row * width
-        one, zero = ones + row * inputs, zeros + row * inputs
+    with code.loop(replicas) as r:
+        here = r * rows * inputs
+        code.call(halved, x + r * apart, coins + r * coins_apart, ones + here, zeros + here, rows, inputs, width)
+
+
+def halved(
+    code: Code, x: Array, coins: Bits, ones: Array, zeros: Array, rows: Whole, inputs: Whole, width: Whole
+) -> None:
+    """The code of `halves` of one replica, whose rows of coins have a ``width`` in bytes."""
+    with code.loop(rows) as k:
+        given, coin, one, zero = x + k * inputs, coins + k * width, ones + k * inputs, zeros + k * inputs
         with code.loop(inputs) as i:
             twice, heads = given[i] * 2.0, coin[i]
             one[i] = code.either(heads, twice, 0.0)
             zero[i] = code.either(heads, 0.0, twice)
+
+
+def descend(weight: Float[Tensor, "..."], slope: Float[Tensor, "..."], keep: float, rate: float) -> None:
+    """keep · weight - rate · slope, in place of contiguous weights; to the bit what torch makes of it, in one pass."""
+    function(_descend)(weight.data_ptr(), slope.data_ptr(), weight.numel(), keep, rate)
+
+
+def _descend(code: Code, weight: Array, slope: Array, count: Whole, keep: Number, rate: Number) -> None:
+    with code.loop(count) as i:
+        kept = Number(code, weight[i].name, exact=True) * keep  # rounded by itself, unlike the difference
+        weight[i] = -(slope[i] * rate - kept)
 
 
 def contrast(
@@ -73,11 +110,11 @@ def contrast(
     """
     loss, pull = torch.empty(len(anchor)), torch.empty_like(anchor)
     addresses = (tensor.data_ptr() for tensor in (similarity, anchor, positive, pull, loss))
-    function(_contrast)(*addresses, *similarity.shape, anchor.shape[-1])
+    function(contrasted)(*addresses, *similarity.shape, anchor.shape[-1])
     return loss, pull
 
 
-def _contrast(
+def contrasted(
     code: Code,
     similarity: Array,
     anchor: Array,

@@ -14,16 +14,17 @@ _AT_ONCE = 2**14  # blocks, which caches hold
 
 
 def fill(
-    kind: philox.Kind, out: Shaped[Tensor, "replica number"], replicas: Int[Tensor, " replica"], address: Sequence[int]
+    kind: philox.Kind, out: Shaped[Tensor, "replica ..."], replicas: Int[Tensor, " replica"], address: Sequence[int]
 ) -> None:
     """Draw a multiple of four numbers for each replica.
 
     Args:
         kind: of numbers.
-        out: receives them, 32 bits each.
+        out: receives them, 32 bits each; contiguous.
         replicas: their numbers, int32.
         address: number of the first block, then two words of the step and two of the key.
     """
+    out = out.view(len(out), -1)
     first, step, step_above, *key = address
     keys = Lanes(torch.tensor(philox.round_keys(key))[..., None, None]).unbind()
     blocks = torch.arange(first, first + out.shape[1] // 4)

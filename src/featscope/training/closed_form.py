@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from featscope.kernels import suits
+from featscope.kernels import multiply, suits
 from featscope.losses import InfoNCE, similarity
 from featscope.models import symmetric_relu, token_mlp
 from featscope.models.symmetric_relu import SymmetricReLUNetwork
@@ -23,6 +23,7 @@ from featscope.numbers import per_replica
 from featscope.streams import Draws
 from featscope.training.objectives import Contrastive, ContrastivePairs
 from featscope.training.pruning import Pruner, PruningMask
+from featscope.training.whole_step import whole_step
 
 _DERIVED_FROM = (
     (InfoNCE, "__call__"),
@@ -35,7 +36,8 @@ _DERIVED_FROM = (
     (token_mlp, "soft_threshold"),
     (Pruner, "forward"),
 )
-_AS_DERIVED = tuple(getattr(owner, name) for owner, name in _DERIVED_FROM)
+_OWNERS, _NAMES = zip(*_DERIVED_FROM, strict=True)
+_AS_DERIVED = (*map(getattr, _OWNERS, _NAMES),)
 _FORWARD = {kind: kind.forward for kind in (SymmetricReLUNetwork, TokenMLPNetwork)}
 _WITH_NEGATIVES, _OF_PAIRS = Contrastive.__call__, ContrastivePairs.__call__
 
@@ -60,12 +62,12 @@ def from_negatives(logits_of: Rows, positive: Rows, negatives: Keys) -> Pull:
 
     As ℓ_s = (1 - ℓ_p) q_s with q the softmax over negatives alone, that is (1 - ℓ_p)/K (Σ_s q_s f(x_s) - f(x⁺⁺)).
     """
-    products = torch.bmm(logits_of, negatives.mT)
+    products = multiply(logits_of, negatives.mT)
     if suits(products):
         from featscope.kernels.rows import contrast
 
         loss, pull = contrast(products, logits_of, positive)
-        return Pull(loss, pull.baddbmm_(products, negatives))
+        return Pull(loss, multiply(products, negatives, pull))
     share = products.softmax(-1)
     others = products.amax(-1) - share.amax(-1).log()
     ahead = (logits_of * positive).sum(-1) - others
@@ -76,12 +78,12 @@ def from_negatives(logits_of: Rows, positive: Rows, negatives: Keys) -> Pull:
 
 def from_other_pairs(logits_of: Rows, positive: Rows) -> Pull:
     """InfoNCE at τ = 1 where other pairs' positives are an anchor's negatives: 1/K (Σ_s ℓ_s f(x_s⁺⁺) - f(x⁺⁺))."""
-    products = torch.bmm(logits_of, positive.mT)
+    products = multiply(logits_of, positive.mT)
     if suits(products):
         from featscope.kernels.rows import within_batch
 
         loss = within_batch(products)
-        return Pull(loss, torch.bmm(products, positive))
+        return Pull(loss, multiply(products, positive))
     log_share = products.log_softmax(-1)
     loss = -log_share.diagonal(dim1=-2, dim2=-1).mean(-1)
     return Pull(loss, torch.baddbmm(positive, log_share.exp(), positive, beta=-1) / products.shape[-1])
@@ -104,7 +106,7 @@ class Layer(NamedTuple):
 
     def project(self, x: Tensor) -> Rows:
         """u = W x."""
-        return torch.bmm(self.seen(x), self.weight.mT)
+        return multiply(self.seen(x), self.weight.mT)
 
     def seen(self, x: Tensor) -> Float[Tensor, "replica batch input"]:
         """Mean tokens of sequences, and inputs that are no sequences, or mean tokens already, as they are."""
@@ -131,7 +133,7 @@ def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives:
     """A loss and its gradient by u of anchors; without negatives, other pairs' positives are those."""
     logits_of = anchor if layer.kept is None else anchor * layer.kept
     temperature = per_replica(loss.temperature, anchor)
-    if not (isinstance(temperature, float) and temperature == 1):
+    if not _is_one(temperature):
         logits_of = logits_of / temperature
     pull = (
         from_other_pairs(logits_of, positive) if negatives is None else from_negatives(logits_of, positive, negatives)
@@ -144,31 +146,56 @@ def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives:
     return Pull(value, layer.passed(on_anchors, anchor))
 
 
-@torch.no_grad()
 def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> Float[Tensor, "replica"] | None:
     """The loss of each replica on a batch from ``draws``; its gradient goes where autograd would put it.
 
     Returns:
         None where the closed form is not of this learner and objective. Nothing has been drawn then.
     """
-    found = _layer(learner) if _is_of(objective) else None
-    if found is None:
+    known = _layer(learner) if _is_of(objective) else None
+    if known is None:
         return None
-    layer, weight = found
-    if type(objective).__call__ is _WITH_NEGATIVES:
-        inputs = objective.batch(source, draws)
-        anchor, positive, negatives = (layer.of(layer.project(x)) for x in inputs)
-        loss, pull = pulled(layer, objective.loss, anchor, positive, negatives)
-        weight.grad = torch.bmm(pull.mT, layer.seen(inputs[0]))
-    elif objective.noise == "dense":
-        pairs = source.pairs(draws, objective.pairs)
-        x = layer.seen(pairs.x)
-        anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
-        loss, pull = pulled(layer, objective.loss, anchor, positive, None)
-        weight.grad = torch.bmm(pull.mT, x)
-    else:
-        loss, weight.grad = _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
+    layer, weight = known
+    with_negatives = type(objective).__call__ is _WITH_NEGATIVES
+    if with_negatives and _is_bare(layer, objective.loss):
+        found = whole_step(layer.weight, layer.threshold, objective, source, draws)
+        if found is not None:
+            loss, weight.grad = found
+            return loss
+    with torch.no_grad():
+        of_this_kind = _with_negatives if with_negatives else _of_pairs
+        loss, weight.grad = of_this_kind(layer, source, objective, draws)
     return loss
+
+
+def _of_pairs(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[Tensor, Tensor]:
+    if objective.noise != "dense":
+        return _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
+    pairs = source.pairs(draws, objective.pairs)
+    x = layer.seen(pairs.x)
+    anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
+    loss, pull = pulled(layer, objective.loss, anchor, positive, None)
+    return loss, multiply(pull.mT, x)
+
+
+def _with_negatives(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[Tensor, Tensor]:
+    inputs = objective.batch(source, draws)
+    given = layer.weight, *inputs
+    if _is_bare(layer, objective.loss) and suits(*given) and all(x.stride()[1:] == (x.shape[2], 1) for x in given):
+        from featscope.kernels import contrastive
+
+        return contrastive.gradient(layer.weight, layer.threshold, *inputs)
+    loss, pull = pulled(layer, objective.loss, *(layer.of(layer.project(x)) for x in inputs))
+    return loss, multiply(pull.mT, layer.seen(inputs[0]))
+
+
+def _is_bare(layer: Layer, loss: InfoNCE) -> bool:
+    """Whether it is the papers' own formula: no tokens, no mask, no temperature."""
+    return layer.tokens is None and layer.kept is None and _is_one(loss.temperature)
+
+
+def _is_one(temperature: Any) -> bool:
+    return isinstance(temperature, float) and temperature == 1
 
 
 def _projected(layer: Layer, inputs: Projectable, objective: Any) -> tuple[Tensor, Tensor]:
@@ -185,7 +212,7 @@ def _projected(layer: Layer, inputs: Projectable, objective: Any) -> tuple[Tenso
 def _is_of(objective: Any) -> bool:
     """Whether it is InfoNCE that is differentiated, and everything in it as it was when its gradient was derived."""
     known = type(objective).__call__ in (_WITH_NEGATIVES, _OF_PAIRS) and type(objective.loss) is InfoNCE
-    return known and all(getattr(o, n) is kept for (o, n), kept in zip(_DERIVED_FROM, _AS_DERIVED, strict=True))
+    return known and (*map(getattr, _OWNERS, _NAMES),) == _AS_DERIVED
 
 
 def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
@@ -196,26 +223,28 @@ def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
         if mask.gradient == "theory" and mask.granularity != "neuron":
             return None
     kind: Any = type(learner)
-    if kind not in _FORWARD or kind.forward is not _FORWARD[kind] or _watched(learner):
+    if kind not in _FORWARD or kind.forward is not _FORWARD[kind]:
         return None
     network: Any = learner
     if kind is TokenMLPNetwork and network.attention != "uniform":
         return None
     weight, bias, tokens = network.weight, network.bias, network.tokens if kind is TokenMLPNetwork else None
+    if _watched(network, weight):
+        return None
     trained = weight.ndim == 3 and weight.requires_grad and not bias.requires_grad
     if not (trained and bias.shape == weight.shape[:2] and bias.dtype == weight.dtype and bias.is_contiguous()):
         return None
     seen, kept = weight.detach(), None
     if mask is not None and mask.gradient == "straight-through":
-        seen = mask.pruned_parameters(network)["weight"].detach()
+        with torch.no_grad():
+            seen = mask.pruned_parameters(network)["weight"]
     elif mask is not None:
         kept = mask.kept.to(seen.dtype).unsqueeze(1)
     return Layer(seen, bias, tokens, kept), weight
 
 
-def _watched(learner: nn.Module) -> bool:
+def _watched(learner: nn.Module, weight: Any) -> bool:
     """Whether somebody hooked into a module's passes or a gradient of its weights, or gave it a forward of its own."""
-    weight: Any = learner.weight
     passes = learner._forward_hooks, learner._forward_pre_hooks, learner._backward_hooks, learner._backward_pre_hooks
     gradients = weight._backward_hooks, getattr(weight, "_post_accumulate_grad_hooks", None)
     return any(passes) or any(gradients) or "forward" in vars(learner)

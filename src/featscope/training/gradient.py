@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featscope.options import require
@@ -154,7 +154,7 @@ class GradientTraining(Experiment):
         built = {name: rule.build(self) for name, rule in rules.items() if rule is not None}
         self.rules: Any = nn.ModuleDict(built)
         self.rules.to(streams.device)
-        self._latest: Tensor | None = None
+        self._latest: list[Tensor] = []  # not a tensor of its own, as modules take two microseconds to take note of one
 
     def loss(self, draws: Draws) -> Float[Tensor, "replica"]:
         """Each replica's loss on a batch from ``draws``.
@@ -189,11 +189,12 @@ class GradientTraining(Experiment):
         loss = self._differentiate(step)
         self.optimizer.step()
         self._silence()
-        with torch.no_grad():
-            for rule in self.rules.values():
-                rule(self, step + 1)
-        self._silence()
-        self._latest = loss
+        if rules := self.rules.values():
+            with torch.no_grad():
+                for rule in rules:
+                    rule(self, step + 1)
+            self._silence()
+        self._latest[:] = [loss]
 
     def _differentiate(self, step: int) -> Float[Tensor, "replica"]:
         """Each replica's loss on the batch of a step, whose gradient is now where the optimizer looks for it."""
@@ -209,8 +210,7 @@ class GradientTraining(Experiment):
     def status(self) -> str:
         """The loss of the latest batch, and what the rules have to say."""
         said = [rule.status() for rule in self.rules.values() if hasattr(rule, "status")]
-        loss = [] if self._latest is None else [f"loss {float(self._latest.mean()):.3f}"]
-        return "  ".join([*loss, *said])
+        return "  ".join([*(f"loss {float(loss.mean()):.3f}" for loss in self._latest), *said])
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """Those of the rules. What seems to happen to a replica once it is given up has not happened."""
@@ -253,11 +253,13 @@ class GradientTraining(Experiment):
         super().require_sound(step)
         self._silence()
 
-    @torch.no_grad()
     def _silence(self) -> None:
         """Set what given-up replicas have learned to 0, so that nothing that is not finite spreads to probes."""
-        if not self.gives_up or not (given_up := self.diverged >= 0).any():
-            return
+        if self.gives_up and (given_up := self.diverged >= 0).any():
+            self._set_to_0(given_up)
+
+    @torch.no_grad()
+    def _set_to_0(self, given_up: Bool[Tensor, "replica"]) -> None:
         for tensor in (*self.parameters(), *self.learner.buffers()):
             if len(given_up) == 1:
                 tensor.zero_()

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from featscope.kernels import suits
 from featscope.numbers import Number, per_replica
 from featscope.options import require
 
@@ -73,19 +74,12 @@ class GradientDescent:
     ) -> None:
         self.param_groups: list[dict[str, Any]] = [{"params": list(parameters), "lr": lr, "weight_decay": weight_decay}]
 
-    @torch.no_grad()
     def step(self) -> None:
         """One update of every parameter that has a gradient."""
         for group in self.param_groups:
-            lr, decay = group["lr"], group["weight_decay"]
             for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                parameter.mul_(per_replica(1 - lr * decay, parameter))
-                if isinstance(lr, Tensor):
-                    parameter.addcmul_(per_replica(lr, parameter), parameter.grad, value=-1)
-                else:
-                    parameter.add_(parameter.grad, alpha=-lr)
+                if parameter.grad is not None:
+                    _descend(parameter.detach(), parameter.grad, group["lr"], group["weight_decay"])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget gradients."""
@@ -99,6 +93,27 @@ class GradientDescent:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Nothing to go back to."""
+
+
+def _descend(weight: Tensor, slope: Tensor, lr: Number, decay: Number) -> None:
+    keep = 1 - lr * decay
+    if (
+        isinstance(lr, float)
+        and isinstance(keep, float)
+        and weight.is_contiguous()
+        and slope.is_contiguous()
+        and suits(weight, slope)
+    ):
+        from featscope.kernels.rows import descend
+
+        descend(weight, slope, keep, lr)
+        return
+    weight.mul_(per_replica(keep, weight))
+    rate = per_replica(lr, weight)
+    if isinstance(rate, Tensor):
+        weight.addcmul_(rate, slope, value=-1)
+    else:
+        weight.add_(slope, alpha=-rate)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""A contrastive step on sparse coding in one call, draws and all: the same numbers, without arrays of a whole batch."""
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from featscope.data.sparse_coding import SparseCodingSource
+from featscope.kernels import suits
+from featscope.streams import Draws
+from featscope.training.objectives import Contrastive
+from featscope.views import RandomMask
+
+_STANDS_FOR = (
+    (Contrastive, "batch"),
+    (SparseCodingSource, "sample"),
+    (RandomMask, "__call__"),
+    (Draws, "signs"),
+    (Draws, "normal"),
+    (Draws, "halves"),
+)
+_OWNERS, _NAMES = zip(*_STANDS_FOR, strict=True)
+_AS_IT_WAS = (*map(getattr, _OWNERS, _NAMES),)
+
+
+def whole_step(
+    weight: Float[Tensor, "replica neuron input"],
+    threshold: Float[Tensor, "replica neuron"],
+    objective: Contrastive,
+    source: Any,
+    draws: Draws,
+) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]] | None:
+    """The loss of each replica on a batch from ``draws`` at τ = 1, and its gradient by the weights.
+
+    Returns:
+        None where the batch is made in another way, or no machine code is wanted. Nothing has been drawn then.
+    """
+    if (
+        type(objective) is not Contrastive
+        or type(objective.view) is not RandomMask
+        or type(source) is not SparseCodingSource
+    ):
+        return None
+    if (*map(getattr, _OWNERS, _NAMES),) != _AS_IT_WAS:
+        return None
+    dictionary, chance, std = source.dictionary, source.config.activity, source.config.noise_variance**0.5
+    if not (isinstance(chance, float) and isinstance(std, float) and draws.all_differ):  # one law for all replicas
+        return None
+    if not (dictionary.is_contiguous() and weight.is_contiguous() and suits(weight, threshold, dictionary)):
+        return None
+    from featscope.kernels import contrastive
+
+    sizes, law = (objective.anchors, objective.negatives), (chance, std)
+    blocks = sum(contrastive.blocks(*sizes, *dictionary.shape[1:]))
+    return contrastive.step(weight, threshold, dictionary, sizes, law, *draws.skip(blocks))

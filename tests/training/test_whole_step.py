@@ -1,0 +1,120 @@
+"""A step whose batch is drawn within one call, against the same batch made of arrays."""
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from featscope.data import SparseCoding
+from featscope.data.sparse_coding import SparseCodingSource
+from featscope.models import SymmetricReLU
+from featscope.streams import Streams
+from featscope.training import SGD, Contrastive, Training, closed_form
+from featscope.training.whole_step import whole_step
+from featscope.views import RandomMask, SameSample
+
+RECIPE = Training(
+    data=SparseCoding(features=4, input_dim=13, dictionary="qr", sparsity=1.5),
+    learner=SymmetricReLU(width=7, init_norm=1.0),
+    objective=Contrastive(anchors=9, negatives=5),
+    optimizer=SGD(),
+)
+
+
+def experiment_of(recipe, replicas=(5, 2, 7)):
+    made = recipe.build(Streams(0, replicas))
+    made.learner.bias.copy_(torch.linspace(0, 0.2, made.learner.bias.numel()).view_as(made.learner.bias))
+    return made
+
+
+def whole(experiment, draws):
+    learner = experiment.learner
+    return whole_step(learner.weight.detach(), learner.bias, experiment.objective, experiment.source, draws)
+
+
+def of_arrays(experiment, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(closed_form, "whole_step", lambda *_: None)
+        draws = experiment.streams.at("batch", 3)
+        loss = closed_form.gradient(experiment.learner, experiment.source, experiment.objective, draws)
+    return loss, experiment.learner.weight.grad, draws
+
+
+SIDES = st.integers(1, 20)
+
+
+@given(features=st.integers(3, 9), inputs=st.integers(9, 40), width=SIDES, anchors=SIDES, negatives=SIDES)
+def test_the_same_numbers_whatever_the_sizes(features, inputs, width, anchors, negatives):
+    recipe = replace(
+        RECIPE,
+        data=replace(RECIPE.data, features=features, input_dim=inputs),
+        learner=SymmetricReLU(width=width, init_norm=1.0),
+        objective=Contrastive(anchors=anchors, negatives=negatives),
+    )
+    experiment = experiment_of(recipe)
+    with pytest.MonkeyPatch.context() as patched:
+        loss, slope, draws = of_arrays(experiment, patched)
+    own = experiment.streams.at("batch", 3)
+    found = whole(experiment, own)
+    torch.testing.assert_close(found, (loss, slope), rtol=1e-6, atol=1e-7)
+    assert torch.equal(own.normal(5), draws.normal(5))  # and it goes on where the batch ends
+
+
+@dataclass(frozen=True)
+class OtherBatch(Contrastive):
+    """Makes its batch in its own way."""
+
+    def batch(self, source, draws):
+        anchor, positive, negatives = super().batch(source, draws)
+        return anchor, positive, 2 * negatives
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"objective": OtherBatch(anchors=9, negatives=5)},
+        {"objective": replace(RECIPE.objective, view=SameSample())},
+    ],
+)
+def test_what_is_made_in_another_way_is_left_alone(change):
+    check_left_alone(experiment_of(replace(RECIPE, **change)))
+
+
+@pytest.mark.parametrize("option", ["noise", "sparsity"])
+def test_laws_that_differ_between_replicas_are_left_alone(option):
+    each = {replica: replace(RECIPE.data, **{option: 1 + replica / 10}) for replica in (5, 2, 7)}
+    experiment = experiment_of(RECIPE)
+    experiment.source.config = SimpleNamespace(
+        **{name: getattr(RECIPE.data, name) for name in ("features", "input_dim")},
+        **{
+            name: torch.tensor([getattr(one, name) for one in each.values()]) for name in ("activity", "noise_variance")
+        },
+    )
+    check_left_alone(experiment)
+
+
+def check_left_alone(experiment):
+    draws = experiment.streams.at("batch", 3)
+    assert whole(experiment, draws) is None
+    assert torch.equal(draws.normal(4), experiment.streams.at("batch", 3).normal(4))
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(SparseCodingSource, "sample"), (RandomMask, "__call__"), (Contrastive, "batch")]
+)
+def test_what_is_patched_is_left_alone(owner, name, monkeypatch):
+    was = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given: was(*given))
+    experiment = experiment_of(RECIPE)
+    assert whole(experiment, experiment.streams.at("batch", 3)) is None
+
+
+def test_replicas_that_share_draws_and_those_of_torch_are_left_alone(monkeypatch):
+    shared, experiment = experiment_of(RECIPE, (5, 2, 5)), experiment_of(RECIPE)
+    assert whole(shared, shared.streams.at("batch", 3)) is None
+    assert whole(experiment, experiment.streams.at("batch", 3)) is not None
+    monkeypatch.setenv("FEATSCOPE_KERNELS", "torch")
+    assert whole(experiment, experiment.streams.at("batch", 3)) is None
