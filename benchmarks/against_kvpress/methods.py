@@ -126,10 +126,10 @@ def _theirs() -> dict[str, Build]:
     import kvpress
 
     names = [name for name in kvpress.__all__ if name not in NO_METHODS]
-    return {name: lambda m, n=name: Pressed(m, lambda length: _press(getattr(kvpress, n), length, m)) for name in names}
+    return {name: lambda m, n=name: Pressed(m, lambda length: _press(getattr(kvpress, n), length)) for name in names}
 
 
-def _press(kind: Any, length: int, model: Any) -> Any:
+def _press(kind: Any, length: int) -> Any:
     from kvpress import KnormPress, SnapKVPress
 
     share, layers = ratio(KEPT, length), Bench().layers
@@ -145,7 +145,4 @@ def _press(kind: Any, length: int, model: Any) -> Any:
         "threshold": 0.0,
     }
     takes = inspect.signature(kind).parameters
-    press = kind(**{name: value for name, value in given.items() if name in takes})
-    if hasattr(press, "update_model_and_tokenizer"):
-        press.update_model_and_tokenizer(model, words())
-    return press
+    return kind(**{name: value for name, value in given.items() if name in takes})

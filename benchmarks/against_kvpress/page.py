@@ -31,8 +31,13 @@ def written(made: Mapping[str, str]) -> None:
     """Put tables between their marks in the page."""
     text = PAGE.read_text(encoding="utf-8")
     for name, table in made.items():
-        marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        text = marks.sub(lambda found, t=table: f"{found[1]}{t}{found[2]}", text)
+        before, mark, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        if not end:
+            raise ValueError(
+                f"{PAGE.name} lacks <!-- {name} --> ... <!-- end -->: put them where the table is to stand"
+            )
+        text = f"{before}{mark}{table}\n{end}{after}"
     PAGE.write_text(text, encoding="utf-8")
 
 

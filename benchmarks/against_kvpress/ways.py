@@ -60,7 +60,7 @@ def outcome(check: Callable[[], str]) -> str:
         # A raise or an assertion of several lines is given by its first or its last one.
         said = any(line.strip().startswith(("raise", "assert")) for line in lines[(last.lineno or 1) - 3 : last.lineno])
         own = any(f"/{package}/" in last.filename for package in ("featscope", "kvpress"))
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).split(" Command: ")[0]  # a compiler's names folders
         return f"refused: {text}" if said and own else f"error: {type(error).__name__}: {text}"
 
 
