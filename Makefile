@@ -36,15 +36,17 @@ bench: .venv/ready
 trends: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trends
 
-bench-language: .venv-kvpress/ready
+bench-language: .venv/ready .venv-kvpress/ready
 	.venv-kvpress/bin/python -m benchmarks.long_prompt
+	$(BIN)/python -m benchmarks.against_kvpress
+	.venv-kvpress/bin/python -m benchmarks.against_kvpress --write
 
 # kvpress asks for a transformers older than the extra 'language' does.
 .venv-kvpress/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-kvpress
 	.venv-kvpress/bin/pip install --quiet -c constraints.txt torch
-	.venv-kvpress/bin/pip install --quiet -c constraints.txt kvpress==0.5.5
-	.venv-kvpress/bin/pip install --quiet -c constraints.txt -e .
+	.venv-kvpress/bin/pip install --quiet -c constraints.txt kvpress==0.5.5 optimum-quanto rouge rapidfuzz
+	.venv-kvpress/bin/pip install --quiet -c constraints.txt -e ./packages/featscope-retriever -e .
 	touch $@
 
 faults: .venv/ready

@@ -6,6 +6,7 @@ from small_models import ARCHITECTURES, padded, prompt, tiny
 
 from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV
 from featscope.language.decoder import cache_of
+from featscope.language.partial_cache import Dropped, PartialLayer
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -155,3 +156,10 @@ def test_samples_of_one_prompt_share_what_was_kept():
         out = method(tiny(), 16).generate(prompt(), max_new_tokens=4, do_sample=True, num_return_sequences=3)
         assert out.shape == (3, 64)
         assert out.kept.shape == (4, 1, 2, 16)
+
+
+def test_masks_are_made_by_numbers_or_by_places_of_queries():
+    """transformers 5.2, the newest that kvpress allows, hands over the places."""
+    layer = PartialLayer(Dropped())
+    layer.seen, layer.dropped.fewest = 60, 40
+    assert layer.get_mask_sizes(torch.arange(60, 63)) == layer.get_mask_sizes(3) == (23, 40)

@@ -41,8 +41,10 @@ class PartialLayer(DynamicLayer):
         """Tokens seen: the position of the next one."""
         return self.seen
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+    def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
         """What is held stands, for the mask, for the last tokens seen. Padding comes first in both."""
+        if isinstance(query_length, Tensor):  # their places, as transformers 5.2 hands them over
+            query_length = query_length.shape[0]
         return self.seen - self.dropped.fewest + query_length, self.dropped.fewest
 
     @property
