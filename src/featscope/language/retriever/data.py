@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -26,6 +27,7 @@ BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 SPECIAL = 3
 """Tokens before those of text."""
 _ESSAYS_KEPT = 6  # one in so many essays is not trained on
+_FORMS = 4  # of a prompt's questions, where they are in words of their own
 _NEEDLES = 4  # in a prompt to judge by
 _TRIES = 100  # to fit needles of random lengths into a prompt
 _WORDS_KEPT = 5  # one in so many words is never in a needle
@@ -143,22 +145,19 @@ class Task:
         if repeat:
             opener = say(choice(rng, own.openers))
             ends = [(opener + say(form.before), say(form.between))]
-        elif self.training and rng.random() < 0.3:
-            ends = [(self.cut(rng, 1, 6), self.cut(rng, 0, 4)) for _ in range(2)]
         else:
-            ends = [(say(a), say(b)) for a, b in (choice(rng, asks) for _ in range(2))]
+            ends = [(say(a), say(b)) for a, b in (choice(rng, asks) for _ in range(_FORMS))]
         return Said(say(form.before), say(form.between), say(form.after), ends)
 
-    def quoted(self, rng: np.random.Generator, repeat: bool) -> Said:
-        """A wording cut from the texts, up to seven tokens between key and value; questions are cut from them, too."""
+    def quoted(self, rng: np.random.Generator) -> Said:
+        """A wording cut from the texts, up to seven tokens between key and value, and a question that repeats it."""
         before, between, after = self.cut(rng, 0, 4), self.cut(rng, 0, 7), self.cut(rng, 1, 2)
-        if repeat:
-            return Said(before, between, after, [(self.cut(rng, 0, 6) + before, between)])
-        return Said(before, between, after, [(self.cut(rng, 1, 6), self.cut(rng, 0, 4)) for _ in range(2)])
+        return Said(before, between, after, [(self.cut(rng, 0, 6) + before, between)])
 
     def made_up(self, rng: np.random.Generator) -> Said:
-        """A wording of random tokens, and a question that repeats it: from one of other tokens nothing follows."""
-        before, between, after = self.random(rng, 0, 3), self.random(rng, 0, 3), self.random(rng, 1, 2)
+        """A wording of random tokens, and a question that repeats it; longer ones are trained on than judged by."""
+        most = 6 if self.training else 3
+        before, between, after = self.random(rng, 0, 3), self.random(rng, 0, most), self.random(rng, 1, 2)
         return Said(before, between, after, [(self.random(rng, 0, 4) + before[-1:], between)])
 
     def gate(self) -> Said:
@@ -203,45 +202,53 @@ class Task:
             mark[[len(body) + place for place in places]] = True
         return np.array(body + tail), marks[0], marks[1]
 
-    def copies(self, rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Random tokens with a random period; what repeats is the answer."""
+    def copies(self, rng: np.random.Generator, length: int, few: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Random tokens with a random period; what repeats is the answer, where what came before tells it.
+
+        Of ``few`` distinct tokens, 2 to 30, the last three to ten together tell what follows, as several must where
+        keys differ in one.
+        """
         period = int(rng.integers(length // 4, length // 2 + 1))
+        distinct = int(2 * 15 ** rng.random()) if few else self.size - SPECIAL
+        told_by = 1 + int(1.5 * np.log(period) / np.log(distinct))
+        some = rng.integers(SPECIAL, self.size, distinct)
         row = np.full(length, self.tokenizer.bos_token_id)
-        row[1:] = np.resize(rng.integers(SPECIAL, self.size, period), length - 1)
+        row[1:] = np.resize(rng.choice(some, period), length - 1)
         mark = np.zeros(length, dtype=bool)
-        mark[2 + period :] = True
+        mark[1 + period + told_by :] = True
         return row, mark
 
     def recall(
-        self, rng: np.random.Generator, length: int, easy: bool, english: float, text: float, reworded: float
+        self, rng: np.random.Generator, length: int, english: float, text: float, reworded: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """A prompt to train on: many needles, and questions about some or all.
 
         Args:
             rng: draws it.
             length: tokens.
-            easy: keys of one random token, values of two, no words.
             english: share of prompts worded in English, a third of them cut from the texts; the others' wordings are
                 random tokens.
             text: share of prompts with essays around the needles; around the others' are random tokens.
             reworded: share of prompts in English whose questions are in words of their own.
         """
         while True:
-            repeat, in_english = rng.random() >= reworded, rng.random() < english
-            count = int(rng.integers(2, max(3, min(20, length // 22)) + 1))
-            if in_english and rng.random() < 0.15:
+            repeat, draw = True, self.made_up
+            if rng.random() < english:
+                repeat = rng.random() >= reworded
+                draw = self.quoted if repeat and rng.random() < 0.35 else partial(self.english, repeat=repeat)
+            count = int(rng.integers(2, max(3, min(20, length // 18)) + 1))
+            if not repeat and rng.random() < 0.15:
                 count = 1
-            draw = self.quoted if rng.random() < 0.35 else self.english
-            said = [draw(rng, repeat) if in_english else self.made_up(rng)] * count
-            if in_english and rng.random() < 0.3:
-                said = [draw(rng, repeat) for _ in range(count)]
-            most = (1, 2) if easy else (4, 4)
-            keys = [self.random(rng, 1, 1) if easy else self.item(rng, most[0]) for _ in range(count)]
-            if not easy and rng.random() < 0.45:
+            said = [draw(rng)] * count
+            if rng.random() < 0.3:
+                said = [draw(rng) for _ in range(count)]
+            if rng.random() < 0.45:
                 keys = self.differing(rng, count, 2, 4)
+            else:
+                keys = [self.item(rng, 4) for _ in range(count)]
             if len({*map(tuple, keys)}) < count:
                 continue
-            values = [self.random(rng, 1, 2) if easy else self.item(rng, most[1]) for _ in range(count)]
+            values = [self.item(rng, 4) for _ in range(count)]
             hay = self.text if rng.random() < text else rng.integers(SPECIAL, self.size, length + 1)
             questions = count if rng.random() < 0.7 else int(rng.integers(1, count + 1))
             made = self.hide(rng, length, said, [*zip(keys, values, strict=True)], hay, questions)

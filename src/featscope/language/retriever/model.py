@@ -5,12 +5,15 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, linear
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.retriever.data import Batch
+from featscope.language.retriever.forward import hidden
 
 ROTARY_BASE = 1e5
+HEAD = 64
+"""Size of a head; all heads together may be wider than the model."""
 _LATER = 0.1  # weight of what follows the first token of an answer
 _CONTENT = 0.2  # of a head that looks to places: what its matrices keep of their first size
 
@@ -33,8 +36,17 @@ class Window(NamedTuple):
     height: float
 
 
-WINDOWS = (Window(0, 0, 1, 0.4, 20), Window(0, 1, 4, 2.5, 8), Window(1, 0, 1, 0.4, 20), Window(1, 1, 7, 4, 8))
-"""What knows where a value stands: the token before, those of the key before it, and the same for the token before."""
+WINDOWS = (
+    Window(0, 0, 1, 0.4, 20),
+    Window(0, 1, 4, 2.5, 8),
+    Window(0, 2, 2, 0.4, 20),
+    Window(0, 3, 6, 2, 12),
+    Window(1, 0, 1, 0.4, 20),
+    Window(1, 1, 7, 4, 8),
+    Window(1, 2, 5, 0.4, 20),
+    Window(1, 3, 9, 2, 12),
+)
+"""What knows where a value stands: each token before it in a head of its own, and the same for the token before."""
 
 
 def build(
@@ -49,6 +61,7 @@ def build(
         num_hidden_layers=layers,
         num_attention_heads=heads,
         num_key_value_heads=heads,
+        head_dim=HEAD,
         max_position_embeddings=context,
         rope_parameters={"rope_type": "default", "rope_theta": ROTARY_BASE},
         attention_bias=True,
@@ -64,9 +77,23 @@ def build(
             for side in (layer.self_attn.q_proj, layer.self_attn.k_proj):
                 side.bias.normal_(std=0.5)
         for window in WINDOWS:
-            if window.layer < layers:
-                _look(model.model.layers[window.layer].self_attn, window, width // heads)
+            if window.layer < layers and window.head < heads:
+                _look(model.model.layers[window.layer].self_attn, window, HEAD)
     return model
+
+
+@torch.no_grad()
+def grow(small: LlamaForCausalLM, large: LlamaForCausalLM) -> None:
+    """Give ``large``, with as wide hidden states and more heads or layers, what ``small`` computes (Chen et al. 2016).
+
+    What is new writes nothing yet; it begins where `build` lets it begin.
+    """
+    for layer in large.model.layers:
+        for side in (layer.self_attn.o_proj, layer.mlp.down_proj):
+            side.weight.zero_()
+    there = large.state_dict()
+    for name, weights in small.state_dict().items():
+        there[name][tuple(map(slice, weights.shape))] = weights
 
 
 def _look(attention: Any, window: Window, size: int) -> None:
@@ -84,21 +111,17 @@ def _look(attention: Any, window: Window, size: int) -> None:
         side.weight[rows] *= _CONTENT
 
 
-def logits(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor, "answer vocabulary"], Tensor]:
-    """What the model says where an answer's token comes next, and that token ``[answer]``."""
-    tokens, answers = batch
-    hidden = model.model(tokens, use_cache=False).last_hidden_state[:, :-1]
-    return model.lm_head(hidden[answers[:, 1:]]), tokens[:, 1:][answers[:, 1:]]
-
-
 def loss_and_right(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor, ""], float]:
     """Mean loss of the tokens of answers, and the share of answers whose first token is likeliest.
 
     Later tokens are copied once the first is found, which is soon learned: each counts a tenth.
     """
-    answers = batch[1]
-    first = (answers[:, 1:] & ~answers[:, :-1])[answers[:, 1:]]
-    said, wanted = logits(model, batch)
+    tokens, answers = batch
+    marked = answers[:, 1:]
+    first = (marked & ~answers[:, :-1])[marked]
+    states = hidden(model, tokens)[:, :-1][marked]
+    said = linear(states.bfloat16(), model.lm_head.weight.bfloat16()).float()
+    wanted = tokens[:, 1:][marked]
     weights = torch.where(first, 1.0, _LATER)
     loss = (cross_entropy(said, wanted, reduction="none") * weights).sum() / weights.sum()
     return loss, float((said.argmax(-1) == wanted)[first].float().mean())
@@ -106,12 +129,12 @@ def loss_and_right(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor,
 
 @torch.no_grad()
 def accuracy(model: LlamaForCausalLM, batch: Batch) -> float:
-    """Share of rows whose whole answer the model gives."""
+    """Share of rows whose whole answer the model gives, as transformers computes it."""
     tokens, answers = batch
     right = 0
     for ids, marks in zip(tokens.split(16), answers.split(16), strict=True):
-        said, wanted = logits(model, (ids, marks))
-        rows = marks[:, 1:].nonzero()[:, 0]
-        wrong = rows[said.argmax(-1) != wanted]
-        right += len(ids) - len(wrong.unique())
+        states = model.model(ids, use_cache=False).last_hidden_state[:, :-1]
+        asked = marks[:, 1:]
+        wrong = model.lm_head(states[asked]).argmax(-1) != ids[:, 1:][asked]
+        right += len(ids) - len(asked.nonzero()[wrong, 0].unique())
     return right / len(tokens)

@@ -45,10 +45,10 @@ class Muon(torch.optim.Optimizer):
 def orthogonal(matrices: Float[Tensor, "matrix row column"]) -> Float[Tensor, "matrix row column"]:
     """Nearly the nearest orthogonal ones: singular values between 0.7 and 1.2."""
     tall = matrices.shape[1] > matrices.shape[2]
-    near = matrices.transpose(1, 2) if tall else matrices
+    near = (matrices.transpose(1, 2) if tall else matrices).bfloat16()
     near = near / (near.norm(dim=(1, 2), keepdim=True) + 1e-7)
     a, b, c = _FIVE
     for _ in range(5):
         square = near @ near.transpose(1, 2)
         near = a * near + (b * square + c * square @ square) @ near
-    return near.transpose(1, 2) if tall else near
+    return (near.transpose(1, 2) if tall else near).to(matrices.dtype)

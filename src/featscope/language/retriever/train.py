@@ -35,12 +35,12 @@ from featscope.language.retriever.data import (
     together,
     train_tokenizer,
 )
-from featscope.language.retriever.model import accuracy, build, loss_and_right
+from featscope.language.retriever.model import accuracy, build, grow, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
 from featscope.options import ConfigError, require
 
-_EVERY = 250  # steps between checkpoints
+_EVERY = 500  # steps between checkpoints
 _JUDGED = 48  # prompts of a kind and length
 _SHORTEST_JUDGED = 128  # tokens: four needles and a question fit
 _SHORTEST = 72  # tokens of a batch that is shorter than its stage says
@@ -58,7 +58,7 @@ class Stage:
         english: share of needles worded in English.
         text: share of prompts with essays around the needles.
         reworded: share of prompts in English whose questions do not repeat the needle.
-        easy: keys of one token and values of two, all random.
+        few: whether sequences that repeat have few distinct tokens.
     """
 
     length: int
@@ -67,17 +67,17 @@ class Stage:
     english: float = 0.6
     text: float = 0.8
     reworded: float = 0.5
-    easy: bool = False
+    few: bool = True
 
 
 STAGES = (
-    Stage(64, 600, 1, 0, 0, 0, easy=True),
-    Stage(64, 400, 0.2, 0.2, 0.2, 0.1, easy=True),
-    Stage(96, 1000, 0.1, 0.5, 0.5, 0.05),
-    Stage(128, 2000, 0.03, text=0.7, reworded=0.3),
-    Stage(256, 1800, 0.03, reworded=0.4),
-    Stage(512, 1500, 0.03, reworded=0.4),
-    Stage(1024, 10**6, reworded=0.4),
+    Stage(64, 400, 1, 0, 0, 0, few=False),
+    Stage(96, 600, 0.5, 0, 0.5, 0),
+    Stage(96, 800, 0.35, 0.5, 0.7, 0.1),
+    Stage(128, 2500, 0.35, reworded=0.25),
+    Stage(256, 2500, 0.25, reworded=0.35),
+    Stage(512, 2500, 0.2, reworded=0.35),
+    Stage(1024, 10**6, reworded=0.35),
 )
 
 
@@ -87,13 +87,13 @@ class Plan:
 
     Attributes:
         essays: folder of .txt files.
-        out: folder that receives model and tokenizer, every 250 steps and at the end.
-        start: folder with a model to go on from; none for a new one.
+        out: folder that receives model and tokenizer, every 500 steps and at the end.
+        start: folder with a model to go on from, which may have fewer heads and layers; none for a new one.
         stage: the first stage, from 0.
         vocabulary: tokens of the byte-pair encoding.
         width: of the model.
         layers: of the model.
-        heads: of the model.
+        heads: in each layer, of 64 each.
         context: positions that the model accepts; far more than it is trained on, so that it can be seen to fail.
         minutes: of training, by the clock.
         tokens: in a batch.
@@ -110,11 +110,11 @@ class Plan:
     stage: int = 0
     vocabulary: int = 2048
     width: int = 128
-    layers: int = 4
-    heads: int = 2
+    layers: int = 6
+    heads: int = 4
     context: int = 8192
     minutes: float = 60.0
-    tokens: int = 2048
+    tokens: int = 4096
     lr: float = 3e-3
     muon: float = 0.02
     falling: float = 0.6
@@ -141,7 +141,7 @@ class Plan:
 
 
 def train(plan: Plan) -> None:
-    """Train; write model, tokenizer and what was measured every 250 steps and at the end.
+    """Train; write model, tokenizer and what was measured every 500 steps and at the end.
 
     Raises:
         ConfigError: the loss is no longer finite; what was written before stays.
@@ -155,7 +155,7 @@ def train(plan: Plan) -> None:
     task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
     model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, plan.seed)
     if plan.start:
-        model = LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32)
+        grow(LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32), model)
     optimizers = _optimizers(model, plan)
     groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
     recipe, history = plan.plain(), []
@@ -213,8 +213,8 @@ def _batch(task: Task, plan: Plan, stage: Stage, step: int) -> Batch:
         length = int(rng.integers(_SHORTEST, length + 1)) // 8 * 8
     rows_of = max(1, plan.tokens // length)
     copies = round(rows_of * stage.copies)
-    rows = [task.copies(rng, length) for _ in range(copies)]
-    how = (stage.easy, stage.english, stage.text, stage.reworded)
+    rows = [task.copies(rng, length, stage.few) for _ in range(copies)]
+    how = (stage.english, stage.text, stage.reworded)
     return together([*rows, *(task.recall(rng, length, *how) for _ in range(rows_of - copies))])
 
 
