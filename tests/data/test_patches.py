@@ -6,6 +6,7 @@ import torch
 from scipy.stats import ks_2samp
 
 from featscope.data import PatchFeatures
+from featscope.kernels import BACKENDS
 from featscope.models import CubicPatches, IdentityInit, OnlineNetwork
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -121,3 +122,13 @@ def test_lazy_noise_may_be_looked_at_once():
 def test_wrong_options_are_named(wrong, message: str):
     with pytest.raises(ConfigError, match=message):
         PatchFeatures(**wrong)
+
+
+@pytest.mark.parametrize("shape", [(1, 7, 20), (3, 64, 16)])
+def test_halves_are_the_same_in_machine_code_and_in_torch(shape, monkeypatch):
+    (replicas, count, patches), found = shape, []
+    for kernels in BACKENDS:
+        monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+        found.append(patch_split(Streams(0, range(replicas)).at("batch"), count, patches))
+    assert torch.equal(*found)
+    assert torch.equal(found[0].sum(-1), torch.full((replicas, count), patches / 2))

@@ -88,6 +88,22 @@ def halved(
             zero[i] = code.either(heads, 0.0, twice)
 
 
+def choose(chance: Float[Tensor, "replica place batch"], wanted: Float[Tensor, "replica batch"]) -> None:
+    """1 at as many places as are wanted, at random, and 0 elsewhere; in place of contiguous uniforms."""
+    function(_choose)(chance.data_ptr(), wanted.data_ptr(), *chance.shape)
+
+
+def _choose(code: Code, chance: Array, wanted: Array, replicas: Whole, places: Whole, batch: Whole) -> None:
+    with code.loop(replicas) as r:
+        still = wanted + r * batch
+        with code.loop(places) as place:
+            row, left = chance + (r * places + place) * batch, (places - place).number()
+            with code.loop(batch) as k:
+                taken = code.either(row[k] * left < still[k], 1.0, 0.0)
+                row[k] = taken
+                still[k] = still[k] - taken
+
+
 def descend(weight: Float[Tensor, "..."], slope: Float[Tensor, "..."], keep: float, rate: float) -> None:
     """keep · weight - rate · slope, in place of contiguous weights; to the bit what torch makes of it, in one pass."""
     function(_descend)(weight.data_ptr(), slope.data_ptr(), weight.numel(), keep, rate)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.kernels import suits
 from featscope.models.prediction_head import IdentityInit
 from featscope.models.token_mlp import Projectable
 from featscope.options import require
@@ -57,12 +58,37 @@ class CubicPatchesNetwork(nn.Module):
         self, x: Float[Tensor, "*replica batch patch input"] | Projectable
     ) -> Float[Tensor, "*replica batch patch neuron"]:
         """<w_j, X_p>³ of every patch; a view of a sample is a sum over some of them."""
-        z = x.project(self.weight) if isinstance(x, Projectable) else x @ self.weight.mT.unsqueeze(-3)
+        z = self._products(x)
         return z * z * z
+
+    def views(
+        self,
+        x: Float[Tensor, "replica batch patch input"] | Projectable,
+        in_first: Float[Tensor, "replica batch patch"],
+    ) -> tuple[Float[Tensor, "replica batch neuron"], Float[Tensor, "replica batch neuron"]]:
+        """f of the patches where ``in_first`` is 1, and of those where it is 0."""
+        return views_of_cubes(self._products(x), in_first)
+
+    def _products(self, x: Tensor | Projectable) -> Float[Tensor, "*replica batch patch neuron"]:
+        return x.project(self.weight) if isinstance(x, Projectable) else x @ self.weight.mT.unsqueeze(-3)
 
     def forward(self, x: Float[Tensor, "*replica batch patch input"]) -> Float[Tensor, "*replica batch neuron"]:
         """f(X)."""
         return self.of_patches(x).sum(-2)
+
+
+def views_of_cubes(
+    z: Float[Tensor, "replica batch patch neuron"], in_first: Float[Tensor, "replica batch patch"]
+) -> tuple[Float[Tensor, "replica batch neuron"], Float[Tensor, "replica batch neuron"]]:
+    """Σ_p z³ over the patches where ``in_first`` is 1, and over those where it is 0."""
+    by_neuron = z.permute(0, 3, 1, 2)
+    if by_neuron.is_contiguous() and in_first.is_contiguous() and suits(z.detach(), in_first):
+        from featscope.kernels.cubes import views
+
+        return views(by_neuron, in_first)
+    each, chosen = z * z * z, in_first.to(z.dtype).unsqueeze(-1)
+    first = (each * chosen).sum(-2)
+    return first, each.sum(-2) - first
 
 
 @dataclass(frozen=True)

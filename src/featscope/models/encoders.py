@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import max_pool2d
 
+from featscope.kernels import suits
 from featscope.options import require
 from featscope.streams import Draws
 
@@ -49,7 +51,7 @@ class AlexNet:
             stages[f"conv{layer}"] = nn.Conv2d(channels[layer - 1], channels[layer], size, stride, size // 2)
             stages[f"relu{layer}"] = nn.ReLU()
             if layer <= 2:
-                stages[f"pool{layer}"] = nn.MaxPool2d(2)
+                stages[f"pool{layer}"] = _MaxPool()
         layers = tuple(f"body.relu{layer}" for layer in range(1, 6))
         return initialise(Encoder(nn.Sequential(stages), channels[-1], layers, "body.conv1"), draws)
 
@@ -186,6 +188,19 @@ class _BasicBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         changed = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(x)))))
         return self.relu2(self.shortcut(x) + changed)
+
+
+class _MaxPool(nn.Module):
+    """The largest number in each square of two by two."""
+
+    def forward(
+        self, x: Float[Tensor, "batch channel height width"]
+    ) -> Float[Tensor, "batch channel half_height half_width"]:
+        if suits(x.detach()) and x.is_contiguous() and min(x.shape[2:]) > 1:
+            from featscope.kernels.pools import largest
+
+            return largest(x)
+        return max_pool2d(x, 2)
 
 
 def _norm(channels: int) -> nn.GroupNorm:

@@ -115,13 +115,12 @@ class PredictOtherView(Ready, Generic[P]):
 
     def __call__(self, learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica on a fresh batch; ``learner`` is an `OnlineNetwork` of a `CubicPatchesNetwork`."""
-        in_first = patch_split(draws, self.samples, source.patches).unsqueeze(-1)
+        in_first = patch_split(draws, self.samples, source.patches)
         batch = (
             source.projected(draws, self.samples) if self.noise == "projected" else source.sample(draws, self.samples)
         )
-        each = learner.encoder.of_patches(batch)
-        first = (each * in_first.to(each.dtype)).sum(-2)
-        return self.loss(learner.head(first), each.sum(-2) - first)
+        first, second = learner.encoder.views(batch, in_first)
+        return self.loss(learner.head(first), second)
 
 
 class Supervised(nn.Module):

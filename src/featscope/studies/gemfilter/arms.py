@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from featscope.language import Method
 from featscope.language.haystack import BUILT_IN, MOST_TOKENS, OTHERS, Haystack, passwords, read_texts
 from featscope.language.layers import choices_of_all_layers, needle_distance
 from featscope.language.load import RETRIEVER, RETRIEVER_LENGTH, layers_of, load_once
@@ -62,27 +61,26 @@ class Retrieval(Questionnaire):
         model, tokenizer = load_once(of.model, str(streams.device))
         model = untrained(model, streams.at("weights")) if self.random_weights else model
         haystack, layers = Haystack(tokenizer, read_texts(of.haystack)), range(layers_of(of.model))
-        methods = [reading.build(name, model) for name in METHODS]
-        of_layers = [replace(reading, layer=layer).build("gemfilter", model) for layer in layers]
-        of_keeps = [replace(reading, keep=keep).build("gemfilter", model) for keep in of.keeps]
+        ways = [(name, reading) for name in METHODS]
+        of_layers = [("gemfilter", replace(reading, layer=layer)) for layer in layers]
+        of_keeps = [("gemfilter", replace(reading, keep=keep)) for keep in of.keeps]
+        methods = {way: way[1].build(way[0], model) for way in (*ways, *of_layers, *of_keeps)}  # some are the same
 
         def ask(length: int, prompt: int) -> Mapping[str, Sequence[float]]:
             draws = streams.at(f"needle {length}", prompt)
             asked, *others = passwords(draws, 1 + OTHERS)
             hidden = haystack.hide(draws, length, float(draws.uniform(1)), asked, others)
 
-            def score(method: Method) -> float:
-                return haystack.ask(method, hidden, NEW).normalised
-
             ids = hidden.ids.to(model.device)
             whole = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
             chosen = choices_of_all_layers(model, whole, of.keep, 0, reading.pool, reading.kernel)
             kept = [chosen[layer][0].cpu() for layer in layers]
             distances = [needle_distance(places, hidden.needle) for places in kept]
+            scores = {way: haystack.ask(method, hidden, NEW).normalised for way, method in methods.items()}
             return {
-                "score": [score(method) for method in methods],
-                "score_of_layer": [score(method) for method in of_layers],
-                "score_of_keep": [score(method) for method in of_keeps],
+                "score": [scores[way] for way in ways],
+                "score_of_layer": [scores[way] for way in of_layers],
+                "score_of_keep": [scores[way] for way in of_keeps],
                 "covered": [distance == 0 for distance in distances],
                 "last_kept": [bool(places[-1] == length - 1) for places in kept],
                 "distance": distances,

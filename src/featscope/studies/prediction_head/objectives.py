@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.losses import NonContrastive
+from featscope.models.cubic_patches import views_of_cubes
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training import EMA
@@ -58,9 +59,8 @@ class AveragedTarget(nn.Module):
     def forward(self, learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica on a fresh batch."""
         samples, weight = self.config.samples, learner.encoder.weight
-        in_first = patch_split(draws, samples, source.patches).unsqueeze(-1)
+        in_first = patch_split(draws, samples, source.patches)
         both = torch.cat([weight, self.target.average.weight], -2)  # type: ignore[list-item]
-        seen = source.projected(draws, samples).project(both)
-        each, others = (seen * seen * seen).split(weight.shape[-2], -1)  # cubic neurons
-        in_first = in_first.to(each.dtype)
-        return self.config.loss(learner.head((each * in_first).sum(-2)), (others * (1 - in_first)).sum(-2))
+        first, second = views_of_cubes(source.projected(draws, samples).project(both), in_first)
+        neurons = weight.shape[-2]
+        return self.config.loss(learner.head(first[..., :neurons]), second[..., neurons:])

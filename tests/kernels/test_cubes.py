@@ -1,0 +1,28 @@
+"""Views of cubic neurons in machine code against autograd in torch."""
+
+import pytest
+import torch
+
+from featscope.kernels import BACKENDS
+from featscope.models.cubic_patches import views_of_cubes
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 4), (2, 3, 5, 20), (3, 2, 17, 16)])
+@pytest.mark.parametrize("asked", [(0,), (1,), (0, 1)])
+def test_views_and_gradient_are_those_of_torch(shape, asked, monkeypatch):
+    (replicas, neurons, batch, patches), random = shape, torch.Generator().manual_seed(sum(shape))
+    z = torch.randn(*shape, generator=random)
+    in_first = (torch.rand(replicas, batch, patches, generator=random) < 0.5).float()
+    pulls = [torch.randn(replicas, batch, neurons, generator=random) for _ in asked]
+    found = []
+    for kernels in BACKENDS:
+        monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+        seen = z.clone().requires_grad_()
+        views = views_of_cubes(seen.permute(0, 2, 3, 1), in_first)
+        sum((views[which] * pull).sum() for which, pull in zip(asked, pulls, strict=True)).backward()
+        found.append([*(view.detach() for view in views), seen.grad])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    for view, chosen in zip(found[0], (in_first, 1 - in_first), strict=False):
+        expected = torch.einsum("rnbp,rbp->rbn", z**3, chosen)
+        torch.testing.assert_close(view, expected, rtol=1e-5, atol=1e-5)
