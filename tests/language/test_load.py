@@ -61,7 +61,7 @@ BROKEN = {
         weights(lambda of: of | {"model.layers.9.mlp.up_proj.weight": torch.zeros(2)}),
         "1 weights of no layer in config.json: model.layers.9.mlp.up_proj.weight",
     ),
-    "too few layers": (config(num_hidden_layers=3), "13 weights of no layer in config.json"),
+    "too few layers": (config(num_hidden_layers=5), "13 weights of no layer in config.json"),
     "one weight is NaN": (
         weights(lambda of: of | {ONE: torch.full_like(of[ONE], torch.nan)}),
         f"its weight {ONE} is not finite",

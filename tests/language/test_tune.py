@@ -85,9 +85,9 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
     examples = read_examples(data)
     monkeypatch.setattr(tune, "timed_answer", answered)
     found = tune.tune(TunePrompt(data, methods=("gemfilter",), keeps=(0.5,)), model, tokenizer, examples)
-    assert [way.layer for way in found] == [None, 0, 1, 2]
-    assert [way.right for way in found] == [6, 0, 6, 6]
-    assert [way.first for way in found] == [11.0, 12.0, 13.0, 14.0]
+    assert [way.layer for way in found] == [None, 0, 1, 2, 3, 4]
+    assert [way.right for way in found] == [6, 0, 6, 6, 6, 6]
+    assert [way.first for way in found] == [16.0, 17.0, 18.0, 19.0, 20.0, 21.0]
     assert {way.last for way in found} == {100.0}
 
 

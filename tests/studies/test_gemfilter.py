@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 
 from featscope.language import Prefill, checks, first_pass, presets, selection
+from featscope.language.load import layers_of
 from featscope.language.methods import METHODS
 from featscope.language.prompt import Prompt
 from featscope.language.propagation import ReadAgain, whole_prompt
@@ -153,7 +154,7 @@ def test_a_pass_through_all_layers_is_seen(monkeypatch):
 
 def test_a_choice_that_does_not_look_is_seen(monkeypatch):
     assert TRIAL.healthy["early-layer-finds-needle", "retrieval"].measured > 0.9
-    first = dict.fromkeys(range(4), torch.zeros(1, 1, dtype=torch.long))
+    first = dict.fromkeys(range(layers_of("retriever")), torch.zeros(1, 1, dtype=torch.long))
     monkeypatch.setattr(arms, "choices_of_all_layers", lambda *given: first)
     found = TRIAL.again("retrieval")
     assert found["early-layer-finds-needle", "retrieval"].measured < 0.5
@@ -182,8 +183,8 @@ def test_wrong_options_say_what_is_allowed(options, message):
 
 
 def test_a_layer_that_the_model_does_not_have_is_refused():
-    beyond = replace(SMALL, layer=4)
-    with pytest.raises(ConfigError, match="layer = 4 is out of range: allowed is 0 to 3"):
+    beyond = replace(SMALL, layer=6)
+    with pytest.raises(ConfigError, match="layer = 6 is out of range: allowed is 0 to 5"):
         measure(beyond, beyond.arm("retrieval"), 1)
 
 
