@@ -4,6 +4,7 @@ import pytest
 import torch
 from hybrid_models import HYBRIDS, hybrid
 from small_models import ARCHITECTURES, padded, prompt, tiny
+from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
 from featscope.language import FullCache, GemFilter, LastQueries, SnapKV
 from featscope.language.decoder import cache_argument, cache_of
@@ -169,6 +170,18 @@ def test_full_attention_of_models_whose_layers_differ(name):
     context = full.read(prompt())
     for question in QUESTIONS:
         assert same(context.ask(question, **GREEDY), full.generate(both(prompt(), question), **GREEDY))
+
+
+def test_full_attention_without_rotary_positions_reads_anew_and_says_so():
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=200, n_positions=128, n_embd=16, n_layer=1, n_head=2)).eval()
+    assert not FullCache(model).reads_once
+    with pytest.raises(ConfigError, match="declares no rotary position embedding"):
+        FullCache(model).read(prompt())
+
+
+def test_a_context_has_its_own_cache():
+    with pytest.raises(ConfigError, match="past_key_values cannot be given"):
+        FullCache(tiny()).read(prompt()).ask(QUESTIONS[0], past_key_values=DynamicCache())
 
 
 def test_beams_of_full_attention_are_those_of_the_whole():

@@ -217,11 +217,30 @@ def test_it_trains_and_goes_on_from_what_it_wrote(tmp_path, essays, monkeypatch)
 
 
 @pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"vocabulary": 512}, "whose tokenizer is that of these essays"),
+        ({"width": 64}, "as wide"),
+        ({"layers": 2}, "no more layers or heads"),
+        ({"heads": 8}, "no more layers or heads"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_not_gone_on_with(tmp_path, essays, monkeypatch, other, message):
+    monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
+    small = Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=0.001, tokens=1024)
+    train(replace(small, **other))
+    with pytest.raises(ConfigError, match=message):
+        train(replace(small, out=tmp_path / "on", start=tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"tokens": 10}, ">= 1024"),
         ({"stage": 9}, "0 to 6"),
         ({"context": 10}, ">= 1024"),
+        ({"heads": 5}, "a divisor of width = 128"),
+        ({"heads": 0}, ">= 1"),
         ({"falling": 0.0}, "a share, above 0"),
         ({"muon": float("inf")}, "> 0, and finite"),
     ],

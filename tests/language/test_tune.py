@@ -128,6 +128,8 @@ def test_a_share_of_reading_the_document_is_in_each_answer(monkeypatch):
         ('{"prompt": "a"}', "line 1, is no example"),
         ('{"prompt": "a", "answer": " "}', "allowed are a prompt and an answer with text"),
         ('{"question": "a", "answer": "b"}', "line 1, is no example"),
+        ('{"document": "a", "prompt": "b", "answer": "c"}', "a prompt beside a document or a question"),
+        ('{"document": "a", "answer": "c"}', "line 1, is no example"),
         ('{"document": " ", "question": "a", "answer": "b"}', "allowed are a prompt and an answer with text"),
         ('{"document": ["a"], "question": "a", "answer": "b"}', "allowed are a prompt and an answer with text"),
         ('{"prompt": "a", "answer": []}', "allowed are a prompt and an answer with text"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from featscope.data import SparseCoding
 from featscope.data.sparse_coding import SparseCodingSource
 from featscope.models import SymmetricReLU
-from featscope.streams import Streams
+from featscope.streams import Draws, Streams
 from featscope.training import SGD, Contrastive, Training, closed_form
 from featscope.training.whole_step import whole_step
 from featscope.views import RandomMask, SameSample
@@ -103,7 +103,13 @@ def check_left_alone(experiment):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(SparseCodingSource, "sample"), (RandomMask, "__call__"), (Contrastive, "batch")]
+    ("owner", "name"),
+    [
+        (SparseCodingSource, "sample"),
+        (RandomMask, "__call__"),
+        (Contrastive, "batch"),
+        *((Draws, name) for name in ("signs", "uniform", "normal", "halves")),
+    ],
 )
 def test_what_is_patched_is_left_alone(owner, name, monkeypatch):
     was = getattr(owner, name)

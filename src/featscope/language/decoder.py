@@ -95,6 +95,15 @@ def require_decoder(model: Any) -> None:
     blocks(model)
 
 
+def is_decoder(model: Any) -> bool:
+    """Whether `require_decoder` has nothing against ``model``."""
+    try:
+        require_decoder(model)
+    except ConfigError:
+        return False
+    return True
+
+
 def require_attention(model: PreTrainedModel, layer: int) -> None:
     """Raise `ConfigError` unless ``layer`` has attention, by which it could choose."""
     kinds = kinds_of(model)

@@ -61,13 +61,15 @@ def read_examples(path: Path) -> list[Example]:
 def _example(where: str, line: str) -> Example:
     try:
         given = json.loads(line)
-        document = given["document"] if "question" in given else ""
-        prompt = given["question"] if "question" in given else given["prompt"]
+        asks = "document" in given or "question" in given
+        if asks and "prompt" in given:
+            raise ValueError("a prompt beside a document or a question")
+        document, prompt = (given["document"], given["question"]) if asks else ("", given["prompt"])
         answer, task = given["answer"], given.get("task", "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{where}, is no example ({str(error)[:100]}): allowed is {_ALLOWED}") from None
     answers = tuple(answer) if isinstance(answer, list) else (answer,)
-    texts = (prompt, *answers, *([document] if "question" in given else []))
+    texts = (prompt, *answers, *([document] if asks else []))
     if not answers or not all(is_text(text) and text.strip() for text in texts):
         raise ConfigError(f"{where}: allowed are a prompt and an answer with text, as in {_ALLOWED}")
     if not is_text(task):

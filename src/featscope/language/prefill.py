@@ -8,7 +8,7 @@ from torch import Tensor
 from featscope.language.attention import Attention
 from featscope.language.caches.full import Full
 from featscope.language.context import Context, WholeContext
-from featscope.language.decoder import require_decoder
+from featscope.language.decoder import is_decoder, require_decoder
 from featscope.language.keep import affordable, counted
 from featscope.language.method import OfModel, require_own_input
 from featscope.language.parts import Cache, LayerSelector, Propagation, Selector
@@ -94,9 +94,11 @@ class Prefill(OfModel):
             attention_mask: as of `generate`.
 
         Raises:
-            ConfigError: a document is longer than the model's context, or the method is neither full attention nor one
-                where the last row of a filter layer chooses what is read again.
+            ConfigError: a document is longer than the model's context, the model has no rotary positions, or the method
+                is neither full attention nor one where the last row of a filter layer chooses what is read again.
         """
+        if self.selector is None:
+            require_decoder(self.model)
         if not self.reads_once:
             raise ConfigError(
                 "documents are asked about by the last row of a filter layer, or by full attention, and this method "
@@ -112,7 +114,7 @@ class Prefill(OfModel):
         """Whether `read` can keep what was made of a document: what most caches drop hangs on the question."""
         its = self.selector
         if its is None:
-            return type(self.cache) is Full
+            return type(self.cache) is Full and is_decoder(self.model)
         return isinstance(its, FilterLayer) and its.row == "last" and isinstance(self.propagation, ReadAgain)
 
     def choose(self, reached: Attention, prompt: Prompt) -> Int[Tensor, "batch kept"]:

@@ -16,6 +16,7 @@ _STANDS_FOR = (
     (SparseCodingSource, "sample"),
     (RandomMask, "__call__"),
     (Draws, "signs"),
+    (Draws, "uniform"),
     (Draws, "normal"),
     (Draws, "halves"),
 )

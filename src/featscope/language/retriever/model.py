@@ -82,6 +82,14 @@ def build(
     return model
 
 
+def fits(small: LlamaForCausalLM, large: LlamaForCausalLM) -> bool:
+    """Whether ``large`` can begin as ``small``: all but the numbers of layers and heads is the same."""
+    alike = ("hidden_size", "intermediate_size", "vocab_size", "head_dim", "rope_parameters", "attention_bias")
+    same = all(getattr(small.config, name) == getattr(large.config, name) for name in alike)
+    fewer = ("num_hidden_layers", "num_attention_heads")
+    return same and all(getattr(small.config, name) <= getattr(large.config, name) for name in fewer)
+
+
 @torch.no_grad()
 def grow(small: LlamaForCausalLM, large: LlamaForCausalLM) -> None:
     """Give ``large``, with as wide hidden states and more heads or layers, what ``small`` computes (Chen et al. 2016).

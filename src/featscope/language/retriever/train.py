@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import tyro
 from torch import nn
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.files import atomic_write
 from featscope.language.retriever.data import (
@@ -35,7 +35,7 @@ from featscope.language.retriever.data import (
     together,
     train_tokenizer,
 )
-from featscope.language.retriever.model import accuracy, build, grow, loss_and_right
+from featscope.language.retriever.model import accuracy, build, fits, grow, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
 from featscope.options import ConfigError, require
@@ -128,6 +128,9 @@ class Plan:
         longest = STAGES[-1].length
         require(self, "tokens", self.tokens >= longest, f">= {longest}, the longest sequence")
         require(self, "context", self.context >= longest, f">= {longest}, the longest sequence")
+        for name in ("width", "layers", "heads"):
+            require(self, name, getattr(self, name) >= 1, ">= 1")
+        require(self, "heads", self.width % self.heads == 0, f"a divisor of width = {self.width}")
         for name in ("minutes", "lr", "muon"):
             require(self, name, getattr(self, name) > 0, "> 0")
         require(self, "falling", 0 < self.falling <= 1, "a share, above 0 and at most 1")
@@ -155,7 +158,19 @@ def train(plan: Plan) -> None:
     task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
     model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, plan.seed)
     if plan.start:
-        grow(LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32), model)
+        small = LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32)
+        known = PreTrainedTokenizerFast.from_pretrained(plan.start).get_vocab() == tokenizer.get_vocab()
+        require(
+            plan,
+            "start",
+            known,
+            "a model whose tokenizer is that of these essays",
+            "Give the essays it was trained on.",
+        )
+        require(
+            plan, "start", fits(small, model), "a model as wide, with no more layers or heads, as this script makes it"
+        )
+        grow(small, model)
     optimizers = _optimizers(model, plan)
     groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
     recipe, history = plan.plain(), []
