@@ -113,7 +113,7 @@ def check_left_alone(experiment):
 )
 def test_what_is_patched_is_left_alone(owner, name, monkeypatch):
     was = getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *given: was(*given))
+    monkeypatch.setattr(owner, name, lambda *given, **named: was(*given, **named))
     experiment = experiment_of(RECIPE)
     assert whole(experiment, experiment.streams.at("batch", 3)) is None
 
