@@ -54,7 +54,7 @@ def test_products_onto_a_multiple_of_what_is_there(replicas, rows, depth, column
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 256, 512, 256), (2, 7, 700, 70), (1, 70, 3, 1700), (1, 1, 1, 1), (2, 128, 9, 50)]
+    "shape", [(1, 256, 512, 256), (2, 7, 700, 70), (1, 70, 3, 1700), (1, 70, 3, 1033), (1, 1, 1, 1), (2, 128, 9, 50)]
 )
 @pytest.mark.parametrize("turned", [True, False])
 def test_products_of_more_panels_than_are_kept(shape, turned):

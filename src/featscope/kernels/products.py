@@ -16,7 +16,7 @@ from featscope.kernels.loops import Array, Code, Number, W, Whole, Write, functi
 from featscope.kernels.machine import lanes
 from featscope.kernels.vectors import First, read, spread, transposed, write, zeros
 
-_ACROSS = 2  # vectors in a row of a tile
+_ACROSS = 2  # vectors in a row of a tile, but for a last panel that one covers
 _KEPT = 2**14  # float32s of packed panels that are kept at a time, and pass by each row: 64 KiB
 
 
@@ -112,26 +112,29 @@ def product(turned: bool, onto: bool) -> Write:
         with code.loop(parts(count, at_once)) as block:
             before = block * at_once
             here = (count - before).at_most(at_once)
+            wide = ((columns + (lanes() - 1)) // width - before).at_most(here)  # but a last one that one vector covers
             with code.loop(here) as j:
                 first = (before + j) * width
                 pack = _pack_turned if turned else _pack
                 code.call(pack, b + first * apart_in_b, b_apart, panels + j * size, depth, columns - first)
             with code.loop(parts(rows, _height())) as i:
                 row = i * _height()
-                with code.loop(here) as j:
-                    first = (before + j) * width
-                    there = c + (row * c_apart + first)
-                    code.call(
-                        _tile(onto),
-                        *(a + row * a_down, a_down, a_along, panels + j * size),
-                        *(there, c_apart, rows - row - 1, depth, columns - first, times),
-                    )
+                for across, start, number in ((_ACROSS, code.whole(0), wide), (1, wide, here - wide)):
+                    with code.loop(number) as j:
+                        panel = start + j
+                        first = (before + panel) * width
+                        there = c + (row * c_apart + first)
+                        code.call(
+                            _tile(onto, across),
+                            *(a + row * a_down, a_down, a_along, panels + panel * size),
+                            *(there, c_apart, rows - row - 1, depth, columns - first, times),
+                        )
 
     return product
 
 
 @lru_cache
-def _tile(onto: bool) -> Write:
+def _tile(onto: bool, across: int) -> Write:
     def tile(
         code: Code,
         a: Array,
@@ -149,9 +152,9 @@ def _tile(onto: bool) -> Write:
             code.whole(row).at_most(last) for row in range(_height())
         ]  # the last row again where there is no other
         rows = [a + place * down for place in places]
-        sums = [[zeros(code) for _ in range(_ACROSS)] for _ in places]
+        sums = [[zeros(code) for _ in range(across)] for _ in places]
         with code.loop(depth) as p:
-            right = [read(panel + (p * _ACROSS + j) * lanes()) for j in range(_ACROSS)]
+            right = [read(panel + (p * _ACROSS + j) * lanes()) for j in range(across)]
             for row, of_row in zip(rows, sums, strict=True):
                 factor = spread(row[p * along])
                 for total, one in zip(of_row, right, strict=True):
