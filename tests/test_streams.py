@@ -54,6 +54,15 @@ def test_replicas_of_the_same_number_share_their_draws_and_see_what_they_see_alo
     assert torch.equal(together, torch.stack(alone))
 
 
+@given(seed=seeds, numbers=st.lists(st.integers(0, 3), min_size=1, max_size=8))
+def test_normals_drawn_once_are_those_of_every_replica(seed, numbers):
+    one, other = (Streams(seed, numbers).at("batch", 2) for _ in range(2))
+    once, places = one.normal_once(3, 5)
+    assert len(once) == len(set(numbers))
+    assert torch.equal(once[places], other.normal(3, 5))
+    assert torch.equal(one.normal(2), other.normal(2))
+
+
 def test_shared_draws_are_copies_that_one_replica_may_change():
     draws = Streams(0, [5, 5, 6]).at("batch")
     first = draws.normal(4)

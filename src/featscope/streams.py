@@ -42,6 +42,10 @@ class Draws:
         self._numbers, self._places = _shared(tuple(replicas), device)
 
     def _drawn(self, kind: philox.Kind, *shape: int) -> Shaped[Tensor, "replica ..."]:
+        once = self._drawn_once(kind, *shape)
+        return once if self._places is None else once[self._places]
+
+    def _drawn_once(self, kind: philox.Kind, *shape: int) -> Shaped[Tensor, "number ..."]:
         count, replicas = prod(shape), self._numbers.shape[0]
         blocks = -(-count // 4)
         dtype = torch.int32 if kind == "word" else torch.float32
@@ -53,8 +57,7 @@ class Draws:
         fill(kind, out, *self.skip(blocks))
         if 4 * blocks != count:
             out = out[:, :count].contiguous().view(replicas, *shape)  # machine code reads rows one after the other
-        there = out.to(self.device)
-        return there if self._places is None else there[self._places]
+        return out.to(self.device)
 
     @property
     def all_differ(self) -> bool:
@@ -70,6 +73,11 @@ class Draws:
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Standard normals of shape ``[replica, *shape]``, to the precision of float32."""
         return self._drawn("normal", *shape).to(dtype)
+
+    def normal_once(self, *shape: int) -> tuple[Float[Tensor, "number ..."], Int[Tensor, " replica"]]:
+        """What `normal` draws in float32, of each number once, and the place of each replica's there."""
+        places = torch.arange(self.replicas, device=self.device) if self._places is None else self._places
+        return self._drawn_once("normal", *shape), places
 
     def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Uniforms on [0, 1) of shape ``[replica, *shape]``: multiples of 2⁻²⁴, or of 2⁻³² in float64.

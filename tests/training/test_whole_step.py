@@ -8,12 +8,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featscope.data import SparseCoding
+from featscope.data import SparseCoding, SparseTokens
 from featscope.data.sparse_coding import SparseCodingSource
-from featscope.models import SymmetricReLU
+from featscope.data.sparse_tokens import SparseTokensSource
+from featscope.models import SymmetricReLU, TokenMLP
 from featscope.streams import Draws, Streams
-from featscope.training import SGD, Contrastive, Training, closed_form
-from featscope.training.whole_step import whole_step
+from featscope.training import SGD, Contrastive, ContrastivePairs, Training, closed_form
+from featscope.training.stack import stack
+from featscope.training.whole_step import whole_step, whole_step_of_pairs
 from featscope.views import RandomMask, SameSample
 
 RECIPE = Training(
@@ -35,9 +37,9 @@ def whole(experiment, draws):
     return whole_step(learner.weight.detach(), learner.bias, experiment.objective, experiment.source, draws)
 
 
-def of_arrays(experiment, monkeypatch):
+def of_arrays(experiment, monkeypatch, name="whole_step"):
     with monkeypatch.context() as patched:
-        patched.setattr(closed_form, "whole_step", lambda *_: None)
+        patched.setattr(closed_form, name, lambda *_: None)
         draws = experiment.streams.at("batch", 3)
         loss = closed_form.gradient(experiment.learner, experiment.source, experiment.objective, draws)
     return loss, experiment.learner.weight.grad, draws
@@ -124,3 +126,89 @@ def test_replicas_that_share_draws_and_those_of_torch_are_left_alone(monkeypatch
     assert whole(experiment, experiment.streams.at("batch", 3)) is not None
     monkeypatch.setenv("FEATSCOPE_KERNELS", "torch")
     assert whole(experiment, experiment.streams.at("batch", 3)) is None
+
+
+ON_PAIRS = Training(
+    data=SparseTokens(features=4, input_dim=13, activity=0.6, eps_min=0.8),
+    learner=TokenMLP(width=7, init_norm=1.0),
+    objective=ContrastivePairs(pairs=9),
+    optimizer=SGD(),
+)
+
+
+def whole_of_pairs(experiment, draws):
+    learner, objective = experiment.learner, experiment.objective
+    return whole_step_of_pairs(
+        learner.weight.detach(), learner.bias, learner.tokens, objective, experiment.source, draws
+    )
+
+
+@given(
+    inputs=st.integers(4, 40),
+    width=SIDES,
+    pairs=st.integers(2, 20),
+    tokens=st.integers(1, 5),
+    activity=st.sampled_from([0.5, 1.0]),
+)
+def test_the_same_numbers_of_pairs_whatever_the_sizes(inputs, width, pairs, tokens, activity):
+    recipe = replace(
+        ON_PAIRS,
+        data=replace(ON_PAIRS.data, input_dim=inputs, tokens=tokens, token_activity=activity),
+        learner=TokenMLP(width=width, init_norm=1.0),
+        objective=ContrastivePairs(pairs=pairs),
+    )
+    experiment = experiment_of(recipe)
+    check_same_of_pairs(experiment)
+
+
+def check_same_of_pairs(experiment):
+    with pytest.MonkeyPatch.context() as patched:
+        loss, slope, draws = of_arrays(experiment, patched, "whole_step_of_pairs")
+    own = experiment.streams.at("batch", 3)
+    found = whole_of_pairs(experiment, own)
+    size = float(slope.abs().max())
+    torch.testing.assert_close(found[0], loss, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found[1], slope, rtol=1e-4, atol=1e-5 * size)
+    assert torch.equal(own.normal(5), draws.normal(5))
+
+
+def test_experiments_side_by_side_that_share_their_draws():
+    parts = [
+        replace(ON_PAIRS, data=replace(ON_PAIRS.data, noise_std=std, eps_min=eps))
+        for std, eps in ((0.1, 0.3), (0.2, 0.5), (0.4, 1.0))
+    ]
+    check_same_of_pairs(stack([part.build(Streams(0, (5, 2))) for part in parts]))
+
+
+@dataclass(frozen=True)
+class OtherPairs(ContrastivePairs):
+    """Somebody's own."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"objective": OtherPairs(pairs=9)},
+        {"objective": ContrastivePairs(pairs=9, noise="projected")},
+        {"learner": replace(ON_PAIRS.learner, attention="linear")},
+    ],
+)
+def test_pairs_that_are_made_in_another_way_are_left_alone(change):
+    check_pairs_left_alone(experiment_of(replace(ON_PAIRS, **change)))
+
+
+def check_pairs_left_alone(experiment):
+    draws = experiment.streams.at("batch", 3)
+    assert whole_of_pairs(experiment, draws) is None
+    assert torch.equal(draws.normal(4), experiment.streams.at("batch", 3).normal(4))
+
+
+@pytest.mark.parametrize(("owner", "name"), [(SparseTokensSource, "pairs"), (Draws, "signs"), (Draws, "normal")])
+def test_patched_pairs_and_those_of_torch_are_left_alone(owner, name, monkeypatch):
+    experiment, was = experiment_of(ON_PAIRS), getattr(owner, name)
+    assert whole_of_pairs(experiment, experiment.streams.at("batch", 3)) is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, lambda *given, **named: was(*given, **named))
+        assert whole_of_pairs(experiment, experiment.streams.at("batch", 3)) is None
+    monkeypatch.setenv("FEATSCOPE_KERNELS", "torch")
+    check_pairs_left_alone(experiment)

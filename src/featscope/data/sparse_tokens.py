@@ -12,7 +12,7 @@ from math import sqrt
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featscope.data.projected_noise import ProjectedInputs
@@ -35,6 +35,22 @@ class TokenPairs(NamedTuple):
     y: Float[Tensor, "replica batch *token input"]
     codes_x: Float[Tensor, "replica batch feature"]
     codes_y: Float[Tensor, "replica batch feature"]
+
+
+class UnmixedPairs(NamedTuple):
+    """Mean tokens of positive pairs, first members and then second ones, before they are made: M c + σ n.
+
+    Attributes:
+        codes: c.
+        std: σ.
+        noise: n, standard normals, which replicas may share.
+        places: which of them a replica has.
+    """
+
+    codes: Float[Tensor, "replica sample feature"]
+    std: Float[Tensor, "replica"]
+    noise: Float[Tensor, "number sample input"]
+    places: Int[Tensor, " replica"]
 
 
 @dataclass(frozen=True)
@@ -155,13 +171,21 @@ class SparseTokensSource(nn.Module):
         """
         if not self.means:
             raise ConfigError("noise = 'projected' is out of range: allowed is 'dense' but under uniform attention")
-        codes = torch.cat([shown.mean(-2) for shown in self._signals(draws, count, self.activity.dtype)], 1)
-        return ProjectedInputs(codes, self.dictionary, self._std, draws)
+        return ProjectedInputs(self._codes(draws, count), self.dictionary, self._std, draws)
+
+    def pairs_unmixed(self, draws: Draws, count: int) -> UnmixedPairs:
+        """What the mean tokens of ``count`` fresh positive pairs are made of, the same numbers as in `pairs`."""
+        codes = self._codes(draws, count)
+        return UnmixedPairs(codes, self._std, *draws.normal_once(2 * count, self.dictionary.shape[1]))
 
     @property
     def _std(self) -> Float[Tensor, "replica"]:
         """σ of what pairs hold: of a token, or of the mean of L tokens."""
         return self.noise_std / sqrt(self.tokens) if self.means else self.noise_std
+
+    def _codes(self, draws: Draws, count: int) -> Float[Tensor, "replica sample feature"]:
+        """Mean hidden signals of first members, then of second ones."""
+        return torch.cat([shown.mean(-2) for shown in self._signals(draws, count, self.activity.dtype)], 1)
 
     def _signals(self, draws: Draws, count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The hidden signals of both members, as `_shown`."""

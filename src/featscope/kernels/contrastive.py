@@ -93,7 +93,7 @@ def _length(batch: int, keys: int, inputs: int, neurons: int, features: int | No
     return drawn + sum(_made(batch, keys, inputs, neurons))
 
 
-def _laid_out(start: Array, sizes: Sequence[Whole]) -> list[Array]:
+def laid_out(start: Array, sizes: Sequence[Whole]) -> list[Array]:
     """Arrays of some sizes one after the other, and what comes behind them."""
     places = [start]
     for size in sizes:
@@ -153,7 +153,7 @@ def _step(
 ) -> None:
     one, samples, address = code.whole(1), batch + keys, (step, step_above, key, key_above)
     of_signals, of_noise, of_coins = blocks(batch, keys, inputs, features)
-    signals, x, coins, anchor, positive, rest = _laid_out(way, _drawn(batch, keys, inputs, features))
+    signals, x, coins, anchor, positive, rest = laid_out(way, _drawn(batch, keys, inputs, features))
     panels = rest
     with code.loop(replicas) as r:
         number, w, b = numbers + r, r * neurons * inputs, r * neurons
@@ -187,7 +187,7 @@ def _of_replica(
 ) -> None:
     one, nothing, once = code.whole(1), code.number(0.0), code.number(1.0)
     by_rows, plain, onto = product(turned=True, onto=False), product(turned=False, onto=False), product(False, True)
-    panels, f, g, h, pull, similarity, _ = _laid_out(way, _made(batch, keys, inputs, neurons))
+    panels, f, g, h, pull, similarity, _ = laid_out(way, _made(batch, keys, inputs, neurons))
     for x, count, said in ((anchor, batch, f), (positive, batch, g), (negatives, keys, h)):
         code.call(by_rows, x, inputs, one, weight, inputs, said, neurons, panels, count, inputs, neurons, nothing)
         code.call(rows.shrunk, said, threshold, one, count, neurons)

@@ -169,11 +169,12 @@ def within_batch(similarity: Float[Tensor, "replica batch batch"]) -> Float[Tens
     What is in ``similarity`` becomes ℓ_s/K, less 1/K on the diagonal.
     """
     loss = torch.empty(len(similarity))
-    function(_within_batch)(similarity.data_ptr(), loss.data_ptr(), *similarity.shape[:2])
+    function(contrasted_within)(similarity.data_ptr(), loss.data_ptr(), *similarity.shape[:2])
     return loss
 
 
-def _within_batch(code: Code, similarity: Array, loss: Array, replicas: Whole, batch: Whole) -> None:
+def contrasted_within(code: Code, similarity: Array, loss: Array, replicas: Whole, batch: Whole) -> None:
+    """The code of `within_batch`."""
     with code.loop(replicas) as r:
         total = code.variable(0.0)
         with code.loop(batch) as k:

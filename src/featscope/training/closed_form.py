@@ -23,7 +23,7 @@ from featscope.numbers import per_replica
 from featscope.streams import Draws
 from featscope.training.objectives import Contrastive, ContrastivePairs
 from featscope.training.pruning import Pruner, PruningMask
-from featscope.training.whole_step import whole_step
+from featscope.training.whole_step import whole_step, whole_step_of_pairs
 
 _DERIVED_FROM = (
     (InfoNCE, "__call__"),
@@ -156,14 +156,8 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     if known is None:
         return None
     layer, weight = known
-    with_negatives = type(objective).__call__ is _WITH_NEGATIVES
-    if with_negatives and _is_bare(layer, objective.loss):
-        found = whole_step(layer.weight, layer.threshold, objective, source, draws)
-        if found is not None:
-            loss, weight.grad = found
-            return loss
     with torch.no_grad():
-        of_this_kind = _with_negatives if with_negatives else _of_pairs
+        of_this_kind = _with_negatives if type(objective).__call__ is _WITH_NEGATIVES else _of_pairs
         loss, weight.grad = of_this_kind(layer, source, objective, draws)
     return loss
 
@@ -171,6 +165,10 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
 def _of_pairs(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[Tensor, Tensor]:
     if objective.noise != "dense":
         return _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
+    if _is_bare(layer, objective.loss):
+        found = whole_step_of_pairs(layer.weight, layer.threshold, layer.tokens or 1, objective, source, draws)
+        if found is not None:
+            return found
     pairs = source.pairs(draws, objective.pairs)
     x = layer.seen(pairs.x)
     anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
@@ -179,9 +177,12 @@ def _of_pairs(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[
 
 
 def _with_negatives(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[Tensor, Tensor]:
+    bare = layer.tokens is None and _is_bare(layer, objective.loss)
+    if bare and (found := whole_step(layer.weight, layer.threshold, objective, source, draws)) is not None:
+        return found
     inputs = objective.batch(source, draws)
     given = layer.weight, *inputs
-    if _is_bare(layer, objective.loss) and suits(*given) and all(x.stride()[1:] == (x.shape[2], 1) for x in given):
+    if bare and suits(*given) and all(x.stride()[1:] == (x.shape[2], 1) for x in given):
         from featscope.kernels import contrastive
 
         return contrastive.gradient(layer.weight, layer.threshold, *inputs)
@@ -190,8 +191,8 @@ def _with_negatives(layer: Layer, source: Any, objective: Any, draws: Draws) -> 
 
 
 def _is_bare(layer: Layer, loss: InfoNCE) -> bool:
-    """Whether it is the papers' own formula: no tokens, no mask, no temperature."""
-    return layer.tokens is None and layer.kept is None and _is_one(loss.temperature)
+    """Whether it is the papers' own formula: no mask, no temperature."""
+    return layer.kept is None and _is_one(loss.temperature)
 
 
 def _is_one(temperature: Any) -> bool:

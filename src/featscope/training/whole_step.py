@@ -1,4 +1,7 @@
-"""A contrastive step on sparse coding in one call, draws and all: the same numbers, without arrays of a whole batch."""
+"""Contrastive steps in one call: the same numbers, without arrays of a whole batch.
+
+On sparse coding draws and all; on pairs of sparse tokens from signals and noise that replicas may share.
+"""
 
 from typing import Any
 
@@ -6,9 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.data.sparse_coding import SparseCodingSource
+from featscope.data.sparse_tokens import SparseTokensSource
 from featscope.kernels import suits
 from featscope.streams import Draws
-from featscope.training.objectives import Contrastive
+from featscope.training.objectives import Contrastive, ContrastivePairs
 from featscope.views import RandomMask
 
 _STANDS_FOR = (
@@ -19,9 +23,13 @@ _STANDS_FOR = (
     (Draws, "uniform"),
     (Draws, "normal"),
     (Draws, "halves"),
+    (SparseTokensSource, "pairs"),
 )
 _OWNERS, _NAMES = zip(*_STANDS_FOR, strict=True)
 _AS_IT_WAS = (*map(getattr, _OWNERS, _NAMES),)
+
+Found = tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]]
+"""The loss of each replica on a batch at τ = 1, and its gradient by the weights."""
 
 
 def whole_step(
@@ -30,8 +38,8 @@ def whole_step(
     objective: Contrastive,
     source: Any,
     draws: Draws,
-) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]] | None:
-    """The loss of each replica on a batch from ``draws`` at τ = 1, and its gradient by the weights.
+) -> Found | None:
+    """A step of a layer of symmetrised ReLU neurons on anchors, positives and negatives from ``draws``.
 
     Returns:
         None where the batch is made in another way, or no machine code is wanted. Nothing has been drawn then.
@@ -54,3 +62,30 @@ def whole_step(
     sizes, law = (objective.anchors, objective.negatives), (chance, std)
     blocks = sum(contrastive.blocks(*sizes, *dictionary.shape[1:]))
     return contrastive.step(weight, threshold, dictionary, sizes, law, *draws.skip(blocks))
+
+
+def whole_step_of_pairs(
+    weight: Float[Tensor, "replica neuron input"],
+    threshold: Float[Tensor, "replica neuron"],
+    tokens: int,
+    objective: ContrastivePairs,
+    source: Any,
+    draws: Draws,
+) -> Found | None:
+    """The same on pairs, of which the layer says ``tokens`` times what it does of their mean tokens.
+
+    That is what it says of sums of tokens, with thresholds of so many times the size.
+    """
+    if type(objective) is not ContrastivePairs or objective.noise != "dense" or type(source) is not SparseTokensSource:
+        return None
+    if not source.means or (*map(getattr, _OWNERS, _NAMES),) != _AS_IT_WAS:
+        return None
+    given = weight, threshold, source.dictionary
+    if not (all(one.is_contiguous() for one in given) and suits(*given, source.activity, source.noise_std)):
+        return None
+    from featscope.kernels import pairs
+
+    codes, std, noise, places = source.pairs_unmixed(draws, objective.pairs)
+    return pairs.gradient(
+        weight, tokens * threshold, source.dictionary, tokens * codes, tokens * std, noise, places.int()
+    )
