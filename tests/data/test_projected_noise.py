@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from featscope.data import ProjectedInputs, SparseTokens
@@ -55,9 +57,7 @@ def test_a_wrong_law_is_noticed(monkeypatch):
 
     dense, solve = seen(20_000, 0, projected=False), torch.linalg.solve_triangular
     with monkeypatch.context() as patch:
-        patch.setattr(
-            module.torch.linalg, "solve_triangular", lambda factor, w, upper: 0.7 * solve(factor, w, upper=upper)
-        )
+        patch.setattr(module.torch.linalg, "solve_triangular", lambda *given, **named: 0.7 * solve(*given, **named))
         p, comparisons = smallest_p(dense, seen(20_000, 1, projected=True))
     assert p < FALSE_ALARM / comparisons
 
@@ -90,6 +90,36 @@ def test_a_second_look_is_refused():
     inputs.project(fixed.normal(3, 6))
     with pytest.raises(ValueError, match="looked at twice"):
         inputs.project(fixed.normal(3, 6))
+
+
+def test_nor_is_a_look_without_autograd_a_second_one():
+    fixed = Streams(0, [0, 1]).at("x")
+    inputs = ProjectedInputs(fixed.normal(4, 2), fixed.normal(6, 2), torch.ones(2), fixed)
+    inputs.project_without_autograd(fixed.normal(3, 6))
+    with pytest.raises(ValueError, match="looked at twice"):
+        inputs.project(fixed.normal(3, 6))
+
+
+SIDES = st.integers(1, 20)
+
+
+@given(SIDES, st.integers(1, 12), SIDES, st.integers(1, 5), st.sampled_from([torch.float32, torch.float64]))
+def test_without_autograd_it_is_what_autograd_finds(more, neurons, more_inputs, features, dtype):
+    """Of a gradient by the first products alone, the others' being 0, and no matrix being singular but for rounding."""
+    fixed, first = Streams(7, [0, 1]).at("setting"), 2 * neurons
+    samples, inputs = first + more, 2 * neurons + more_inputs
+    weight, dictionary = fixed.normal(neurons, inputs, dtype=dtype), fixed.normal(inputs, features, dtype=dtype)
+    codes, pull = fixed.normal(samples, features, dtype=dtype), fixed.normal(samples, neurons, dtype=dtype)
+    pull[:, first:] = 0
+    std = torch.tensor([0.3, 0.7], dtype=dtype)
+    one, other = (ProjectedInputs(codes, dictionary, std, Streams(3, [0, 1]).at("noise")) for _ in range(2))
+    weight.requires_grad_()
+    u = one.project(weight)
+    (expected,) = torch.autograd.grad(u, weight, pull)
+    found, slope = other.project_without_autograd(weight.detach())
+    within = {"rtol": 1e-2, "atol": 1e-3} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    torch.testing.assert_close(found, u.detach(), **within)
+    torch.testing.assert_close(slope(pull[:, :first]), expected, **within)
 
 
 def test_it_needs_mean_tokens():

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from featscope.data import SparseCoding, SparseTokens
+from featscope.data import ProjectedInputs, SparseCoding, SparseTokens
+from featscope.data.sparse_tokens import SparseTokensSource
 from featscope.kernels import BACKENDS
 from featscope.losses import InfoNCE, similarity
 from featscope.models import SymmetricReLU, TokenMLP
@@ -191,13 +192,30 @@ def test_what_is_ones_own_is_left_to_autograd(whose):
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(similarity, "stop_gradient"), (similarity, "products"), (similarity, "_of_value"), (InfoNCE, "__call__")],
+    [
+        *((similarity, name) for name in ("stop_gradient", "products", "_of_value")),
+        (InfoNCE, "__call__"),
+        (ProjectedInputs, "project"),
+    ],
 )
 def test_a_part_that_is_replaced_is_noticed(where, name, monkeypatch):
     made = Training(Rows(torch.float32), Fixed(layer(torch.float32)), OBJECTIVES[0], SGD()).build(Streams(1, [0, 1, 2]))
     assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is not None
     monkeypatch.setattr(where, name, lambda *_: None)
     assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is None
+
+
+class OwnTokens(SparseTokensSource):
+    """Whose inputs may be made in some other way."""
+
+
+def test_projected_noise_of_ones_own_source_is_left_to_autograd():
+    recipe = Training(SparseTokens(features=5, input_dim=16), TokenMLP(width=6), OBJECTIVES[3], SGD())
+    for noise, known in (("dense", True), ("projected", False)):
+        made = replace(recipe, objective=replace(OBJECTIVES[3], noise=noise)).build(Streams(1, range(REPLICAS)))
+        made.source.__class__ = OwnTokens
+        draws = made.streams.at("batch", 4)
+        assert (engine.gradient(made.seen(), made.source, made.objective, draws) is not None) == known
 
 
 def test_training_takes_the_closed_form_and_stays_where_autograd_goes(monkeypatch):

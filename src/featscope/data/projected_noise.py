@@ -10,14 +10,19 @@ with standard normal G ``[sample, neuron]`` and Z ``[neuron, input]``. That is f
 samples than the network has neurons and inputs have more dimensions than either.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from featscope.kernels import multiply
 from featscope.streams import Draws
+
+Slope = Callable[[Float[Tensor, "replica first neuron"]], Float[Tensor, "replica neuron input"]]
+"""A gradient by weights, of one by products with them."""
 
 _ROUNDING = 1e-6  # of the mean diagonal, added where a Gram matrix is singular to the digits of float32
 
@@ -44,7 +49,7 @@ class ProjectedInputs:
     ) -> None:
         self.codes, self.dictionary, self.std = codes, dictionary, std[:, None, None]
         self._draws = draws
-        self._seen: Tensor | None = None
+        self._looked = False
 
     def project(self, weight: Float[Tensor, "replica neuron input"]) -> Float[Tensor, "replica batch neuron"]:
         """The inputs times ``weight`` transposed.
@@ -52,11 +57,32 @@ class ProjectedInputs:
         Raises:
             ValueError: the inputs were projected before.
         """
-        if self._seen is not None:
-            raise ValueError("projected noise was looked at twice; take dense noise where a batch is seen twice")
-        self._seen = weight
+        self._look_once()
         signal = self.codes @ (weight @ self.dictionary).mT
         return signal + projected_noise(weight, self.std, self.codes.shape[1], self._draws)
+
+    def project_without_autograd(
+        self, weight: Float[Tensor, "replica neuron input"]
+    ) -> tuple[Float[Tensor, "replica batch neuron"], Slope]:
+        """The same, and what makes a gradient by ``weight`` of one by the products of the first inputs, or of all.
+
+        Raises:
+            ValueError: the inputs were projected before.
+        """
+        self._look_once()
+        seen = _Seen.by(weight, self.std, self.codes.shape[1], self._draws)
+        products = multiply(multiply(weight, self.dictionary), self.codes.mT, seen.projections())
+
+        def slope(pull: Tensor) -> Tensor:
+            along_features = multiply(pull.mT, self.codes[:, : pull.shape[1]])
+            return multiply(along_features, self.dictionary.mT, seen.slope(pull, self._draws))
+
+        return products.mT.contiguous(), slope
+
+    def _look_once(self) -> None:
+        if self._looked:
+            raise ValueError("projected noise was looked at twice; take dense noise where a batch is seen twice")
+        self._looked = True
 
 
 def projected_noise(
@@ -71,21 +97,51 @@ class _Projection(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, std: Tensor, count: int, draws: Draws) -> Tensor:
-        factor = _factor(weight @ weight.mT)
-        normals = draws.normal(weight.shape[-2], count, dtype=weight.dtype)
-        ctx.save_for_backward(weight, std, factor, normals)
+        seen = _Seen.by(weight.detach(), std, count, draws)
+        ctx.save_for_backward(*seen)
         ctx.draws = draws
-        return (std * (factor @ normals)).mT  # a neuron's values lie side by side
+        return seen.projections().mT  # a neuron's values lie side by side
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, pull: Tensor) -> tuple[Tensor, None, None, None]:
-        weight, std, factor, normals = ctx.saved_tensors
-        frame = torch.linalg.solve_triangular(factor, weight, upper=False)
-        rest = ctx.draws.normal(*weight.shape[1:], dtype=weight.dtype)
-        spread = _factor(pull.mT @ pull)
-        seen = (normals @ pull).mT - spread @ (rest @ frame.mT)
-        return std * torch.baddbmm(spread @ rest, seen, frame), None, None, None
+        return _Seen(*ctx.saved_tensors).slope(pull, ctx.draws), None, None, None
+
+
+class _Seen(NamedTuple):
+    """What weights see of noise.
+
+    Attributes:
+        weight: W.
+        std: σ.
+        factor: L.
+        normals: Gᵀ.
+    """
+
+    weight: Float[Tensor, "replica neuron input"]
+    std: Float[Tensor, "replica 1 1"]
+    factor: Float[Tensor, "replica neuron neuron"]
+    normals: Float[Tensor, "replica neuron batch"]
+
+    @classmethod
+    def by(cls, weight: Tensor, std: Tensor, count: int, draws: Draws) -> "_Seen":
+        """Of ``count`` fresh rows."""
+        normals = draws.normal(weight.shape[-2], count, dtype=weight.dtype)
+        return cls(weight, std, _factor(multiply(weight, weight.mT)), normals)
+
+    def projections(self) -> Float[Tensor, "replica neuron batch"]:
+        """Aᵀ."""
+        return multiply(self.std * self.factor, self.normals)
+
+    def slope(self, pull: Float[Tensor, "replica first neuron"], draws: Draws) -> Float[Tensor, "replica neuron input"]:
+        """Cᵀ Ξ from C of the first rows; where there are more, theirs is 0. V itself, of which only V Zᵀ and what is
+        multiplied by it are wanted, is not made."""
+        rest = draws.normal(*self.weight.shape[1:], dtype=pull.dtype)
+        spread = _factor(multiply(pull.mT, pull))
+        drawn = torch.linalg.solve_triangular(self.factor, multiply(self.weight, rest.mT), upper=False)
+        seen = multiply(-spread, drawn.mT, multiply(pull.mT, self.normals[..., : pull.shape[1]].mT))
+        along = torch.linalg.solve_triangular(self.factor, seen, upper=False, left=False)
+        return self.std * multiply(along, self.weight, multiply(spread, rest))
 
 
 def _factor(gram: Float[Tensor, "replica neuron neuron"]) -> Float[Tensor, "replica neuron neuron"]:

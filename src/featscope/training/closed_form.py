@@ -14,11 +14,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from featscope.data import ProjectedInputs
+from featscope.data.sparse_tokens import SparseTokensSource
 from featscope.kernels import multiply, suits
 from featscope.losses import InfoNCE, similarity
 from featscope.models import symmetric_relu, token_mlp
 from featscope.models.symmetric_relu import SymmetricReLUNetwork
-from featscope.models.token_mlp import Projectable, TokenMLPNetwork
+from featscope.models.token_mlp import TokenMLPNetwork
 from featscope.numbers import per_replica
 from featscope.streams import Draws
 from featscope.training.objectives import Contrastive, ContrastivePairs
@@ -35,6 +37,8 @@ _DERIVED_FROM = (
     (symmetric_relu, "soft_threshold"),
     (token_mlp, "soft_threshold"),
     (Pruner, "forward"),
+    (ProjectedInputs, "project"),
+    (SparseTokensSource, "projected_pairs"),
 )
 _OWNERS, _NAMES = zip(*_DERIVED_FROM, strict=True)
 _AS_DERIVED = (*map(getattr, _OWNERS, _NAMES),)
@@ -152,7 +156,7 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     Returns:
         None where the closed form is not of this learner and objective. Nothing has been drawn then.
     """
-    known = _layer(learner) if _is_of(objective) else None
+    known = _layer(learner) if _is_of(objective, source) else None
     if known is None:
         return None
     layer, weight = known
@@ -199,21 +203,19 @@ def _is_one(temperature: Any) -> bool:
     return isinstance(temperature, float) and temperature == 1
 
 
-def _projected(layer: Layer, inputs: Projectable, objective: Any) -> tuple[Tensor, Tensor]:
+def _projected(layer: Layer, inputs: ProjectedInputs, objective: Any) -> tuple[Tensor, Tensor]:
     """The same for inputs that are never made, whose gradient by weights is their own matter."""
-    with torch.enable_grad():
-        weight = layer.weight.detach().requires_grad_()
-        u = inputs.project(weight)
-    anchor, positive = layer.of(u.detach().clone(memory_format=torch.contiguous_format)).split(objective.pairs, 1)
-    loss, pull = pulled(layer, objective.loss, anchor, positive.contiguous(), None)
-    (of_weight,) = torch.autograd.grad(u, weight, torch.cat([pull, torch.zeros_like(pull)], 1))
-    return loss, of_weight
+    u, slope = inputs.project_without_autograd(layer.weight)
+    anchor, positive = (one.contiguous() for one in layer.of(u).split(objective.pairs, 1))
+    loss, pull = pulled(layer, objective.loss, anchor, positive, None)
+    return loss, slope(pull)
 
 
-def _is_of(objective: Any) -> bool:
+def _is_of(objective: Any, source: Any) -> bool:
     """Whether it is InfoNCE that is differentiated, and everything in it as it was when its gradient was derived."""
     known = type(objective).__call__ in (_WITH_NEGATIVES, _OF_PAIRS) and type(objective.loss) is InfoNCE
-    return known and (*map(getattr, _OWNERS, _NAMES),) == _AS_DERIVED
+    dense = getattr(objective, "noise", "dense") == "dense"
+    return known and (dense or type(source) is SparseTokensSource) and (*map(getattr, _OWNERS, _NAMES),) == _AS_DERIVED
 
 
 def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
