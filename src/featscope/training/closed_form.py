@@ -206,7 +206,7 @@ def _is_one(temperature: Any) -> bool:
 def _projected(layer: Layer, inputs: ProjectedInputs, objective: Any) -> tuple[Tensor, Tensor]:
     """The same for inputs that are never made, whose gradient by weights is their own matter."""
     u, slope = inputs.project_without_autograd(layer.weight)
-    anchor, positive = (one.contiguous() for one in layer.of(u).split(objective.pairs, 1))
+    anchor, positive = layer.of(u).split(objective.pairs, 1)
     loss, pull = pulled(layer, objective.loss, anchor, positive, None)
     return loss, slope(pull)
 
