@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -49,8 +50,10 @@ def whole_step(
         return None
     if not (dictionary.is_contiguous() and weight.is_contiguous() and suits(weight, threshold, dictionary)):
         return None
-    from featscope.kernels import contrastive
+    from featscope.kernels import contrastive, contrastive_team
 
-    sizes, law = (objective.anchors, objective.negatives), (chance, std)
-    blocks = sum(contrastive.blocks(*sizes, *dictionary.shape[1:]))
-    return contrastive.step(weight, threshold, dictionary, sizes, law, *draws.skip(blocks))
+    sizes, law, threads = (objective.anchors, objective.negatives), (chance, std), torch.get_num_threads()
+    batch = sizes, law, *draws.skip(sum(contrastive.blocks(*sizes, *dictionary.shape[1:])))
+    if threads > 1 and len(weight) == 1 and contrastive_team.divides(objective.anchors):
+        return contrastive_team.step(weight, threshold, dictionary, *batch, threads)
+    return contrastive.step(weight, threshold, dictionary, *batch)
