@@ -78,7 +78,7 @@ def _shares(count: int, threads: int) -> list[tuple[int, int]]:
 
 def _sizes(batch: W, keys: W, inputs: W, neurons: W, features: W) -> list[W]:
     """Of what is drawn, then of what is made of it without panels, which each thread has for itself."""
-    return [*drawn(batch, keys, inputs, features), *made(batch, keys, inputs, neurons)[1:]]
+    return drawn(batch, keys, inputs, features) + made(batch, keys, inputs, neurons)[1:]
 
 
 def _draw(
