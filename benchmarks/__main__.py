@@ -20,7 +20,7 @@ import psutil  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks import cluster, history, sweep  # noqa: E402
+from benchmarks import cluster, history, pairs, sweep  # noqa: E402
 from benchmarks.compare import compare  # noqa: E402
 from featscope.data import SparseCoding  # noqa: E402
 from featscope.models import SymmetricReLU  # noqa: E402
@@ -81,6 +81,11 @@ def main() -> None:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:  # JAX leaves threads behind
             row = fresh.submit(compare, recipe, replicas, steps, loop).result()
         rows.append({"size": name, "replicas": replicas} | row)
+        print(rows[-1], file=sys.stderr, flush=True)
+    for name, replicas, steps in (("imbalance", 8, 20), ("imbalance", 32, 8), ("pruning", 8, 20), ("pruning", 32, 8)):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            row = fresh.submit(pairs.compare, name, replicas, steps).result()
+        rows.append({"size": f"`{name}`", "replicas": replicas} | row)
         print(rows[-1], file=sys.stderr, flush=True)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         row = fresh.submit(sweep.compare, cores(), 3).result()

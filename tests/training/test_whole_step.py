@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from featscope.data import SparseCoding, SparseTokens
 from featscope.data.sparse_coding import SparseCodingSource
 from featscope.data.sparse_tokens import SparseTokensSource
+from featscope.kernels import contrastive_team
 from featscope.models import SymmetricReLU, TokenMLP
 from featscope.streams import Draws, Streams
 from featscope.training import SGD, Contrastive, ContrastivePairs, Training, closed_form
@@ -212,3 +213,18 @@ def test_patched_pairs_and_those_of_torch_are_left_alone(owner, name, monkeypatc
         assert whole_of_pairs(experiment, experiment.streams.at("batch", 3)) is None
     monkeypatch.setenv("FEATSCOPE_KERNELS", "torch")
     check_pairs_left_alone(experiment)
+
+
+@pytest.mark.parametrize("anchors", [32, 9])
+def test_a_lone_replica_has_all_threads_where_its_batch_divides(monkeypatch, anchors):
+    calls = []
+    kept = contrastive_team.step
+    monkeypatch.setattr(contrastive_team, "step", lambda *given: calls.append(given[-1]) or kept(*given))
+    experiment = experiment_of(replace(RECIPE, objective=Contrastive(anchors=anchors, negatives=5)), (5,))
+    loss, slope, _ = of_arrays(experiment, monkeypatch)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    found = whole(experiment, experiment.streams.at("batch", 3))
+    torch.set_num_threads(before)
+    torch.testing.assert_close(found, (loss, slope), rtol=1e-6, atol=1e-7)
+    assert calls == ([2] if anchors == 32 else [])

@@ -126,7 +126,7 @@ def contrast(
     """
     loss, pull = torch.empty(len(anchor)), torch.empty_like(anchor)
     addresses = (tensor.data_ptr() for tensor in (similarity, anchor, positive, pull, loss))
-    function(contrasted)(*addresses, *similarity.shape, anchor.shape[-1])
+    function(contrasted)(*addresses, *similarity.shape, anchor.shape[-1], similarity.shape[1])
     return loss, pull
 
 
@@ -141,7 +141,9 @@ def contrasted(
     batch: Whole,
     keys: Whole,
     neurons: Whole,
+    of: Whole,
 ) -> None:
+    """The code of `contrast`, where the mean is that ``of`` so many anchors, of which these may be a part."""
     with code.loop(replicas) as r:
         total = code.variable(0.0)
         with code.loop(batch) as k:
@@ -156,11 +158,11 @@ def contrasted(
             its = (own - top).exp()
             sum_of_all = others + its
             total.add(top + sum_of_all.log() - own)
-            _divide(code, row, keys, sum_of_all * batch.number())
-            doubt = others / (sum_of_all * batch.number())
+            _divide(code, row, keys, sum_of_all * of.number())
+            doubt = others / (sum_of_all * of.number())
             with code.loop(neurons) as i:
                 pulled[i] = -(doubt * g[i])
-        loss[r] = total.now / batch.number()
+        loss[r] = total.now / of.number()
 
 
 def within_batch(similarity: Float[Tensor, "replica batch batch"]) -> Float[Tensor, "replica"]:

@@ -5,6 +5,7 @@ On sparse coding draws and all; on pairs of sparse tokens from signals and noise
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -57,11 +58,13 @@ def whole_step(
         return None
     if not (dictionary.is_contiguous() and weight.is_contiguous() and suits(weight, threshold, dictionary)):
         return None
-    from featscope.kernels import contrastive
+    from featscope.kernels import contrastive, contrastive_team
 
-    sizes, law = (objective.anchors, objective.negatives), (chance, std)
-    blocks = sum(contrastive.blocks(*sizes, *dictionary.shape[1:]))
-    return contrastive.step(weight, threshold, dictionary, sizes, law, *draws.skip(blocks))
+    sizes, law, threads = (objective.anchors, objective.negatives), (chance, std), torch.get_num_threads()
+    batch = sizes, law, *draws.skip(sum(contrastive.blocks(*sizes, *dictionary.shape[1:])))
+    if threads > 1 and len(weight) == 1 and contrastive_team.divides(objective.anchors):
+        return contrastive_team.step(weight, threshold, dictionary, *batch, threads)
+    return contrastive.step(weight, threshold, dictionary, *batch)
 
 
 def whole_step_of_pairs(
