@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featscope.data.projected_noise import projected_noise
+from featscope.data.projected_noise import Seen, Slope, projected_noise
+from featscope.kernels import multiply
 from featscope.options import ConfigError, require
 from featscope.streams import Draws
 
@@ -144,16 +145,48 @@ class ProjectedPatches:
         Raises:
             ConfigError: the samples were projected before.
         """
+        self._look_once()
+        features = self._source.dictionary
+        overlaps = weight @ features
+        signal = overlaps @ self._codes.flatten(1, 2).mT
+        off_features = weight - overlaps @ features.mT
+        noise = projected_noise(off_features, self._source.noise_std[:, None, None], self._noisy, self._draws)
+        return self._by_neuron(signal, noise.mT).permute(0, 2, 3, 1)
+
+    def project_without_autograd(
+        self, weight: Float[Tensor, "replica neuron input"]
+    ) -> tuple[Float[Tensor, "replica neuron batch patch"], Slope]:
+        """The same in another order, and what makes a gradient by ``weight`` of one by it.
+
+        Raises:
+            ConfigError: the samples were projected before.
+        """
+        self._look_once()
+        features, codes = self._source.dictionary, self._codes.flatten(1, 2)
+        overlaps = multiply(weight, features)
+        off_features = multiply(-overlaps, features.mT, weight.clone())
+        seen = Seen.by(off_features, self._source.noise_std[:, None, None], self._noisy, self._draws)
+
+        def slope(pull: Float[Tensor, "replica neuron batch patch"]) -> Float[Tensor, "replica neuron input"]:
+            shown = self._codes.shape[-2]
+            of_noise = seen.slope(pull[..., shown:].flatten(2).mT, self._draws)
+            of_overlaps = multiply(pull[..., :shown].flatten(2), codes)
+            return multiply(multiply(-of_noise, features, of_overlaps), features.mT, of_noise)
+
+        return self._by_neuron(multiply(overlaps, codes.mT), seen.projections()), slope
+
+    @property
+    def _noisy(self) -> int:
+        """Patches of all samples that show noise."""
+        return self._count * (self._source.patches - self._codes.shape[-2])
+
+    def _by_neuron(
+        self, signal: Float[Tensor, "replica neuron shown"], noise: Float[Tensor, "replica neuron noisy"]
+    ) -> Float[Tensor, "replica neuron batch patch"]:
+        """A neuron's patches side by side in memory, which is what sums over patches want."""
+        return torch.cat([part.unflatten(-1, (self._count, -1)) for part in (signal, noise)], -1)
+
+    def _look_once(self) -> None:
         if self._looked:
             raise ConfigError("noise = 'projected' is out of range: allowed is 'dense' where a batch is seen twice")
         self._looked = True
-        source, features = self._source, self._source.dictionary
-        overlaps = weight @ features
-        signal = overlaps @ self._codes.flatten(1, 2).mT
-        noise_patches = source.patches - self._codes.shape[-2]
-        off_features = weight - overlaps @ features.mT
-        std = source.noise_std[:, None, None]
-        noise = projected_noise(off_features, std, self._count * noise_patches, self._draws)
-        # A neuron's patches lie side by side in memory, which is what sums over patches want.
-        parts = [part.unflatten(-1, (self._count, -1)) for part in (signal, noise.mT)]
-        return torch.cat(parts, -1).permute(0, 2, 3, 1)

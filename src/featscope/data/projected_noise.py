@@ -70,7 +70,7 @@ class ProjectedInputs:
             ValueError: the inputs were projected before.
         """
         self._look_once()
-        seen = _Seen.by(weight, self.std, self.codes.shape[1], self._draws)
+        seen = Seen.by(weight, self.std, self.codes.shape[1], self._draws)
         products = multiply(multiply(weight, self.dictionary), self.codes.mT, seen.projections())
 
         def slope(pull: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class _Projection(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, std: Tensor, count: int, draws: Draws) -> Tensor:
-        seen = _Seen.by(weight.detach(), std, count, draws)
+        seen = Seen.by(weight.detach(), std, count, draws)
         ctx.save_for_backward(*seen)
         ctx.draws = draws
         return seen.projections().mT  # a neuron's values lie side by side
@@ -105,10 +105,10 @@ class _Projection(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, pull: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Seen(*ctx.saved_tensors).slope(pull, ctx.draws), None, None, None
+        return Seen(*ctx.saved_tensors).slope(pull, ctx.draws), None, None, None
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """What weights see of noise.
 
     Attributes:
@@ -124,7 +124,7 @@ class _Seen(NamedTuple):
     normals: Float[Tensor, "replica neuron batch"]
 
     @classmethod
-    def by(cls, weight: Tensor, std: Tensor, count: int, draws: Draws) -> "_Seen":
+    def by(cls, weight: Tensor, std: Tensor, count: int, draws: Draws) -> "Seen":
         """Of ``count`` fresh rows."""
         normals = draws.normal(weight.shape[-2], count, dtype=weight.dtype)
         return cls(weight, std, _factor(multiply(weight, weight.mT)), normals)

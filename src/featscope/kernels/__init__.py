@@ -20,6 +20,9 @@ from featscope.options import ConfigError
 BACKENDS = ("llvm", "torch")
 """What runs them: machine code that LLVM makes, or torch."""
 
+_NARROWEST = 6  # rows or columns: of two, torch takes a half to a tenth of our time
+_LEAST = 2**17  # sums of products a replica: of 10,000, torch takes half of our time
+
 Attempt = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """(states [state, trajectory], constants [constant, trajectory], lengths of the step [trajectory]) -> where a step of a
 differential equation ends, and its estimated error."""
@@ -64,15 +67,20 @@ def _lie(b: Tensor, onto: Tensor | None) -> bool:
     return 1 in b.stride()[1:] and (onto is None or onto.stride(2) == 1)
 
 
+def _is_worth_a_tile(rows: int, depth: int, columns: int) -> bool:
+    """Whether a product is large enough, and no strip, for our tiles to be as fast as torch."""
+    return min(rows, columns) >= _NARROWEST and rows * depth * columns >= _LEAST
+
+
 def multiply(
     a: Float[Tensor, "replica row depth"],
     b: Float[Tensor, "replica depth column"],
     onto: Float[Tensor, "replica row column"] | None = None,
     times: float = 1.0,
 ) -> Float[Tensor, "replica row column"]:
-    """a b; or a b + times · onto, in place of ``onto``. In machine code where that suits all, else by torch."""
+    """a b; or a b + times · onto, in place of ``onto``. In machine code where that suits all and is faster, else by torch."""
     given = (a, b) if onto is None else (a, b, onto)
-    if suits(*given) and a.numel() and b.numel() and _lie(b, onto):
+    if _is_worth_a_tile(*a.shape[1:], b.shape[2]) and suits(*given) and _lie(b, onto):
         from featscope.kernels.products import multiplied
 
         return multiplied(a, b, onto, times)

@@ -26,24 +26,36 @@ def views(
     return _Views.apply(z, in_first)
 
 
+def sums(z: Tensor, in_first: Tensor) -> tuple[_Sums, _Sums]:
+    """The same without autograd."""
+    replicas, neurons, batch, patches = z.shape
+    first, second = torch.empty(replicas, batch, neurons), torch.empty(replicas, batch, neurons)
+    addresses = (tensor.data_ptr() for tensor in (z, in_first, first, second))
+    function(_summed)(*addresses, replicas, neurons, batch, patches)
+    return first, second
+
+
+def slope(
+    z: Tensor, in_first: Tensor, of_first: _Sums, of_second: _Sums
+) -> Float[Tensor, "replica neuron batch patch"]:
+    """The gradient by z of one by the two sums."""
+    found = torch.empty_like(z)
+    tensors = z, in_first, of_first.contiguous(), of_second.contiguous(), found
+    function(_pulled)(*(tensor.data_ptr() for tensor in tensors), *z.shape)
+    return found
+
+
 class _Views(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, in_first: Tensor) -> tuple[Tensor, Tensor]:
-        replicas, neurons, batch, patches = z.shape
-        first, second = torch.empty(replicas, batch, neurons), torch.empty(replicas, batch, neurons)
-        addresses = (tensor.data_ptr() for tensor in (z, in_first, first, second))
-        function(_summed)(*addresses, replicas, neurons, batch, patches)
         ctx.save_for_backward(z, in_first)
-        return first, second
+        return sums(z, in_first)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_first: Tensor, of_second: Tensor) -> tuple[Tensor, None]:
         z, in_first = ctx.saved_tensors
-        slope = torch.empty_like(z)
-        tensors = z, in_first, of_first.contiguous(), of_second.contiguous(), slope
-        function(_pulled)(*(tensor.data_ptr() for tensor in tensors), *z.shape)
-        return slope, None
+        return slope(z, in_first, of_first, of_second), None
 
 
 def _summed(
@@ -75,7 +87,7 @@ def _pulled(
     in_first: Array,
     of_first: Array,
     of_second: Array,
-    slope: Array,
+    found: Array,
     replicas: Whole,
     neurons: Whole,
     batch: Whole,
@@ -83,7 +95,7 @@ def _pulled(
 ) -> None:
     with code.loop(replicas) as r, code.loop(neurons) as j, code.loop(batch) as k:
         start = ((r * neurons + j) * batch + k) * patches
-        row, pulled, chosen = z + start, slope + start, in_first + (r * batch + k) * patches
+        row, pulled, chosen = z + start, found + start, in_first + (r * batch + k) * patches
         there = (r * batch + k) * neurons + j
         other, more = of_second[there], of_first[there] - of_second[there]
         with code.loop(patches) as p:

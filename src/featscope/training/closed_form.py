@@ -23,6 +23,8 @@ from featscope.models.symmetric_relu import SymmetricReLUNetwork
 from featscope.models.token_mlp import TokenMLPNetwork
 from featscope.numbers import per_replica
 from featscope.streams import Draws
+from featscope.training import closed_form_prediction
+from featscope.training.hooked import hooked
 from featscope.training.objectives import Contrastive, ContrastivePairs
 from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.whole_step import whole_step, whole_step_of_pairs
@@ -158,7 +160,7 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     """
     known = _layer(learner) if _is_of(objective, source) else None
     if known is None:
-        return None
+        return closed_form_prediction.gradient(learner, source, objective, draws)
     layer, weight = known
     with torch.no_grad():
         of_this_kind = _with_negatives if type(objective).__call__ is _WITH_NEGATIVES else _of_pairs
@@ -232,7 +234,7 @@ def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
     if kind is TokenMLPNetwork and network.attention != "uniform":
         return None
     weight, bias, tokens = network.weight, network.bias, network.tokens if kind is TokenMLPNetwork else None
-    if _watched(network, weight):
+    if hooked(network):
         return None
     trained = weight.ndim == 3 and weight.requires_grad and not bias.requires_grad
     if not (trained and bias.shape == weight.shape[:2] and bias.dtype == weight.dtype and bias.is_contiguous()):
@@ -244,10 +246,3 @@ def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
     elif mask is not None:
         kept = mask.kept.to(seen.dtype).unsqueeze(1)
     return Layer(seen, bias, tokens, kept), weight
-
-
-def _watched(learner: nn.Module, weight: Any) -> bool:
-    """Whether somebody hooked into a module's passes or a gradient of its weights, or gave it a forward of its own."""
-    passes = learner._forward_hooks, learner._forward_pre_hooks, learner._backward_hooks, learner._backward_pre_hooks
-    gradients = weight._backward_hooks, getattr(weight, "_post_accumulate_grad_hooks", None)
-    return any(passes) or any(gradients) or "forward" in vars(learner)
