@@ -18,7 +18,8 @@ from featscope.training import MagnitudePruning, Training
 def recipes() -> dict[str, Training]:
     """What is timed: training alone, without rules that only look."""
     imbalance, pruning = Imbalance().arm("imbalanced").recipe, Pruning().arm("stationary").recipe
-    assert isinstance(imbalance, Training) and isinstance(pruning, Training)
+    assert isinstance(imbalance, Training)
+    assert isinstance(pruning, Training)
     return {"imbalance": replace(imbalance, rules={}), "pruning": pruning}
 
 

@@ -1,13 +1,15 @@
 """A step by several threads against the same step by one."""
 
 import multiprocessing
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featscope.kernels import contrastive, contrastive_team
+from featscope.kernels import contrastive, contrastive_team, teams
 from featscope.kernels.teams import side_by_side
 from featscope.streams import Streams
 
@@ -31,8 +33,8 @@ def test_threads_give_what_one_gives(batch, keys, inputs, neurons, features, thr
 
 
 def test_batches_whose_parts_would_share_a_block_are_refused():
-    assert contrastive_team.divides(32)
-    assert not contrastive_team.divides(24)
+    assert contrastive_team.is_divisible(32)
+    assert not contrastive_team.is_divisible(24)
 
 
 def test_what_a_part_raises_is_raised():
@@ -43,12 +45,16 @@ def test_what_a_part_raises_is_raised():
 def test_all_parts_have_ended_when_the_last_raises():
     ended = []
     with pytest.raises(ZeroDivisionError):
-        side_by_side([lambda: (threading_pause(), ended.append(1)), lambda: 1 / 0])
+        side_by_side([lambda: (time.sleep(0.1), ended.append(1)), lambda: 1 / 0])
     assert ended
 
 
-def threading_pause():
-    torch.randn(400, 400) @ torch.randn(400, 400)
+def test_where_no_thread_can_be_started_parts_are_called_here(monkeypatch):
+    monkeypatch.setattr(teams, "_others", ThreadPoolExecutor(1))
+    teams._others.shutdown()
+    called = []
+    side_by_side([lambda: called.append(0), lambda: called.append(1), lambda: called.append(2)])
+    assert called == [0, 1, 2]
 
 
 def test_a_forked_process_has_threads_of_its_own():

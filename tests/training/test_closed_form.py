@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from featscope.data import ProjectedInputs, SparseCoding, SparseTokens
+from featscope.data import SparseCoding, SparseTokens
 from featscope.data.sparse_tokens import SparseTokensSource
 from featscope.kernels import BACKENDS
-from featscope.losses import InfoNCE, similarity
+from featscope.losses import InfoNCE
 from featscope.models import SymmetricReLU, TokenMLP
 from featscope.models.symmetric_relu import SymmetricReLUNetwork
 from featscope.models.token_mlp import TokenMLPNetwork
@@ -19,6 +19,7 @@ from featscope.streams import Streams
 from featscope.studies.decoupling.objectives import MaskedNegatives
 from featscope.training import SGD, Contrastive, ContrastivePairs, MagnitudePruning, Training
 from featscope.training import gradient as engine
+from featscope.training.closed_form_contrastive import DERIVED_FROM
 from featscope.views import RandomMask, SameSample
 
 REPLICAS = 3
@@ -190,14 +191,7 @@ def test_what_is_ones_own_is_left_to_autograd(whose):
     assert torch.equal(draws.normal(3), made.streams.at("batch", 4).normal(3))  # nothing was drawn
 
 
-@pytest.mark.parametrize(
-    ("where", "name"),
-    [
-        *((similarity, name) for name in ("stop_gradient", "products", "_of_value")),
-        (InfoNCE, "__call__"),
-        (ProjectedInputs, "project"),
-    ],
-)
+@pytest.mark.parametrize(("where", "name"), DERIVED_FROM.places, ids=str)
 def test_a_part_that_is_replaced_is_noticed(where, name, monkeypatch):
     made = Training(Rows(torch.float32), Fixed(layer(torch.float32)), OBJECTIVES[0], SGD()).build(Streams(1, [0, 1, 2]))
     assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is not None
@@ -222,12 +216,10 @@ def test_training_takes_the_closed_form_and_stays_where_autograd_goes(monkeypatc
     data = SparseCoding(features=6, input_dim=32)
     recipe = Training(data, SymmetricReLU(width=8), Contrastive(anchors=16, negatives=16), SGD())
     one, other = (recipe.build(Streams(3, range(2))) for _ in range(2))
-    called = []
-    monkeypatch.setattr(InfoNCE, "_scaled", called.append)
-    for step in range(30):
-        one.advance(step)
-    assert not called
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(one, "loss", None)  # which autograd would ask
+        for step in range(30):
+            one.advance(step)
     monkeypatch.setattr("featscope.training.gradient.gradient", lambda *_: None)
     for step in range(30):
         other.advance(step)
@@ -249,3 +241,48 @@ def test_training_goes_on_to_the_bit_where_it_was_left(kernels, monkeypatch):
     for step in range(5, 8):
         second.advance(step)
     assert torch.equal(whole.learner.weight, second.learner.weight)
+
+
+def test_a_trainings_own_loss_is_asked():
+    class Own(engine.GradientTraining):
+        def loss(self, draws):
+            return 3 * super().loss(draws)
+
+    made = Training(Rows(torch.float32), Fixed(layer(torch.float32)), OBJECTIVES[0], SGD()).build(Streams(1, range(3)))
+    plain = made._differentiate(4)
+    made.__class__ = Own
+    torch.testing.assert_close(made._differentiate(4), 3 * plain)
+
+
+class Gain(Rows):
+    """Whose scale is trained, too."""
+
+    def __init__(self, dtype):
+        super().__init__(dtype)
+        self.gain = nn.Parameter(torch.ones(()))
+
+    def sample(self, draws, count):
+        return SimpleNamespace(x=self.gain * super().sample(draws, count).x)
+
+
+def test_a_source_that_learns_is_left_to_autograd():
+    made = Training(Gain(torch.float32), Fixed(layer(torch.float32)), OBJECTIVES[0], SGD()).build(Streams(1, range(3)))
+    made.advance(0)
+    assert made.source.gain.grad.abs() > 0
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES[:2])
+def test_weights_that_are_part_of_an_array(objective):
+    made = Training(Rows(torch.float32), Fixed(layer(torch.float32)), objective, SGD()).build(Streams(1, range(3)))
+    wide = torch.randn(3, 20, 13, generator=torch.Generator().manual_seed(0)) / 3
+    made.learner.weight = nn.Parameter(wide[:, :7])
+    agree(made, 1e-5)
+
+
+@pytest.mark.parametrize(("data", "objective"), [(SparseTokens, OBJECTIVES[3]), (SparseCoding, OBJECTIVES[0])])
+def test_layers_that_do_not_fit_are_refused(data, objective):
+    kind = TokenMLP if data is SparseTokens else SymmetricReLU
+    made = Training(data(features=5, input_dim=16), kind(width=6), objective, SGD()).build(Streams(1, range(3)))
+    made.learner.weight = nn.Parameter(torch.randn(3, 6, 8))
+    with pytest.raises((RuntimeError, TypeError)):
+        made.advance(0)

@@ -1,22 +1,20 @@
 """The closed form of Algorithm 1's gradient against autograd, and who is served by which."""
 
+import operator
 from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
 import torch
-from torch import nn
 
 from featscope.data import PatchFeatures
-from featscope.data.patches import PatchSource, ProjectedPatches
-from featscope.losses import NonContrastive, non_contrastive
+from featscope.losses import NonContrastive
 from featscope.models import CubicPatches, IdentityInit, Online
-from featscope.models.cubic_patches import CubicPatchesNetwork
 from featscope.models.prediction_head import IdentityHead
 from featscope.streams import Streams
-from featscope.training import SGD, PredictOtherView, Training, closed_form
+from featscope.training import SGD, PredictOtherView, Training
 from featscope.training import gradient as engine
-from featscope.training.closed_form_prediction import compared
+from featscope.training.closed_form_prediction import DERIVED_FROM, compared
 
 DATA = PatchFeatures(input_dim=9, patches=6, feature_patches=2, strong=2.0, weak=1.0)
 RECIPE = Training(DATA, Online(CubicPatches(3), IdentityInit(0.3)), PredictOtherView(samples=21), SGD())
@@ -100,23 +98,31 @@ def test_other_objectives_are_left_to_autograd(objective):
     assert found is None
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"),
-    [
-        (NonContrastive, "normalized"),
-        (non_contrastive, "stop_gradient"),
-        (PatchSource, "codes"),
-        (ProjectedPatches, "project"),
-        (CubicPatchesNetwork, "views"),
-        (IdentityHead, "forward"),
-        (PredictOtherView, "__call__"),
-    ],
-)
+@pytest.mark.parametrize(("owner", "name"), DERIVED_FROM.places, ids=str)
 def test_what_is_patched_is_left_to_autograd(owner, name, monkeypatch):
     experiment, was = experiment_of(), getattr(owner, name)
-    assert both(experiment)[0] is not None
-    monkeypatch.setattr(owner, name, lambda *given, **named: was(*given, **named))
+    draws = experiment.streams.at("batch", 4)
+    assert engine.gradient(experiment.seen(), experiment.source, experiment.objective, draws) is not None
+    monkeypatch.setattr(owner, name, property(was.fget) if isinstance(was, property) else lambda *given: was(*given))
+    assert engine.gradient(experiment.seen(), experiment.source, experiment.objective, draws) is None
+
+
+@pytest.mark.parametrize(("part", "name"), [("source", "codes"), ("learner.encoder", "views")])
+def test_what_an_object_has_in_place_of_its_class_is_left_to_autograd(part, name):
+    experiment = experiment_of()
+    at = operator.attrgetter(part)(experiment)
+    setattr(at, name, getattr(at, name))
     assert both(experiment)[0] is None
+
+
+def test_a_source_that_learns_is_left_to_autograd():
+    experiment = experiment_of()
+    amplitude = experiment.source.amplitude
+    del experiment.source.amplitude
+    experiment.source.amplitude = torch.nn.Parameter(amplitude)
+    found, _ = both(experiment)
+    assert found is None
+    assert experiment.source.amplitude.grad is not None
 
 
 def test_hooks_frozen_weights_and_torch_are_left_to_autograd(monkeypatch):
@@ -132,14 +138,15 @@ def test_hooks_frozen_weights_and_torch_are_left_to_autograd(monkeypatch):
 
 def test_training_takes_the_same_path(monkeypatch):
     closed, by_autograd = experiment_of(), experiment_of()
-    for step in range(5):
-        closed.advance(step)
+    with monkeypatch.context() as patched:
+        patched.setattr(closed, "loss", None)  # which autograd would ask
+        for step in range(5):
+            closed.advance(step)
     monkeypatch.setattr(engine, "gradient", lambda *_: None)
     for step in range(5):
         by_autograd.advance(step)
     for ours, theirs in zip(closed.learner.parameters(), by_autograd.learner.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-    assert isinstance(closed.learner.encoder, nn.Module) and closed_form.gradient is not None
 
 
 def test_a_loss_that_is_not_finite_is_of_its_replica_alone():

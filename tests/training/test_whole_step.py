@@ -14,7 +14,7 @@ from featscope.data.sparse_tokens import SparseTokensSource
 from featscope.kernels import contrastive_team
 from featscope.models import SymmetricReLU, TokenMLP
 from featscope.streams import Draws, Streams
-from featscope.training import SGD, Contrastive, ContrastivePairs, Training, closed_form
+from featscope.training import SGD, Contrastive, ContrastivePairs, Training, closed_form, closed_form_contrastive
 from featscope.training.stack import stack
 from featscope.training.whole_step import whole_step, whole_step_of_pairs
 from featscope.views import RandomMask, SameSample
@@ -40,7 +40,7 @@ def whole(experiment, draws):
 
 def of_arrays(experiment, monkeypatch, name="whole_step"):
     with monkeypatch.context() as patched:
-        patched.setattr(closed_form, name, lambda *_: None)
+        patched.setattr(closed_form_contrastive, name, lambda *_: None)
         draws = experiment.streams.at("batch", 3)
         loss = closed_form.gradient(experiment.learner, experiment.source, experiment.objective, draws)
     return loss, experiment.learner.weight.grad, draws
@@ -222,9 +222,7 @@ def test_a_lone_replica_has_all_threads_where_its_batch_divides(monkeypatch, anc
     monkeypatch.setattr(contrastive_team, "step", lambda *given: calls.append(given[-1]) or kept(*given))
     experiment = experiment_of(replace(RECIPE, objective=Contrastive(anchors=anchors, negatives=5)), (5,))
     loss, slope, _ = of_arrays(experiment, monkeypatch)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     found = whole(experiment, experiment.streams.at("batch", 3))
-    torch.set_num_threads(before)
     torch.testing.assert_close(found, (loss, slope), rtol=1e-6, atol=1e-7)
     assert calls == ([2] if anchors == 32 else [])

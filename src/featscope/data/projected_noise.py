@@ -150,6 +150,7 @@ def _factor(gram: Float[Tensor, "replica neuron neuron"]) -> Float[Tensor, "repl
     if failed.any():
         diagonal = gram.diagonal(dim1=-2, dim2=-1)
         least = torch.finfo(gram.dtype).tiny
-        extra = (_ROUNDING * diagonal.mean(-1)).clamp_min(least)[:, None] * torch.ones_like(diagonal)
+        least_wanted = (_ROUNDING * diagonal.mean(-1)).clamp_min(least)
+        extra = torch.where(failed.bool(), least_wanted, 0.0)[..., None] * torch.ones_like(diagonal)
         factor, failed = torch.linalg.cholesky_ex(gram + torch.diag_embed(extra))
     return factor

@@ -28,6 +28,10 @@ Attempt = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 differential equation ends, and its estimated error."""
 
 
+Found = tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]]
+"""The loss of each replica, and its gradient by the weights."""
+
+
 @dataclass(frozen=True)
 class Tableau:
     """A Rosenbrock method whose last two stages correct the point of the one before.
@@ -62,14 +66,17 @@ def suits(*arrays: Tensor) -> bool:
     return all(array.dtype == torch.float32 and array.is_cpu and not array.requires_grad for array in arrays)
 
 
-def _lie(b: Tensor, onto: Tensor | None) -> bool:
-    """Whether rows or columns of b are contiguous, and rows of ``onto``."""
-    return 1 in b.stride()[1:] and (onto is None or onto.stride(2) == 1)
+def _lie(a: Tensor, b: Tensor, onto: Tensor | None) -> bool:
+    """Whether rows or columns of b are contiguous, and rows of ``onto``, which is as large as the product."""
+    if onto is not None and (onto.stride(2) != 1 or onto.shape != (*a.shape[:2], b.shape[2])):
+        return False
+    return 1 in b.stride()[1:]
 
 
-def _is_worth_a_tile(rows: int, depth: int, columns: int) -> bool:
-    """Whether a product is large enough, and no strip, for our tiles to be as fast as torch."""
-    return min(rows, columns) >= _NARROWEST and rows * depth * columns >= _LEAST
+def _is_worth_a_tile(a: Tensor, b: Tensor) -> bool:
+    """Whether a product is one, and large enough, and no strip, for our tiles to be as fast as torch."""
+    (replicas, rows, depth), columns = a.shape, b.shape[2]
+    return b.shape[:2] == (replicas, depth) and min(rows, columns) >= _NARROWEST and rows * depth * columns >= _LEAST
 
 
 def multiply(
@@ -78,9 +85,12 @@ def multiply(
     onto: Float[Tensor, "replica row column"] | None = None,
     times: float = 1.0,
 ) -> Float[Tensor, "replica row column"]:
-    """a b; or a b + times · onto, in place of ``onto``. In machine code where that suits all and is faster, else by torch."""
+    """a b; or a b + times · onto, in place of ``onto``.
+
+    In machine code where that suits all and is faster, else by torch.
+    """
     given = (a, b) if onto is None else (a, b, onto)
-    if _is_worth_a_tile(*a.shape[1:], b.shape[2]) and suits(*given) and _lie(b, onto):
+    if _is_worth_a_tile(a, b) and suits(*given) and _lie(a, b, onto):
         from featscope.kernels.products import multiplied
 
         return multiplied(a, b, onto, times)

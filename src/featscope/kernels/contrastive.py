@@ -7,13 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.kernels import rows
+from featscope.kernels import Found, rows
 from featscope.kernels.draws import WRITERS
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
 from featscope.kernels.products import product, room
-
-Found = tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]]
-"""The loss of each replica, and its gradient by the weights."""
 
 
 def gradient(

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featscope.kernels import Found
 from featscope.kernels.contrastive import (
-    Found,
     attract,
     blocks,
     drawn,
@@ -23,14 +23,14 @@ from featscope.kernels.contrastive import (
     slope_of,
     speak,
 )
-from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
+from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, Write, function, parts
 from featscope.kernels.products import room
 from featscope.kernels.teams import side_by_side
 
-_TOGETHER = 16  # samples whose draws begin with a block, of signals, noise and coins alike
+_TOGETHER = 16  # samples whose draws begin with a block, of signals, noise and coins alike; neurons in a vector
 
 
-def divides(batch: int) -> bool:
+def is_divisible(batch: int) -> bool:
     """Whether negatives begin with a block of random words, too."""
     return batch % _TOGETHER == 0
 
@@ -45,28 +45,29 @@ def step(
     address: Sequence[int],
     threads: int,
 ) -> Found:
-    """What `featscope.kernels.contrastive.step` gives of one replica, for a batch that `divides`."""
+    """What `featscope.kernels.contrastive.step` gives of one replica, for a batch that `is_divisible`."""
     (batch, keys), (chance, std), (_, inputs, features) = sizes, law, dictionary.shape
     neurons = weight.shape[1]
     losses, slope, counts = torch.empty(threads), torch.empty(weight.shape), (batch, keys, inputs, neurons, features)
     way, panels = torch.empty(sum(_sizes(*counts))), torch.empty(threads, room(sum(counts)))
-    layer, place = (weight.data_ptr(), threshold.data_ptr(), dictionary.data_ptr()), way.data_ptr()
-    own = [panel.data_ptr() for panel in panels]
     anchors, negatives, by_neuron = (_shares(of, threads) for of in (batch, keys, neurons))
     law_of = chance / 2, 1 - chance / 2, std
-    draw, pull, sum_up = function(_draw), function(_pull), function(_sum_up)
-    for phase in (
+    layer = weight, threshold, dictionary, numbers, way
+    each = range(threads)
+    side_by_side(
         [
-            partial(
-                draw, *layer, numbers.data_ptr(), place, own[i], *counts, *anchors[i], *negatives[i], *address, *law_of
-            )
-            for i in range(threads)
-        ],
-        [partial(pull, place, own[i], losses[i:].data_ptr(), *counts, *anchors[i]) for i in range(threads)],
-        [partial(sum_up, place, own[i], slope.data_ptr(), *counts, *by_neuron[i]) for i in range(threads)],
-    ):
-        side_by_side(phase)
+            partial(_call, _draw, (*layer, panels[i]), *counts, *anchors[i], *negatives[i], *address, *law_of)
+            for i in each
+        ]
+    )
+    side_by_side([partial(_call, _pull, (way, panels[i], losses[i:]), *counts, *anchors[i]) for i in each])
+    side_by_side([partial(_call, _sum_up, (way, panels[i], slope), *counts, *by_neuron[i]) for i in each])
     return losses.sum(0, keepdim=True), slope
+
+
+def _call(write: Write, arrays: Sequence[Tensor], *numbers: float) -> None:
+    """Machine code on arrays, which stay as long as it runs."""
+    function(write)(*(array.data_ptr() for array in arrays), *numbers)
 
 
 def _shares(count: int, threads: int) -> list[tuple[int, int]]:

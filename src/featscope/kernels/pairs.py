@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.kernels import rows
-from featscope.kernels.contrastive import Found, laid_out
+from featscope.kernels import Found, rows
+from featscope.kernels.contrastive import laid_out
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function
 from featscope.kernels.products import product, room
 

@@ -2,23 +2,39 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from featscope.threads import cores
 
 _others: ThreadPoolExecutor | None = None
 
 
 def side_by_side(parts: Sequence[Callable[[], object]]) -> None:
-    """Call all, the last in this thread; returns when all have ended, and raises what one raised."""
-    global _others
-    if _others is None:
-        _others = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="featscope")
-    waiting = [_others.submit(part) for part in parts[:-1]]
+    """Call all, the last in this thread; returns when all have ended, and raises what one raised.
+
+    Parts do not wait for each other, nor call this. Where this is interrupted others may go on: what they write into
+    must be theirs to keep.
+    """
+    waiting: list[Future[object]] = []
+    try:
+        for part in parts[:-1]:
+            waiting.append(_team().submit(part))
+    except RuntimeError:  # the interpreter is about to end and starts no threads
+        for part in parts[len(waiting) : -1]:
+            part()
     try:
         parts[-1]()
     finally:
         wait(waiting)
     for one in waiting:
         one.result()
+
+
+def _team() -> ThreadPoolExecutor:
+    global _others
+    if _others is None:
+        _others = ThreadPoolExecutor(cores(), thread_name_prefix="featscope")
+    return _others
 
 
 def _forget() -> None:

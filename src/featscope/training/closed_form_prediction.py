@@ -5,7 +5,7 @@ what they say of the other, whose gradient is stopped. With outputs of mean 0 an
 
     ∂L/∂F_kj = -(Ĝ_kj - c_j F̂_kj) / (N s_j),    ∂L/∂z_jp = 3 z_jp² (Eᵀ ∂L/∂F)_j  in the first view,
 
-where c_j is the correlation of F_j and G_j and s_j the deviation of F_j; with outputs of norm 1, c and s are of each
+where c_j is the mean of F̂_j Ĝ_j and s_j the deviation of F_j; with outputs of norm 1, c and s are of each
 sample, and there is no mean. Autograd is the reference, and does all other training.
 """
 
@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.data import patches
 from featscope.data.patches import PatchSource, ProjectedPatches
 from featscope.kernels import suits
 from featscope.losses import NonContrastive, non_contrastive
@@ -24,38 +25,34 @@ from featscope.models.prediction_head import IdentityHead
 from featscope.numbers import per_replica
 from featscope.streams import Draws
 from featscope.training import objectives
-from featscope.training.hooked import hooked
+from featscope.training.as_derived import AsDerived, does_what_its_class_says, learns
 from featscope.training.objectives import PredictOtherView
 
-_DERIVED_FROM = (
+DERIVED_FROM = AsDerived(
     (PredictOtherView, "__call__"),
     (NonContrastive, "__call__"),
     (NonContrastive, "normalized"),
     (non_contrastive, "stop_gradient"),
     (non_contrastive, "normalize"),
+    (non_contrastive, "per_replica"),
     (objectives, "patch_split"),
     (PatchSource, "projected"),
     (PatchSource, "codes"),
     (ProjectedPatches, "project"),
+    (patches, "projected_noise"),
+    (OnlineNetwork, "forward"),
     (CubicPatchesNetwork, "views"),
     (CubicPatchesNetwork, "_products"),
     (cubic_patches, "views_of_cubes"),
     (IdentityHead, "forward"),
     (IdentityHead, "off_diagonal"),
 )
-_OWNERS, _NAMES = zip(*_DERIVED_FROM, strict=True)
-_AS_DERIVED = (*map(getattr, _OWNERS, _NAMES),)
 
 Outputs = Float[Tensor, "replica batch neuron"]
 
 
 def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> Float[Tensor, "replica"] | None:
-    """The loss of each replica on a batch from ``draws``; its gradient goes where autograd would put it.
-
-    Returns:
-        None where the closed form is not of this learner and objective, or no machine code is wanted. Nothing has been
-        drawn then.
-    """
+    """See `featscope.training.closed_form.gradient`."""
     if not _is_of(learner, source, objective):
         return None
     known: Any = learner
@@ -117,9 +114,11 @@ def _is_of(learner: nn.Module, source: Any, objective: Any) -> bool:
         return False
     if type(encoder) is not CubicPatchesNetwork or type(head) not in (IdentityHead, nn.Identity):
         return False
-    if (*map(getattr, _OWNERS, _NAMES),) != _AS_DERIVED:
+    if learns(source) or not DERIVED_FROM.holds(learner, encoder, head, source, objective, loss):
         return False
     trained = [*learner.parameters()]
-    if not all(one.requires_grad and one.ndim == 3 for one in trained) or any(map(hooked, (learner, encoder, head))):
+    as_made = all(map(does_what_its_class_says, (learner, encoder, head)))
+    if not as_made or not all(one.requires_grad and one.ndim == 3 for one in trained):
         return False
-    return suits(*(one.detach() for one in trained), source.dictionary)
+    fits = trained[0].shape[::2] == source.dictionary.shape[:2] and len(trained[-1]) == len(trained[0])
+    return fits and suits(*(one.detach() for one in trained), source.dictionary)

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from featscope.data.sparse_coding import SparseCodingSource
 from featscope.data.sparse_tokens import SparseTokensSource
-from featscope.kernels import suits
+from featscope.kernels import Found, suits
 from featscope.streams import Draws
+from featscope.training.as_derived import AsDerived
 from featscope.training.objectives import Contrastive, ContrastivePairs
 from featscope.views import RandomMask
 
-_STANDS_FOR = (
+DERIVED_FROM = AsDerived(
     (Contrastive, "batch"),
     (SparseCodingSource, "sample"),
     (RandomMask, "__call__"),
@@ -26,11 +27,6 @@ _STANDS_FOR = (
     (Draws, "halves"),
     (SparseTokensSource, "pairs"),
 )
-_OWNERS, _NAMES = zip(*_STANDS_FOR, strict=True)
-_AS_IT_WAS = (*map(getattr, _OWNERS, _NAMES),)
-
-Found = tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]]
-"""The loss of each replica on a batch at τ = 1, and its gradient by the weights."""
 
 
 def whole_step(
@@ -40,7 +36,7 @@ def whole_step(
     source: Any,
     draws: Draws,
 ) -> Found | None:
-    """A step of a layer of symmetrised ReLU neurons on anchors, positives and negatives from ``draws``.
+    """A step of a layer of symmetrised ReLU neurons on anchors, positives and negatives from ``draws``, at τ = 1.
 
     Returns:
         None where the batch is made in another way, or no machine code is wanted. Nothing has been drawn then.
@@ -51,7 +47,7 @@ def whole_step(
         or type(source) is not SparseCodingSource
     ):
         return None
-    if (*map(getattr, _OWNERS, _NAMES),) != _AS_IT_WAS:
+    if not _fits(weight, objective, source, draws):
         return None
     dictionary, chance, std = source.dictionary, source.config.activity, source.config.noise_variance**0.5
     if not (isinstance(chance, float) and isinstance(std, float) and draws.all_differ):  # one law for all replicas
@@ -62,7 +58,7 @@ def whole_step(
 
     sizes, law, threads = (objective.anchors, objective.negatives), (chance, std), torch.get_num_threads()
     batch = sizes, law, *draws.skip(sum(contrastive.blocks(*sizes, *dictionary.shape[1:])))
-    if threads > 1 and len(weight) == 1 and contrastive_team.divides(objective.anchors):
+    if threads > 1 and len(weight) == 1 and contrastive_team.is_divisible(objective.anchors):
         return contrastive_team.step(weight, threshold, dictionary, *batch, threads)
     return contrastive.step(weight, threshold, dictionary, *batch)
 
@@ -78,10 +74,13 @@ def whole_step_of_pairs(
     """The same on pairs, of which the layer says ``tokens`` times what it does of their mean tokens.
 
     That is what it says of sums of tokens, with thresholds of so many times the size.
+
+    Returns:
+        None as above, and where pairs hold tokens rather than their means.
     """
     if type(objective) is not ContrastivePairs or objective.noise != "dense" or type(source) is not SparseTokensSource:
         return None
-    if not source.means or (*map(getattr, _OWNERS, _NAMES),) != _AS_IT_WAS:
+    if not source.means or not _fits(weight, objective, source, draws):
         return None
     given = weight, threshold, source.dictionary
     if not (all(one.is_contiguous() for one in given) and suits(*given, source.activity, source.noise_std)):
@@ -92,3 +91,9 @@ def whole_step_of_pairs(
     return pairs.gradient(
         weight, tokens * threshold, source.dictionary, tokens * codes, tokens * std, noise, places.int()
     )
+
+
+def _fits(weight: Tensor, objective: Any, source: Any, draws: Draws) -> bool:
+    """Whether every replica has a layer and a dictionary, of as many inputs, and nothing has been replaced."""
+    alike = weight.shape[::2] == source.dictionary.shape[:2] and len(weight) == draws.replicas
+    return alike and type(draws) is Draws and DERIVED_FROM.holds(objective, source, draws)
