@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from featscope.threads import cores
 
 _others: ThreadPoolExecutor | None = None
 
@@ -33,7 +32,7 @@ def side_by_side(parts: Sequence[Callable[[], object]]) -> None:
 def _team() -> ThreadPoolExecutor:
     global _others
     if _others is None:
-        _others = ThreadPoolExecutor(cores(), thread_name_prefix="featscope")
+        _others = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="featscope")
     return _others
 
 
