@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-
 _others: ThreadPoolExecutor | None = None
 
 
