@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from featscope.kernels import pairs
 from featscope.losses import InfoNCE
+from featscope.losses.similarity import Masked
 from featscope.models.symmetric_relu import soft_threshold
 
 SIDES = st.integers(1, 40)
@@ -25,12 +26,14 @@ def parts_of(places, batch, inputs, neurons, features):
     return weight, threshold, dictionary, codes, std, noise, torch.tensor(places, dtype=torch.int32)
 
 
-def by_autograd(weight, threshold, dictionary, codes, std, noise, places):
+def by_autograd(weight, threshold, dictionary, codes, std, noise, places, kept=None):
     weight, threshold, dictionary, codes, std, noise = (
         one.double() for one in (weight, threshold, dictionary, codes, std, noise)
     )
     x = codes @ dictionary.mT + std[:, None, None] * noise[places.long()]
     first, second = soft_threshold(x @ weight.requires_grad_().mT, threshold).chunk(2, 1)
+    if kept is not None:
+        first, second = (Masked(one * kept.double()[:, None], one) for one in (first, second))
     loss = InfoNCE().in_batch(first, second)
     loss.sum().backward()
     return loss.detach(), weight.grad
@@ -46,6 +49,16 @@ def test_loss_and_gradient_are_those_of_autograd(places, batch, inputs, neurons,
     torch.testing.assert_close(loss.double(), expected, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(slope.double(), of_weight, rtol=1e-3, atol=1e-4 * size + 1e-6)
     assert all(torch.equal(one, other) for one, other in zip(parts, before, strict=True))
+
+
+@given(st.integers(2, 20), SIDES, SIDES)
+def test_hidden_neurons_are_learned_but_not_compared_by(batch, inputs, neurons):
+    parts = (*parts_of([1, 0], batch, inputs, neurons, 3), (torch.arange(2 * neurons) % 3 > 0).float().view(2, -1))
+    loss, slope = pairs.gradient(*parts)
+    expected, of_weight = by_autograd(*parts)
+    size = float(of_weight.abs().amax())
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(slope.double(), of_weight, rtol=1e-3, atol=1e-4 * size + 1e-6)
 
 
 @pytest.mark.parametrize("part", ["weight", "dictionary", "codes", "std"])

@@ -4,13 +4,15 @@ Of inputs x = M c + σ n a layer wants W x = (W M) c + σ W n, and of their grad
 noise is read where it lies, also by several replicas, and no array of inputs is written for each.
 """
 
+from functools import lru_cache
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from featscope.kernels import Found, rows
 from featscope.kernels.contrastive import laid_out
-from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function
+from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, Write, function
 from featscope.kernels.products import product, room
 
 
@@ -22,6 +24,7 @@ def gradient(
     std: Float[Tensor, "replica"],
     noise: Float[Tensor, "number sample input"],
     places: Int[Tensor, " replica"],
+    kept: Float[Tensor, "replica neuron"] | None = None,
 ) -> Found:
     """InfoNCE at τ = 1 of a layer of symmetrised ReLU neurons on pairs, and its gradient through the first members.
 
@@ -35,13 +38,28 @@ def gradient(
         std: σ.
         noise: n, standard normals.
         places: which of them a replica has, int32.
+        kept: 1 for neurons that similarities see, 0 for those that are hidden from them; None for all.
     """
     (replicas, samples, features), (neurons, inputs) = codes.shape, weight.shape[1:]
     batch = samples // 2
     loss, slope = torch.empty(replicas), torch.empty(weight.shape)
     way = torch.empty(sum(_made(batch, inputs, neurons, features)))
-    arrays = weight, threshold, dictionary, codes, std, noise, places, loss, slope, way
-    function(_gradient)(*(array.data_ptr() for array in arrays), replicas, batch, inputs, neurons, features)
+    arrays = (
+        weight,
+        threshold,
+        weight if kept is None else kept,
+        dictionary,
+        codes,
+        std,
+        noise,
+        places,
+        loss,
+        slope,
+        way,
+    )
+    function(_gradient(kept is not None))(
+        *(array.data_ptr() for array in arrays), replicas, batch, inputs, neurons, features
+    )
     return loss, slope
 
 
@@ -52,62 +70,92 @@ def _made(batch: W, inputs: W, neurons: W, features: W) -> list[W]:
     return [panels, mixed, said, said, batch * batch, said, mixed]
 
 
-def _gradient(
-    code: Code,
-    weight: Array,
-    threshold: Array,
-    dictionary: Array,
-    codes: Array,
-    std: Array,
-    noise: Array,
-    places: Words,
-    loss: Array,
-    slope: Array,
-    way: Array,
-    replicas: Whole,
-    batch: Whole,
-    inputs: Whole,
-    neurons: Whole,
-    features: Whole,
-) -> None:
-    with code.loop(replicas) as r:
-        w, b, m = weight + r * neurons * inputs, threshold + r * neurons, dictionary + r * inputs * features
-        c, n = codes + r * batch * features * 2, noise + places[r].lane() * batch * inputs * 2
-        found = loss + r, slope + r * neurons * inputs
-        code.call(_of_replica, w, b, m, c, n, *found, way, batch, inputs, neurons, features, std[r])
+@lru_cache
+def _gradient(some_hidden: bool) -> Write:
+    def gradient(
+        code: Code,
+        weight: Array,
+        threshold: Array,
+        kept: Array,
+        dictionary: Array,
+        codes: Array,
+        std: Array,
+        noise: Array,
+        places: Words,
+        loss: Array,
+        slope: Array,
+        way: Array,
+        replicas: Whole,
+        batch: Whole,
+        inputs: Whole,
+        neurons: Whole,
+        features: Whole,
+    ) -> None:
+        with code.loop(replicas) as r:
+            w, b, m = weight + r * neurons * inputs, threshold + r * neurons, dictionary + r * inputs * features
+            c, n = codes + r * batch * features * 2, noise + places[r].lane() * batch * inputs * 2
+            found, counts = (loss + r, slope + r * neurons * inputs), (batch, inputs, neurons, features)
+            code.call(_of_replica(some_hidden), w, b, kept + r * neurons, m, c, n, *found, way, *counts, std[r])
+
+    return gradient
 
 
-def _of_replica(
-    code: Code,
-    weight: Array,
-    threshold: Array,
-    dictionary: Array,
-    codes: Array,
-    noise: Array,
-    loss: Array,
-    slope: Array,
-    way: Array,
-    batch: Whole,
-    inputs: Whole,
-    neurons: Whole,
-    features: Whole,
-    std: Number,
-) -> None:
-    one, nothing = code.whole(1), code.number(0.0)
-    by_rows, plain, onto = product(turned=True, onto=False), product(turned=False, onto=False), product(True, True)
-    panels, mixed, f, g, similarity, pull, pulled, _ = laid_out(way, _made(batch, inputs, neurons, features))
-    both = batch * 2  # what is said of second members stands behind what is said of first ones
+@lru_cache
+def _of_replica(some_hidden: bool) -> Write:
+    def of_replica(
+        code: Code,
+        weight: Array,
+        threshold: Array,
+        kept: Array,
+        dictionary: Array,
+        codes: Array,
+        noise: Array,
+        loss: Array,
+        slope: Array,
+        way: Array,
+        batch: Whole,
+        inputs: Whole,
+        neurons: Whole,
+        features: Whole,
+        std: Number,
+    ) -> None:
+        one, nothing = code.whole(1), code.number(0.0)
+        by_rows, plain, onto = product(turned=True, onto=False), product(turned=False, onto=False), product(True, True)
+        panels, mixed, f, g, similarity, pull, pulled, _ = laid_out(way, _made(batch, inputs, neurons, features))
+        both = batch * 2  # what is said of second members stands behind what is said of first ones
 
-    code.call(
-        plain, weight, inputs, one, dictionary, features, mixed, features, panels, neurons, inputs, features, nothing
-    )
-    code.call(by_rows, noise, inputs, one, weight, inputs, f, neurons, panels, both, inputs, neurons, nothing)
-    code.call(onto, codes, features, one, mixed, features, f, neurons, panels, both, features, neurons, std)
-    code.call(rows.shrunk, f, threshold, one, both, neurons)
-    code.call(by_rows, f, neurons, one, g, neurons, similarity, batch, panels, batch, neurons, batch, nothing)
-    code.call(rows.contrasted_within, similarity, loss, one, batch)
-    code.call(plain, similarity, batch, one, g, neurons, pull, neurons, panels, batch, batch, neurons, nothing)
-    code.call(rows.fired, pull, f, batch * neurons)
-    code.call(plain, pull, one, neurons, codes, features, pulled, features, panels, neurons, batch, features, nothing)
-    code.call(plain, pull, one, neurons, noise, inputs, slope, inputs, panels, neurons, batch, inputs, nothing)
-    code.call(onto, pulled, features, one, dictionary, features, slope, inputs, panels, neurons, features, inputs, std)
+        code.call(
+            plain,
+            weight,
+            inputs,
+            one,
+            dictionary,
+            features,
+            mixed,
+            features,
+            panels,
+            neurons,
+            inputs,
+            features,
+            nothing,
+        )
+        code.call(by_rows, noise, inputs, one, weight, inputs, f, neurons, panels, both, inputs, neurons, nothing)
+        code.call(onto, codes, features, one, mixed, features, f, neurons, panels, both, features, neurons, std)
+        code.call(rows.shrunk, f, threshold, one, both, neurons)
+        seen = f
+        if some_hidden:
+            seen = pull  # whose place is still free
+            code.call(rows.scaled, f, kept, seen, batch, neurons)
+        code.call(by_rows, seen, neurons, one, g, neurons, similarity, batch, panels, batch, neurons, batch, nothing)
+        code.call(rows.contrasted_within, similarity, loss, one, batch)
+        code.call(plain, similarity, batch, one, g, neurons, pull, neurons, panels, batch, batch, neurons, nothing)
+        code.call(rows.fired, pull, f, batch * neurons)
+        code.call(
+            plain, pull, one, neurons, codes, features, pulled, features, panels, neurons, batch, features, nothing
+        )
+        code.call(plain, pull, one, neurons, noise, inputs, slope, inputs, panels, neurons, batch, inputs, nothing)
+        code.call(
+            onto, pulled, features, one, dictionary, features, slope, inputs, panels, neurons, features, inputs, std
+        )
+
+    return of_replica

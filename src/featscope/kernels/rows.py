@@ -25,6 +25,13 @@ def shrunk(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole,
                 row[i] = row[i] - code.either(above > b[i], b[i], above)
 
 
+def scaled(code: Code, u: Array, factor: Array, out: Array, rows: Whole, neurons: Whole) -> None:
+    """The code of: each neuron times a factor of its own."""
+    with code.loop(rows) as k, code.loop(neurons) as i:
+        place = k * neurons + i
+        out[place] = u[place] * factor[i]
+
+
 def fired(code: Code, pull: Array, anchor: Array, count: Whole) -> None:
     """The code of: only neurons that fire are pulled."""
     with code.loop(count) as i:

@@ -176,8 +176,9 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
 def _of_pairs(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[Tensor, Tensor]:
     if objective.noise != "dense":
         return _projected(layer, source.projected_pairs(draws, objective.pairs), objective)
-    if _is_bare(layer, objective.loss):
-        found = whole_step_of_pairs(layer.weight, layer.threshold, layer.tokens or 1, objective, source, draws)
+    if _is_one(objective.loss.temperature):
+        kept, whole = None if layer.kept is None else layer.kept[:, 0].contiguous(), (layer.weight, layer.threshold)
+        found = whole_step_of_pairs(*whole, layer.tokens or 1, objective, source, draws, kept)
         if found is not None:
             return found
     pairs = source.pairs(draws, objective.pairs)

@@ -70,10 +70,12 @@ def whole_step_of_pairs(
     objective: ContrastivePairs,
     source: Any,
     draws: Draws,
+    kept: Float[Tensor, "replica neuron"] | None = None,
 ) -> Found | None:
     """The same on pairs, of which the layer says ``tokens`` times what it does of their mean tokens.
 
-    That is what it says of sums of tokens, with thresholds of so many times the size.
+    That is what it says of sums of tokens, with thresholds of so many times the size. ``kept`` is 0 for neurons that
+    are hidden from similarities.
 
     Returns:
         None as above, and where pairs hold tokens rather than their means.
@@ -82,15 +84,14 @@ def whole_step_of_pairs(
         return None
     if not source.means or not _fits(weight, objective, source, draws):
         return None
-    given = weight, threshold, source.dictionary
+    given = (weight, threshold, source.dictionary, *([] if kept is None else [kept]))
     if not (all(one.is_contiguous() for one in given) and suits(*given, source.activity, source.noise_std)):
         return None
     from featscope.kernels import pairs
 
     codes, std, noise, places = source.pairs_unmixed(draws, objective.pairs)
-    return pairs.gradient(
-        weight, tokens * threshold, source.dictionary, tokens * codes, tokens * std, noise, places.int()
-    )
+    scaled = tokens * threshold, source.dictionary, tokens * codes, tokens * std
+    return pairs.gradient(weight, *scaled, noise, places.int(), kept)
 
 
 def _fits(weight: Tensor, objective: Any, source: Any, draws: Draws) -> bool:
