@@ -226,8 +226,9 @@ def _is_of(learner: nn.Module, objective: Any, source: Any) -> bool:
     dense = getattr(objective, "noise", "dense") == "dense"
     if not known or learns(source) or learns(getattr(objective, "view", None)):
         return False
-    parts = learner, source, objective, objective.loss
-    return (dense or type(source) is SparseTokensSource) and DERIVED_FROM.holds(*parts)
+    return (dense or type(source) is SparseTokensSource) and DERIVED_FROM.holds(
+        learner, source, objective, objective.loss
+    )
 
 
 def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:

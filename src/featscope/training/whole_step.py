@@ -47,10 +47,10 @@ def whole_step(
         or type(source) is not SparseCodingSource
     ):
         return None
-    if not _fits(weight, objective, source, draws):
-        return None
     dictionary, chance, std = source.dictionary, source.config.activity, source.config.noise_variance**0.5
     if not (isinstance(chance, float) and isinstance(std, float) and draws.all_differ):  # one law for all replicas
+        return None
+    if not _fits(weight, dictionary, objective, source, draws):
         return None
     if not (dictionary.is_contiguous() and weight.is_contiguous() and suits(weight, threshold, dictionary)):
         return None
@@ -82,7 +82,7 @@ def whole_step_of_pairs(
     """
     if type(objective) is not ContrastivePairs or objective.noise != "dense" or type(source) is not SparseTokensSource:
         return None
-    if not source.means or not _fits(weight, objective, source, draws):
+    if not source.means or not _fits(weight, source.dictionary, objective, source, draws):
         return None
     given = (weight, threshold, source.dictionary, *([] if kept is None else [kept]))
     if not (all(one.is_contiguous() for one in given) and suits(*given, source.activity, source.noise_std)):
@@ -94,7 +94,8 @@ def whole_step_of_pairs(
     return pairs.gradient(weight, *scaled, noise, places.int(), kept)
 
 
-def _fits(weight: Tensor, objective: Any, source: Any, draws: Draws) -> bool:
+def _fits(weight: Tensor, dictionary: Tensor, objective: Any, source: Any, draws: Draws) -> bool:
     """Whether every replica has a layer and a dictionary, of as many inputs, and nothing has been replaced."""
-    alike = weight.shape[::2] == source.dictionary.shape[:2] and len(weight) == draws.replicas
+    (replicas, _, inputs), (dictionaries, of_dictionary, _) = weight.shape, dictionary.shape
+    alike = replicas == dictionaries == draws.replicas and inputs == of_dictionary
     return alike and type(draws) is Draws and DERIVED_FROM.holds(objective, source, draws)
