@@ -1,6 +1,7 @@
 """The retrieval task, its training, and the model that ships."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -21,10 +22,11 @@ from featscope.language.load import (
     layers_of,
     load_model,
 )
+from featscope.language.retriever import phrases
 from featscope.language.retriever import train as module
-from featscope.language.retriever.data import KINDS, Task, read_essays, split_words, together, train_tokenizer
+from featscope.language.retriever.data import KINDS, Batch, Task, read_essays, split_words, together, train_tokenizer
 from featscope.language.retriever.forward import hidden
-from featscope.language.retriever.model import accuracy, build, grow
+from featscope.language.retriever.model import Starts, accuracy, build, grow
 from featscope.language.retriever.muon import Muon, orthogonal
 from featscope.language.retriever.passwords import (
     ADJECTIVES,
@@ -70,15 +72,17 @@ def test_sequences_ask_for_what_they_hide(tokenizer, wordings, repeat):
         for _ in range(5):
             said = draw(rng)
             facts = [(of.random(rng, 3, 3), of.random(rng, 2, 3)) for _ in range(4)]
-            tokens, answers, ends = of.hide(rng, 200, [said] * 4, facts, of.text, 2)
+            tokens, answers, ends, starts = of.hide(rng, 200, [said] * 4, facts, of.text, 2)
             assert len(tokens) == 200
             assert ends.sum() == 2
+            assert starts.sum() == 4
             row, asked = tokens.tolist(), set()
             for place in np.flatnonzero(ends):  # a value stands before its end; its key and question before the value
                 (one,) = [i for i, (_, v) in enumerate(facts) if row[place - len(v) : place] == v]
                 key, value = facts[one]
                 needle = said.before + key + said.between + value + said.after
-                assert any(row[i : i + len(needle)] == needle for i in range(200))
+                there = next(i for i in range(200) if row[i : i + len(needle)] == needle)
+                assert starts[there + len(needle) - len(value + said.after) - 1]
                 assert answers[place - len(value) : place].all()
                 before = row[: place - len(value)]
                 assert any(before[-len(a + key + b) :] == a + key + b for a, b in said.asks)
@@ -97,7 +101,7 @@ def test_keys_that_differ_differ_in_one_token(tokenizer):
 def test_copies_repeat_and_only_what_is_told_by_what_came_before_is_an_answer(tokenizer, few):
     rng = np.random.default_rng(0)
     for _ in range(20):
-        row, mark = task(tokenizer).copies(rng, 96, few)
+        row, mark, _ = task(tokenizer).copies(rng, 96, few)
         first = int(mark.nonzero()[0][0])
         assert mark[first:].all()
         assert any((row[first:] == row[first - period : 96 - period]).all() for period in range(24, 49))
@@ -107,8 +111,8 @@ def test_copies_repeat_and_only_what_is_told_by_what_came_before_is_an_answer(to
 def test_prompts_to_train_on_ask_for_some_of_their_needles(tokenizer):
     of, rng = task(tokenizer), np.random.default_rng(0)
     for _ in range(30):
-        tokens, answers = of.recall(rng, 128, 0.6, 0.8, 0.4)
-        assert len(tokens) == len(answers) == 128
+        tokens, answers, starts = of.recall(rng, 128, 0.6, 0.8, 0.4)
+        assert len(tokens) == len(answers) == len(starts) == 128
         assert answers.any()
 
 
@@ -121,10 +125,51 @@ def test_too_short_a_sequence_is_not_made(tokenizer):
 def test_a_prompt_to_judge_by_has_one_answer(tokenizer):
     of = task(tokenizer, HELD_OUT)
     for kind in KINDS:
-        tokens, answer = of.judged(kind, np.random.default_rng(0), 256)
+        tokens, answer, starts = of.judged(kind, np.random.default_rng(0), 256)
         assert len(tokens) == 256
         assert answer.sum() >= 1
+        assert starts.sum() == 4
         assert (np.diff(answer.nonzero()[0]) == 1).all()
+
+
+def test_phrases_say_nothing_that_is_kept_from_the_training():
+    def words(lists):
+        texts = [lists] if isinstance(lists, str) else [text for part in lists for text in words(part)]
+        return [word for text in texts for word in re.findall(r"[a-z]+", text.lower())]
+
+    unseen = {*words(HELD_OUT)} - {*words(TRAINED)}
+    assert len(unseen) > 60
+    assert unseen & {*words([*phrases.RULES.values()])} <= {*["more", "must", "on", "this", "time", "under"]}
+
+
+def test_phrases_lead_from_a_key_to_a_value_and_ask_for_it():
+    rng = np.random.default_rng(0)
+    said = {phrases.say(rng, verbal=bool(i % 2)) for i in range(2000)}
+    asked = {phrases.ask(rng, verbal=bool(i % 2)) for i in range(2000)}
+    assert min(len(said), len(asked)) > 1500
+    for text in (part for parts in (*said, *asked) for part in parts):
+        filled = text.format(noun="", base="", does="", did="")
+        assert not set(filled) & set("<>{}") - {">"}
+        assert not text.endswith(" ")
+    assert not {(form.before, form.between) for form in said} & {(f.before, f.between) for f in HELD_OUT.of_nouns}
+    assert not asked & {*HELD_OUT.ask_nouns, *HELD_OUT.ask_verbs}
+
+
+def test_where_values_begin_is_learned_from_texts_alone():
+    starts = Starts(4)
+    tokens = torch.zeros(3, 6, dtype=torch.long)
+    behind, answers = torch.zeros(2, 3, 6, dtype=torch.bool)
+    behind[:2, 2] = True  # the last row has no needle
+    answers[:, 4:] = True
+    seen = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    loss = starts.loss(seen, Batch(tokens, answers, behind))
+    loss.backward()
+    assert seen.grad[:2, :4].abs().sum(-1).min() > 0
+    assert seen.grad[2].abs().max() == seen.grad[:, 4:].abs().max() == 0
+    with torch.no_grad():
+        starts.weight.zero_()
+        starts.bias.fill_(-20.0)
+    assert starts.loss(seen, Batch(tokens, answers, behind)) > 10  # of a fourth of the tokens, four times 20
 
 
 def test_a_new_model_looks_one_token_back(tokenizer):
@@ -141,8 +186,11 @@ def test_the_network_that_is_trained_is_that_of_transformers(tokenizer):
         tokens = torch.randint(3, 1000, (2, length))
         with torch.no_grad():
             wanted = model.model(tokens, use_cache=False).last_hidden_state
-            assert torch.allclose(hidden(model, tokens, torch.float32), wanted, atol=2e-4)
-            rounded = hidden(model, tokens)
+            found, halfway = hidden(model, tokens, torch.float32)
+            assert torch.allclose(found, wanted, atol=2e-4)
+            after_one = model.model(tokens, use_cache=False, output_hidden_states=True).hidden_states[1]
+            assert torch.allclose(halfway, after_one, atol=2e-4)
+            rounded, _ = hidden(model, tokens)
         assert torch.nn.functional.cosine_similarity(rounded, wanted, dim=-1).mean() > 0.999
 
 
@@ -164,9 +212,10 @@ def test_whole_answers_count(tokenizer, monkeypatch):
     answers[:, 4:7] = True
     said = torch.nn.functional.one_hot(tokens[:, 1:][answers[:, 1:]], 1024).float()
 
-    assert accuracy_of(model, said, (tokens, answers), monkeypatch) == 1
+    batch = Batch(tokens, answers, torch.zeros_like(answers))
+    assert accuracy_of(model, said, batch, monkeypatch) == 1
     said[4] = 0  # a token of the second answer
-    assert accuracy_of(model, said, (tokens, answers), monkeypatch) == 0.5
+    assert accuracy_of(model, said, batch, monkeypatch) == 0.5
 
 
 def accuracy_of(model, said, batch, monkeypatch):
@@ -290,7 +339,7 @@ def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
     }
     right = dict.fromkeys(methods, 0)
     for _ in range(20):
-        tokens, answer = of.judged("words", rng, 512)
+        tokens, answer, _ = of.judged("words", rng, 512)
         first, end = np.flatnonzero(answer)[[0, -1]]
         ids = torch.from_numpy(tokens[:first])[None]
         for name, method in methods.items():
@@ -302,5 +351,6 @@ def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
 
 
 def test_rows_are_put_side_by_side():
-    tokens, answers = together([(np.arange(4), np.eye(4, dtype=bool)[1]), (np.arange(4), np.eye(4, dtype=bool)[2])])
-    assert tokens.shape == answers.shape == (2, 4)
+    one, other, *_ = np.eye(4, dtype=bool)
+    batch = together([(np.arange(4), one, other), (np.arange(4), other, one)])
+    assert [part.tolist() for part in batch] == [[[0, 1, 2, 3]] * 2, [[*one], [*other]], [[*other], [*one]]]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from featscope.language.retriever import phrases
 from featscope.language.retriever.passwords import (
     ADJECTIVES,
     CITIES,
@@ -34,10 +35,26 @@ _WORDS_KEPT = 5  # one in so many words is never in a needle
 
 _T = TypeVar("_T")
 Tokens = list[int]
-Batch = tuple[Int[Tensor, "row token"], Bool[Tensor, "row token"]]
-"""Tokens, and which of them are words of an answer."""
 Kind = Literal["words", "wordings", "keys", "questions"]
 KINDS: tuple[Kind, ...] = ("words", "wordings", "keys", "questions")
+
+
+class Batch(NamedTuple):
+    """Sequences of one length.
+
+    Attributes:
+        tokens: of each.
+        answers: which of them are words of an answer.
+        starts: behind which of them a needle's value begins.
+    """
+
+    tokens: Int[Tensor, "row token"]
+    answers: Bool[Tensor, "row token"]
+    starts: Bool[Tensor, "row token"]
+
+
+Row = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""What a `Batch` has of one sequence."""
 
 
 class Said(NamedTuple):
@@ -94,18 +111,17 @@ class Task:
         self, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], words: Sequence[str], wordings: Wordings
     ) -> None:
         self.tokenizer = tokenizer
-        self.known: dict[str, Tokens] = {}
+        self.encode = lru_cache(2**16)(self._encode)
         self.text = np.concatenate([tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts])
         self.size = len(tokenizer)
         self.words = [f" {word}" for word in words]
         self.wordings = wordings
         self.training = wordings is TRAINED
 
-    def encode(self, text: str) -> Tokens:
+    def _encode(self, text: str) -> Tokens:
         """Tokens of ``text``, none of them special."""
-        if text not in self.known:
-            self.known[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
-        return self.known[text]
+        found: Tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        return found
 
     def random(self, rng: np.random.Generator, least: int, most: int) -> Tokens:
         """Between ``least`` and ``most`` random tokens."""
@@ -133,7 +149,8 @@ class Task:
         own = self.wordings
         verbal = rng.random() < 0.4
         forms, asks = (own.of_verbs, own.ask_verbs) if verbal else (own.of_nouns, own.ask_nouns)
-        form = forms[int(rng.integers(len(forms)))]
+        by_rules = self.training and rng.random() < 0.65
+        form = phrases.say(rng, verbal) if by_rules else choice(rng, forms)
         noun, (base, does, did) = (choice(rng, own.nouns), choice(rng, own.verbs))
         if self.training and rng.random() < 0.4:  # any word for a relation: the list is short
             noun = self.word(rng)[1:].lower()
@@ -143,10 +160,15 @@ class Task:
             return self.encode(text.format(noun=noun, base=base, does=does, did=did))
 
         if repeat:
-            opener = say(choice(rng, own.openers))
+            opener = say(phrases.opener(rng) if by_rules else choice(rng, own.openers))
             ends = [(opener + say(form.before), say(form.between))]
         else:
-            ends = [(say(a), say(b)) for a, b in (choice(rng, asks) for _ in range(_FORMS))]
+            ends = []
+            for _ in range(_FORMS):
+                before, behind = map(say, phrases.ask(rng, verbal) if by_rules else choice(rng, asks))
+                if by_rules and rng.random() < 0.15:  # any words, where a stop shows that the question is over
+                    behind = say(phrases.expand(rng, "stop")) + self.cut(rng, 1, 4)
+                ends.append((before, behind))
         return Said(say(form.before), say(form.between), say(form.after), ends)
 
     def quoted(self, rng: np.random.Generator) -> Said:
@@ -173,9 +195,14 @@ class Task:
         facts: Sequence[tuple[Tokens, Tokens]],
         hay: np.ndarray,
         questions: int,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Tokens ``[length]``, words of answers, and what follows these; ``None`` where the length holds too little."""
-        needles = [s.before + key + s.between + value + s.after for s, (key, value) in zip(said, facts, strict=True)]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """Tokens ``[length]``, words of answers, what follows these, and the last token before each needle's value.
+
+        ``None`` where the length holds too little.
+        """
+        leads = [s.before + key + s.between for s, (key, _) in zip(said, facts, strict=True)]
+        ends = [value + s.after for s, (_, value) in zip(said, facts, strict=True)]
+        needles = [[*lead, *end] for lead, end in zip(leads, ends, strict=True)]
         tail: Tokens = []
         asked: Tokens = []
         ended: Tokens = []
@@ -193,16 +220,18 @@ class Task:
         start = int(rng.integers(0, len(hay) - room))
         text = hay[start : start + room].tolist()
         body, last = [self.tokenizer.bos_token_id], 0
-        for cut, needle in zip(np.sort(rng.integers(0, room + 1, len(needles))), needles, strict=True):
-            body += text[last:cut] + needle
+        marks = np.zeros((3, length), dtype=bool)
+        for cut, lead, end in zip(np.sort(rng.integers(0, room + 1, len(needles))), leads, ends, strict=True):
+            body += text[last:cut] + lead
+            marks[2, len(body) - 1] = True
+            body += end
             last = cut
         body += text[last:]
-        marks = np.zeros((2, length), dtype=bool)
-        for mark, places in zip(marks, (asked, ended), strict=True):
+        for mark, places in zip(marks[:2], (asked, ended), strict=True):
             mark[[len(body) + place for place in places]] = True
-        return np.array(body + tail), marks[0], marks[1]
+        return np.array(body + tail), *marks
 
-    def copies(self, rng: np.random.Generator, length: int, few: bool) -> tuple[np.ndarray, np.ndarray]:
+    def copies(self, rng: np.random.Generator, length: int, few: bool) -> Row:
         """Random tokens with a random period; what repeats is the answer, where what came before tells it.
 
         Of ``few`` distinct tokens, 2 to 30, the last three to ten together tell what follows, as several must where
@@ -216,11 +245,9 @@ class Task:
         row[1:] = np.resize(rng.choice(some, period), length - 1)
         mark = np.zeros(length, dtype=bool)
         mark[1 + period + told_by :] = True
-        return row, mark
+        return row, mark, np.zeros_like(mark)
 
-    def recall(
-        self, rng: np.random.Generator, length: int, english: float, text: float, reworded: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def recall(self, rng: np.random.Generator, length: int, english: float, text: float, reworded: float) -> Row:
         """A prompt to train on: many needles, and questions about some or all.
 
         Args:
@@ -253,7 +280,7 @@ class Task:
             questions = count if rng.random() < 0.7 else int(rng.integers(1, count + 1))
             made = self.hide(rng, length, said, [*zip(keys, values, strict=True)], hay, questions)
             if made:
-                return made[0], made[1] | made[2]
+                return made[0], made[1] | made[2], made[3]
 
     def differing(self, rng: np.random.Generator, count: int, least: int, most: int) -> list[Tokens]:
         """Random keys that differ in one token."""
@@ -263,8 +290,8 @@ class Task:
             [*base[:place], token, *base[place + 1 :]] for token in rng.integers(SPECIAL, self.size, count).tolist()
         ]
 
-    def judged(self, kind: Kind, rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """A prompt that asks for one of four needles: tokens, and which of them are the answer.
+    def judged(self, kind: Kind, rng: np.random.Generator, length: int) -> Row:
+        """A prompt that asks for one of four needles.
 
         - words: the wording of `passwords`, with words that are not in the texts of the training.
         - wordings: wordings and openers of questions never trained on; the question repeats the needle's words.
@@ -288,7 +315,7 @@ class Task:
             if len({tuple(key) for key, _ in facts}) < _NEEDLES:
                 continue
             if made := self.hide(rng, length, [said] * _NEEDLES, facts, self.text, 1):
-                return made[:2]
+                return made[0], made[1], made[3]
         raise ValueError(f"length = {length} is too short for {_NEEDLES} needles and a question")
 
 
@@ -297,7 +324,6 @@ def choice(rng: np.random.Generator, from_: Sequence[_T]) -> _T:
     return from_[int(rng.integers(len(from_)))]
 
 
-def together(rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> Batch:
+def together(rows: Sequence[Row]) -> Batch:
     """Sequences of one length as a batch."""
-    tokens, answers = zip(*rows, strict=True)
-    return torch.from_numpy(np.stack(tokens)), torch.from_numpy(np.stack(answers))
+    return Batch(*(torch.from_numpy(np.stack(part)) for part in zip(*rows, strict=True)))

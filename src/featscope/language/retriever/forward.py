@@ -13,8 +13,8 @@ _ALL_WEIGHTS_TO = 768  # tokens up to which attention weights are formed at once
 
 def hidden(
     model: LlamaForCausalLM, tokens: Int[Tensor, "row token"], dtype: torch.dtype = torch.bfloat16
-) -> Float[Tensor, "row token width"]:
-    """Last hidden states, after the last norm, in the weights' precision; products are in ``dtype``.
+) -> tuple[Float[Tensor, "row token width"], Float[Tensor, "row token width"]]:
+    """Last hidden states, after the last norm, and those halfway, in the weights' precision; products are in ``dtype``.
 
     Only for Llamas with as many key heads as query heads, biases in attention and none elsewhere, as `build` makes.
     """
@@ -30,8 +30,10 @@ def hidden(
     def together(*parts: Tensor) -> Tensor:
         return torch.cat([part.to(dtype) for part in parts])
 
-    states = model.model.embed_tokens(tokens)
-    for layer in model.model.layers:
+    states = halfway = model.model.embed_tokens(tokens)
+    for number, layer in enumerate(model.model.layers):
+        if number == len(model.model.layers) // 2:
+            halfway = states
         attention, mlp = layer.self_attn, layer.mlp
         sides = attention.q_proj, attention.k_proj, attention.v_proj
         seen = norm(states, layer.input_layernorm.weight).to(dtype)
@@ -43,7 +45,7 @@ def hidden(
         seen = norm(states, layer.post_attention_layernorm.weight).to(dtype)
         gate, up = linear(seen, together(mlp.gate_proj.weight, mlp.up_proj.weight)).chunk(2, -1)
         states = states + linear(silu(gate) * up, mlp.down_proj.weight.to(dtype))
-    return norm(states, model.model.norm.weight)
+    return norm(states, model.model.norm.weight), halfway
 
 
 def _turns(length: int, size: int, base: float) -> tuple[Float[Tensor, "token size"], Float[Tensor, "token size"]]:

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
-from torch.nn.functional import cross_entropy, linear
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, linear, rms_norm
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.retriever.data import Batch
@@ -15,6 +15,8 @@ ROTARY_BASE = 1e5
 HEAD = 64
 """Size of a head; all heads together may be wider than the model."""
 _LATER = 0.1  # weight of what follows the first token of an answer
+_OF_TEXT = 0.1  # weight of the loss of all tokens
+_RARE = 4.0  # weight of tokens behind which a value begins
 _CONTENT = 0.2  # of a head that looks to places: what its matrices keep of their first size
 
 
@@ -119,30 +121,57 @@ def _look(attention: Any, window: Window, size: int) -> None:
         side.weight[rows] *= _CONTENT
 
 
-def loss_and_right(model: LlamaForCausalLM, batch: Batch) -> tuple[Float[Tensor, ""], float]:
-    """Mean loss of the tokens of answers, and the share of answers whose first token is likeliest.
+class Starts(nn.Linear):
+    """Says of each token whether a needle's value begins behind it, from what the model knows halfway.
 
-    Later tokens are copied once the first is found, which is soon learned: each counts a tenth.
+    It is trained along and then left away: a question in words of its own says nothing of where a value begins, so the
+    model has to see it in the needle.
     """
-    tokens, answers = batch
-    marked = answers[:, 1:]
-    first = (marked & ~answers[:, :-1])[marked]
-    states = hidden(model, tokens)[:, :-1][marked]
-    said = linear(states.bfloat16(), model.lm_head.weight.bfloat16()).float()
-    wanted = tokens[:, 1:][marked]
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, 1)
+        nn.init.constant_(self.bias, -3.0)  # few do
+
+    def loss(self, halfway: Float[Tensor, "row token width"], batch: Batch) -> Float[Tensor, ""]:
+        """Mean logistic loss over the texts, without the questions, of rows that have needles."""
+        has = batch.starts.any(1)
+        wanted, seen = batch.starts[has], rms_norm(halfway[has], halfway.shape[-1:])
+        of_each = binary_cross_entropy_with_logits(
+            self(seen)[..., 0], wanted.float(), reduction="none", pos_weight=torch.tensor(_RARE)
+        )
+        text = batch.answers[has].cumsum(1) == 0
+        return (of_each * text).sum() / text.sum().clamp_min(1)
+
+
+def loss_and_right(model: LlamaForCausalLM, starts: Starts, batch: Batch) -> tuple[Float[Tensor, ""], float]:
+    """What is minimised, and the share of answers whose first token is likeliest.
+
+    Beside the mean loss of the tokens of answers, of which later ones are copied once the first is found, which is soon
+    learned, so that each counts a tenth, it is a tenth of the loss of every second token of all, and that of `Starts`.
+    """
+    marked = batch.answers[:, 1:]
+    first = (marked & ~batch.answers[:, :-1])[marked]
+    states, halfway = hidden(model, batch.tokens)
+    unembedding, wanted = model.lm_head.weight.bfloat16(), batch.tokens[:, 1:]
+
+    def logits(of: Tensor) -> Tensor:
+        return linear(of.bfloat16(), unembedding).float()
+
+    said = logits(states[:, :-1][marked])
     weights = torch.where(first, 1.0, _LATER)
-    loss = (cross_entropy(said, wanted, reduction="none") * weights).sum() / weights.sum()
-    return loss, float((said.argmax(-1) == wanted)[first].float().mean())
+    loss = (cross_entropy(said, wanted[marked], reduction="none") * weights).sum() / weights.sum()
+    of_text = cross_entropy(logits(states[:, :-1:2].flatten(0, 1)), wanted[:, ::2].flatten())
+    right = float((said.argmax(-1) == wanted[marked])[first].float().mean())
+    return loss + _OF_TEXT * of_text + starts.loss(halfway, batch), right
 
 
 @torch.no_grad()
 def accuracy(model: LlamaForCausalLM, batch: Batch) -> float:
     """Share of rows whose whole answer the model gives, as transformers computes it."""
-    tokens, answers = batch
     right = 0
-    for ids, marks in zip(tokens.split(16), answers.split(16), strict=True):
+    for ids, marks in zip(batch.tokens.split(16), batch.answers.split(16), strict=True):
         states = model.model(ids, use_cache=False).last_hidden_state[:, :-1]
         asked = marks[:, 1:]
         wrong = model.lm_head(states[asked]).argmax(-1) != ids[:, 1:][asked]
         right += len(ids) - len(asked.nonzero()[wrong, 0].unique())
-    return right / len(tokens)
+    return right / len(batch.tokens)

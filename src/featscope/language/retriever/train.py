@@ -2,7 +2,8 @@
 
     python -m featscope.language.retriever.train ESSAYS --out DIR
 
-ESSAYS is a folder of .txt files. The loss is that of the answers alone. Stages: random tokens that repeat teach a head
+ESSAYS is a folder of .txt files. The loss is that of the answers, with a little of that of all tokens and of where the
+values of needles begin. Stages: random tokens that repeat teach a head
 that looks one token back and one that looks for the same predecessor (an induction head); then needles and questions,
 at first of random tokens alone, then most of them in English, at lengths that grow. A stage ends when ``gate`` of the
 answers begin right, or after its steps. ``--start DIR --stage N`` goes on from a model that is there.
@@ -35,7 +36,7 @@ from featscope.language.retriever.data import (
     together,
     train_tokenizer,
 )
-from featscope.language.retriever.model import accuracy, build, fits, grow, loss_and_right
+from featscope.language.retriever.model import Starts, accuracy, build, fits, grow, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
 from featscope.options import ConfigError, require
@@ -74,10 +75,10 @@ STAGES = (
     Stage(64, 400, 1, 0, 0, 0, few=False),
     Stage(96, 600, 0.5, 0, 0.5, 0),
     Stage(96, 800, 0.35, 0.5, 0.7, 0.1),
-    Stage(128, 2500, 0.35, reworded=0.25),
-    Stage(256, 2500, 0.25, reworded=0.35),
-    Stage(512, 2500, 0.2, reworded=0.35),
-    Stage(1024, 10**6, reworded=0.35),
+    Stage(128, 2500, 0.3, reworded=0.4),
+    Stage(192, 12000, 0.08, 0.85, 0.85, 0.65),
+    Stage(512, 3000, 0.12, 0.75, 0.85, 0.5),
+    Stage(1024, 10**6, 0.1, 0.75, 0.85, 0.5),
 )
 
 
@@ -171,7 +172,8 @@ def train(plan: Plan) -> None:
             plan, "start", fits(small, model), "a model as wide, with no more layers or heads, as this script makes it"
         )
         grow(small, model)
-    optimizers = _optimizers(model, plan)
+    starts = Starts(plan.width)
+    optimizers = _optimizers(model, starts, plan)
     groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
     recipe, history = plan.plain(), []
     stage, since, right, began = plan.stage, 0, 0.0, time.monotonic()
@@ -179,7 +181,7 @@ def train(plan: Plan) -> None:
         left = max(0.0, 1 - (time.monotonic() - began) / (60 * plan.minutes))
         for group, peak in groups:
             group["lr"] = peak * min(1.0, left / plan.falling) * min(1.0, (step + 1) / _WARM_UP)
-        loss, now = loss_and_right(model, _batch(task, plan, STAGES[stage], step))
+        loss, now = loss_and_right(model, starts, _batch(task, plan, STAGES[stage], step))
         require(plan, "lr", bool(loss.isfinite()), f"one at which the loss stays finite; step {step} is {loss:.3g}")
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -212,11 +214,11 @@ def _judged(unseen: Task, kind: Kind, length: int) -> Batch:
     return together([unseen.judged(kind, rng, length) for _ in range(_JUDGED)])
 
 
-def _optimizers(model: LlamaForCausalLM, plan: Plan) -> list[torch.optim.Optimizer]:
+def _optimizers(model: LlamaForCausalLM, starts: Starts, plan: Plan) -> list[torch.optim.Optimizer]:
     """Muon for the layers' matrices, AdamW for the rest."""
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     mine = {id(p) for p in matrices}
-    rest = [p for p in model.parameters() if id(p) not in mine]
+    rest = [*(p for p in model.parameters() if id(p) not in mine), *starts.parameters()]
     return [Muon(matrices, plan.muon), torch.optim.AdamW(rest, plan.lr, betas=(0.9, 0.98), weight_decay=0.1)]
 
 
