@@ -136,3 +136,15 @@ def test_replicas_see_the_same_alone():
         return ProjectedInputs(torch.zeros(n, 4, 2), torch.zeros(n, 6, 2), torch.ones(n), draws).project(weight)
 
     assert torch.equal(project([2])[0], project([0, 1, 2, 3])[2])
+
+
+def test_replicas_see_the_same_beside_one_whose_weights_are_lost():
+    weight = torch.eye(3, 6).repeat(2, 1, 1) + 0.1
+    lost = weight.clone()
+    lost[0] = 0
+
+    def project(weight: torch.Tensor) -> torch.Tensor:
+        draws = Streams(3, [0, 1]).at("noise")
+        return ProjectedInputs(torch.zeros(2, 4, 2), torch.zeros(2, 6, 2), torch.ones(2), draws).project(weight)
+
+    assert torch.equal(project(lost)[1], project(weight)[1])

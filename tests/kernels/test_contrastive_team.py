@@ -32,6 +32,13 @@ def test_threads_give_what_one_gives(batch, keys, inputs, neurons, features, thr
     torch.testing.assert_close(slope_of_many, slope, rtol=1e-5, atol=1e-6)
 
 
+def test_threads_write_to_places_of_their_own():
+    for _ in range(10):  # they would have to meet
+        (loss, slope), (of_many, slope_of_many) = both(1024, 512, 64, 64, 8, 2)
+        torch.testing.assert_close(of_many, loss, rtol=1e-5, atol=1e-6)
+        assert torch.equal(slope, slope_of_many)
+
+
 def test_batches_whose_parts_would_share_a_block_are_refused():
     assert contrastive_team.is_divisible(32)
     assert not contrastive_team.is_divisible(24)

@@ -26,7 +26,7 @@ from featscope.language.retriever import phrases
 from featscope.language.retriever import train as module
 from featscope.language.retriever.data import KINDS, Batch, Task, read_essays, split_words, together, train_tokenizer
 from featscope.language.retriever.forward import hidden
-from featscope.language.retriever.model import Starts, accuracy, build, grow
+from featscope.language.retriever.model import Starts, accuracy, build, grow, loss_and_right
 from featscope.language.retriever.muon import Muon, orthogonal
 from featscope.language.retriever.passwords import (
     ADJECTIVES,
@@ -170,6 +170,26 @@ def test_where_values_begin_is_learned_from_texts_alone():
         starts.weight.zero_()
         starts.bias.fill_(-20.0)
     assert starts.loss(seen, Batch(tokens, answers, behind)) > 10  # of a fourth of the tokens, four times 20
+
+
+def test_text_and_starts_are_learned_beside_answers(tokenizer):
+    model, starts = build(tokenizer, 32, 2, 2, 64, 0), Starts(32)
+    tokens = torch.randint(3, 50, (2, 9), generator=torch.Generator().manual_seed(0))
+    answers, behind = torch.zeros(2, 2, 9, dtype=torch.bool)
+    answers[:, 6:8] = True
+    behind[:, 3] = True
+    loss, _ = loss_and_right(model, starts, Batch(tokens, answers, behind))
+    loss.backward()
+    assert starts.weight.grad.norm() > 0
+    states, halfway = hidden(model, tokens)
+    said = model.lm_head(states)
+    after = torch.nn.functional.cross_entropy(said[:, :-1:2].flatten(0, 1), tokens[:, 1::2].flatten())
+    each = torch.nn.functional.cross_entropy(said[:, 5:7].flatten(0, 1), tokens[:, 6:8].flatten(), reduction="none")
+    weights = torch.tensor([1, 0.1, 1, 0.1])
+    expected = (
+        (each * weights).sum() / weights.sum() + 0.1 * after + starts.loss(halfway, Batch(tokens, answers, behind))
+    )
+    torch.testing.assert_close(loss, expected, rtol=0.02, atol=0)
 
 
 def test_a_new_model_looks_one_token_back(tokenizer):

@@ -10,11 +10,13 @@ import pytest
 from toy_decay import TRIAL
 
 from featscope.options import ConfigError
-from featscope.testing import faults
+from featscope.testing import faults, planted
 from featscope.testing.__main__ import main
 from featscope.testing.faults import Bench, Found, Judged, noticed_by, package_of, read, stands, try_faults
 from featscope.testing.servers import Servers
 from featscope.testing.trial import find_trial
+from featscope.training import closed_form
+from featscope.training import gradient as training
 
 CLAIM = Judged("c", "a", True, "holds", 1.0, (0.9, 1.1), "<=", 2.0, 0.0, 8)
 
@@ -123,6 +125,13 @@ def test_an_arm_that_is_not_run_again_measures_what_it_did(bench):
     """And the other arms, which are not run at all, keep what they measured."""
     again = bench.look(arms=["decay"])
     assert again.fingerprint == bench.healthy.fingerprint
+
+
+def test_training_goes_by_autograd_there(monkeypatch):
+    monkeypatch.setattr(training, "gradient", training.gradient)
+    planted.look({"target": "toy_decay:TRIAL", "replicas": None, "known": None, "arms": None}, None)
+    assert training.gradient is not closed_form.gradient
+    assert training.gradient(None, None, None, None) is None
 
 
 def test_what_does_not_end_is_ended_and_the_next_is_tried(tmp_path):

@@ -226,3 +226,14 @@ def test_a_lone_replica_has_all_threads_where_its_batch_divides(monkeypatch, anc
     found = whole(experiment, experiment.streams.at("batch", 3))
     torch.testing.assert_close(found, (loss, slope), rtol=1e-5, atol=1e-6)  # small products are torch's there
     assert calls == ([2] if anchors == 32 else [])
+
+
+@pytest.mark.parametrize("shape", [(3, 7, 12), (2, 7, 13)])
+def test_layers_that_do_not_fit_are_left_alone(shape):
+    for recipe, step in ((RECIPE, whole), (ON_PAIRS, whole_of_pairs)):
+        experiment = experiment_of(recipe)
+        experiment.learner.weight = torch.nn.Parameter(torch.randn(shape))
+        experiment.learner.bias = torch.zeros(shape[:2])
+        draws = experiment.streams.at("batch", 3)
+        assert step(experiment, draws) is None
+        assert torch.equal(draws.normal(4), experiment.streams.at("batch", 3).normal(4))

@@ -3,7 +3,7 @@
 After each of the three all wait for each other. Draws are the same bits, sums are taken in another order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ from featscope.kernels.contrastive import (
     slope_of,
     speak,
 )
-from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, Write, function, parts
+from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
 from featscope.kernels.products import room
 from featscope.kernels.teams import side_by_side
 
@@ -54,20 +54,21 @@ def step(
     law_of = chance / 2, 1 - chance / 2, std
     layer = weight, threshold, dictionary, numbers, way
     each = range(threads)
+    draw, pull, sum_up = map(function, (_draw, _pull, _sum_up))  # compiled once, before threads begin
     side_by_side(
         [
-            partial(_call, _draw, (*layer, panels[i]), *counts, *anchors[i], *negatives[i], *address, *law_of)
+            partial(_call, draw, (*layer, panels[i]), *counts, *anchors[i], *negatives[i], *address, *law_of)
             for i in each
         ]
     )
-    side_by_side([partial(_call, _pull, (way, panels[i], losses[i:]), *counts, *anchors[i]) for i in each])
-    side_by_side([partial(_call, _sum_up, (way, panels[i], slope), *counts, *by_neuron[i]) for i in each])
+    side_by_side([partial(_call, pull, (way, panels[i], losses[i:]), *counts, *anchors[i]) for i in each])
+    side_by_side([partial(_call, sum_up, (way, panels[i], slope), *counts, *by_neuron[i]) for i in each])
     return losses.sum(0, keepdim=True), slope
 
 
-def _call(write: Write, arrays: Sequence[Tensor], *numbers: float) -> None:
+def _call(code: Callable[..., None], arrays: Sequence[Tensor], *numbers: float) -> None:
     """Machine code on arrays, which stay as long as it runs."""
-    function(write)(*(array.data_ptr() for array in arrays), *numbers)
+    code(*(array.data_ptr() for array in arrays), *numbers)
 
 
 def _shares(count: int, threads: int) -> list[tuple[int, int]]:
