@@ -45,7 +45,7 @@ DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",
     summary="Contrastive learning with RandomMask decouples sparse features from dense noise; without, it does not.",
-    minutes=4.0,
+    minutes=1.5,
     target="featscope.studies.decoupling:Decoupling",
 )
 
@@ -85,7 +85,7 @@ IMBALANCE = Entry(
     name="imbalance",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, and its earlier workshop version",
     summary="Rare features are learned late, weakly, or not at all: rates, thresholds and curves over their frequency.",
-    minutes=12.0,
+    minutes=1.0,
     target="featscope.studies.imbalance:Imbalance",
 )
 
@@ -93,7 +93,7 @@ PRUNING = Entry(
     name="pruning",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, Algorithm 1 and Theorem 3.2",
     summary="Hiding the smallest neurons from the loss: when it gives rare features their share, and when it does not.",
-    minutes=6.0,
+    minutes=1.0,
     target="featscope.studies.pruning:Pruning",
 )
 
@@ -117,7 +117,7 @@ PREDICTION_HEAD = Entry(
     name="prediction-head",
     source="Wen & Li 2022, arXiv 2205.06226",
     summary="Why non-contrastive learning does not collapse: what the prediction head does, phase by phase.",
-    minutes=5.0,
+    minutes=1.0,
     target="featscope.studies.prediction_head:PredictionHeadStudy",
 )
 
@@ -269,6 +269,6 @@ NEEDLE = Entry(
     name="needle",
     source="Shi 2024 (dissertation), Section 9.4.1, Figures 9.4 and G.1-G.4",
     summary="Needles in a haystack over length and depth, by method: full attention, GemFilter, SnapKV, H2O.",
-    minutes=4.0,
+    minutes=3.0,
     target="featscope.studies.needle:NeedleInAHaystack",
 )
