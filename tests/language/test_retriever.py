@@ -24,9 +24,20 @@ from featscope.language.load import (
 )
 from featscope.language.retriever import phrases
 from featscope.language.retriever import train as module
-from featscope.language.retriever.data import KINDS, Batch, Task, read_essays, split_words, together, train_tokenizer
+from featscope.language.retriever.data import (
+    KEYS,
+    KINDS,
+    NONE,
+    Batch,
+    Task,
+    read_essays,
+    split_words,
+    together,
+    train_tokenizer,
+)
 from featscope.language.retriever.forward import hidden
-from featscope.language.retriever.model import Starts, accuracy, build, grow, loss_and_right
+from featscope.language.retriever.hints import Hints
+from featscope.language.retriever.model import accuracy, build, grow, loss_and_right
 from featscope.language.retriever.muon import Muon, orthogonal
 from featscope.language.retriever.passwords import (
     ADJECTIVES,
@@ -72,23 +83,41 @@ def test_sequences_ask_for_what_they_hide(tokenizer, wordings, repeat):
         for _ in range(5):
             said = draw(rng)
             facts = [(of.random(rng, 3, 3), of.random(rng, 2, 3)) for _ in range(4)]
-            tokens, answers, ends, starts = of.hide(rng, 200, [said] * 4, facts, of.text, 2)
-            assert len(tokens) == 200
-            assert ends.sum() == 2
-            assert starts.sum() == 4
-            row, asked = tokens.tolist(), set()
-            for place in np.flatnonzero(ends):  # a value stands before its end; its key and question before the value
-                (one,) = [i for i, (_, v) in enumerate(facts) if row[place - len(v) : place] == v]
+            tokens, answers, keys, sought = of.hide(rng, 200, [said] * 4, facts, of.text, 2)
+            assert len(tokens) == len(answers) == len(keys) == len(sought) == 200
+            row, wanted = tokens.tolist(), set()
+            for end in np.flatnonzero(sought != NONE):  # a question, whose key stands before it, and then the value
+                (one,) = [i for i, (_, v) in enumerate(facts) if row[end + 1 : end + 1 + len(v)] == v]
                 key, value = facts[one]
                 needle = said.before + key + said.between + value + said.after
                 there = next(i for i in range(200) if row[i : i + len(needle)] == needle)
-                assert starts[there + len(needle) - len(value + said.after) - 1]
-                assert answers[place - len(value) : place].all()
-                before = row[: place - len(value)]
-                assert any(before[-len(a + key + b) :] == a + key + b for a, b in said.asks)
-                asked.add(one)
-            assert len(asked) == 2
-            assert answers.sum() == sum(len(facts[i][1]) for i in asked)
+                assert sought[end] == there + len(needle) - len(value + said.after)
+                assert answers[end + 1 : end + 1 + len(value)].all()
+                assert any(row[: end + 1][-len(a + key + b) :] == a + key + b for a, b in said.asks)
+                assert keys[end].tolist() == keys[sought[end]].tolist() == [*key[::-1], NONE]
+                wanted.add(one)
+            assert len(wanted) == 2
+            assert answers.sum() == sum(len(facts[i][1]) for i in wanted)
+            assert (keys[:, 0] != NONE).sum() == 4 + 2
+            again = of.hide(np.random.default_rng(1), 200, [said] * 4, facts, of.text, 2, ended=True)
+            before = of.hide(np.random.default_rng(1), 200, [said] * 4, facts, of.text, 2)
+            assert again[1].sum() == before[1].sum() + 2  # what follows each of them
+
+
+def test_words_are_exchanged_in_half_of_the_forms_and_what_stands_for_others_is_kept(tokenizer):
+    of, rng = task(tokenizer), np.random.default_rng(0)
+    text, words = "\nIt is {noun}'s, {base}: the one that he {did} not", {f" {word.lower()}" for word in WORDS[0]}
+    kept, shares = 0, []
+    for _ in range(300):
+        found = of.exchange(rng)(text)
+        parts, new = re.findall(r"\w+|\W", text), re.findall(r"\w+|\W", found)
+        assert len(parts) == len(new)
+        other = [(a, b) for a, b in zip(parts, new, strict=True) if a != b]
+        assert all(a not in ("noun", "s", "base", "did") and f" {b}" in words for a, b in other)
+        kept += not other
+        shares.append(len(other) / 7)
+    assert 0.45 < kept / 300 < 0.65
+    assert 0.13 < np.mean(shares) < 0.22  # half of a mean of 0.35
 
 
 def test_keys_that_differ_differ_in_one_token(tokenizer):
@@ -101,7 +130,9 @@ def test_keys_that_differ_differ_in_one_token(tokenizer):
 def test_copies_repeat_and_only_what_is_told_by_what_came_before_is_an_answer(tokenizer, few):
     rng = np.random.default_rng(0)
     for _ in range(20):
-        row, mark, _ = task(tokenizer).copies(rng, 96, few)
+        row, mark, keys, sought = task(tokenizer).copies(rng, 96, few)
+        assert (keys == NONE).all()
+        assert (sought == NONE).all()
         first = int(mark.nonzero()[0][0])
         assert mark[first:].all()
         assert any((row[first:] == row[first - period : 96 - period]).all() for period in range(24, 49))
@@ -111,8 +142,9 @@ def test_copies_repeat_and_only_what_is_told_by_what_came_before_is_an_answer(to
 def test_prompts_to_train_on_ask_for_some_of_their_needles(tokenizer):
     of, rng = task(tokenizer), np.random.default_rng(0)
     for _ in range(30):
-        tokens, answers, starts = of.recall(rng, 128, 0.6, 0.8, 0.4)
-        assert len(tokens) == len(answers) == len(starts) == 128
+        tokens, answers, _, sought = of.recall(rng, 128, 0.6, 0.8, 0.4)
+        assert len(tokens) == len(answers) == 128
+        assert answers[1:][sought[:-1] != NONE].all()
         assert answers.any()
 
 
@@ -125,10 +157,11 @@ def test_too_short_a_sequence_is_not_made(tokenizer):
 def test_a_prompt_to_judge_by_has_one_answer(tokenizer):
     of = task(tokenizer, HELD_OUT)
     for kind in KINDS:
-        tokens, answer, starts = of.judged(kind, np.random.default_rng(0), 256)
+        tokens, answer, keys, sought = of.judged(kind, np.random.default_rng(0), 256)
         assert len(tokens) == 256
         assert answer.sum() >= 1
-        assert starts.sum() == 4
+        assert (sought != NONE).sum() == 1
+        assert (keys[:, 0] != NONE).sum() == 5
         assert (np.diff(answer.nonzero()[0]) == 1).all()
 
 
@@ -155,40 +188,24 @@ def test_phrases_lead_from_a_key_to_a_value_and_ask_for_it():
     assert not asked & {*HELD_OUT.ask_nouns, *HELD_OUT.ask_verbs}
 
 
-def test_where_values_begin_is_learned_from_texts_alone():
-    starts = Starts(4)
-    tokens = torch.zeros(3, 6, dtype=torch.long)
-    behind, answers = torch.zeros(2, 3, 6, dtype=torch.bool)
-    behind[:2, 2] = True  # the last row has no needle
-    answers[:, 4:] = True
-    seen = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    loss = starts.loss(seen, Batch(tokens, answers, behind))
-    loss.backward()
-    assert seen.grad[:2, :4].abs().sum(-1).min() > 0
-    assert seen.grad[2].abs().max() == seen.grad[:, 4:].abs().max() == 0
-    with torch.no_grad():
-        starts.weight.zero_()
-        starts.bias.fill_(-20.0)
-    assert starts.loss(seen, Batch(tokens, answers, behind)) > 10  # of a fourth of the tokens, four times 20
-
-
-def test_text_and_starts_are_learned_beside_answers(tokenizer):
-    model, starts = build(tokenizer, 32, 2, 2, 64, 0), Starts(32)
+def test_text_and_hints_are_learned_beside_answers(tokenizer):
+    model, hints = build(tokenizer, 32, 2, 2, 64, 0), Hints(32)
     tokens = torch.randint(3, 50, (2, 9), generator=torch.Generator().manual_seed(0))
-    answers, behind = torch.zeros(2, 2, 9, dtype=torch.bool)
+    answers = torch.zeros(2, 9, dtype=torch.bool)
     answers[:, 6:8] = True
-    behind[:, 3] = True
-    loss, _ = loss_and_right(model, starts, Batch(tokens, answers, behind))
+    keys, sought = torch.full((2, 9, KEYS), NONE), torch.full((2, 9), NONE)
+    keys[:, 3, 0] = keys[:, 5, 0] = 7
+    sought[:, 5] = 3
+    batch = Batch(tokens, answers, keys, sought)
+    loss, _ = loss_and_right(model, hints, batch)
     loss.backward()
-    assert starts.weight.grad.norm() > 0
-    states, halfway = hidden(model, tokens)
+    assert hints.starts.weight.grad.norm() > 0
+    states, read = hidden(model, tokens)
     said = model.lm_head(states)
     after = torch.nn.functional.cross_entropy(said[:, :-1:2].flatten(0, 1), tokens[:, 1::2].flatten())
     each = torch.nn.functional.cross_entropy(said[:, 5:7].flatten(0, 1), tokens[:, 6:8].flatten(), reduction="none")
     weights = torch.tensor([1, 0.1, 1, 0.1])
-    expected = (
-        (each * weights).sum() / weights.sum() + 0.1 * after + starts.loss(halfway, Batch(tokens, answers, behind))
-    )
+    expected = (each * weights).sum() / weights.sum() + 0.1 * after + hints.loss(model, read, batch)
     torch.testing.assert_close(loss, expected, rtol=0.02, atol=0)
 
 
@@ -206,10 +223,11 @@ def test_the_network_that_is_trained_is_that_of_transformers(tokenizer):
         tokens = torch.randint(3, 1000, (2, length))
         with torch.no_grad():
             wanted = model.model(tokens, use_cache=False).last_hidden_state
-            found, halfway = hidden(model, tokens, torch.float32)
+            found, read = hidden(model, tokens, torch.float32)
             assert torch.allclose(found, wanted, atol=2e-4)
-            after_one = model.model(tokens, use_cache=False, output_hidden_states=True).hidden_states[1]
-            assert torch.allclose(halfway, after_one, atol=2e-4)
+            all_states = model.model(tokens, use_cache=False, output_hidden_states=True).hidden_states
+            assert len(read) == 3
+            assert all(torch.allclose(*both, atol=2e-4) for both in zip(read, all_states, strict=False))
             rounded, _ = hidden(model, tokens)
         assert torch.nn.functional.cosine_similarity(rounded, wanted, dim=-1).mean() > 0.999
 
@@ -232,7 +250,7 @@ def test_whole_answers_count(tokenizer, monkeypatch):
     answers[:, 4:7] = True
     said = torch.nn.functional.one_hot(tokens[:, 1:][answers[:, 1:]], 1024).float()
 
-    batch = Batch(tokens, answers, torch.zeros_like(answers))
+    batch = Batch(tokens, answers, torch.full((2, 9, KEYS), NONE), torch.full((2, 9), NONE))
     assert accuracy_of(model, said, batch, monkeypatch) == 1
     said[4] = 0  # a token of the second answer
     assert accuracy_of(model, said, batch, monkeypatch) == 0.5
@@ -359,7 +377,7 @@ def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
     }
     right = dict.fromkeys(methods, 0)
     for _ in range(20):
-        tokens, answer, _ = of.judged("words", rng, 512)
+        tokens, answer, *_ = of.judged("words", rng, 512)
         first, end = np.flatnonzero(answer)[[0, -1]]
         ids = torch.from_numpy(tokens[:first])[None]
         for name, method in methods.items():
@@ -372,5 +390,11 @@ def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
 
 def test_rows_are_put_side_by_side():
     one, other, *_ = np.eye(4, dtype=bool)
-    batch = together([(np.arange(4), one, other), (np.arange(4), other, one)])
-    assert [part.tolist() for part in batch] == [[[0, 1, 2, 3]] * 2, [[*one], [*other]], [[*other], [*one]]]
+    keys = np.arange(8).reshape(4, 2)
+    batch = together([(np.arange(4), one, keys, -np.arange(4)), (np.arange(4), other, keys + 1, np.arange(4))])
+    assert [part.tolist() for part in batch] == [
+        [[0, 1, 2, 3]] * 2,
+        [[*one], [*other]],
+        [keys.tolist(), (keys + 1).tolist()],
+        [[0, -1, -2, -3], [0, 1, 2, 3]],
+    ]

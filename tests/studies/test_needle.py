@@ -234,9 +234,9 @@ def test_part_of_an_answer_is_no_answer(tokenizer, monkeypatch):
     model, judging = Begins(True), Task.judged
 
     def tell(self, kind, rng, length):
-        tokens, answer, starts = judging(self, kind, rng, length)
-        model.answer = torch.from_numpy(answer)[None]
-        return tokens, answer, starts
+        row = judging(self, kind, rng, length)
+        model.answer = torch.from_numpy(row[1])[None]
+        return row
 
     monkeypatch.setattr(Task, "judged", tell)
     assert {claim.verdict for claim in read_by(model, tokenizer, monkeypatch).values()} == {"fails"}

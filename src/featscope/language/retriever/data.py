@@ -1,7 +1,7 @@
 """What the retriever is trained on and judged by: essays in tokens, with needles and questions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
@@ -22,14 +22,21 @@ from featscope.language.retriever.passwords import (
     NEW_NOUNS,
     NOUNS,
 )
-from featscope.language.retriever.wordings import GATE, TRAINED, Wordings
+from featscope.language.retriever.wordings import GATE, TRAINED, Wording, Wordings
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 SPECIAL = 3
 """Tokens before those of text."""
+NONE = -100
+"""No token or place."""
+KEYS = 4
+"""Tokens of a key that a `Batch` has."""
 _ESSAYS_KEPT = 6  # one in so many essays is not trained on
 _FORMS = 4  # of a prompt's questions, where they are in words of their own
 _NEEDLES = 4  # in a prompt to judge by
+_AS_THEY_ARE = 1  # as many forms keep all of their words as do not
+_MOST_EXCHANGED = 0.7  # share of a form's words
+_WORD = re.compile(r"(?<![{A-Za-z'])[A-Za-z]+(?![}A-Za-z'])")
 _TRIES = 100  # to fit needles of random lengths into a prompt
 _WORDS_KEPT = 5  # one in so many words is never in a needle
 
@@ -45,15 +52,28 @@ class Batch(NamedTuple):
     Attributes:
         tokens: of each.
         answers: which of them are words of an answer.
-        starts: behind which of them a needle's value begins.
+        keys: the last tokens of the key, from the last on, where a needle's value begins and where its question ends;
+            `NONE` elsewhere, and where a key is shorter.
+        sought: where a question ends, where the value begins that it asks for; `NONE` elsewhere.
     """
 
     tokens: Int[Tensor, "row token"]
     answers: Bool[Tensor, "row token"]
-    starts: Bool[Tensor, "row token"]
+    keys: Int[Tensor, "row token place"]
+    sought: Int[Tensor, "row token"]
+
+    @property
+    def asks(self) -> Bool[Tensor, "row token"]:
+        """Where questions end."""
+        return self.sought != NONE
+
+    @property
+    def begins(self) -> Bool[Tensor, "row token"]:
+        """Where the values of needles begin."""
+        return (self.keys[..., 0] != NONE) & ~self.asks
 
 
-Row = tuple[np.ndarray, np.ndarray, np.ndarray]
+Row = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """What a `Batch` has of one sequence."""
 
 
@@ -150,7 +170,8 @@ class Task:
         verbal = rng.random() < 0.4
         forms, asks = (own.of_verbs, own.ask_verbs) if verbal else (own.of_nouns, own.ask_nouns)
         by_rules = self.training and rng.random() < 0.65
-        form = phrases.say(rng, verbal) if by_rules else choice(rng, forms)
+        exchange = self.exchange(rng) if self.training else lambda text: text
+        form = Wording(*map(exchange, phrases.say(rng, verbal) if by_rules else choice(rng, forms)))
         noun, (base, does, did) = (choice(rng, own.nouns), choice(rng, own.verbs))
         if self.training and rng.random() < 0.4:  # any word for a relation: the list is short
             noun = self.word(rng)[1:].lower()
@@ -160,16 +181,26 @@ class Task:
             return self.encode(text.format(noun=noun, base=base, does=does, did=did))
 
         if repeat:
-            opener = say(phrases.opener(rng) if by_rules else choice(rng, own.openers))
+            opener = say(exchange(phrases.opener(rng) if by_rules else choice(rng, own.openers)))
             ends = [(opener + say(form.before), say(form.between))]
         else:
             ends = []
             for _ in range(_FORMS):
-                before, behind = map(say, phrases.ask(rng, verbal) if by_rules else choice(rng, asks))
+                asked = phrases.ask(rng, verbal) if by_rules else choice(rng, asks)
+                before, behind = (say(exchange(part)) for part in asked)
                 if by_rules and rng.random() < 0.15:  # any words, where a stop shows that the question is over
                     behind = say(phrases.expand(rng, "stop")) + self.cut(rng, 1, 4)
                 ends.append((before, behind))
         return Said(say(form.before), say(form.between), say(form.after), ends)
+
+    def exchange(self, rng: np.random.Generator) -> Callable[[str], str]:
+        """Puts any words in the place of some, in half of all forms of none: what is asked may be half unknown."""
+        share = max(0.0, rng.uniform(-_AS_THEY_ARE, 1) * _MOST_EXCHANGED)
+
+        def exchanged(text: str) -> str:
+            return _WORD.sub(lambda word: self.word(rng)[1:].lower() if rng.random() < share else word[0], text)
+
+        return exchanged
 
     def quoted(self, rng: np.random.Generator) -> Said:
         """A wording cut from the texts, up to seven tokens between key and value, and a question that repeats it."""
@@ -195,41 +226,47 @@ class Task:
         facts: Sequence[tuple[Tokens, Tokens]],
         hay: np.ndarray,
         questions: int,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        """Tokens ``[length]``, words of answers, what follows these, and the last token before each needle's value.
+        *,
+        ended: bool = False,
+    ) -> Row | None:
+        """A sequence of ``length`` with needles, and questions about some; ``None`` where it holds too little.
 
-        ``None`` where the length holds too little.
+        What follows an answer is one of its words where it is to be learned that it has ``ended``.
         """
         leads = [s.before + key + s.between for s, (key, _) in zip(said, facts, strict=True)]
         ends = [value + s.after for s, (_, value) in zip(said, facts, strict=True)]
         needles = [[*lead, *end] for lead, end in zip(leads, ends, strict=True)]
         tail: Tokens = []
-        asked: Tokens = []
-        ended: Tokens = []
+        answers: list[int] = []
+        asks: list[tuple[int, int]] = []
         for place in rng.permutation(len(facts))[:questions]:
             (key, value), of = facts[place], said[place]
             before, behind = of.asks[int(rng.integers(len(of.asks)))]
             tail += before + key + behind
-            asked += range(len(tail), len(tail) + len(value))
-            tail += value
-            ended.append(len(tail))
-            tail += of.after[:1]
+            asks.append((len(tail) - 1, int(place)))
+            answers += range(len(tail), len(tail) + len(value) + ended)
+            tail += value + of.after[:1]
         room = length - 1 - len(tail) - sum(map(len, needles))
         if room < 0:
             return None
         start = int(rng.integers(0, len(hay) - room))
         text = hay[start : start + room].tolist()
         body, last = [self.tokenizer.bos_token_id], 0
-        marks = np.zeros((3, length), dtype=bool)
-        for cut, lead, end in zip(np.sort(rng.integers(0, room + 1, len(needles))), leads, ends, strict=True):
+        mark, keys, sought = np.zeros(length, dtype=bool), np.full((length, KEYS), NONE), np.full(length, NONE)
+        begins = []
+        cuts = np.sort(rng.integers(0, room + 1, len(needles)))
+        for cut, lead, end, (key, _) in zip(cuts, leads, ends, facts, strict=True):
             body += text[last:cut] + lead
-            marks[2, len(body) - 1] = True
+            begins.append(len(body))
+            keys[len(body), : len(key)] = key[: -KEYS - 1 : -1]
             body += end
             last = cut
         body += text[last:]
-        for mark, places in zip(marks[:2], (asked, ended), strict=True):
-            mark[[len(body) + place for place in places]] = True
-        return np.array(body + tail), *marks
+        mark[[len(body) + place for place in answers]] = True
+        for place, which in asks:
+            keys[len(body) + place] = keys[begins[which]]
+            sought[len(body) + place] = begins[which]
+        return np.array(body + tail), mark, keys, sought
 
     def copies(self, rng: np.random.Generator, length: int, few: bool) -> Row:
         """Random tokens with a random period; what repeats is the answer, where what came before tells it.
@@ -245,7 +282,7 @@ class Task:
         row[1:] = np.resize(rng.choice(some, period), length - 1)
         mark = np.zeros(length, dtype=bool)
         mark[1 + period + told_by :] = True
-        return row, mark, np.zeros_like(mark)
+        return row, mark, np.full((length, KEYS), NONE), np.full(length, NONE)
 
     def recall(self, rng: np.random.Generator, length: int, english: float, text: float, reworded: float) -> Row:
         """A prompt to train on: many needles, and questions about some or all.
@@ -278,9 +315,8 @@ class Task:
             values = [self.item(rng, 4) for _ in range(count)]
             hay = self.text if rng.random() < text else rng.integers(SPECIAL, self.size, length + 1)
             questions = count if rng.random() < 0.7 else int(rng.integers(1, count + 1))
-            made = self.hide(rng, length, said, [*zip(keys, values, strict=True)], hay, questions)
-            if made:
-                return made[0], made[1] | made[2], made[3]
+            if made := self.hide(rng, length, said, [*zip(keys, values, strict=True)], hay, questions, ended=True):
+                return made
 
     def differing(self, rng: np.random.Generator, count: int, least: int, most: int) -> list[Tokens]:
         """Random keys that differ in one token."""
@@ -315,7 +351,7 @@ class Task:
             if len({tuple(key) for key, _ in facts}) < _NEEDLES:
                 continue
             if made := self.hide(rng, length, [said] * _NEEDLES, facts, self.text, 1):
-                return made[0], made[1], made[3]
+                return made
         raise ValueError(f"length = {length} is too short for {_NEEDLES} needles and a question")
 
 

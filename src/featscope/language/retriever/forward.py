@@ -13,15 +13,17 @@ _ALL_WEIGHTS_TO = 768  # tokens up to which attention weights are formed at once
 
 def hidden(
     model: LlamaForCausalLM, tokens: Int[Tensor, "row token"], dtype: torch.dtype = torch.bfloat16
-) -> tuple[Float[Tensor, "row token width"], Float[Tensor, "row token width"]]:
-    """Last hidden states, after the last norm, and those halfway, in the weights' precision; products are in ``dtype``.
+) -> tuple[Float[Tensor, "row token width"], list[Float[Tensor, "row token width"]]]:
+    """Last hidden states, after the last norm, and what each layer reads, in the weights' precision.
+
+    Products are in ``dtype``.
 
     Only for Llamas with as many key heads as query heads, biases in attention and none elsewhere, as `build` makes.
     """
     config: Any = model.config
     length = tokens.shape[1]
     size = config.head_dim
-    cos, sin = (table.to(dtype) for table in _turns(length, size, config.rope_parameters["rope_theta"]))
+    cos, sin = (table.to(dtype) for table in turns(length, size, config.rope_parameters["rope_theta"]))
     future = torch.full((length, length), -torch.inf).triu(1).to(dtype)
 
     def norm(states: Tensor, weight: Tensor) -> Tensor:
@@ -30,28 +32,32 @@ def hidden(
     def together(*parts: Tensor) -> Tensor:
         return torch.cat([part.to(dtype) for part in parts])
 
-    states = halfway = model.model.embed_tokens(tokens)
-    for number, layer in enumerate(model.model.layers):
-        if number == len(model.model.layers) // 2:
-            halfway = states
+    states, read = model.model.embed_tokens(tokens), []
+    for layer in model.model.layers:
+        read.append(states)
         attention, mlp = layer.self_attn, layer.mlp
         sides = attention.q_proj, attention.k_proj, attention.v_proj
         seen = norm(states, layer.input_layernorm.weight).to(dtype)
         made = linear(seen, together(*(side.weight for side in sides)), together(*(side.bias for side in sides)))
         of_heads = made.view(*tokens.shape, 3, -1, size).permute(2, 0, 3, 1, 4)
-        turned = of_heads[:2] * cos + of_heads[:2].roll(size // 2, -1) * sin
-        mixed = _attend(turned[0], turned[1], of_heads[2], future).transpose(1, 2).flatten(2)
+        query, key = turned(of_heads[:2], cos, sin)
+        mixed = _attend(query, key, of_heads[2], future).transpose(1, 2).flatten(2)
         states = states + linear(mixed, attention.o_proj.weight.to(dtype), attention.o_proj.bias.to(dtype))
         seen = norm(states, layer.post_attention_layernorm.weight).to(dtype)
         gate, up = linear(seen, together(mlp.gate_proj.weight, mlp.up_proj.weight)).chunk(2, -1)
         states = states + linear(silu(gate) * up, mlp.down_proj.weight.to(dtype))
-    return norm(states, model.model.norm.weight), halfway
+    return norm(states, model.model.norm.weight), read
 
 
-def _turns(length: int, size: int, base: float) -> tuple[Float[Tensor, "token size"], Float[Tensor, "token size"]]:
+def turns(length: int, size: int, base: float) -> tuple[Float[Tensor, "token size"], Float[Tensor, "token size"]]:
     """Cosines and sines of rotary positions; the first half of the sines has the sign of the half that it turns."""
     angles = torch.outer(torch.arange(length).float(), base ** (-torch.arange(0, size, 2) / size))
     return torch.cat((angles.cos(), angles.cos()), -1), torch.cat((-angles.sin(), angles.sin()), -1)
+
+
+def turned(of_heads: Tensor, cos: Tensor, sin: Tensor) -> Float[Tensor, "... size"]:
+    """Queries or keys at their rotary positions, whose cosines and sines `turns` has."""
+    return of_heads * cos + of_heads.roll(of_heads.shape[-1] // 2, -1) * sin
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, future: Tensor) -> Float[Tensor, "row head token size"]:

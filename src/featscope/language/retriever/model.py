@@ -4,19 +4,19 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, linear, rms_norm
+from torch import Tensor
+from torch.nn.functional import cross_entropy, linear
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.retriever.data import Batch
 from featscope.language.retriever.forward import hidden
+from featscope.language.retriever.hints import Hints
 
 ROTARY_BASE = 1e5
 HEAD = 64
 """Size of a head; all heads together may be wider than the model."""
 _LATER = 0.1  # weight of what follows the first token of an answer
 _OF_TEXT = 0.1  # weight of the loss of all tokens
-_RARE = 4.0  # weight of tokens behind which a value begins
 _CONTENT = 0.2  # of a head that looks to places: what its matrices keep of their first size
 
 
@@ -121,37 +121,15 @@ def _look(attention: Any, window: Window, size: int) -> None:
         side.weight[rows] *= _CONTENT
 
 
-class Starts(nn.Linear):
-    """Says of each token whether a needle's value begins behind it, from what the model knows halfway.
-
-    It is trained along and then left away: a question in words of its own says nothing of where a value begins, so the
-    model has to see it in the needle.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__(width, 1)
-        nn.init.constant_(self.bias, -3.0)  # few do
-
-    def loss(self, halfway: Float[Tensor, "row token width"], batch: Batch) -> Float[Tensor, ""]:
-        """Mean logistic loss over the texts, without the questions, of rows that have needles."""
-        has = batch.starts.any(1)
-        wanted, seen = batch.starts[has], rms_norm(halfway[has], halfway.shape[-1:])
-        of_each = binary_cross_entropy_with_logits(
-            self(seen)[..., 0], wanted.float(), reduction="none", pos_weight=torch.tensor(_RARE)
-        )
-        text = batch.answers[has].cumsum(1) == 0
-        return (of_each * text).sum() / text.sum().clamp_min(1)
-
-
-def loss_and_right(model: LlamaForCausalLM, starts: Starts, batch: Batch) -> tuple[Float[Tensor, ""], float]:
+def loss_and_right(model: LlamaForCausalLM, hints: Hints, batch: Batch) -> tuple[Float[Tensor, ""], float]:
     """What is minimised, and the share of answers whose first token is likeliest.
 
     Beside the mean loss of the tokens of answers, of which later ones are copied once the first is found, which is soon
-    learned, so that each counts a tenth, it is a tenth of the loss of every second token of all, and that of `Starts`.
+    learned, so that each counts a tenth, it is a tenth of the loss of every second token of all, and that of the hints.
     """
     marked = batch.answers[:, 1:]
     first = (marked & ~batch.answers[:, :-1])[marked]
-    states, halfway = hidden(model, batch.tokens)
+    states, read = hidden(model, batch.tokens)
     unembedding, wanted = model.lm_head.weight.bfloat16(), batch.tokens[:, 1:]
 
     def logits(of: Tensor) -> Tensor:
@@ -162,7 +140,7 @@ def loss_and_right(model: LlamaForCausalLM, starts: Starts, batch: Batch) -> tup
     loss = (cross_entropy(said, wanted[marked], reduction="none") * weights).sum() / weights.sum()
     of_text = cross_entropy(logits(states[:, :-1:2].flatten(0, 1)), wanted[:, ::2].flatten())
     right = float((said.argmax(-1) == wanted[marked])[first].float().mean())
-    return loss + _OF_TEXT * of_text + starts.loss(halfway, batch), right
+    return loss + _OF_TEXT * of_text + hints.loss(model, read, batch), right
 
 
 @torch.no_grad()

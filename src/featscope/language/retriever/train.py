@@ -1,9 +1,11 @@
 """Trains the small retrieval model that ships with FeatScope.
 
     python -m featscope.language.retriever.train ESSAYS --out DIR
+    torchrun --nproc-per-node 2 -m featscope.language.retriever.train ESSAYS --out DIR --tokens 2048
 
-ESSAYS is a folder of .txt files. The loss is that of the answers, with a little of that of all tokens and of where the
-values of needles begin. Stages: random tokens that repeat teach a head
+ESSAYS is a folder of .txt files. Several processes average their gradients; each of them takes ``--tokens`` in a step.
+The loss is that of the answers, with a little of that of all tokens, and of what an answer is put together of
+(`featscope.language.retriever.hints`). Stages: random tokens that repeat teach a head
 that looks one token back and one that looks for the same predecessor (an induction head); then needles and questions,
 at first of random tokens alone, then most of them in English, at lengths that grow. A stage ends when ``gate`` of the
 answers begin right, or after its steps. ``--start DIR --stage N`` goes on from a model that is there.
@@ -36,8 +38,10 @@ from featscope.language.retriever.data import (
     together,
     train_tokenizer,
 )
-from featscope.language.retriever.model import Starts, accuracy, build, fits, grow, loss_and_right
+from featscope.language.retriever.hints import Hints
+from featscope.language.retriever.model import accuracy, build, fits, grow, loss_and_right
 from featscope.language.retriever.muon import Muon
+from featscope.language.retriever.team import Team
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
 from featscope.options import ConfigError, require
 
@@ -151,6 +155,7 @@ def train(plan: Plan) -> None:
         ConfigError: the loss is no longer finite; what was written before stays.
     """
     torch.set_num_threads(1)
+    team = Team()
     plan.out.mkdir(parents=True, exist_ok=True)
     to_train, others = read_essays(plan.essays)
     tokenizer = train_tokenizer(to_train, plan.vocabulary)
@@ -172,25 +177,27 @@ def train(plan: Plan) -> None:
             plan, "start", fits(small, model), "a model as wide, with no more layers or heads, as this script makes it"
         )
         grow(small, model)
-    starts = Starts(plan.width)
-    optimizers = _optimizers(model, starts, plan)
+    hints = Hints(plan.width)
+    optimizers = _optimizers(model, hints, plan)
+    learn = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
-    recipe, history = plan.plain(), []
+    recipe, history = plan.plain() | {"processes": team.size}, []
     stage, since, right, began = plan.stage, 0, 0.0, time.monotonic()
     for step in count():
-        left = max(0.0, 1 - (time.monotonic() - began) / (60 * plan.minutes))
+        left = team.agree(max(0.0, 1 - (time.monotonic() - began) / (60 * plan.minutes)))
         for group, peak in groups:
             group["lr"] = peak * min(1.0, left / plan.falling) * min(1.0, (step + 1) / _WARM_UP)
-        loss, now = loss_and_right(model, starts, _batch(task, plan, STAGES[stage], step))
+        loss, now = loss_and_right(model, hints, _batch(task, plan, STAGES[stage], step, team.rank))
         require(plan, "lr", bool(loss.isfinite()), f"one at which the loss stays finite; step {step} is {loss:.3g}")
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        team.average(learn)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
             optimizer.step()
-        right += 0.05 * (now - right)
-        if (step + 1) % _EVERY == 0 or not left:
+        right = team.agree(right + 0.05 * (now - right))
+        if team.rank == 0 and ((step + 1) % _EVERY == 0 or not left):
             length = STAGES[stage].length
             found = {"step": step + 1, "length": length, "right": round(right, 3)}
             found |= {"seconds": round(time.monotonic() - began), "of the core": round(time.process_time())}
@@ -205,7 +212,9 @@ def train(plan: Plan) -> None:
         ended = (right > plan.gate and step - since > 30) or step - since >= STAGES[stage].most
         if ended and stage < len(STAGES) - 1:
             stage, since, right = stage + 1, step, 0.0
-            print(f"{STAGES[stage].length} tokens from step {step + 1}", flush=True)
+            if team.rank == 0:
+                print(f"{STAGES[stage].length} tokens from step {step + 1}", flush=True)
+    team.leave()
 
 
 def _judged(unseen: Task, kind: Kind, length: int) -> Batch:
@@ -214,20 +223,20 @@ def _judged(unseen: Task, kind: Kind, length: int) -> Batch:
     return together([unseen.judged(kind, rng, length) for _ in range(_JUDGED)])
 
 
-def _optimizers(model: LlamaForCausalLM, starts: Starts, plan: Plan) -> list[torch.optim.Optimizer]:
+def _optimizers(model: LlamaForCausalLM, hints: Hints, plan: Plan) -> list[torch.optim.Optimizer]:
     """Muon for the layers' matrices, AdamW for the rest."""
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     mine = {id(p) for p in matrices}
-    rest = [*(p for p in model.parameters() if id(p) not in mine), *starts.parameters()]
+    rest = [*(p for p in model.parameters() if id(p) not in mine), *hints.parameters()]
     return [Muon(matrices, plan.muon), torch.optim.AdamW(rest, plan.lr, betas=(0.9, 0.98), weight_decay=0.1)]
 
 
-def _batch(task: Task, plan: Plan, stage: Stage, step: int) -> Batch:
-    """Of the stage's length, or (two times in five) of a shorter one."""
-    rng = np.random.default_rng([0, plan.seed, step])
-    length = stage.length
-    if length > _SHORTEST and rng.random() < 0.4:
-        length = int(rng.integers(_SHORTEST, length + 1)) // 8 * 8
+def _batch(task: Task, plan: Plan, stage: Stage, step: int, rank: int) -> Batch:
+    """Of the stage's length, or (two times in five) of a shorter one, the same in all processes."""
+    length, lengths = stage.length, np.random.default_rng([0, plan.seed, step])
+    if length > _SHORTEST and lengths.random() < 0.4:
+        length = int(lengths.integers(_SHORTEST, length + 1)) // 8 * 8
+    rng = np.random.default_rng([0, plan.seed, step, rank])
     rows_of = max(1, plan.tokens // length)
     copies = round(rows_of * stage.copies)
     rows = [task.copies(rng, length, stage.few) for _ in range(copies)]

@@ -69,7 +69,7 @@ class Recall(Questionnaire):
             rng = numpy_of(streams.at(f"{self.kind} {length}", prompt))
             text = " ".join(sentences[i] for i in rng.permutation(len(sentences)))
             texts = [text] * (1 + 8 * length // len(text))  # enough: a token has fewer than eight letters
-            tokens, answer, _ = Task(encode, texts, words, HELD_OUT).judged(self.kind, rng, length)
+            tokens, answer, *_ = Task(encode, texts, words, HELD_OUT).judged(self.kind, rng, length)
             ids = torch.from_numpy(tokens)[None].to(model.device)
             guess = model(ids, use_cache=False).logits[0, :-1].argmax(-1).cpu().numpy()
             return {"whole": bool((guess == tokens[1:])[answer[1:]].all())}
