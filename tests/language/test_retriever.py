@@ -204,7 +204,7 @@ def test_text_and_hints_are_learned_beside_answers(tokenizer):
     said = model.lm_head(states)
     after = torch.nn.functional.cross_entropy(said[:, :-1:2].flatten(0, 1), tokens[:, 1::2].flatten())
     each = torch.nn.functional.cross_entropy(said[:, 5:7].flatten(0, 1), tokens[:, 6:8].flatten(), reduction="none")
-    weights = torch.tensor([1, 0.1, 1, 0.1])
+    weights = torch.tensor([1, 0.25, 1, 0.25])
     expected = (each * weights).sum() / weights.sum() + 0.1 * after + hints.loss(model, read, batch)
     torch.testing.assert_close(loss, expected, rtol=0.02, atol=0)
 

@@ -15,7 +15,7 @@ from featscope.language.retriever.hints import Hints
 ROTARY_BASE = 1e5
 HEAD = 64
 """Size of a head; all heads together may be wider than the model."""
-_LATER = 0.1  # weight of what follows the first token of an answer
+_LATER = 0.25  # weight of what follows the first token of an answer
 _OF_TEXT = 0.1  # weight of the loss of all tokens
 _CONTENT = 0.2  # of a head that looks to places: what its matrices keep of their first size
 
@@ -125,7 +125,7 @@ def loss_and_right(model: LlamaForCausalLM, hints: Hints, batch: Batch) -> tuple
     """What is minimised, and the share of answers whose first token is likeliest.
 
     Beside the mean loss of the tokens of answers, of which later ones are copied once the first is found, which is soon
-    learned, so that each counts a tenth, it is a tenth of the loss of every second token of all, and that of the hints.
+    learned, so that each counts a quarter, it is a tenth of the loss of every second token of all, and that of the hints.
     """
     marked = batch.answers[:, 1:]
     first = (marked & ~batch.answers[:, :-1])[marked]
