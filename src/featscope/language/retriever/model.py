@@ -125,7 +125,7 @@ def loss_and_right(model: LlamaForCausalLM, hints: Hints, batch: Batch) -> tuple
     """What is minimised, and the share of answers whose first token is likeliest.
 
     Beside the mean loss of the tokens of answers, of which later ones are copied once the first is found, which is soon
-    learned, so that each counts a quarter, it is a tenth of the loss of every second token of all, and that of the hints.
+    learned, so that each counts a quarter, it is a tenth of the loss of every second token of all, and that of hints.
     """
     marked = batch.answers[:, 1:]
     first = (marked & ~batch.answers[:, :-1])[marked]
