@@ -63,7 +63,8 @@ def draw(history: Sequence[Mapping[str, Any]]) -> None:
         axes.yaxis.set_minor_locator(NullLocator())
         shown = [r[ratio] for one in history for r in one["ratios"]]
         axes.set_ylim(min(*shown, 1) / 1.2, max(shown) * 1.2)
-        axes.set_xticks(range(len(history)), [f"{one['date']}\n{one['revision']}" for one in history])
+        runs = [f"{one['date']} {one['revision'].removesuffix('-dirty')}" for one in history]
+        axes.set_xticks(range(len(history)), runs, rotation=40, ha="right", rotation_mode="anchor", size="small")
         axes.set_ylabel(label)
     figure.axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5), title="size, replicas", frameon=False)
     PICTURE.parent.mkdir(exist_ok=True)
