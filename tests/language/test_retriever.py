@@ -337,6 +337,25 @@ def test_wrong_plans_say_what_is_allowed(options, message, essays):
         replace(Plan(essays, Path("out")), **options)
 
 
+def test_processes_read_batches_of_their_own_that_are_as_long(tokenizer, essays):
+    plan = Plan(essays, Path("out"), tokens=1024)
+    for step in range(4):
+        one, other = (module._batch(task(tokenizer), plan, module.STAGES[4], step, rank).tokens for rank in (0, 1))
+        assert one.shape == other.shape
+        assert not torch.equal(one, other)
+
+
+def test_a_team_averages_every_gradient_before_each_step(tmp_path, essays, monkeypatch):
+    told = []
+    monkeypatch.setattr(module.Team, "average", lambda _, parameters: told.append({id(p) for p in parameters}))
+    learn = []
+    made = module._optimizers
+    monkeypatch.setattr(module, "_optimizers", lambda *of: learn.extend(made(*of)) or learn)
+    train(Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=0.001, tokens=1024))
+    steps = json.loads((tmp_path / "out" / "training.json").read_text())["history"][-1]["step"]
+    assert told == [{id(p) for one in learn for group in one.param_groups for p in group["params"]}] * steps
+
+
 def test_a_training_that_diverges_keeps_what_was_written(tmp_path, essays):
     wild = Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=1, tokens=1024, lr=1e30)
     with pytest.raises(ConfigError, match=r"lr = 1e\+30 .* the loss stays finite; step \d+ is"):

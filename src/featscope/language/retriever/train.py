@@ -159,7 +159,8 @@ def train(plan: Plan) -> None:
     plan.out.mkdir(parents=True, exist_ok=True)
     to_train, others = read_essays(plan.essays)
     tokenizer = train_tokenizer(to_train, plan.vocabulary)
-    tokenizer.save_pretrained(plan.out)
+    if team.rank == 0:
+        tokenizer.save_pretrained(plan.out)
     words, other_words = split_words(to_train)
     task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
     model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, plan.seed)
@@ -236,7 +237,7 @@ def _batch(task: Task, plan: Plan, stage: Stage, step: int, rank: int) -> Batch:
     length, lengths = stage.length, np.random.default_rng([0, plan.seed, step])
     if length > _SHORTEST and lengths.random() < 0.4:
         length = int(lengths.integers(_SHORTEST, length + 1)) // 8 * 8
-    rng = np.random.default_rng([0, plan.seed, step, rank])
+    rng = np.random.default_rng([0, plan.seed, step, 1 + rank])  # a 0 at the end would be the draws of lengths again
     rows_of = max(1, plan.tokens // length)
     copies = round(rows_of * stage.copies)
     rows = [task.copies(rng, length, stage.few) for _ in range(copies)]
