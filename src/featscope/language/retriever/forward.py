@@ -49,6 +49,13 @@ def hidden(
     return norm(states, model.model.norm.weight), read
 
 
+def logits(
+    states: Float[Tensor, "*place width"], unembedding: Float[Tensor, "entry width"]
+) -> Float[Tensor, "*place entry"]:
+    """What is said of each state, by products in bfloat16."""
+    return linear(states.bfloat16(), unembedding.bfloat16()).float()
+
+
 def turns(length: int, size: int, base: float) -> tuple[Float[Tensor, "token size"], Float[Tensor, "token size"]]:
     """Cosines and sines of rotary positions; the first half of the sines has the sign of the half that it turns."""
     angles = torch.outer(torch.arange(length).float(), base ** (-torch.arange(0, size, 2) / size))

@@ -1,7 +1,8 @@
 """What the retriever is told while it learns, beside the answers: what each answer has to be put together of.
 
 A value has to know whose it is, the end of a question which key it asks for; one has to look for the other, and what it
-finds has to be said. A loss of answers alone praises none of them before all are there.
+finds has to be said. A loss of answers alone praises none of them before all are there. This is deep supervision (Lee
+et al. 2015), of the parts of one circuit.
 """
 
 import math
@@ -10,11 +11,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, linear, rms_norm
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, rms_norm
 from transformers import LlamaForCausalLM
 
 from featscope.language.retriever.data import KEYS, NONE, Batch
-from featscope.language.retriever.forward import turned, turns
+from featscope.language.retriever.forward import logits, turned, turns
 
 _RARE = 4.0  # weight of tokens behind which a value begins
 _OF_KEYS = 0.5  # weight of their loss
@@ -79,8 +80,7 @@ class Hints(nn.Module):
         for where in (batch.begins, batch.asks):
             said = self.keys(_normed(states[where])).view(-1, unembedding.shape[1])
             wanted = batch.keys[where].flatten()
-            logits = linear(said.bfloat16(), unembedding.bfloat16()).float()
-            of_all = cross_entropy(logits, wanted, reduction="sum", ignore_index=NONE)
+            of_all = cross_entropy(logits(said, unembedding), wanted, reduction="sum", ignore_index=NONE)
             losses.append(of_all / (wanted != NONE).sum().clamp_min(1))
         return losses[0] + losses[1]
 
@@ -123,8 +123,8 @@ def of_saying(model: LlamaForCausalLM, states: Float[Tensor, "row token width"],
     row, place = batch.asks.nonzero(as_tuple=True)
     config: Any = model.config
     seen = rms_norm(states[row, place], states.shape[-1:], model.model.norm.weight, config.rms_norm_eps)
-    logits = linear(seen.bfloat16(), model.lm_head.weight.bfloat16()).float()
-    return cross_entropy(logits, batch.tokens[row, place + 1], reduction="sum") / max(1, len(row))
+    said = logits(seen, model.lm_head.weight)
+    return cross_entropy(said, batch.tokens[row, place + 1], reduction="sum") / max(1, len(row))
 
 
 def _normed(states: Tensor) -> Tensor:

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.retriever.data import Batch
-from featscope.language.retriever.forward import hidden
+from featscope.language.retriever.forward import hidden, logits
 from featscope.language.retriever.hints import Hints
 
 ROTARY_BASE = 1e5
@@ -130,15 +130,11 @@ def loss_and_right(model: LlamaForCausalLM, hints: Hints, batch: Batch) -> tuple
     marked = batch.answers[:, 1:]
     first = (marked & ~batch.answers[:, :-1])[marked]
     states, read = hidden(model, batch.tokens)
-    unembedding, wanted = model.lm_head.weight.bfloat16(), batch.tokens[:, 1:]
-
-    def logits(of: Tensor) -> Tensor:
-        return linear(of.bfloat16(), unembedding).float()
-
-    said = logits(states[:, :-1][marked])
+    unembedding, wanted = model.lm_head.weight, batch.tokens[:, 1:]
+    said = logits(states[:, :-1][marked], unembedding)
     weights = torch.where(first, 1.0, _LATER)
     loss = (cross_entropy(said, wanted[marked], reduction="none") * weights).sum() / weights.sum()
-    of_text = cross_entropy(logits(states[:, :-1:2].flatten(0, 1)), wanted[:, ::2].flatten())
+    of_text = cross_entropy(logits(states[:, :-1:2].flatten(0, 1), unembedding), wanted[:, ::2].flatten())
     right = float((said.argmax(-1) == wanted[marked])[first].float().mean())
     return loss + _OF_TEXT * of_text + hints.loss(model, read, batch), right
 
