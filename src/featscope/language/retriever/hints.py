@@ -25,8 +25,8 @@ class Hints(nn.Module):
     """Two readers of hidden states that are trained along and then left away, and a layer that is told where to look.
 
     - Halfway up, of each token of a text: whether a needle's value begins behind it.
-    - A layer later, of each value's first token and of each question's last: the last tokens of its key.
-    - What that layer attends to at the end of a question: the first token of the value.
+    - There, of each value's first token and of each question's last: the last tokens of its key.
+    - What the layer that reads this attends to at the end of a question: the first token of the value.
     - What the model would say there if no layer came after: this token.
 
     Args:
@@ -51,11 +51,10 @@ class Hints(nn.Module):
         """
         half = len(read) // 2
         found = self.of_starts(read[half], batch)
+        found = found + _OF_KEYS * self.of_keys(read[half], model.lm_head.weight, batch)
+        found = found + of_looking(model, half, read[half], batch)
         if half + 1 < len(read):
-            found = found + _OF_KEYS * self.of_keys(read[half + 1], model.lm_head.weight, batch)
-            found = found + of_looking(model, half + 1, read[half + 1], batch)
-        if half + 2 < len(read):
-            found = found + of_saying(model, read[half + 2], batch)
+            found = found + of_saying(model, read[half + 1], batch)
         return found
 
     def of_starts(self, states: Float[Tensor, "row token width"], batch: Batch) -> Float[Tensor, ""]:
