@@ -402,9 +402,9 @@ def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
         for name, method in methods.items():
             out = method.generate(ids, torch.ones_like(ids), max_new_tokens=int(end + 1 - first), do_sample=False)
             right[name] += out[0, first:].tolist() == tokens[first : end + 1].tolist()
-    assert right.pop("GemFilter of 5 neighbours") < 10  # they hold the beginning of an answer alone
-    assert right.pop("SnapKV") >= 15, right  # which loses one prompt in seven here
+    of_five = right.pop("GemFilter of 5 neighbours")  # which hold the beginning of an answer alone
     assert min(right.values()) >= 18, right
+    assert of_five <= 13, of_five
 
 
 def test_rows_are_put_side_by_side():

@@ -27,7 +27,7 @@ RETRIEVER = "retriever"
 """The name of the small model that ships beside FeatScope, as a package of its own."""
 RETRIEVER_LENGTH = 1024
 """The longest prompt, in tokens, that it was trained on."""
-RETRIEVER_LAYER = 2
+RETRIEVER_LAYER = 3
 """Its filter layer, found by `choose_layer`."""
 RETRIEVER_KERNEL: Final = 17
 RETRIEVER_POOL: Final = "max"
