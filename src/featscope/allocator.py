@@ -15,3 +15,10 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, 1 << 30)
         mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+
+
+def hand_back_freed_memory() -> None:
+    """Give back what was kept: after something that took far more than the steps that follow will."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

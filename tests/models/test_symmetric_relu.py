@@ -36,6 +36,20 @@ def test_its_gradients_are_those_of_the_two_relus():
     assert torch.autograd.gradcheck(soft_threshold, (u, b))
 
 
+def test_replicas_are_asked_one_by_one_when_that_is_wanted():
+    network, x = SymmetricReLUNetwork(numbers(3, 4, 5)), numbers(3, 6, 5, seed=1)
+    network.bias.copy_(numbers(3, 4, seed=2).abs())
+    each = network.one_by_one(x)
+    first = next(each)
+    with torch.no_grad():
+        network.bias.fill_(100.0)
+    assert first.shape == (6, 4)
+    assert first.any()
+    assert not any(one.any() for one in each)  # they had not been made before
+    network.bias.copy_(numbers(3, 4, seed=2).abs())
+    assert torch.allclose(torch.stack([*network.one_by_one(x)]), network(x), atol=1e-14)
+
+
 def test_at_zero_threshold_the_network_is_linear():
     network = SymmetricReLUNetwork(numbers(2, 3, 4))
     x = numbers(2, 5, 4, seed=1)

@@ -135,3 +135,13 @@ def test_a_lone_shard_of_small_networks_has_one_thread(folder, monkeypatch, weig
     finally:
         torch.set_num_threads(before)
     assert seen == {threads}
+
+
+def test_what_looks_took_is_handed_back_before_the_first_step_and_at_the_end(folder, monkeypatch):
+    told = []
+    monkeypatch.setattr("featscope.runs.shard.hand_back_freed_memory", lambda: told.append("handed back"))
+    advance, outcomes = Adding.advance, Adding.outcomes
+    monkeypatch.setattr(Adding, "advance", lambda self, step: (told.append("step"), advance(self, step)))
+    monkeypatch.setattr(Adding, "outcomes", lambda self: told.append("outcomes") or outcomes(self))
+    through(folder)
+    assert told == ["handed back", *9 * ["step"], "outcomes", "handed back"]

@@ -1,5 +1,6 @@
 """One hidden layer of symmetrised ReLU neurons (Wen & Li 2021, Section 2.2)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -83,6 +84,11 @@ class SymmetricReLUNetwork(nn.Module):
     def forward(self, x: Float[Tensor, "*replica batch input"]) -> Float[Tensor, "*replica batch neuron"]:
         """The representation f(x)."""
         return soft_threshold(x @ self.weight.mT, self.bias)
+
+    def one_by_one(self, x: Float[Tensor, "replica batch input"]) -> Iterator[Float[Tensor, "batch neuron"]]:
+        """The same of each replica, made when it is asked for: of many samples all together take more than training."""
+        layers = zip(x, self.weight, self.bias, strict=True)
+        return (soft_threshold(one @ weight.mT, bias) for one, weight, bias in layers)
 
 
 @dataclass(frozen=True)

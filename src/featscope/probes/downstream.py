@@ -1,6 +1,7 @@
 """How much a linear head on frozen features knows about the hidden signals (Wen & Li 2021, Definition 3.1)."""
 
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -40,16 +41,22 @@ def classification_accuracy(
 
 
 def read_out(
-    features: Float[Tensor, "replica sample feature"], y: Float[Tensor, "replica sample"], labels: int
+    features: Iterable[Float[Tensor, "sample feature"]], y: Float[Tensor, "replica sample"], labels: int
 ) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica"]]:
     """What heads that are trained on the first ``labels`` samples know of the others.
+
+    Args:
+        features: of each replica, one replica after the other: those of all may be made one at a time.
+        y: what heads are to say.
+        labels: samples that they are trained on.
 
     Returns:
         of each replica the squared error of y over its variance, and the accuracy on the sign of y.
     """
-    halves = [(f[:labels], t[:labels], f[labels:], t[labels:]) for f, t in zip(features, y, strict=True)]
-    errors = [regression_error(*half) for half in halves]
-    accuracies = [classification_accuracy(f, t.sign(), g, u.sign()) for f, t, g, u in halves]
+    errors, accuracies = [], []
+    for f, t in zip(features, y, strict=True):
+        errors.append(regression_error(f[:labels], t[:labels], f[labels:], t[labels:]))
+        accuracies.append(classification_accuracy(f[:labels], t[:labels].sign(), f[labels:], t[labels:].sign()))
     return torch.tensor(errors, dtype=torch.float64), torch.tensor(accuracies, dtype=torch.float64)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from featscope.allocator import hand_back_freed_memory
 from featscope.axes import points
 from featscope.runs.folder import RunFolder
 from featscope.streams import Streams
@@ -209,6 +210,7 @@ class Program:
         if start == 0:
             with torch.no_grad():
                 record.put(self.measure(arm.at_start))
+            hand_back_freed_memory()
 
         save_at = time.monotonic() + min(_SECONDS_AT_LEAST, _SECONDS_BETWEEN_CHECKPOINTS)
         reached = start
@@ -242,6 +244,7 @@ class Program:
         progress(steps - last, "measuring")
         with torch.no_grad():
             record.put(self.measure([*arm.at_end, lambda part: part.outcomes()]))
+        hand_back_freed_memory()
         about = "first step of the event; -1 if it did not happen"
         record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})
         record.put({"last_step": Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})

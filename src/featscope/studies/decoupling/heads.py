@@ -59,7 +59,7 @@ class HeadsAtRule(nn.Module):
         learner, source, labels = experiment.learner, experiment.source, self.config.labels
         sample = source.sample(experiment.streams.at("readout"), 2 * labels)
         task = LinearTask(linear_task(experiment.streams.at("task"), sample.codes.shape[-1]))
-        error, accuracy = read_out(learner(sample.x), task(sample), labels)
+        error, accuracy = read_out(learner.one_by_one(sample.x), task(sample), labels)
         held = coverage(alignment(learner.weight, source.dictionary)).double()
         for kept, new in ((self.error, error), (self.accuracy, accuracy), (self.coverage, held)):
             kept.copy_(torch.where(now, new.to(kept)[:, None], kept))

@@ -1,6 +1,6 @@
 """What is measured on a network: at the start, along the way, and at the end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from math import sqrt
 
@@ -158,7 +158,7 @@ def census(experiment: GradientTraining) -> Found:
 def readouts(experiment: GradientTraining, labels: int = LABELS) -> Found:
     """Linear heads on the learned representation (Corollaries 3.3 and 3.5)."""
     sample = experiment.source.sample(experiment.streams.at("readout"), 2 * labels)
-    return _heads(experiment, sample, representation=experiment.learner(sample.x))
+    return _heads(experiment, sample, representation=experiment.learner.one_by_one(sample.x))
 
 
 def read_on_the_way(experiment: GradientTraining) -> Found:
@@ -177,15 +177,15 @@ def baselines(experiment: GradientTraining, labels: int = LABELS) -> Found:
     sample = experiment.source.sample(experiment.streams.at("readout"), 2 * labels)
     seen = sample.x @ experiment.source.dictionary
     oracle = soft_threshold(seen, torch.full_like(seen[..., 0, :], 0.5))
-    return _heads(experiment, sample, raw=sample.x, untrained=experiment.learner(sample.x), oracle=oracle)
+    return _heads(experiment, sample, raw=sample.x, untrained=experiment.learner.one_by_one(sample.x), oracle=oracle)
 
 
-def _heads(experiment: GradientTraining, sample: SparseSample, **features: Tensor) -> Found:
+def _heads(experiment: GradientTraining, sample: SparseSample, **features: Iterable[Tensor]) -> Found:
     """Half of the samples are labelled, by the task of the supervised arm; the others are held out."""
     task = LinearTask(linear_task(experiment.streams.at("task"), sample.codes.shape[-1]))
     found = {}
     for name, seen in features.items():
-        error, accuracy = read_out(seen, task(sample), seen.shape[1] // 2)
+        error, accuracy = read_out(seen, task(sample), sample.x.shape[1] // 2)
         on = f"linear head on {name}, held-out samples"
         found[f"{name}_error"] = Measurement(error, f"squared error of y = <w*, z>: {on}", units="Var(y)")
         found[f"{name}_accuracy"] = Measurement(accuracy, f"accuracy on y = sign <w*, z>: {on}")
