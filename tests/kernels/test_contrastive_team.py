@@ -1,16 +1,13 @@
 """A step by several threads against the same step by one."""
 
 import multiprocessing
-import time
-from concurrent.futures import ThreadPoolExecutor
+import threading
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from featscope.kernels import contrastive, contrastive_team, teams
-from featscope.kernels.teams import side_by_side
 from featscope.streams import Streams
 
 SIDES = st.integers(1, 40)
@@ -44,24 +41,24 @@ def test_batches_whose_parts_would_share_a_block_are_refused():
     assert not contrastive_team.is_divisible(24)
 
 
-def test_what_a_part_raises_is_raised():
-    with pytest.raises(ZeroDivisionError):
-        side_by_side([lambda: 1 / 0, lambda: None])
+def test_where_no_thread_can_be_started_one_does_it_all(monkeypatch):
+    monkeypatch.setattr(teams, "_helpers", [])
+    monkeypatch.setattr(teams._Helper, "start", lambda self: (_ for _ in ()).throw(RuntimeError("no more threads")))
+    (loss, slope), (of_many, slope_of_many) = both(32, 5, 20, 7, 4, 2)
+    assert torch.equal(of_many, loss)
+    assert torch.equal(slope, slope_of_many)
 
 
-def test_all_parts_have_ended_when_the_last_raises():
-    ended = []
-    with pytest.raises(ZeroDivisionError):
-        side_by_side([lambda: (time.sleep(0.1), ended.append(1)), lambda: 1 / 0])
-    assert ended
-
-
-def test_where_no_thread_can_be_started_parts_are_called_here(monkeypatch):
-    monkeypatch.setattr(teams, "_others", ThreadPoolExecutor(1))
-    teams._others.shutdown()
-    called = []
-    side_by_side([lambda: called.append(0), lambda: called.append(1), lambda: called.append(2)])
-    assert called == [0, 1, 2]
+def test_two_computations_at_a_time_take_turns():
+    found = []
+    callers = [threading.Thread(target=lambda: found.append(both(256, 64, 32, 32, 8, 3))) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert len(found) == 4
+    for (_, slope), (_, slope_of_many) in found:
+        assert torch.equal(slope, slope_of_many)
 
 
 def test_a_forked_process_has_threads_of_its_own():

@@ -1,6 +1,7 @@
 """A whole contrastive step of one replica by several threads: samples, then anchors, then neurons are shared out.
 
-After each of the three all wait for each other. Draws are the same bits, sums are taken in another order.
+After the first and the second all wait for each other. Draws are the same bits, and so is the gradient; of losses the
+sum is taken in another order.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.kernels import Found
+from featscope.kernels import Found, contrastive
 from featscope.kernels.contrastive import (
     attract,
     blocks,
@@ -25,8 +26,9 @@ from featscope.kernels.contrastive import (
 )
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
 from featscope.kernels.products import room
-from featscope.kernels.teams import side_by_side
+from featscope.kernels.teams import at_once, meet, other_threads_first
 
+_ALL_MET = 2**30  # of a counter: nobody waits any more
 _TOGETHER = 16  # samples whose draws begin with a block, of signals, noise and coins alike; neurons in a vector
 
 
@@ -49,20 +51,19 @@ def step(
     (batch, keys), (chance, std), (_, inputs, features) = sizes, law, dictionary.shape
     neurons = weight.shape[1]
     losses, slope, counts = torch.empty(threads), torch.empty(weight.shape), (batch, keys, inputs, neurons, features)
+    met = torch.zeros(1, dtype=torch.int32)
     way, panels = torch.empty(sum(_sizes(*counts))), torch.empty(threads, room(sum(counts)))
     anchors, negatives, by_neuron = (_shares(of, threads) for of in (batch, keys, neurons))
-    law_of = chance / 2, 1 - chance / 2, std
-    layer = weight, threshold, dictionary, numbers, way
-    each = range(threads)
-    draw, pull, sum_up = map(function, (_draw, _pull, _sum_up))  # compiled once, before threads begin
-    side_by_side(
-        [
-            partial(_call, draw, (*layer, panels[i]), *counts, *anchors[i], *negatives[i], *address, *law_of)
-            for i in each
-        ]
-    )
-    side_by_side([partial(_call, pull, (way, panels[i], losses[i:]), *counts, *anchors[i]) for i in each])
-    side_by_side([partial(_call, sum_up, (way, panels[i], slope), *counts, *by_neuron[i]) for i in each])
+    layer, law_of = (weight, threshold, dictionary, numbers), (chance / 2, 1 - chance / 2, std)
+    share = function(_share)  # compiled once, before threads begin
+
+    def of_thread(i: int) -> Callable[[], None]:
+        arrays = (*layer, panels[i], losses[i:], slope, way, met)
+        shared_out = *anchors[i], *negatives[i], *by_neuron[i]
+        return partial(_call, share, arrays, *counts, *shared_out, *address, threads, other_threads_first(), *law_of)
+
+    if not at_once([of_thread(i) for i in range(threads)], release=lambda: met.fill_(_ALL_MET)):
+        return contrastive.step(weight, threshold, dictionary, sizes, law, numbers, address)
     return losses.sum(0, keepdim=True), slope
 
 
@@ -81,6 +82,50 @@ def _shares(count: int, threads: int) -> list[tuple[int, int]]:
 def _sizes(batch: W, keys: W, inputs: W, neurons: W, features: W) -> list[W]:
     """Of what is drawn, then of what is made of it without panels, which each thread has for itself."""
     return drawn(batch, keys, inputs, features) + made(batch, keys, inputs, neurons)[1:]
+
+
+def _share(
+    code: Code,
+    weight: Array,
+    threshold: Array,
+    dictionary: Array,
+    numbers: Words,
+    panels: Array,
+    loss: Array,
+    slope: Array,
+    shared: Whole,
+    met: Whole,
+    batch: Whole,
+    keys: Whole,
+    inputs: Whole,
+    neurons: Whole,
+    features: Whole,
+    begin: Whole,
+    anchors: Whole,
+    behind: Whole,
+    negatives: Whole,
+    first_neuron: Whole,
+    of_neurons: Whole,
+    first: Whole,
+    step: Whole,
+    step_above: Whole,
+    key: Whole,
+    key_above: Whole,
+    threads: Whole,
+    let_others: Whole,
+    low: Number,
+    high: Number,
+    std: Number,
+) -> None:
+    """All that one thread does. Two addresses are whole numbers, as an array would be one that nobody else writes."""
+    way = Array(code, code.new(f"inttoptr i64 {shared.name} to ptr"))
+    counts, samples = (batch, keys, inputs, neurons, features), (begin, anchors, behind, negatives)
+    drawing = first, step, step_above, key, key_above, low, high, std
+    code.call(_draw, weight, threshold, dictionary, numbers, way, panels, *counts, *samples, *drawing)
+    code.call(meet, met, threads, let_others)
+    code.call(_pull, way, panels, loss, *counts, begin, anchors)
+    code.call(meet, met, threads * 2, let_others)
+    code.call(_sum_up, way, panels, slope, *counts, first_neuron, of_neurons)
 
 
 def _draw(

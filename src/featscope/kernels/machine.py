@@ -1,6 +1,7 @@
 """Code for the processor at hand, from LLVM's language."""
 
 import ctypes
+import platform
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -52,10 +53,16 @@ def lanes() -> int:
 def intrinsics() -> str:
     """Declarations of what LLVM knows by name and code of float32s uses."""
     numbers, tests = f"<{lanes()} x float>", f"<{lanes()} x i1>"
-    return f"""declare float @llvm.log.f32(float)
+    waiting = f"declare void {pause}\n" if (pause := waits()) else ""
+    return f"""{waiting}declare float @llvm.log.f32(float)
 declare float @llvm.sqrt.f32(float)
 declare {numbers} @llvm.masked.load.v{lanes()}f32.p0(ptr, i32, {tests}, {numbers})
 declare void @llvm.masked.store.v{lanes()}f32.p0({numbers}, ptr, i32, {tests})"""
+
+
+def waits() -> str:
+    """What tells the processor that a loop waits, to be called or declared; empty where LLVM knows nothing of it."""
+    return "@llvm.x86.sse2.pause()" if platform.machine().lower() in ("x86_64", "amd64") else ""
 
 
 def _machine() -> Any:

@@ -1,44 +1,139 @@
-"""Parts of one computation side by side, each in a thread that sleeps while there is nothing to do."""
+"""Parts of one computation that run at the same time and wait for each other, each in a thread.
 
+Waiting takes a few thousand looks at a counter, in machine code; who has waited longer lets others have the core
+between looks. To sleep and be woken takes a thread longer than most parts do, and several times a step.
+"""
+
+import ctypes
 import os
+import sys
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import lru_cache
+from queue import SimpleQueue
 
-_others: ThreadPoolExecutor | None = None
+from featscope.kernels.loops import Code, Whole
+from featscope.kernels.machine import waits
+
+_LOOKS = 4096  # before others may have the core: some 50 microseconds
+_turn = threading.Lock()  # parts of two computations that wait for each other must not share threads
+_helpers: "list[_Helper]" = []
 
 
-def side_by_side(parts: Sequence[Callable[[], object]]) -> None:
-    """Call all, the last in this thread; returns when all have ended, and raises what one raised.
+def at_once(parts: Sequence[Callable[[], object]], release: Callable[[], object]) -> bool:
+    """Call all at the same time, the last in this thread; returns when all have ended, and raises what one raised.
 
-    Parts do not wait for each other, nor call this. Where this is interrupted others may go on: what they write into
-    must be theirs to keep.
+    Where this is interrupted others may go on for a moment: what they write into must be theirs to keep.
+
+    Args:
+        parts: that may wait for each other, and do not call this.
+        release: called where one raises, so that no other waits for it.
+
+    Returns:
+        whether they were called: not so where no threads are to be had.
     """
-    waiting: list[Future[object]] = []
-    try:
-        for part in parts[:-1]:
-            waiting.append(_team().submit(part))
-    except RuntimeError:  # the interpreter is about to end and starts no threads
-        for part in parts[len(waiting) : -1]:
-            part()
-    try:
-        parts[-1]()
-    finally:
-        wait(waiting)
-    for one in waiting:
-        one.result()
+    with _turn:
+        if not _are_there(len(parts) - 1):
+            return False
+        ended: SimpleQueue[BaseException | None] = SimpleQueue()
+        begun = 0
+        try:
+            for helper, part in zip(_helpers, parts[:-1], strict=False):
+                helper.work.put((part, release, ended))
+                begun += 1
+            parts[-1]()
+        except BaseException:
+            release()
+            raise
+        finally:
+            errors = [ended.get() for _ in range(begun)]
+    for error in errors:
+        if error is not None:
+            raise error
+    return True
 
 
-def _team() -> ThreadPoolExecutor:
-    global _others
-    if _others is None:
-        _others = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="featscope")
-    return _others
+class _Helper(threading.Thread):
+    """A thread that sleeps until there is work."""
+
+    def __init__(self) -> None:
+        super().__init__(name="featscope", daemon=True)
+        self.work: SimpleQueue[tuple[Callable[[], object], Callable[[], object], SimpleQueue[BaseException | None]]] = (
+            SimpleQueue()
+        )
+
+    def run(self) -> None:
+        while True:
+            part, release, ended = self.work.get()
+            error = None
+            try:
+                part()
+            except BaseException as raised:  # for who waits
+                release()
+                error = raised
+            del part, release  # with the arrays they hold
+            ended.put(error)
+
+
+def _are_there(count: int) -> bool:
+    """Whether there are so many helpers, of whom missing ones are started."""
+    try:
+        while len(_helpers) < count:
+            helper = _Helper()
+            helper.start()
+            _helpers.append(helper)
+    except RuntimeError:  # there are too many threads, or the interpreter is about to end
+        return False
+    return True
 
 
 def _forget() -> None:
-    global _others
-    _others = None
+    global _turn
+    _turn = threading.Lock()
+    _helpers.clear()
 
 
 if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
     os.register_at_fork(after_in_child=_forget)
+
+
+def meet(code: Code, met: Whole, all_of: Whole, let_others: Whole) -> None:
+    """The code of waiting until a counter, which begins at 0, has been raised so many times, this one included.
+
+    What others wrote before they raised it can be read then.
+
+    Args:
+        code: that is written.
+        met: address of the counter, 32 bits. It is none of an array, which nobody else may write.
+        all_of: times it has been raised when all are there.
+        let_others: address of `other_threads_first`.
+    """
+    counter = code.new(f"inttoptr i64 {met.name} to ptr")
+    code.new(f"atomicrmw add ptr {counter}, i32 1 seq_cst")
+    looks, wanted = code.slot("i32"), code.new(f"trunc i64 {all_of.name} to i32")
+    others_first = code.new(f"inttoptr i64 {let_others.name} to ptr")
+    for line in (f"store i32 0, ptr {looks}", "br label %look", "look:"):
+        code.do(line)
+    there = code.new(f"icmp uge i32 {code.new(f'load atomic i32, ptr {counter} seq_cst, align 4')}, {wanted}")
+    for line in (f"br i1 {there}, label %met_all, label %wait", "wait:"):
+        code.do(line)
+    count = code.new(f"add i32 {code.new(f'load i32, ptr {looks}')}, 1")
+    patient = code.new(f"icmp ugt i32 {count}, {_LOOKS}")
+    for line in (f"br i1 {patient}, label %others, label %at_once", "at_once:"):
+        code.do(line)
+    code.do(f"store i32 {count}, ptr {looks}")
+    if pause := waits():
+        code.do(f"call void {pause}")
+    for line in ("br label %look", "others:"):
+        code.do(line)
+    code.new(f"call i32 {others_first}()")
+    for line in ("br label %look", "met_all:"):
+        code.do(line)
+
+
+@lru_cache
+def other_threads_first() -> int:
+    """The address of the system's function that lets other threads have the core."""
+    if sys.platform == "win32":
+        return ctypes.cast(ctypes.windll.kernel32.SwitchToThread, ctypes.c_void_p).value or 0
+    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0

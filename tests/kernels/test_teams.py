@@ -1,0 +1,117 @@
+"""Parts that run at the same time and wait for each other."""
+
+import ctypes
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from featscope.kernels import teams
+from featscope.kernels.loops import Array, Code, Whole, function
+from featscope.kernels.teams import at_once, meet, other_threads_first
+
+ALL = 2**30
+
+
+def _meets(code: Code, mine: Array, met: Whole, all_of: Whole, let_others: Whole) -> None:
+    nothing = code.whole(0)
+    mine[nothing] = mine[nothing] + 1.0
+    code.call(meet, met, all_of, let_others)
+    mine[nothing] = mine[nothing] + 10.0
+
+
+def meeting(met, all_of, mine, let_others=None):
+    """A part that raises ``mine`` by 1, waits for all, and raises it by 10."""
+    code = function(_meets)
+    let_others = let_others or other_threads_first()
+    return lambda: code(mine.data_ptr(), met.data_ptr(), all_of, let_others)
+
+
+def counter():
+    return torch.zeros(1, dtype=torch.int32)
+
+
+def test_who_comes_first_waits_for_the_last():
+    met, numbers, seen = counter(), torch.zeros(3), []
+
+    def late():
+        time.sleep(0.1)
+        seen.append(numbers.tolist())
+        meeting(met, 3, numbers[2:])()
+
+    parts = [meeting(met, 3, numbers[i:]) for i in range(2)]
+    assert at_once([*parts, late], release=lambda: met.fill_(ALL))
+    assert seen == [[1, 1, 0]]
+    assert numbers.tolist() == [11, 11, 11]
+    assert int(met) == 3
+
+
+def test_who_waits_long_lets_others_have_the_core():
+    met, mine, asked = counter(), torch.zeros(1), []
+
+    def let_others() -> int:
+        asked.append(time.perf_counter())
+        if len(asked) == 3:
+            met.fill_(2)
+        return 0
+
+    address = ctypes.CFUNCTYPE(ctypes.c_int)(let_others)
+    meeting(met, 2, mine, ctypes.cast(address, ctypes.c_void_p).value)()
+    assert len(asked) == 3
+    assert float(mine) == 11
+
+
+def test_a_counter_beyond_what_is_waited_for_holds_nobody():
+    met, mine = counter().fill_(5), torch.zeros(1)
+    meeting(met, 3, mine)()
+    assert float(mine) == 11
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_a_part_raises_is_raised_and_nobody_waits_for_it(place):
+    met, mine = counter(), torch.zeros(1)
+    parts = [meeting(met, 2, mine)]
+    parts.insert(place, lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        at_once(parts, release=lambda: met.fill_(ALL))
+    assert float(mine) == 11
+
+
+def test_an_interruption_before_the_last_part_begins_leaves_nobody_waiting():
+    met, mine = counter(), torch.zeros(1)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        at_once([meeting(met, 2, mine), interrupted], release=lambda: met.fill_(ALL))
+    assert float(mine) == 11
+    again = counter()
+    assert at_once([meeting(again, 2, mine), meeting(again, 2, torch.zeros(1))], release=lambda: again.fill_(ALL))
+
+
+def test_helpers_are_used_again_and_hold_nothing():
+    for _ in range(50):
+        met, numbers = counter(), torch.zeros(2)
+        at_once([meeting(met, 2, numbers), meeting(met, 2, numbers[1:])], release=lambda: None)
+        assert numbers.tolist() == [11, 11]
+    before = threading.active_count()
+    at_once([lambda: None, lambda: None], release=lambda: None)
+    assert threading.active_count() == before
+
+
+def test_without_threads_nothing_is_called(monkeypatch):
+    monkeypatch.setattr(teams, "_helpers", [])
+    monkeypatch.setattr(teams._Helper, "start", lambda self: (_ for _ in ()).throw(RuntimeError("no more threads")))
+    called = []
+    assert not at_once([lambda: called.append(0), lambda: called.append(1)], release=lambda: None)
+    assert not called
+
+
+def test_a_process_with_helpers_ends():
+    program = "from featscope.kernels.teams import at_once; at_once([lambda: None] * 3, lambda: None); print('ended')"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == "ended\n"
