@@ -1,4 +1,4 @@
-"""A sweep of about a minute by Ray workers on this machine, against the local engine at equal cores."""
+"""A sweep of one to two minutes by Ray workers on this machine, against the local engine at equal cores."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.compare import turns
 
 AXES = ("--axis", "eps_min=0.1:1.0:10", "--axis", "noise_std=0.01,0.03,0.05")
-REPLICAS = 16
+REPLICAS = 32
 ROUNDS = 2
 
 
