@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from featscope.language.load import RETRIEVER_LAYER
+
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
@@ -21,7 +23,7 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     end = names["context"].prompt.ids[0, -16:]
     assert "Osaka plump lobster" in names["tokenizer"].decode(end)
     exec(compile(layer, "language.md", "exec"), names)
-    assert names["choice"].layer == 2
+    assert names["choice"].layer == RETRIEVER_LAYER
     assert (tmp_path / "layers.png").exists()
     capsys.readouterr()
     exec(compile(others, "language.md", "exec"), names)
