@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from math import ceil, inf, isfinite, nan, sqrt
 from typing import Any, Literal
 
@@ -246,7 +247,7 @@ class Claim:
     def _freedom(self) -> float:
         return self.n - 1 if self.freedom is None else self.freedom
 
-    @property
+    @cached_property
     def p_value(self) -> float:
         """The smallest 1 - level at which an interval still gives this verdict; 1 if undecided, 0 without chance."""
         verdict = self.verdict

@@ -97,7 +97,7 @@ def _packed(matrices: list[np.ndarray], low: float, high: float) -> str:
         scaled = np.nan_to_num((frames - low) / (high - low)).clip(0, 1) * (_LEVELS - 1)
         level = np.moveaxis(scaled.round().astype(np.uint8), 0, -1)
         parts.append(np.diff(level, axis=-1, prepend=np.uint8(0)).tobytes())
-    return b64encode(zlib.compress(b"".join(parts), 9)).decode()
+    return b64encode(zlib.compress(b"".join(parts), 7)).decode()  # 9 takes five times as long for 3 % less
 
 
 @figure_data.register
