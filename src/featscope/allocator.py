@@ -1,6 +1,8 @@
 """How freed memory is kept."""
 
 import ctypes
+import os
+from typing import Any
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -11,7 +13,7 @@ def keep_freed_memory() -> None:
     Every training step allocates the same few large arrays. Handed back, each of their pages is cleared and mapped
     anew at every step: up to a third of the time of small networks. Does nothing where the C library is not glibc.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = _of_the_c_library("mallopt")
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, 1 << 30)
         mallopt(_M_MMAP_THRESHOLD, 1 << 30)
@@ -19,6 +21,11 @@ def keep_freed_memory() -> None:
 
 def hand_back_freed_memory() -> None:
     """Give back what was kept: after something that took far more than the steps that follow will."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = _of_the_c_library("malloc_trim")
     if trim is not None:
         trim(0)
+
+
+def _of_the_c_library(name: str) -> Any:
+    """A function of it, None where it has none; Windows does not say which is in use."""
+    return None if os.name == "nt" else getattr(ctypes.CDLL(None), name, None)

@@ -5,6 +5,7 @@ sum is taken in another order.
 """
 
 from collections.abc import Callable, Sequence
+from ctypes import addressof, c_int32
 from functools import partial
 from itertools import pairwise
 
@@ -28,7 +29,6 @@ from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, functi
 from featscope.kernels.products import room
 from featscope.kernels.teams import at_once, meet, other_threads_first
 
-_ALL_MET = 2**30  # of a counter: nobody waits any more
 _TOGETHER = 16  # samples whose draws begin with a block, of signals, noise and coins alike; neurons in a vector
 
 
@@ -51,18 +51,29 @@ def step(
     (batch, keys), (chance, std), (_, inputs, features) = sizes, law, dictionary.shape
     neurons = weight.shape[1]
     losses, slope, counts = torch.empty(threads), torch.empty(weight.shape), (batch, keys, inputs, neurons, features)
-    met = torch.zeros(1, dtype=torch.int32)
+    met = c_int32(0)
     way, panels = torch.empty(sum(_sizes(*counts))), torch.empty(threads, room(sum(counts)))
     anchors, negatives, by_neuron = (_shares(of, threads) for of in (batch, keys, neurons))
     layer, law_of = (weight, threshold, dictionary, numbers), (chance / 2, 1 - chance / 2, std)
     share = function(_share)  # compiled once, before threads begin
 
     def of_thread(i: int) -> Callable[[], None]:
-        arrays = (*layer, panels[i], losses[i:], slope, way, met)
+        arrays = *layer, panels[i], losses[i:], slope, way
         shared_out = *anchors[i], *negatives[i], *by_neuron[i]
-        return partial(_call, share, arrays, *counts, *shared_out, *address, threads, other_threads_first(), *law_of)
+        return partial(
+            _call,
+            share,
+            arrays,
+            addressof(met),
+            *counts,
+            *shared_out,
+            *address,
+            threads,
+            other_threads_first(),
+            *law_of,
+        )
 
-    if not at_once([of_thread(i) for i in range(threads)], release=lambda: met.fill_(_ALL_MET)):
+    if not at_once([of_thread(i) for i in range(threads)], met):
         return contrastive.step(weight, threshold, dictionary, sizes, law, numbers, address)
     return losses.sum(0, keepdim=True), slope
 

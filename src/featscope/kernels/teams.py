@@ -15,23 +15,26 @@ from queue import SimpleQueue
 from featscope.kernels.loops import Code, Whole
 from featscope.kernels.machine import waits
 
+_ALL_MET = 2**30  # of a counter: nobody waits any more
 _LOOKS = 4096  # before others may have the core: some 50 microseconds
 _turn = threading.Lock()  # parts of two computations that wait for each other must not share threads
 _helpers: "list[_Helper]" = []
 
 
-def at_once(parts: Sequence[Callable[[], object]], release: Callable[[], object]) -> bool:
+def at_once(parts: Sequence[Callable[[], object]], met: ctypes.c_int32) -> bool:
     """Call all at the same time, the last in this thread; returns when all have ended, and raises what one raised.
 
     Where this is interrupted others may go on for a moment: what they write into must be theirs to keep.
 
     Args:
         parts: that may wait for each other, and do not call this.
-        release: called where one raises, so that no other waits for it.
+        met: the counter by which they do (`meet`), which is raised beyond all waiting where one of them raises.
 
     Returns:
         whether they were called: not so where no threads are to be had.
     """
+    if sys.is_finalizing():  # where other threads have stopped for good
+        return False
     with _turn:
         if not _are_there(len(parts) - 1):
             return False
@@ -39,13 +42,11 @@ def at_once(parts: Sequence[Callable[[], object]], release: Callable[[], object]
         begun = 0
         try:
             for helper, part in zip(_helpers, parts[:-1], strict=False):
-                helper.work.put((part, release, ended))
+                helper.work.put((part, met, ended))
                 begun += 1
             parts[-1]()
-        except BaseException:
-            release()
-            raise
         finally:
+            met.value = _ALL_MET  # all have met, or somebody will never come
             errors = [ended.get() for _ in range(begun)]
     for error in errors:
         if error is not None:
@@ -53,25 +54,26 @@ def at_once(parts: Sequence[Callable[[], object]], release: Callable[[], object]
     return True
 
 
+_Work = tuple[Callable[[], object], ctypes.c_int32, "SimpleQueue[BaseException | None]"]
+
+
 class _Helper(threading.Thread):
     """A thread that sleeps until there is work."""
 
     def __init__(self) -> None:
         super().__init__(name="featscope", daemon=True)
-        self.work: SimpleQueue[tuple[Callable[[], object], Callable[[], object], SimpleQueue[BaseException | None]]] = (
-            SimpleQueue()
-        )
+        self.work: SimpleQueue[_Work] = SimpleQueue()
 
     def run(self) -> None:
         while True:
-            part, release, ended = self.work.get()
+            part, met, ended = self.work.get()
             error = None
             try:
                 part()
             except BaseException as raised:  # for who waits
-                release()
+                met.value = _ALL_MET
                 error = raised
-            del part, release  # with the arrays they hold
+            del part  # with the arrays it holds
             ended.put(error)
 
 
