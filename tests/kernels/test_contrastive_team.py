@@ -3,6 +3,7 @@
 import multiprocessing
 import threading
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from featscope.kernels import contrastive, contrastive_team, teams
 from featscope.streams import Streams
 
 SIDES = st.integers(1, 40)
+pytestmark = pytest.mark.timeout(300, method="thread")  # who waits in machine code never comes back to be told
 
 
 def both(batch, keys, inputs, neurons, features, threads):

@@ -11,21 +11,23 @@ import torch
 
 from featscope.kernels import teams
 from featscope.kernels.loops import Array, Code, Whole, function
-from featscope.kernels.teams import at_once, meet, other_threads_first
+from featscope.kernels.teams import arrive_and_wait, at_once, other_threads_first
+
+pytestmark = pytest.mark.timeout(120, method="thread")  # who waits in machine code never comes back to be told
 
 
-def _meets(code: Code, mine: Array, met: Whole, all_of: Whole, let_others: Whole) -> None:
+def _arrives(code: Code, mine: Array, barrier: Whole, all_of: Whole, let_others: Whole) -> None:
     nothing = code.whole(0)
     mine[nothing] = mine[nothing] + 1.0
-    code.call(meet, met, all_of, let_others)
+    code.call(arrive_and_wait, barrier, all_of, let_others)
     mine[nothing] = mine[nothing] + 10.0
 
 
-def meeting(met, all_of, mine, let_others=None):
+def arriving(barrier, all_of, mine, let_others=None):
     """A part that raises ``mine`` by 1, waits for all, and raises it by 10."""
-    code = function(_meets)
+    code = function(_arrives)
     let_others = let_others or other_threads_first()
-    return lambda: code(mine.data_ptr(), ctypes.addressof(met), all_of, let_others)
+    return lambda: code(mine.data_ptr(), ctypes.addressof(barrier), all_of, let_others)
 
 
 def counter():
@@ -33,67 +35,67 @@ def counter():
 
 
 def test_who_comes_first_waits_for_the_last():
-    met, numbers, seen = counter(), torch.zeros(3), []
+    barrier, numbers, seen = counter(), torch.zeros(3), []
 
     def late():
         time.sleep(0.1)
         seen.append(numbers.tolist())
-        meeting(met, 3, numbers[2:])()
+        arriving(barrier, 3, numbers[2:])()
 
-    parts = [meeting(met, 3, numbers[i:]) for i in range(2)]
-    assert at_once([*parts, late], met)
+    parts = [arriving(barrier, 3, numbers[i:]) for i in range(2)]
+    assert at_once([*parts, late], barrier)
     assert seen == [[1, 1, 0]]
     assert numbers.tolist() == [11, 11, 11]
 
 
 def test_who_waits_long_lets_others_have_the_core():
-    met, mine, asked = counter(), torch.zeros(1), []
+    barrier, mine, asked = counter(), torch.zeros(1), []
 
     def let_others() -> int:
         asked.append(time.perf_counter())
         if len(asked) == 3:
-            met.value = 2
+            barrier.value = 2
         return 0
 
     address = ctypes.CFUNCTYPE(ctypes.c_int)(let_others)
-    meeting(met, 2, mine, ctypes.cast(address, ctypes.c_void_p).value)()
+    arriving(barrier, 2, mine, ctypes.cast(address, ctypes.c_void_p).value)()
     assert len(asked) == 3
     assert float(mine) == 11
 
 
 def test_a_counter_beyond_what_is_waited_for_holds_nobody():
-    met, mine = ctypes.c_int32(5), torch.zeros(1)
-    meeting(met, 3, mine)()
+    barrier, mine = ctypes.c_int32(5), torch.zeros(1)
+    arriving(barrier, 3, mine)()
     assert float(mine) == 11
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_what_a_part_raises_is_raised_and_nobody_waits_for_it(place):
-    met, mine = counter(), torch.zeros(1)
-    parts = [meeting(met, 2, mine)]
+    barrier, mine = counter(), torch.zeros(1)
+    parts = [arriving(barrier, 2, mine)]
     parts.insert(place, lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        at_once(parts, met)
+        at_once(parts, barrier)
     assert float(mine) == 11
 
 
 def test_an_interruption_before_the_last_part_begins_leaves_nobody_waiting():
-    met, mine = counter(), torch.zeros(1)
+    barrier, mine = counter(), torch.zeros(1)
 
     def interrupted():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        at_once([meeting(met, 2, mine), interrupted], met)
+        at_once([arriving(barrier, 2, mine), interrupted], barrier)
     assert float(mine) == 11
     again = counter()
-    assert at_once([meeting(again, 2, mine), meeting(again, 2, torch.zeros(1))], again)
+    assert at_once([arriving(again, 2, mine), arriving(again, 2, torch.zeros(1))], again)
 
 
 def test_helpers_are_used_again_and_hold_nothing():
     for _ in range(50):
-        met, numbers = counter(), torch.zeros(2)
-        at_once([meeting(met, 2, numbers), meeting(met, 2, numbers[1:])], met)
+        barrier, numbers = counter(), torch.zeros(2)
+        at_once([arriving(barrier, 2, numbers), arriving(barrier, 2, numbers[1:])], barrier)
         assert numbers.tolist() == [11, 11]
     before = threading.active_count()
     at_once([lambda: None, lambda: None], counter())

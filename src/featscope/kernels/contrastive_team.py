@@ -27,7 +27,7 @@ from featscope.kernels.contrastive import (
 )
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
 from featscope.kernels.products import room
-from featscope.kernels.teams import at_once, meet, other_threads_first
+from featscope.kernels.teams import arrive_and_wait, at_once, other_threads_first
 
 _TOGETHER = 16  # samples whose draws begin with a block, of signals, noise and coins alike; neurons in a vector
 
@@ -51,7 +51,7 @@ def step(
     (batch, keys), (chance, std), (_, inputs, features) = sizes, law, dictionary.shape
     neurons = weight.shape[1]
     losses, slope, counts = torch.empty(threads), torch.empty(weight.shape), (batch, keys, inputs, neurons, features)
-    met = c_int32(0)
+    barrier = c_int32(0)
     way, panels = torch.empty(sum(_sizes(*counts))), torch.empty(threads, room(sum(counts)))
     anchors, negatives, by_neuron = (_shares(of, threads) for of in (batch, keys, neurons))
     layer, law_of = (weight, threshold, dictionary, numbers), (chance / 2, 1 - chance / 2, std)
@@ -64,7 +64,7 @@ def step(
             _call,
             share,
             arrays,
-            addressof(met),
+            addressof(barrier),
             *counts,
             *shared_out,
             *address,
@@ -73,7 +73,7 @@ def step(
             *law_of,
         )
 
-    if not at_once([of_thread(i) for i in range(threads)], met):
+    if not at_once([of_thread(i) for i in range(threads)], barrier):
         return contrastive.step(weight, threshold, dictionary, sizes, law, numbers, address)
     return losses.sum(0, keepdim=True), slope
 
@@ -105,7 +105,7 @@ def _share(
     loss: Array,
     slope: Array,
     shared: Whole,
-    met: Whole,
+    barrier: Whole,
     batch: Whole,
     keys: Whole,
     inputs: Whole,
@@ -133,9 +133,9 @@ def _share(
     counts, samples = (batch, keys, inputs, neurons, features), (begin, anchors, behind, negatives)
     drawing = first, step, step_above, key, key_above, low, high, std
     code.call(_draw, weight, threshold, dictionary, numbers, way, panels, *counts, *samples, *drawing)
-    code.call(meet, met, threads, let_others)
+    code.call(arrive_and_wait, barrier, threads, let_others)
     code.call(_pull, way, panels, loss, *counts, begin, anchors)
-    code.call(meet, met, threads * 2, let_others)
+    code.call(arrive_and_wait, barrier, threads * 2, let_others)
     code.call(_sum_up, way, panels, slope, *counts, first_neuron, of_neurons)
 
 

@@ -15,20 +15,20 @@ from queue import SimpleQueue
 from featscope.kernels.loops import Code, Whole
 from featscope.kernels.machine import waits
 
-_ALL_MET = 2**30  # of a counter: nobody waits any more
+_OPEN = 2**30  # of a barrier: nobody waits at it any more
 _LOOKS = 4096  # before others may have the core: some 50 microseconds
 _turn = threading.Lock()  # parts of two computations that wait for each other must not share threads
 _helpers: "list[_Helper]" = []
 
 
-def at_once(parts: Sequence[Callable[[], object]], met: ctypes.c_int32) -> bool:
+def at_once(parts: Sequence[Callable[[], object]], barrier: ctypes.c_int32) -> bool:
     """Call all at the same time, the last in this thread; returns when all have ended, and raises what one raised.
 
     Where this is interrupted others may go on for a moment: what they write into must be theirs to keep.
 
     Args:
         parts: that may wait for each other, and do not call this.
-        met: the counter by which they do (`meet`), which is raised beyond all waiting where one of them raises.
+        barrier: the counter by which they do (`arrive_and_wait`); nobody waits at it any more where one of them raises.
 
     Returns:
         whether they were called: not so where no threads are to be had.
@@ -42,11 +42,11 @@ def at_once(parts: Sequence[Callable[[], object]], met: ctypes.c_int32) -> bool:
         begun = 0
         try:
             for helper, part in zip(_helpers, parts[:-1], strict=False):
-                helper.work.put((part, met, ended))
+                helper.work.put((part, barrier, ended))
                 begun += 1
             parts[-1]()
         finally:
-            met.value = _ALL_MET  # all have met, or somebody will never come
+            barrier.value = _OPEN  # all have met, or somebody will never come
             errors = [ended.get() for _ in range(begun)]
     for error in errors:
         if error is not None:
@@ -66,12 +66,12 @@ class _Helper(threading.Thread):
 
     def run(self) -> None:
         while True:
-            part, met, ended = self.work.get()
+            part, barrier, ended = self.work.get()
             error = None
             try:
                 part()
             except BaseException as raised:  # for who waits
-                met.value = _ALL_MET
+                barrier.value = _OPEN
                 error = raised
             del part  # with the arrays it holds
             ended.put(error)
@@ -99,18 +99,18 @@ if hasattr(os, "register_at_fork"):  # a forked process has none of these thread
     os.register_at_fork(after_in_child=_forget)
 
 
-def meet(code: Code, met: Whole, all_of: Whole, let_others: Whole) -> None:
-    """The code of waiting until a counter, which begins at 0, has been raised so many times, this one included.
+def arrive_and_wait(code: Code, barrier: Whole, all_of: Whole, let_others: Whole) -> None:
+    """The code of a barrier: a counter, which begins at 0, is raised, and waited for until all have raised it.
 
     What others wrote before they raised it can be read then.
 
     Args:
         code: that is written.
-        met: address of the counter, 32 bits. It is none of an array, which nobody else may write.
+        barrier: address of the counter, 32 bits. It is none of an array, which nobody else may write.
         all_of: times it has been raised when all are there.
         let_others: address of `other_threads_first`.
     """
-    counter = code.new(f"inttoptr i64 {met.name} to ptr")
+    counter = code.new(f"inttoptr i64 {barrier.name} to ptr")
     code.new(f"atomicrmw add ptr {counter}, i32 1 seq_cst")
     looks, wanted = code.slot("i32"), code.new(f"trunc i64 {all_of.name} to i32")
     others_first = code.new(f"inttoptr i64 {let_others.name} to ptr")
