@@ -111,7 +111,8 @@ def main() -> None:
     print(f"a sweep by Ray workers, speed against the local engine: {engines['local'] / engines['ray']:.2f}")
     about = environment("cpu")
     results = {"environment": about, "seconds_a_step": rows, "commands": ends, "sweep_seconds": engines}
-    Path("benchmarks/results.json").write_text(json.dumps(results, indent=2) + "\n")
+    stored = Path("benchmarks/results.json")
+    stored.write_text(json.dumps(json.loads(stored.read_text()) | results, indent=2) + "\n")
     history.keep(results, f"{datetime.now(UTC):%Y-%m-%d}")
 
 

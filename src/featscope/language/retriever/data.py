@@ -32,13 +32,16 @@ NONE = -100
 KEYS = 4
 """Tokens of a key that a `Batch` has."""
 _ESSAYS_KEPT = 6  # one in so many essays is not trained on
+_BY_RULES = 0.35  # share of wordings that `phrases` puts together
 _FORMS = 4  # of a prompt's questions, where they are in words of their own
+_GATES, _QUOTED = 0.06, 0.35  # of prompts in English whose questions repeat the needle
+_LONE = 0.15  # of those whose questions do not have one needle
 _NEEDLES = 4  # in a prompt to judge by
 _AS_THEY_ARE = 1  # as many forms keep all of their words as do not
 _MOST_EXCHANGED = 0.7  # share of a form's words
 _WORD = re.compile(r"(?<![{A-Za-z'])[A-Za-z]+(?![}A-Za-z'])")
 _TRIES = 100  # to fit needles of random lengths into a prompt
-_WORDS_KEPT = 5  # one in so many words is never in a needle
+_WORDS_KEPT = 5  # one in so many words is never a key or value that is trained on
 
 _T = TypeVar("_T")
 Tokens = list[int]
@@ -169,16 +172,16 @@ class Task:
         own = self.wordings
         verbal = rng.random() < 0.4
         forms, asks = (own.of_verbs, own.ask_verbs) if verbal else (own.of_nouns, own.ask_nouns)
-        by_rules = self.training and rng.random() < 0.65
+        by_rules = self.training and rng.random() < _BY_RULES
         exchange = self.exchange(rng) if self.training else lambda text: text
         form = Wording(*map(exchange, phrases.say(rng, verbal) if by_rules else choice(rng, forms)))
-        noun, (base, does, did) = (choice(rng, own.nouns), choice(rng, own.verbs))
+        noun, (base, does, did, done) = (choice(rng, own.nouns), choice(rng, own.verbs))
         if self.training and rng.random() < 0.4:  # any word for a relation: the list is short
             noun = self.word(rng)[1:].lower()
-            base = does = did = self.word(rng)[1:].lower()
+            base = does = did = done = self.word(rng)[1:].lower()
 
         def say(text: str) -> Tokens:
-            return self.encode(text.format(noun=noun, base=base, does=does, did=did))
+            return self.encode(text.format(noun=noun, base=base, does=does, did=did, done=done))
 
         if repeat:
             opener = say(exchange(phrases.opener(rng) if by_rules else choice(rng, own.openers)))
@@ -213,7 +216,7 @@ class Task:
         before, between, after = self.random(rng, 0, 3), self.random(rng, 0, most), self.random(rng, 1, 2)
         return Said(before, between, after, [(self.random(rng, 0, 4) + before[-1:], between)])
 
-    def gate(self) -> Said:
+    def gate(self, _: object = None) -> Said:
         """The wording of `passwords`."""
         before, between, after = (self.encode(part) for part in GATE)
         return Said(before, between, after, [(self.encode("\nWhich words open the gate? In"), between)])
@@ -290,19 +293,22 @@ class Task:
         Args:
             rng: draws it.
             length: tokens.
-            english: share of prompts worded in English, a third of them cut from the texts; the others' wordings are
-                random tokens.
+            english: share of prompts worded in English; the others' wordings are random tokens.
             text: share of prompts with essays around the needles; around the others' are random tokens.
-            reworded: share of prompts in English whose questions are in words of their own.
+            reworded: share of prompts in English whose questions are in words of their own. A third of the others'
+                wordings are cut from the texts, and some are the wording of `passwords`.
         """
-        while True:
-            repeat, draw = True, self.made_up
-            if rng.random() < english:
-                repeat = rng.random() >= reworded
-                draw = self.quoted if repeat and rng.random() < 0.35 else partial(self.english, repeat=repeat)
-            count = int(rng.integers(2, max(3, min(20, length // 18)) + 1))
-            if not repeat and rng.random() < 0.15:
-                count = 1
+        draw: Callable[[np.random.Generator], Said] = partial(self.english, repeat=True)
+        lone = 0.0
+        if rng.random() >= english:
+            draw = self.made_up
+        elif rng.random() < reworded:
+            draw, lone = partial(self.english, repeat=False), _LONE
+        elif (picked := rng.random()) < _GATES + _QUOTED:
+            draw = self.gate if picked < _GATES else self.quoted
+        most = max(3, min(20, length // 18))
+        while True:  # until all fits
+            count = 1 if rng.random() < lone else int(rng.integers(2, most + 1))
             said = [draw(rng)] * count
             if rng.random() < 0.3:
                 said = [draw(rng) for _ in range(count)]
@@ -317,6 +323,7 @@ class Task:
             questions = count if rng.random() < 0.7 else int(rng.integers(1, count + 1))
             if made := self.hide(rng, length, said, [*zip(keys, values, strict=True)], hay, questions, ended=True):
                 return made
+            most = max(2, most - 1)
 
     def differing(self, rng: np.random.Generator, count: int, least: int, most: int) -> list[Tokens]:
         """Random keys that differ in one token."""

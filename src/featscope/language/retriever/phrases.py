@@ -1,15 +1,15 @@
 """Sentences that are put together: more ways to say and to ask that a key has a value than a list can hold.
 
 A rule is a symbol and what it may become, alternatives between bars, symbols in angle brackets. ``KEY`` and ``VALUE``
-stand for themselves; ``{noun}``, ``{base}``, ``{does}`` and ``{did}`` as in `wordings`. What `HELD_OUT` says is in no
-rule.
+mark where these go; ``{noun}``, ``{base}``, ``{does}``, ``{did}`` and ``{done}`` are as in `wordings`. Rules make no
+sentence of `HELD_OUT`.
 """
 
 import re
 
 import numpy as np
 
-from featscope.language.retriever.wordings import Ends, Wording
+from featscope.language.retriever.wordings import Ends, Wording, as_ends, as_wording
 
 RULES = {
     "of nouns": """ <intro> <the> {noun} <of> KEY<is> VALUE<end>| <The> {noun} <of> KEY<is> VALUE<end>
@@ -32,7 +32,7 @@ RULES = {
     "asks verbs": """\\n<q>What<do> <subject> KEY<tail><stop><so>|\\n<q>What<do> KEY<tail><stop><so>
         |\\n<q><Tell> what <subject> KEY<doing><stop><so>|\\n<q><Tell> what KEY<doing><stop><so>
         |\\n<q><intro> <subject> KEY<doing>|\\n<q><intro> KEY<doing>|\\n<q><subject> KEY<doing>
-        |\\n<q>The <thing> <subject> KEY<doing><is>|\\n<q>The <thing> KEY<doing><is>|\\n<q>KEY has {did}<adds>
+        |\\n<q>The <thing> <subject> KEY<doing><is>|\\n<q>The <thing> KEY<doing><is>|\\n<q>KEY has {done}<adds>
         |\\n<q><About> KEY<stop><so>""",
     "openers": """\\n<q>|\\n<q><intro>|\\n<Tell> <the> <thing>.|\\n<Which> <thing> <be><stop>
         |\\n<q><What> <the> <thing><stop>|\\n<Tell><stop>|\\n<About> <the> <thing><stop>|\\n""",
@@ -45,7 +45,7 @@ RULES = {
     "people": "people|women|children|men|farmers|students|friends|workers|players|members|soldiers|visitors|parents",
     "doing": """ <aux>| <aux>| <adverb> <aux>| {did}| {does}| <adverb> {did}| <adverb> {does}
         | <adverb>, <adverb> {did}| {did} <adverb>""",
-    "aux": """will {base}|can {base}|should {base}|may {base}|could {base}|has {did}|had {did}|would {base}
+    "aux": """will {base}|can {base}|should {base}|may {base}|could {base}|has {done}|had {done}|would {base}
         |is going to {base}|wants to {base}|tried to {base}|has to {base}|did not {base}|never {did}|began to {base}
         |refuses to {base}|hoped to {base}|was seen to {base}|came to {base}|had to {base}|must not {base}
         |helped to {base}|does not {base}|went on to {base}""",
@@ -58,7 +58,7 @@ RULES = {
     "intro": """I think that|We know that|It seems that|Remember,|They say that|He told us that|As you know,
         |In short,|Well,|Note:|Of course,|You should know that|It was decided that|Somebody wrote that|The news:
         |By now|At last|So|Then|Today|And|But|Since|Although|Listen:|Fact:|In this story|As we learned,|To be clear,
-        |The letter claims that|It is known that|She believes|Rumour has it that|Let us say that|One day|After all,
+        |The letter claims that|It is known that|She believes|Let us say that|One day|After all,
         |In other words,|Years later|In summer|While|Here is what matters:|<the> <person> said that|Imagine that
         |Finally,|No doubt|Back then|First of all,|Unless""",
     "when": """| Last week| Every morning| In winter| After lunch| One day| Two years ago| Before noon| On Sunday
@@ -143,15 +143,12 @@ def expand(rng: np.random.Generator, symbol: str) -> str:
 
 def say(rng: np.random.Generator, verbal: bool) -> Wording:
     """A way to say that a key has a value, with a verb or a noun."""
-    before, rest = expand(rng, "of verbs" if verbal else "of nouns").split("KEY", 1)
-    between, after = rest.split("VALUE", 1)
-    return Wording(before.rstrip(" "), between.rstrip(" "), after)
+    return as_wording(expand(rng, "of verbs" if verbal else "of nouns"))
 
 
 def ask(rng: np.random.Generator, verbal: bool) -> Ends:
     """A question about a key in words of its own."""
-    before, behind = expand(rng, "asks verbs" if verbal else "asks nouns").split("KEY", 1)
-    return before.rstrip(" "), behind.rstrip(" ")
+    return as_ends(expand(rng, "asks verbs" if verbal else "asks nouns"))
 
 
 def opener(rng: np.random.Generator) -> str:

@@ -47,7 +47,7 @@ from featscope.options import ConfigError, require
 
 _EVERY = 500  # steps between checkpoints
 _JUDGED = 48  # prompts of a kind and length
-_SHORTEST_JUDGED = 128  # tokens: four needles and a question fit
+_SHORTEST_JUDGED = 192  # tokens: nearly all sentences fit four times, with a question
 _SHORTEST = 72  # tokens of a batch that is shorter than its stage says
 _WARM_UP = 60  # steps
 
