@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from featscope.kernels import multiply
 from featscope.options import require
 from featscope.streams import Draws
 
@@ -83,7 +84,8 @@ class SymmetricReLUNetwork(nn.Module):
 
     def forward(self, x: Float[Tensor, "*replica batch input"]) -> Float[Tensor, "*replica batch neuron"]:
         """The representation f(x)."""
-        return soft_threshold(x @ self.weight.mT, self.bias)
+        u = multiply(x, self.weight.mT) if x.ndim == self.weight.ndim == 3 else x @ self.weight.mT
+        return soft_threshold(u, self.bias)
 
     def one_by_one(self, x: Float[Tensor, "replica batch input"]) -> Iterator[Float[Tensor, "batch neuron"]]:
         """The same of each replica, made when it is asked for: of many samples all together take more than training."""
