@@ -5,7 +5,9 @@ import re
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -276,6 +278,11 @@ So,
     )
 
 
+def test_a_line_of_no_section_is_named():
+    with pytest.raises(ValueError, match="'KEY: VALUE' stands before the first section"):
+        read_wordings("KEY: VALUE\n## nouns\nkey\n")
+
+
 def test_phrases_lead_from_a_key_to_a_value_and_ask_for_it():
     rng = np.random.default_rng(0)
     said = {phrases.say(rng, verbal=bool(i % 2)) for i in range(2000)}
@@ -402,6 +409,17 @@ def test_it_trains_and_goes_on_from_what_it_wrote(tmp_path, essays, monkeypatch)
     assert max(near) < 0.5  # it began where the other ended
 
 
+def test_a_stage_takes_its_share_of_the_time_where_answers_stay_wrong(tmp_path, essays, monkeypatch, capsys):
+    monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
+    stages = tuple(replace(module.STAGES[0], length=length, until=until) for length, until in ((64, 0.5), (128, 1)))
+    monkeypatch.setattr(module, "STAGES", stages)
+    clock = SimpleNamespace(monotonic=count().__next__, process_time=lambda: 0)  # a second each time it is asked
+    monkeypatch.setattr(module, "time", clock)
+    train(Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=10 / 60, tokens=1024, gate=1))
+    assert "128 tokens from step 5" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "training.json").read_text())["history"][-1]["step"] == 10
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -425,9 +443,8 @@ def test_a_model_that_does_not_fit_is_not_gone_on_with(tmp_path, essays, monkeyp
         ({"tokens": 10}, ">= 1024"),
         ({"stage": 9}, "0 to 6"),
         ({"context": 10}, ">= 1024"),
-        ({"heads": 5}, "a divisor of width = 128"),
+        ({"heads": 5}, "a divisor of width = 192"),
         ({"heads": 0}, ">= 1"),
-        ({"falling": 0.0}, "a share, above 0"),
         ({"muon": float("inf")}, "> 0, and finite"),
     ],
 )

@@ -8,9 +8,9 @@ The loss is that of the answers, with a little of that of all tokens, and of wha
 (`featscope.language.retriever.hints`). Stages: random tokens that repeat teach a head
 that looks one token back and one that looks for the same predecessor (an induction head); then needles and questions,
 at first of random tokens alone, then most of them in English, at lengths that grow. A stage ends when ``gate`` of the
-answers begin right, or after its steps. ``--start DIR --stage N`` goes on from a model that is there.
+answers begin right, or after its share of the minutes. ``--start DIR --stage N`` goes on from a model that is there.
 
-Matrices of the layers learn by Muon, the rest by AdamW; the rates fall at the end.
+Matrices of the layers learn by Muon, the rest by AdamW; the rates fall to 0 over all the time.
 """
 
 import json
@@ -58,7 +58,7 @@ class Stage:
 
     Attributes:
         length: of sequences, in tokens.
-        most: steps after which the next stage begins in any case.
+        until: share of the minutes after which the next stage begins in any case.
         copies: share of sequences that are random tokens that repeat.
         english: share of needles worded in English.
         text: share of prompts with essays around the needles.
@@ -67,7 +67,7 @@ class Stage:
     """
 
     length: int
-    most: int
+    until: float
     copies: float = 0.0
     english: float = 0.6
     text: float = 0.8
@@ -76,13 +76,13 @@ class Stage:
 
 
 STAGES = (
-    Stage(64, 400, 1, 0, 0, 0, few=False),
-    Stage(96, 600, 0.5, 0, 0.5, 0),
-    Stage(96, 800, 0.35, 0.5, 0.7, 0.1),
-    Stage(128, 2500, 0.3, reworded=0.4),
-    Stage(192, 12000, 0.08, 0.85, 0.85, 0.65),
-    Stage(512, 3000, 0.12, 0.75, 0.85, 0.5),
-    Stage(1024, 10**6, 0.1, 0.75, 0.85, 0.5),
+    Stage(64, 0.03, 1, 0, 0, 0, few=False),
+    Stage(96, 0.07, 0.5, 0, 0.5, 0),
+    Stage(96, 0.12, 0.35, 0.5, 0.7, 0.1),
+    Stage(128, 0.2, 0.3, reworded=0.4),
+    Stage(192, 0.62, 0.08, 0.85, 0.85, 0.65),
+    Stage(512, 0.82, 0.12, 0.75, 0.85, 0.5),
+    Stage(1024, 1, 0.1, 0.75, 0.85, 0.5),
 )
 
 
@@ -102,9 +102,8 @@ class Plan:
         context: positions that the model accepts; far more than it is trained on, so that it can be seen to fail.
         minutes: of training, by the clock.
         tokens: in a batch.
-        lr: peak learning rate of AdamW.
-        muon: peak learning rate of Muon.
-        falling: share of the minutes over which the rates fall to 0.
+        lr: learning rate of AdamW after a few steps; from there it falls to 0 along a line.
+        muon: that of Muon.
         gate: share of answers begun right that ends a stage.
         seed: of the weights and of all batches.
     """
@@ -114,15 +113,14 @@ class Plan:
     start: Path | None = None
     stage: int = 0
     vocabulary: int = 2048
-    width: int = 128
+    width: int = 192
     layers: int = 6
     heads: int = 4
     context: int = 8192
     minutes: float = 60.0
     tokens: int = 4096
-    lr: float = 3e-3
-    muon: float = 0.02
-    falling: float = 0.6
+    lr: float = 1.5e-3
+    muon: float = 0.01
     gate: float = 0.9
     seed: int = 0
 
@@ -138,7 +136,6 @@ class Plan:
         require(self, "heads", self.width % self.heads == 0, f"a divisor of width = {self.width}")
         for name in ("minutes", "lr", "muon"):
             require(self, name, getattr(self, name) > 0, "> 0")
-        require(self, "falling", 0 < self.falling <= 1, "a share, above 0 and at most 1")
         require(self, "seed", self.seed >= 0, ">= 0")
 
     def plain(self) -> dict[str, Any]:
@@ -187,7 +184,7 @@ def train(plan: Plan) -> None:
     for step in count():
         left = team.agree(max(0.0, 1 - (time.monotonic() - began) / (60 * plan.minutes)))
         for group, peak in groups:
-            group["lr"] = peak * min(1.0, left / plan.falling) * min(1.0, (step + 1) / _WARM_UP)
+            group["lr"] = peak * left * min(1.0, (step + 1) / _WARM_UP)
         loss, now = loss_and_right(model, hints, _batch(task, plan, STAGES[stage], step, team.rank))
         require(plan, "lr", bool(loss.isfinite()), f"one at which the loss stays finite; step {step} is {loss:.3g}")
         for optimizer in optimizers:
@@ -210,7 +207,7 @@ def train(plan: Plan) -> None:
             atomic_write(plan.out / "training.json", (made + "\n").encode())
         if not left:
             break
-        ended = (right > plan.gate and step - since > 30) or step - since >= STAGES[stage].most
+        ended = (right > plan.gate and step - since > 30) or 1 - left >= STAGES[stage].until
         if ended and stage < len(STAGES) - 1:
             stage, since, right = stage + 1, step, 0.0
             if team.rank == 0:

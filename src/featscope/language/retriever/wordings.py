@@ -49,12 +49,14 @@ def read_wordings(text: str) -> Wordings:
     ``KEY`` and ``VALUE`` mark where these go; a backslash and an n is the end of a line.
 
     Raises:
-        ValueError: a section is missing or unknown.
+        ValueError: a section is missing or unknown, or a line is in none.
     """
     sections: dict[str, list[str]] = {}
     for line in filter(None, text.splitlines()):
         if line.startswith("## "):
             lines = sections.setdefault(line[3:], [])
+        elif not sections:
+            raise ValueError(f"{line!r} stands before the first section")
         else:
             lines.append(line.replace("\\n", "\n"))
     if {*sections} != {*Wordings._fields}:
