@@ -17,18 +17,18 @@ def linear_task(draws: Draws, features: int) -> Float[Tensor, "replica feature"]
 
 
 class LinearTask(nn.Module):
-    """Labels y = <w*, z> of samples whose hidden signals z are known.
+    """Labels y = <w*, z> of samples whose hidden signals z are known, in one task or in several.
 
     Args:
         vector: w*, see `linear_task`.
     """
 
-    vector: Float[Tensor, "replica feature"]
+    vector: Float[Tensor, "replica *task feature"]
 
-    def __init__(self, vector: Float[Tensor, "replica feature"]) -> None:
+    def __init__(self, vector: Float[Tensor, "replica *task feature"]) -> None:
         super().__init__()
         self.register_buffer("vector", vector)
 
-    def forward(self, sample: SparseSample) -> Float[Tensor, "replica batch"]:
+    def forward(self, sample: SparseSample) -> Float[Tensor, "replica batch *task"]:
         """The label of each sample."""
-        return torch.einsum("rbf,rf->rb", sample.codes, self.vector)
+        return torch.einsum("rbf,r...f->rb...", sample.codes, self.vector)

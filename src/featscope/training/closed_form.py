@@ -10,7 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.streams import Draws
-from featscope.training import closed_form_contrastive, closed_form_prediction
+from featscope.training import closed_form_contrastive, closed_form_prediction, closed_form_supervised
+
+_OF_KINDS = closed_form_contrastive.gradient, closed_form_prediction.gradient, closed_form_supervised.gradient
 
 
 def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> Float[Tensor, "replica"] | None:
@@ -19,7 +21,7 @@ def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> F
     Returns:
         None where no closed form is of these parts. Nothing has been drawn then.
     """
-    for of_this_kind in (closed_form_contrastive.gradient, closed_form_prediction.gradient):
+    for of_this_kind in _OF_KINDS:
         loss = of_this_kind(learner, source, objective, draws)
         if loss is not None:
             return loss

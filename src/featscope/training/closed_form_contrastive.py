@@ -17,17 +17,16 @@ from featscope.data import ProjectedInputs, projected_noise
 from featscope.data.sparse_tokens import SparseTokensSource
 from featscope.kernels import multiply, suits
 from featscope.losses import InfoNCE, info_nce, similarity
-from featscope.models import symmetric_relu, token_mlp
-from featscope.models.symmetric_relu import SymmetricReLUNetwork
-from featscope.models.token_mlp import TokenMLPNetwork
 from featscope.numbers import per_replica
 from featscope.streams import Draws
-from featscope.training.as_derived import AsDerived, does_what_its_class_says, learns
+from featscope.training.as_derived import AsDerived, learns
+from featscope.training.closed_form_layer import DERIVED_FROM as LAYER
+from featscope.training.closed_form_layer import Layer, layer_of
 from featscope.training.objectives import Contrastive, ContrastivePairs
-from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.whole_step import whole_step, whole_step_of_pairs
 
 DERIVED_FROM = AsDerived(
+    *LAYER.places,
     (InfoNCE, "__call__"),
     (InfoNCE, "in_batch"),
     (InfoNCE, "_over_temperature"),
@@ -39,19 +38,12 @@ DERIVED_FROM = AsDerived(
     (similarity, "stop_gradient"),
     (similarity, "_of_value"),
     (similarity, "_masked"),
-    (symmetric_relu, "soft_threshold"),
-    (token_mlp, "soft_threshold"),
-    (SymmetricReLUNetwork, "forward"),
-    (TokenMLPNetwork, "forward"),
     (Contrastive, "__call__"),
     (ContrastivePairs, "__call__"),
-    (Pruner, "forward"),
-    (PruningMask, "pruned_parameters"),
     (ProjectedInputs, "project"),
     (projected_noise, "projected_noise"),
     (SparseTokensSource, "projected_pairs"),
 )
-_KINDS = SymmetricReLUNetwork, TokenMLPNetwork
 _WITH_NEGATIVES, _OF_PAIRS = Contrastive.__call__, ContrastivePairs.__call__
 
 Rows = Float[Tensor, "replica batch neuron"]
@@ -102,46 +94,6 @@ def from_other_pairs(logits_of: Rows, positive: Rows) -> Pull:
     return Pull(loss, torch.baddbmm(positive, log_share.exp(), positive, beta=-1) / products.shape[-1])
 
 
-class Layer(NamedTuple):
-    """A layer of symmetrised ReLU neurons; of sequences it sees the mean token, and says L times what it does of one.
-
-    Attributes:
-        weight: as the loss sees it.
-        threshold: b.
-        tokens: L; None where inputs are no sequences.
-        kept: 1 for each neuron that logits see, 0 for one that is hidden from them; None for all.
-    """
-
-    weight: Float[Tensor, "replica neuron input"]
-    threshold: Float[Tensor, "replica neuron"]
-    tokens: int | None
-    kept: Float[Tensor, "replica 1 neuron"] | None
-
-    def project(self, x: Tensor) -> Rows:
-        """u = W x."""
-        return multiply(self.seen(x), self.weight.mT)
-
-    def seen(self, x: Tensor) -> Float[Tensor, "replica batch input"]:
-        """Mean tokens of sequences, and inputs that are no sequences, or mean tokens already, as they are."""
-        return x.mean(-2) if self.tokens is not None and x.ndim == 4 else x
-
-    def of(self, u: Rows) -> Rows:
-        """L (ReLU(u - b) - ReLU(-u - b)), in place of u."""
-        if suits(u):
-            from featscope.kernels.rows import shrink
-
-            shrink(u, self.threshold)
-        else:
-            b = self.threshold.unsqueeze(-2)
-            u -= u.clamp(-b, b)
-        return u if self.tokens in (None, 1) else u.mul_(self.tokens)
-
-    def passed(self, pull: Rows, anchor: Rows) -> Rows:
-        """The gradient by u, of neurons that fire."""
-        fired = torch.ops.aten.hardshrink_backward(pull, anchor, 0.0)  # where anchor != 0, in one pass
-        return fired if self.tokens in (None, 1) else fired.mul_(self.tokens)
-
-
 def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives: Keys | None) -> Pull:
     """A loss and its gradient by u of anchors; without negatives, other pairs' positives are those."""
     logits_of = anchor if layer.kept is None else anchor * layer.kept
@@ -161,7 +113,7 @@ def pulled(layer: Layer, loss: InfoNCE, anchor: Rows, positive: Rows, negatives:
 
 def gradient(learner: nn.Module, source: Any, objective: Any, draws: Draws) -> Float[Tensor, "replica"] | None:
     """See `featscope.training.closed_form.gradient`."""
-    known = _layer(learner) if _is_of(learner, objective, source) else None
+    known = layer_of(learner) if _is_of(learner, objective, source) else None
     if known is None:
         return None
     layer, weight = known
@@ -229,31 +181,3 @@ def _is_of(learner: nn.Module, objective: Any, source: Any) -> bool:
     return (dense or type(source) is SparseTokensSource) and DERIVED_FROM.holds(
         learner, source, objective, objective.loss
     )
-
-
-def _layer(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
-    """What the loss sees of a learner, and the parameter that it is trained by; None if it is no such layer."""
-    mask: PruningMask | None = None
-    if type(learner) is Pruner:
-        if not does_what_its_class_says(learner):
-            return None
-        mask, learner = learner._held
-        if mask.gradient == "theory" and mask.granularity != "neuron":
-            return None
-    kind: Any = type(learner)
-    if kind not in _KINDS or not does_what_its_class_says(learner):
-        return None
-    network: Any = learner
-    if kind is TokenMLPNetwork and network.attention != "uniform":
-        return None
-    weight, bias, tokens = network.weight, network.bias, network.tokens if kind is TokenMLPNetwork else None
-    trained = weight.ndim == 3 and weight.requires_grad and not bias.requires_grad
-    if not (trained and bias.shape == weight.shape[:2] and bias.dtype == weight.dtype and bias.is_contiguous()):
-        return None
-    seen, kept = weight.detach(), None
-    if mask is not None and mask.gradient == "straight-through":
-        with torch.no_grad():
-            seen = mask.pruned_parameters(network)["weight"]
-    elif mask is not None:
-        kept = mask.kept.to(seen.dtype).unsqueeze(1)
-    return Layer(seen, bias, tokens, kept), weight

@@ -124,18 +124,18 @@ class PredictOtherView(Ready, Generic[P]):
 
 
 class Supervised(nn.Module):
-    """Logistic loss of a linear head on sign labels: supervised training of the same learner.
+    """Logistic losses of linear heads on sign labels, added over tasks: supervised training of the same learner.
 
     Args:
-        head: initial weights of the head.
-        labels: maps a sample to numbers whose signs are its labels; samples with 0 are left out.
+        head: initial weights of the head, or of one for each task.
+        labels: maps a sample to numbers whose signs are its labels, in each task; samples with 0 are left out.
         samples: batch size.
     """
 
     def __init__(
         self,
-        head: Float[Tensor, "replica neuron"],
-        labels: Callable[[Any], Float[Tensor, "replica batch"]],
+        head: Float[Tensor, "replica *task neuron"],
+        labels: Callable[[Any], Float[Tensor, "replica batch *task"]],
         samples: int,
     ) -> None:
         super().__init__()
@@ -144,11 +144,26 @@ class Supervised(nn.Module):
         self.samples = samples
 
     def forward(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
-        """Mean logistic loss over the labelled samples of a fresh batch, in nats; 0 if none is labelled."""
+        """The sum over tasks of the mean loss over labelled samples of a fresh batch, in nats; 0 where none is."""
         sample = source.sample(draws, self.samples)
-        y = self.labels(sample).sign()
-        margin = y * torch.einsum("rbn,rn->rb", learner(sample.x), self.head)
-        return (softplus(-margin) * y.abs()).sum(-1) / y.abs().sum(-1).clamp_min(1)
+        y = self.signs(sample)
+        margin = y * torch.einsum("rbn,r...n->rb...", learner(sample.x), self.head)
+        of_tasks = (softplus(-margin) * y.abs()).sum(1) / y.abs().sum(1).clamp_min(1)
+        return of_tasks.reshape(len(y), -1).sum(1)
+
+    def signs(self, sample: Any) -> Float[Tensor, "replica batch *task"]:
+        """1 or -1 for each sample in each task, and 0 where it has no label.
+
+        Raises:
+            ValueError: there are more or fewer labels than samples and heads.
+        """
+        labels = self.labels(sample)
+        expected = sample.x.shape[:2] + self.head.shape[1:-1]
+        if labels.shape != expected:
+            raise ValueError(
+                f"labels have shape {list(labels.shape)}: expected {list(expected)}, one of each sample and head"
+            )
+        return labels.sign().to(self.head.dtype)
 
 
 @dataclass(frozen=True)

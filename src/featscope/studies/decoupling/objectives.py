@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch import Tensor
 
-from featscope.data import linear_task
+from featscope.data import LinearTask, linear_task
 from featscope.options import require
 from featscope.streams import Draws, Streams
-from featscope.training import Contrastive
+from featscope.training import Contrastive, Supervised
 
 
 @dataclass(frozen=True)
@@ -33,39 +31,12 @@ class SignTasks:
         require(self, "tasks", self.tasks >= 1, ">= 1")
         require(self, "samples", self.samples >= 1, ">= 1")
 
-    def build(self, source: Any, learner: Any, streams: Streams) -> "SupervisedTasks":
+    def build(self, source: Any, learner: Any, streams: Streams) -> Supervised:
         """The objective, with tasks of the draws "tasks" and a random head each, of norm 1 in expectation."""
         neurons, features = learner.weight.shape[-2], source.dictionary.shape[-1]
         heads = streams.at("heads").normal(self.tasks, neurons) / neurons**0.5
         vectors = torch.stack([linear_task(streams.at("tasks", task), features) for task in range(self.tasks)], 1)
-        return SupervisedTasks(heads, vectors, self.samples)
-
-
-class SupervisedTasks(nn.Module):
-    """Logistic losses of linear heads on sign labels, added over tasks.
-
-    Args:
-        heads: initial weights of the heads.
-        vectors: w* of each task.
-        samples: batch size.
-    """
-
-    vectors: Float[Tensor, "replica task feature"]
-
-    def __init__(
-        self, heads: Float[Tensor, "replica task neuron"], vectors: Float[Tensor, "replica task feature"], samples: int
-    ) -> None:
-        super().__init__()
-        self.heads = nn.Parameter(heads)
-        self.register_buffer("vectors", vectors)
-        self.samples = samples
-
-    def forward(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
-        """The sum over tasks of the mean loss over labelled samples of a fresh batch, in nats."""
-        sample = source.sample(draws, self.samples)
-        y = (sample.codes @ self.vectors.mT).sign()
-        margin = y * (learner(sample.x) @ self.heads.mT)
-        return ((softplus(-margin) * y.abs()).sum(1) / y.abs().sum(1).clamp_min(1)).sum(-1)
+        return Supervised(heads, LinearTask(vectors), self.samples)
 
 
 @dataclass(frozen=True)
