@@ -84,26 +84,11 @@ def build(
     return model
 
 
-def fits(small: LlamaForCausalLM, large: LlamaForCausalLM) -> bool:
-    """Whether ``large`` can begin as ``small``: all but the numbers of layers and heads is the same."""
-    alike = ("hidden_size", "intermediate_size", "vocab_size", "head_dim", "rope_parameters", "attention_bias")
-    same = all(getattr(small.config, name) == getattr(large.config, name) for name in alike)
-    fewer = ("num_hidden_layers", "num_attention_heads")
-    return same and all(getattr(small.config, name) <= getattr(large.config, name) for name in fewer)
-
-
-@torch.no_grad()
-def grow(small: LlamaForCausalLM, large: LlamaForCausalLM) -> None:
-    """Give ``large``, with as wide hidden states and more heads or layers, what ``small`` computes (Chen et al. 2016).
-
-    What is new writes nothing yet; it begins where `build` lets it begin.
-    """
-    for layer in large.model.layers:
-        for side in (layer.self_attn.o_proj, layer.mlp.down_proj):
-            side.weight.zero_()
-    there = large.state_dict()
-    for name, weights in small.state_dict().items():
-        there[name][tuple(map(slice, weights.shape))] = weights
+def fits(other: LlamaForCausalLM, model: LlamaForCausalLM) -> bool:
+    """Whether ``model`` can go on from the weights of ``other``."""
+    shapes = "hidden_size", "intermediate_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "head_dim"
+    alike = (*shapes, "rope_parameters", "attention_bias")
+    return all(getattr(other.config, name) == getattr(model.config, name) for name in alike)
 
 
 def _look(attention: Any, window: Window, size: int) -> None:

@@ -39,7 +39,7 @@ from featscope.language.retriever.data import (
     train_tokenizer,
 )
 from featscope.language.retriever.hints import Hints
-from featscope.language.retriever.model import accuracy, build, fits, grow, loss_and_right
+from featscope.language.retriever.model import accuracy, build, fits, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.team import Team
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
@@ -93,7 +93,7 @@ class Plan:
     Attributes:
         essays: folder of .txt files.
         out: folder that receives model and tokenizer, every 500 steps and at the end.
-        start: folder with a model to go on from, which may have fewer heads and layers; none for a new one.
+        start: folder with a model to go on from, as this script makes it; none for a new one.
         stage: the first stage, from 0.
         vocabulary: tokens of the byte-pair encoding.
         width: of the model.
@@ -162,19 +162,13 @@ def train(plan: Plan) -> None:
     task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
     model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, plan.seed)
     if plan.start:
-        small = LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32)
+        started = LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32)
         known = PreTrainedTokenizerFast.from_pretrained(plan.start).get_vocab() == tokenizer.get_vocab()
-        require(
-            plan,
-            "start",
-            known,
-            "a model whose tokenizer is that of these essays",
-            "Give the essays it was trained on.",
-        )
-        require(
-            plan, "start", fits(small, model), "a model as wide, with no more layers or heads, as this script makes it"
-        )
-        grow(small, model)
+        of_these = "a model whose tokenizer is that of these essays", "Give the essays it was trained on."
+        require(plan, "start", known, *of_these)
+        of_this_size = "a model of this width, with as many layers and heads"
+        require(plan, "start", fits(started, model), of_this_size, "`training.json` beside it has its options.")
+        model.load_state_dict(started.state_dict())
     hints = Hints(plan.width)
     optimizers = _optimizers(model, hints, plan)
     learn = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
