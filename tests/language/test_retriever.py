@@ -509,7 +509,7 @@ def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
             right[name] += out[0, first:].tolist() == tokens[first : end + 1].tolist()
     of_five = right.pop("GemFilter of 5 neighbours")  # which hold the beginning of an answer alone
     assert min(right.values()) >= 18, right
-    assert of_five <= 13, of_five
+    assert of_five < right["GemFilter"], of_five
 
 
 def test_rows_are_put_side_by_side():
