@@ -72,10 +72,10 @@ BROKEN = {
     ),
     "a weight has another shape": (
         weights(lambda of: of | {ONE: of[ONE][:3].clone()}),
-        f"another shape in 1 weights: {ONE} is [3, 128], and [256, 128] by config.json",
+        f"another shape in 1 weights: {ONE} is [3, 192], and [384, 192] by config.json",
     ),
     "no heads": (config(num_attention_heads=0), "config.json has num_attention_heads = 0: allowed is a whole number"),
-    "heads that do not divide": (config(num_attention_heads=3), "cannot be loaded"),
+    "heads that do not divide": (config(num_attention_heads=5), "cannot be loaded"),
     "a word for a size": (config(hidden_size="wide"), "config.json has hidden_size = wide"),
     "endless layers": (config(num_hidden_layers=10**9), "allowed is a whole number, 1 to 10000"),
     "endless rows": (config(hidden_size=2**27), "is too large: by config.json it needs "),
