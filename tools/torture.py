@@ -27,24 +27,22 @@ from resource import RLIMIT_FSIZE, setrlimit
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; a process with threads cannot be forked
 
 import psutil
 import torch
+from benchmarks.marked import DOCS, fill
 
 import featscope
 import featscope.commands.run as commands
 from featscope.cli import main as command_line
-from featscope.files import atomic_write
 from featscope.runs import shard, workers
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, read_trends
 from featscope.tensors import unpacked
 from processes import SMALL
 from swept import installed
 
-PAGE = ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- made by `make torture` -->", "<!-- end of what `make torture` made -->"
 SECONDS_AT_MOST = 120.0
 OF_THE_CLOCK = ("since", "seconds")  # in environment.json
 READERS = {
@@ -441,15 +439,6 @@ def table(tallies: dict[str, Tally]) -> Iterator[str]:
         yield f"| {name} | {one.ended} | {one.compared} | {one.differing} | {one.seconds:.0f} |"
 
 
-def write(lines: Sequence[str]) -> None:
-    """Replace what stood on the page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise ValueError(f"{PAGE.name} lacks {BEGIN} ... {END}")
-    atomic_write(PAGE, "\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"]).encode())
-
-
 def main() -> None:
     """Torture, print the table, and exit with 1 if anything differs."""
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -478,7 +467,7 @@ def main() -> None:
         differing, compared = (sum(getattr(t, name) for t in tallies.values()) for name in ("differing", "compared"))
         said = f"{date}, `make torture`, seed {chosen.seed} of the moments, torch {torch.__version__}, FeatScope "
         said += f"{featscope.__version__}: {kills} kills, {differing} of {compared} results differ."
-        write([said, "", *lines])
+        fill(DOCS / "reliability.md", {"make torture": "\n".join([said, "", *lines])})
     sys.exit(any(found.differing for found in tallies.values()))
 
 

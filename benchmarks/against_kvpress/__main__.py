@@ -20,6 +20,7 @@ from typing import Any
 import tyro
 
 from benchmarks.against_kvpress.parts import CHECKS, Against, measured, tried
+from benchmarks.marked import fill
 
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -28,7 +29,7 @@ def main() -> None:
     """Run what is asked for, store it, print tables."""
     asked = tyro.cli(Against)
     os.environ["HF_HUB_OFFLINE"] = "1"  # what has to be fetched was trained for a model by name
-    from benchmarks.against_kvpress.page import tables, written
+    from benchmarks.against_kvpress.page import PAGE, tables
     from benchmarks.against_kvpress.ways import LIBRARIES
 
     results: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
@@ -42,7 +43,7 @@ def main() -> None:
             results.setdefault(part, {})[where] = {"about": _about(part, asked), "found": found}
             RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if asked.write:
-        written(tables(results))
+        fill(PAGE, tables(results))
     print("\n\n".join(tables(results).values()))
 
 

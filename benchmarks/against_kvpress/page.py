@@ -1,11 +1,12 @@
 """Tables of what was found, in Markdown."""
 
 import re
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "kvpress.md"
+from benchmarks.marked import DOCS, table
+
+PAGE = DOCS / "kvpress.md"
 TITLES = {
     "padding": "padding on the left",
     "beams": "three beams",
@@ -25,26 +26,6 @@ def tables(results: Mapping[str, Any]) -> dict[str, str]:
         "accuracy": _accuracy(results.get("accuracy", {}).get("both", {})),
     }
     return {name: text for name, text in made.items() if text}
-
-
-def written(made: Mapping[str, str]) -> None:
-    """Put tables between their marks in the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, table in made.items():
-        before, mark, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        if not end:
-            raise ValueError(
-                f"{PAGE.name} lacks <!-- {name} --> ... <!-- end -->: put them where the table is to stand"
-            )
-        text = f"{before}{mark}{table}\n{end}{after}"
-    PAGE.write_text(text, encoding="utf-8")
-
-
-def _table(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    heading = list(heading)
-    lines = [heading, ["---"] * len(heading), *(list(row) for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _shown(said: Mapping[str, str]) -> str:
@@ -72,7 +53,7 @@ def _grid(title: str, runs: Mapping[str, Any]) -> str:
         return ""
     rows = list(dict.fromkeys(row for run in runs.values() for row in run["found"]))
     cells = [[row, *(_shown(run["found"].get(row, {"": "not tried"})) for run in runs.values())] for row in rows]
-    return _table([title, *runs], cells)
+    return table([title, *runs], cells)
 
 
 def _exact(results: Mapping[str, Any]) -> str:
@@ -103,7 +84,7 @@ def _exact(results: Mapping[str, Any]) -> str:
         stub = ", a stub" if "flash" in kernel else ""
         add(f"kernel `{kernel}`{stub}", "kernels", kernel)
     add(TITLES["quantised"], "quantised")
-    return _table(["", *runs], rows) if runs else ""
+    return table(["", *runs], rows) if runs else ""
 
 
 def _methods(runs: Mapping[str, Any]) -> str:
@@ -123,7 +104,7 @@ def _methods(runs: Mapping[str, Any]) -> str:
         if stopped:
             lists.append(f"Not run, of {run}: {'; '.join(stopped)}.")
     heading = ("", "methods", "run here", "reduce the prefill", "operations, of full attention's")
-    return "\n\n".join([_table(heading, rows), *lists])
+    return "\n\n".join([table(heading, rows), *lists])
 
 
 def _share(text: str) -> float:
@@ -142,7 +123,7 @@ def _costs(run: Mapping[str, Any]) -> str:
             for key, shown in (("first", f"{one['first']:.2f} s"), ("last", f"{one['last']:.2f} s"), ("MiB", "")):
                 row += [shown or f"{one[key]:.0f}", f"{one[key] / whole[key]:.2f}"]
             rows.append([*row, f"{one['MiB held']:.1f}"])
-    return _table(heading, rows)
+    return table(heading, rows)
 
 
 def _accuracy(run: Mapping[str, Any]) -> str:
@@ -153,4 +134,4 @@ def _accuracy(run: Mapping[str, Any]) -> str:
     for name, found in sorted(run["found"].items(), key=lambda row: row[0].split(" | ")[0], reverse=True):
         shares = [f"{share:.2f} ({low:.2f} to {high:.2f})" for share, low, high in found.values()]
         rows.append([*name.split(" | "), *shares])
-    return _table(["reduced", "method", *(f"{keep} kept" for keep in keeps)], rows)
+    return table(["reduced", "method", *(f"{keep} kept" for keep in keeps)], rows)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.marked import DOCS, fill
 from benchmarks.trends.laws import CLIFFS, LAWS, SHARES, Law
 from benchmarks.trends.one_law import one_law
-from benchmarks.trends.page import fill
 from benchmarks.trends.tally import BOUNDS, HEAD, REPLICAS, Method, Tally, replicas_of
 from featscope.trends import Trend, fit_trend
 
@@ -105,7 +105,7 @@ def main() -> None:
     began = time.process_time()
     found = table()
     print(f"{found}\n{time.process_time() - began:.0f} s")
-    fill("make trends", found)
+    fill(DOCS / "trends.md", {"make trends": found})
 
 
 if __name__ == "__main__":

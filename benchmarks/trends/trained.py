@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.trends.page import fill
+from benchmarks.marked import DOCS, fill
 from benchmarks.trends.tally import FACTORS
 from featscope.registry import find
 from featscope.runs.plain import from_plain
@@ -112,7 +112,7 @@ def main() -> None:
             print("\n".join(count.missed))
     table = "\n".join(lines)
     print(table)
-    fill(NAME, table)
+    fill(DOCS / "trends.md", {NAME: table})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ def test_the_page_has_the_tables_of_the_stored_results():
     made, page = tables(json.loads(RESULTS.read_text(encoding="utf-8"))), PAGE.read_text(encoding="utf-8")
     assert set(made) == {"methods", "models", "exact", "costs", "accuracy"}
     for name, table in made.items():
-        assert f"<!-- {name} -->\n{table}\n<!-- end -->" in page
+        assert f"<!-- {name} -->\n{table}\n<!-- end of {name} -->" in page
 
 
 def test_each_cell_is_measured_or_says_not_tried():

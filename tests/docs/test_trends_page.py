@@ -7,7 +7,6 @@ import numpy as np
 from benchmarks.trends.__main__ import SIZES, FastAndSlow, all_laws
 from benchmarks.trends.laws import CLIFFS, LAWS, SHARES
 from benchmarks.trends.one_law import one_law
-from benchmarks.trends.page import fill
 from benchmarks.trends.tally import Tally, near, replicas_of, typical
 
 PAGE = Path(__file__).parents[2] / "docs" / "trends.md"
@@ -76,11 +75,3 @@ def test_a_tally_counts_right_wrong_and_undecided():
         assert tally.pairs == 2
         assert (tally.right[4], tally.wrong[4]) == (1, 1)
         assert tally.covered[4] == 1
-
-
-def test_only_what_a_command_made_is_replaced(tmp_path, monkeypatch):
-    page = tmp_path / "page.md"
-    page.write_text("a\n<!-- made by `x` -->\nold\n<!-- end of what `x` made -->\nb\n")
-    monkeypatch.setattr("benchmarks.trends.page.PAGE", page)
-    fill("x", "new")
-    assert page.read_text() == "a\n<!-- made by `x` -->\nnew\n<!-- end of what `x` made -->\nb\n"
