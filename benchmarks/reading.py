@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.long_prompt import Bench, model_of
+from benchmarks.marked import table
 from featscope.claims.intervals import interval_of_binomial
 from featscope.language import (
     H2O,
@@ -140,16 +139,11 @@ def costs(bench: Bench, window: int) -> dict[str, tuple[float, float]]:
     }
 
 
-def main() -> None:
-    """Print the table."""
-    bench = tyro.cli(Reading)
-    torch.set_num_threads(bench.timed.threads)
+def table_of(bench: Reading) -> str:
+    """In Markdown, a row a method."""
     right, cost = answered(bench), costs(bench.timed, bench.window)
     whole = cost["full attention"]
-    timed = f"costs at {bench.timed.lengths[0]}, {bench.timed.keep} kept"
-    table = Table(title=f"{bench.prompts} prompts of {bench.length} tokens; {timed}")
-    for heading in ("method", *(f"{keep} kept" for keep in bench.keeps), "first token", "of full", "MiB", "of full"):
-        table.add_column(heading, justify="right")
+    rows = []
     for name in METHODS:
         shares = []
         for count in right[name]:
@@ -157,8 +151,16 @@ def main() -> None:
             shares.append(f"{count / bench.prompts:.2f} [{low:.2f}, {high:.2f}]")
         seconds, memory = cost[name]
         relative = [f"{seconds / whole[0]:.2f}", f"{memory:.0f}", f"{memory / whole[1]:.2f}"]
-        table.add_row(name, *shares, f"{seconds:.2f} s", *relative)
-    Console(width=140).print(table)
+        rows.append([name, *shares, f"{seconds:.2f} s", *relative])
+    right_of = [f"right, {keep} kept" for keep in bench.keeps]
+    return table(["method", *right_of, "first token", "of full", "MiB", "of full"], rows)
+
+
+def main() -> None:
+    """Print the table."""
+    bench = tyro.cli(Reading)
+    torch.set_num_threads(bench.timed.threads)
+    print(table_of(bench))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""What the pages say of the small model that ships."""
