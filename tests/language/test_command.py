@@ -135,6 +135,18 @@ def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):
     assert "is empty: allowed is a file with text" in capsys.readouterr().err
 
 
+def test_a_prompt_is_read_as_it_stands_or_refused(model_folder, tmp_path, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("featscope.language.command._encoded", lambda options, tokenizer, text: asked.append(text))
+    (tmp_path / "p.txt").write_text("Answer:\n\n")
+    with pytest.raises(AttributeError):
+        generate("--model", model_folder, "--prompt", str(tmp_path / "p.txt"), "--layer", "2")
+    assert asked == ["Answer:\n"]
+    (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
+    assert generate("--model", model_folder, "--prompt", str(tmp_path / "latin.txt"), "--layer", "2") == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
 def test_a_folder_without_a_model_is_refused(tmp_path, prompt_file, capsys):
     assert generate("--model", str(tmp_path), "--prompt", prompt_file, "--layer", "2") == 2
     assert "its config.json cannot be read" in capsys.readouterr().err
@@ -143,6 +155,9 @@ def test_a_folder_without_a_model_is_refused(tmp_path, prompt_file, capsys):
 def test_shares_count_sets():
     kept = torch.tensor([[[[-1, 0, 3]], [[1, 2, 3]]]])
     np.testing.assert_allclose(kept_share(kept, 5), [0.5, 0.5, 0.5, 1.0, 0.0])
+    windowed = torch.cat([kept, torch.full_like(kept, -1)])  # a layer that keeps its window as it does
+    np.testing.assert_allclose(kept_share(windowed, 5), [0.5, 0.5, 0.5, 1.0, 0.0])
+    assert not kept_share(windowed[1:], 5).any()
 
 
 def test_long_gaps_are_shortened_and_short_ones_shown():

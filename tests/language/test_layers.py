@@ -44,7 +44,7 @@ def test_one_pass_gives_every_layers_choice():
 def test_the_first_layer_that_covers_is_chosen():
     model, tokenizer = tiny(), word_tokenizer()
     examples = [(text(60, seed), " ".join(text(60, seed).split()[20:23])) for seed in range(4)]
-    found = choose_layer(model, tokenizer, examples, keep=60, window=0)
+    found = choose_layer(model, tokenizer, examples, keep=59, window=0)
     assert found.layer == 0
     assert (found.distance == 0).all()
     few = choose_layer(model, tokenizer, examples, keep=3, window=0)
@@ -61,6 +61,20 @@ def test_a_layer_must_hold_in_enough_examples(monkeypatch):
     found = choose_layer(tiny(), word_tokenizer(), [("w5", "w5")] * 3, keep=4, window=0, stable=0.6)
     assert found.layer == 3
     np.testing.assert_allclose(found.covered, [0, 1 / 3, 0, 1, 2 / 3])
+
+
+@pytest.mark.parametrize(
+    ("keep", "window", "message"),
+    [
+        (60, 0, "keep = 60 keeps all of a prompt of 60 tokens: allowed is"),
+        (40, 38, r"ends in the last 38 tokens of its prompt, .* smaller window than 38"),
+    ],
+)
+def test_what_every_layer_would_cover_is_refused(keep, window, message):
+    example = (text(60, 0), " ".join(text(60, 0).split()[20:23]))
+    with pytest.raises(ConfigError, match=message):
+        choose_layer(tiny(), word_tokenizer(), [example], keep=keep, window=window)
+    choose_layer(tiny(), word_tokenizer(), [example], keep=40, window=37)
 
 
 def test_no_examples_are_refused():

@@ -18,6 +18,7 @@ from featscope.language import (
     FilterLayer,
     Full,
     GemFilter,
+    GemFilterOneRun,
     HeadBudgets,
     KeepHidden,
     LastQueries,
@@ -280,6 +281,7 @@ def test_operations_are_those_that_are_counted():
         (lambda m: Prefill(m, Draft(m, 16, window=4), KeepHidden()), "looks into no layer of the model that reads"),
         (lambda m: Prefill(m, None, KeepHidden()), "selector = None chooses nothing"),
         (lambda m: Prefill(m, FilterLayer(1, 40), WholePrompt(), Full()), "allowed is a selector with Selected"),
+        (lambda m: GemFilterOneRun(m, Cost(0.5), layer=1), "cannot be met where every layer reads the whole prompt"),
         (lambda m: Prefill(m, None, ReadAgain()), "allowed is a selector, and another cache than Selected"),
         (lambda m: Prefill(m, Draft(tiny(vocab_size=50), 16, window=4)), "same tokenizer, with 100"),
         (lambda m: GemFilter(m, 1, 1.5), r"keep = 1.5 is out of range: allowed is >= 1 \(tokens\), or a share in"),
@@ -298,7 +300,7 @@ def test_parts_that_do_not_go_together_say_what_does(make, message):
 
 
 def test_hidden_states_need_layers_that_see_everything():
-    with pytest.raises(ConfigError, match=r"layer 2 of Gemma2ForCausalLM sees the last 16 only"):
+    with pytest.raises(ConfigError, match=r"layer = 1, or one above it, sees a part .* from which on all do \(3\)"):
         Prefill(hybrid("gemma2"), FilterLayer(1, 16, 4), KeepHidden()).generate(prompt(), **GREEDY)
     for name in ("deepseek-v2", "deepseek-v3"):
         model = hybrid(name)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hybrid_models import hybrid
 
 from featscope.cli import main
 from featscope.language import FullCache, cost, tune
@@ -219,11 +220,34 @@ def test_a_way_that_is_worse_by_just_what_may_be_given_up_is_advised():
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"), [("icy-apple", "spicy-apple"), ("12", "2012"), ("no", "I know"), ("a-b", "a-b-1")]
+    ("answer", "said"),
+    [
+        ("icy-apple", "spicy-apple"),
+        ("12", "2012"),
+        ("no", "I know"),
+        ("a-b", "a-b-1"),
+        ("5", "3.5"),
+        ("5", "5.2 or so"),
+        ("500", "1,500"),
+    ],
 )
 def test_an_answer_within_another_word_is_none(answer, said):
     assert not Example("", (answer,)).is_right(said)
     assert Example("", (answer,)).is_right(f"({answer}).")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("东京", "首都是东京。"),
+        ("東京", "答えは東京です"),
+        ("서울", "서울은 수도"),
+        ("5", "It is 5."),
+        ("3.5", "(3.5)"),
+    ],
+)
+def test_scripts_without_blanks_and_numbers_are_found(answer, said):
+    assert Example("", (answer,)).is_right(said)
 
 
 def test_all_of_an_answer_must_be_there_whatever_the_blanks():
@@ -281,3 +305,30 @@ def test_answers_are_stored_for_a_person_to_read_or_without_a_word_of_theirs(tmp
     store_answers(tmp_path / "said.jsonl", TRIED, EXAMPLES, redact=True)
     for line in (tmp_path / "said.jsonl").read_text().splitlines():
         assert set(json.loads(line)) == {"example", "task", "way", "right"}
+
+
+def test_gemfilter_keeps_the_window_as_generate_does(data, monkeypatch):
+    model, tokenizer = load_model("retriever")
+    built = []
+    monkeypatch.setattr(tune, "_asked", lambda reader, group, options: built.append(reader) or _nothing(group))
+    for window in (16, 0):
+        options = TunePrompt(data, methods=("gemfilter",), layers=(3,), keeps=(64,), window=window)
+        tune.tune(options, model, tokenizer, read_examples(data)[:1])
+        assert built[-1].selector.window == window
+    with pytest.raises(ConfigError, match="window = 0 is out of range: allowed is >= 1"):
+        TunePrompt(data, methods=("gemfilter", "snapkv"), window=0)
+
+
+def _nothing(group):
+    return [(torch.zeros(1, dtype=torch.long), [0.0, 0.0]) for _ in group]
+
+
+def test_only_layers_that_a_method_can_choose_by_are_tried(data, capsys):
+    options = TunePrompt(data)
+    gemma = hybrid("gemma2")  # layers 0 and 2 see windows of 16
+    assert list(tune._layers(options, gemma, "gemfilter", 60)) == [1]
+    assert list(tune._layers(options, gemma, "promptdistill", 60)) == [3]
+    assert list(tune._layers(options, gemma, "snapkv", 60)) == [None]
+    assert not capsys.readouterr().err
+    assert not list(tune._layers(options, hybrid("windowed-mistral"), "promptdistill", 60))
+    assert "promptdistill is left out: no layer" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 from featscope.language.haystack import MOST_TOKENS
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, listed, names, pooling_of
+from featscope.language.methods import Reading, asked_for, least_window, listed, names, pooling_of
 from featscope.language.prefill import Prefill
 from featscope.language.propagation import ReadAgain
 from featscope.language.selection import Pool, kept_share
@@ -32,7 +32,7 @@ class Generate:
     """Generate from a long prompt, and show what of it was kept.
 
     Attributes:
-        prompt: text file.
+        prompt: text file; the line end that closes it is left away.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         method: how the prompt is compressed: tokens chosen by an early layer (gemfilter, fastkv, promptdistill),
             entries of the cache chosen in every layer (snapkv, h2o, adakv), not at all (full), or what another
@@ -66,7 +66,7 @@ class Generate:
         require(self, "keep", 2 <= self.keep <= MOST_TOKENS, f"2 to {MOST_TOKENS}")
         offered = [name for name in names() if name not in _OF_STUDIES]
         require(self, "method", self.method in offered, ", ".join(offered))
-        least = 0 if self.method in ("gemfilter", "full") else 1
+        least = least_window([self.method])
         require(self, "window", least <= self.window < self.keep, f"{least} to {self.keep - 1}, less than keep")
         by_layer = listed(self.method).by_layer
         useless = not by_layer and self.layer is not None
@@ -84,7 +84,7 @@ class Generate:
     def build(self, model: PreTrainedModel) -> Method:
         """The method on ``model``."""
         layer = RETRIEVER_LAYER if self.layer is None else self.layer
-        name = "question-kept" if self.method == "gemfilter" and self.window else self.method
+        name = asked_for(self.method, self.window)
         return Reading(layer, self.keep, self.window, *pooling_of(self)).build(name, model)
 
 
@@ -94,12 +94,15 @@ def generate(options: Generate) -> None:
     Raises:
         ConfigError: the prompt, the model or the options cannot be used.
     """
-    prompt = options.prompt.read_text(encoding="utf-8", errors="replace")
+    try:
+        prompt = options.prompt.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"prompt = {str(options.prompt)!r} cannot be read ({error}): allowed is UTF-8 text") from None
     if not prompt.strip():
         raise ConfigError(f"prompt = {str(options.prompt)!r} is empty: allowed is a file with text")
     model, tokenizer = load_model(options.model, options.device)
     method = options.build(model)
-    encoded = _encoded(options, tokenizer, prompt.rstrip("\n")).to(model.device)
+    encoded = _encoded(options, tokenizer, prompt.removesuffix("\n")).to(model.device)
     streamer: Any = _AnswerStreamer(tokenizer)
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
     began = time.perf_counter()

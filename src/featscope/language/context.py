@@ -10,7 +10,7 @@ from transformers import DynamicCache
 from featscope.language.attention import Attention
 from featscope.language.decoder import cache_argument, kinds_of, require_context, require_seeing, rope_of, text_model
 from featscope.language.first_pass import attention_at
-from featscope.language.method import require_own_input
+from featscope.language.method import require_own_input, setting
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.options import ConfigError
 
@@ -142,8 +142,7 @@ class WholeContext(Context):
     def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
         require_own_input(options)
         model = self._method.model
-        config = options.get("generation_config") or model.generation_config
-        rows = (options.get(name, getattr(config, name, None)) or 1 for name in ("num_beams", "num_return_sequences"))
+        rows = (setting(model, options, name) or 1 for name in ("num_beams", "num_return_sequences"))
         if max(rows) > 1:
             return self._method.generate(whole.ids, whole.mask, **options)
         name = cache_argument(model.forward)

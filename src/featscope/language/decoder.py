@@ -73,6 +73,13 @@ def seeing(model: PreTrainedModel, length: int) -> list[int]:
     return [layer for layer in range(len(kinds_of(model))) if sight_of(model, layer) >= length]
 
 
+def seeing_from(model: PreTrainedModel, length: int) -> list[int]:
+    """The layers from which on all see all of so many tokens."""
+    able = {*seeing(model, length)}
+    count = len(kinds_of(model))
+    return [layer for layer in sorted(able) if able.issuperset(range(layer, count))]
+
+
 def require_decoder(model: Any) -> None:
     """Raise `ConfigError` unless ``model`` is a transformers model whose text a decoder with rotary angles reads."""
     name = type(model).__name__

@@ -14,6 +14,9 @@ _ALLOWED = (
     'of texts; with "task": … if you like'
 )
 
+_UNPARTED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_WORD = rf"(?:-|[^\W{_UNPARTED}])"
+
 
 class Example(NamedTuple):
     """A prompt, what must be in what is generated, and the task that it is of.
@@ -36,10 +39,24 @@ class Example(NamedTuple):
         return self.prompt[len(self.document) :]
 
     def is_right(self, said: str) -> bool:
-        """Whether all answers are in ``said``, as whole words; capitals and blanks do not count."""
+        """Whether all answers are in ``said``, as whole words and numbers; capitals and blanks do not count.
+
+        In scripts that do not part words by blanks (Chinese, Japanese, Korean, Thai and their like) parts of a text
+        count, too.
+        """
         text = " ".join(said.lower().split())
-        wanted = (re.escape(" ".join(answer.lower().split())) for answer in self.answers)
-        return all(re.search(rf"(?<![\w-]){answer}(?![\w-])", text) for answer in wanted)
+        return all(re.search(_alone(" ".join(answer.lower().split())), text) for answer in self.answers)
+
+
+def _alone(answer: str) -> str:
+    """A pattern that finds ``answer`` where no word or number goes on before or behind it."""
+    before = rf"(?<!{_WORD})" if re.match(_WORD, answer) else ""
+    behind = rf"(?!{_WORD})" if re.search(rf"{_WORD}$", answer) else ""
+    if answer[:1].isdigit():
+        before += r"(?<!\d[.,])"
+    if answer[-1:].isdigit():
+        behind += r"(?![.,]\d)"
+    return before + re.escape(answer) + behind
 
 
 def read_examples(path: Path) -> list[Example]:

@@ -71,7 +71,7 @@ def counted(options: Any, prompt: Prompt, least: int, allowed_by: Callable[[int,
             f"{who}.keep = {keep} of {length} tokens is {count}: allowed is more than the {least} that are kept in any "
             "case. Keep more, or a smaller window."
         )
-    return min(count, length)
+    return min(max(count, least), length)
 
 
 def operations_of(model: PreTrainedModel, length: float, layers: int | None = None) -> float:

@@ -83,8 +83,8 @@ def choose_layer(
         stable: share of examples in which a layer must cover the needle.
 
     Raises:
-        ConfigError: an option is out of range, there are no examples, a needle is not in its prompt, or the model
-            cannot read a prompt.
+        ConfigError: an option is out of range, there are no examples, a needle is not in its prompt or lies in its
+            window, ``keep`` keeps a whole prompt, or the model cannot read one.
     """
     require_decoder(model)
     if not 0 <= window < keep:
@@ -135,9 +135,19 @@ def _distances(
     kernel: int,
 ) -> list[int]:
     ids, span = needle_span(tokenizer, text, needle)
+    length = ids.shape[1]
+    if length <= keep:
+        raise ConfigError(
+            f"keep = {keep} keeps all of a prompt of {length} tokens: allowed is less. Choose it far less"
+        )
+    if span.stop > length - window:
+        raise ConfigError(
+            f"needle = {needle!r:.60} ends in the last {window} tokens of its prompt, which every layer keeps: allowed "
+            f"is one before them, or a smaller window than {window}"
+        )
     prompt = read_prompt(model, ids.to(model.device), torch.ones_like(ids))
     chosen = choices_of_all_layers(model, prompt, keep, window, pool, kernel)
-    never = ids.shape[1]  # a layer that does not see the whole prompt finds nothing
+    never = length  # a layer that does not see the whole prompt finds nothing
     layers = range(text_config(model).num_hidden_layers)
     return [needle_distance(chosen[layer][0].cpu(), span) if layer in chosen else never for layer in layers]
 

@@ -8,6 +8,8 @@ from transformers import PreTrainedModel
 
 from featscope.options import ConfigError
 
+_BY_DEFAULT = 20  # new tokens, where nothing says how many
+
 
 @runtime_checkable
 class Method(Protocol):
@@ -19,6 +21,23 @@ class Method(Protocol):
         """What ``model.generate`` returns, with the attribute ``kept``."""
 
 
+def setting(model: PreTrainedModel, options: Mapping[str, Any], name: str) -> Any:
+    """What ``generate`` would take for ``name``: of its options, of their ``generation_config``, of the model's own."""
+    for one in (options.get(name), getattr(options.get("generation_config"), name, None)):
+        if one is not None:
+            return one
+    return getattr(model.generation_config, name, None)
+
+
+def new_tokens(model: PreTrainedModel, options: Mapping[str, Any], prompt: int) -> int:
+    """How many tokens ``generate`` may write behind a prompt of ``prompt`` tokens."""
+    most = setting(model, options, "max_new_tokens")
+    if most is None:
+        length = setting(model, options, "max_length")
+        most = _BY_DEFAULT if length is None else length - prompt
+    return max(int(most), 0)
+
+
 def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of ``generate`` for a part of a prompt: lengths that count the prompt count its ``prompt`` tokens.
 
@@ -28,25 +47,26 @@ def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]
     Raises:
         ConfigError: `max_length` leaves no room for a new token.
     """
-    rest = dict(options)
-    config = rest.get("generation_config") or model.generation_config
     counts: dict[str, int | None] = {}
-    for kind in ("max", "min"):
+    for kind, none in (("max", None), ("min", 0)):  # with None the model's own least length would count again
         length, new = f"{kind}_length", f"{kind}_new_tokens"
-        asked = rest.pop(length, None) or getattr(config, length, None)
-        if not asked or (rest.get(new) or getattr(config, new, None)) is not None:
+        asked = setting(model, options, length)
+        if not asked:
+            continue
+        if setting(model, options, new) is not None:
+            counts |= {length: none}
             continue
         if kind == "max" and asked <= prompt:
             raise ConfigError(
                 f"max_length = {asked} leaves no room behind a prompt of {prompt} tokens: allowed is more than "
                 f"{prompt}. Use max_new_tokens"
             )
-        counts |= {length: None, new: max(asked - prompt, 0)}
+        counts |= {length: none, new: max(asked - prompt, 0)}
+    rest = {name: value for name, value in options.items() if name not in counts}
     if not counts:
         return rest
-    config = copy.deepcopy(config)
-    others = config.update(**counts, **{name: value for name, value in rest.items() if name != "generation_config"})
-    return others | {"generation_config": config}
+    config = copy.deepcopy(rest.pop("generation_config", None) or model.generation_config)
+    return config.update(**counts, **rest) | {"generation_config": config}
 
 
 def require_own_input(options: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The table of ways to read a long prompt, from which command line, studies and benchmarks build them by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple
@@ -87,6 +87,16 @@ def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
     require(options, "keep", options.keep > options.window, f"> window = {options.window}")
     layer = RETRIEVER_LAYER if options.layer is None else options.layer
     return Reading(layer, options.keep, options.window, *pooling_of(options))
+
+
+def asked_for(name: str, window: int) -> str:
+    """The row that commands mean by ``name``: ``gemfilter`` is the paper's rule only without a window."""
+    return "question-kept" if name == "gemfilter" and window else name
+
+
+def least_window(names: Iterable[str]) -> int:
+    """The shortest window that all of these commands' methods take."""
+    return 0 if {*names} <= {"gemfilter", "full"} else 1
 
 
 class Listed(NamedTuple):

@@ -1,6 +1,7 @@
 """A batch of prompts, and what can be wrong with it."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -8,6 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from featscope.language.method import setting
 from featscope.options import ConfigError
 
 
@@ -51,13 +53,16 @@ def asked_prompt(
     if (input_ids is None) == (inputs is None):
         given = "none" if inputs is None else "both"
         raise ConfigError(f"of input_ids and inputs {given} is given: allowed is one, a batch of token numbers")
-    return read_prompt(model, inputs if input_ids is None else input_ids, attention_mask), rest
+    return read_prompt(model, inputs if input_ids is None else input_ids, attention_mask, rest), rest
 
 
-def read_prompt(model: PreTrainedModel, input_ids: Any, attention_mask: Any) -> Prompt:
+def read_prompt(
+    model: PreTrainedModel, input_ids: Any, attention_mask: Any, options: Mapping[str, Any] = MappingProxyType({})
+) -> Prompt:
     """Check a batch of prompts.
 
-    Where no mask is given, tokens that equal the model's padding token are padding, as in the model's ``generate``.
+    Where no mask is given, tokens that equal the padding token (of ``options``, or the model's own) are padding, as in
+    the model's ``generate``.
 
     Raises:
         ConfigError: the batch is not made of prompts that the model can read.
@@ -74,7 +79,7 @@ def read_prompt(model: PreTrainedModel, input_ids: Any, attention_mask: Any) -> 
             "numbers [batch, token] with at least one token"
         )
     if attention_mask is None:
-        attention_mask = _guessed_mask(model, input_ids)
+        attention_mask = _guessed_mask(model, input_ids, options)
     if attention_mask.shape != input_ids.shape:
         raise ConfigError(
             f"attention_mask has shape {tuple(attention_mask.shape)}: allowed is that of input_ids, "
@@ -101,14 +106,14 @@ def _require_text(model: PreTrainedModel, input_ids: Tensor) -> None:
             )
 
 
-def _guessed_mask(model: PreTrainedModel, input_ids: Tensor) -> Tensor:
-    padding, end = padding_token(model), model.generation_config.eos_token_id
+def _guessed_mask(model: PreTrainedModel, input_ids: Tensor, options: Mapping[str, Any]) -> Tensor:
+    padding, end = padding_token(model, options), setting(model, options, "eos_token_id")
     if padding is None or padding in (end if isinstance(end, list) else [end]):
         return torch.ones_like(input_ids)
     return (input_ids != padding).long()
 
 
-def padding_token(model: PreTrainedModel) -> int | None:
-    """The token that ``model`` pads with, if it has one."""
-    own = model.generation_config.pad_token_id
+def padding_token(model: PreTrainedModel, options: Mapping[str, Any] = MappingProxyType({})) -> int | None:
+    """The token that is padding by ``options`` of ``generate``, or by the model, if there is one."""
+    own = setting(model, options, "pad_token_id")
     return model.config.get_text_config(decoder=True).pad_token_id if own is None else own

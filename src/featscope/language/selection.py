@@ -161,8 +161,12 @@ def select(
 
 
 def kept_share(kept: Tensor, length: int) -> Float[np.ndarray, " token"]:
-    """Share of the sets in ``kept`` that hold each token of a single prompt: one set, or one a layer and key head."""
+    """Share of the sets in ``kept`` that hold each token of a single prompt: one set, or one a layer and key head.
+
+    Sets of nothing but -1 do not count: a layer that keeps its window as it always does has one.
+    """
     sets = kept.reshape(-1, kept.shape[-1])
+    sets = sets[(sets >= 0).any(-1)]
     counts = torch.zeros(length + 1, device=kept.device)
     counts.index_add_(0, (sets.flatten() + 1), torch.ones(sets.numel(), device=kept.device))  # place -1 is padding
-    return (counts[1:] / sets.shape[0]).cpu().numpy()
+    return (counts[1:] / max(1, sets.shape[0])).cpu().numpy()

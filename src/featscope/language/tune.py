@@ -1,6 +1,7 @@
 """`featscope tune-prompt`: which method, layer and keep to read one's own prompts with."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,11 +21,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from featscope.claims.intervals import interval_of_binomial
 from featscope.files import atomic_write
 from featscope.language.cost import timed_answer, timed_answers
-from featscope.language.decoder import context_of, seeing, text_config
+from featscope.language.decoder import context_of, seeing, seeing_from, text_config
 from featscope.language.examples import Example, read_examples
 from featscope.language.load import RETRIEVER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, listed, pooling_of
+from featscope.language.methods import Reading, asked_for, least_window, listed, pooling_of
+from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
 from featscope.options import require
 
@@ -43,7 +45,7 @@ class TunePrompt:
         methods: names as of `featscope generate --method`; full attention is measured in any case.
         layers: which may choose; none for all but the last that see the whole prompt.
         keeps: how much is kept: numbers of tokens, or shares of the prompt.
-        window: last tokens that are kept in any case, as the question is.
+        window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
@@ -78,7 +80,8 @@ class TunePrompt:
         whole = all(0 < keep <= 1 or keep == int(keep) >= 1 for keep in self.keeps if isfinite(keep))
         finite = all(map(isfinite, self.keeps))
         require(self, "keeps", whole and finite, "whole numbers of tokens >= 1, or shares in (0, 1]")
-        require(self, "window", self.window >= 1, ">= 1")
+        least = least_window(self.methods)
+        require(self, "window", self.window >= least, f">= {least}")
         pooling_of(self)
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         require(self, "give_up", 0 <= self.give_up < 1, "[0, 1)")
@@ -157,15 +160,16 @@ def tune(
     prompts = [_tokens(tokenizer, one, model) for one in examples]
     lengths = [sum(part.shape[1] for part in parts) for parts in prompts]
     _require_room(options, model, lengths)
-    able = seeing(model, max(lengths))
-    layers = options.layers or tuple(able[:-1]) or tuple(able)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
     ways: list[tuple[str, int | None, float | None]] = [("full", None, None)]
     for method in options.methods:
-        for layer in layers if listed(method).by_layer else (None,):
+        for layer in _layers(options, model, method, max(lengths)):
             ways += [(method, layer, keep) for keep in keeps if method != "full"]
     fixed = options.window, *pooling_of(options)
-    built = [Reading(layer or 0, keep or 1, *fixed).build(name, model) for name, layer, keep in ways]
+    built = [
+        Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
+        for name, layer, keep in ways
+    ]
     built[0].generate(torch.cat(prompts[0], 1), max_new_tokens=1, do_sample=False)  # what runs first is slower
     answers: list[list[Answered]] = [[] for _ in ways]
     first, last = ([list[float]() for _ in ways] for _ in range(2))
@@ -181,6 +185,22 @@ def tune(
         Tried(*way, sum(one.right for one in said), len(prompts), median(begun), median(ended), tuple(said))
         for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
     ]
+
+
+def _layers(options: TunePrompt, model: PreTrainedModel, method: str, length: int) -> Sequence[int | None]:
+    """Those that choose for ``method``: the options', or all that can; a word where none can, and it is left out."""
+    if not listed(method).by_layer:
+        return (None,)
+    if options.layers:
+        return options.layers
+    able = seeing(model, length)
+    if able:
+        built = Reading(able[0], 1.0, options.window).build(asked_for(method, options.window), model)
+        goes_on = isinstance(getattr(built, "propagation", None), KeepHidden)
+        able = seeing_from(model, length) if goes_on else able
+    if not able:
+        print(f"{method} is left out: no layer that it could choose by sees all of {length} tokens.", file=sys.stderr)
+    return able[:-1] or able
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, one: Example, model: PreTrainedModel) -> list[Tensor]:

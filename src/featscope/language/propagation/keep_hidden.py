@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from transformers import PreTrainedModel
 
-from featscope.language.decoder import require_seeing, text_config
+from featscope.language.decoder import seeing_from, text_config
 from featscope.language.keep import operations_of
 from featscope.language.parts import Cache, LayerSelector, Selector
 from featscope.language.prompt import Prompt
@@ -57,5 +57,13 @@ class KeepHidden:
             ConfigError: a layer from the selector's on does not see the whole prompt.
         """
         its = cast(LayerSelector, selector)
-        require_seeing(model, prompt, range(its.layer, text_config(model).num_hidden_layers))
+        length = int(prompt.real.sum(-1).max())
+        able = seeing_from(model, length)
+        if its.layer not in able:
+            others = f"a layer from which on all do ({', '.join(map(str, able))})" if able else "shorter prompts"
+            raise ConfigError(
+                f"layer = {its.layer}, or one above it, sees a part of the prompt's {length} tokens alone, and hidden "
+                f"states go on to all layers above: allowed is {others}. Or use ReadAgain, as GemFilter does, which "
+                "asks that of the choosing layer only"
+            )
         return generate_in_one_pass(model, prompt, its, keep, cache, entries_of(cache, prompt), options, narrow=True)

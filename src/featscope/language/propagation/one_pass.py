@@ -13,6 +13,7 @@ from featscope.language.attention import Attention, watched
 from featscope.language.caches.full import Full, Selected
 from featscope.language.caches.press import Press
 from featscope.language.decoder import blocks, cache_argument, require_context, text_config
+from featscope.language.method import new_tokens
 from featscope.language.output import with_kept
 from featscope.language.partial_cache import (
     PartialLayer,
@@ -59,7 +60,7 @@ def generate_in_one_pass(
         ConfigError: the prompt is longer than the model's context, or model or options do not go with it.
     """
     require_one_reading(model, options)
-    new = options.get("max_new_tokens") or model.generation_config.max_new_tokens or 0
+    new = new_tokens(model, options, prompt.ids.shape[-1])
     require_context(model, prompt, new)
     its: Any = model
     one = _OnePass(model, prompt, selector, keep, cache, entries, narrow)

@@ -14,6 +14,7 @@ from featscope.language.output import with_kept, with_prompt
 from featscope.language.parts import Cache, Selector
 from featscope.language.prompt import Prompt, padding_token
 from featscope.language.propagation.whole_prompt import WholePrompt
+from featscope.language.propagation.whole_text import with_whole_text
 from featscope.options import ConfigError, require
 
 Positions = Literal["new", "original"]
@@ -23,7 +24,8 @@ Positions = Literal["new", "original"]
 class ReadAgain:
     """Two passes: the selector chooses, then the model's own ``generate`` reads the chosen tokens with all layers.
 
-    Sampling, beams, streamers and stopping criteria work, and see the kept tokens as the prompt.
+    Sampling, beams, streamers and stopping criteria work. Streamers, and what transformers makes of options such as
+    ``repetition_penalty``, see the kept tokens as the prompt; a caller's own criteria and processors see all of it.
 
     Attributes:
         positions: "new" are 0 to k - 1, as in GemFilter (dissertation, Algorithm 2); "original" those of the whole
@@ -70,8 +72,9 @@ class ReadAgain:
     ) -> Any:
         """The second pass alone: generate from the tokens of ``prompt`` at ``kept``."""
         require_own_input(options)
-        short = prompt.take(kept, padding_token(model) or 0)
+        short = prompt.take(kept, padding_token(model, options) or 0)
         options = counted_from(prompt.ids.shape[-1], model, options)
+        options = with_whole_text(options, short.ids.shape[-1], prompt.ids)
         if self.positions == "original":
             options["position_ids"] = prompt.positions.gather(1, kept.clamp(min=0)).masked_fill(kept < 0, 0)
         output = WholePrompt().generate(model, short, None, 0, cache, options)

@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Full, Selected
-from featscope.language.keep import counted, operations_of
+from featscope.language.keep import Cost, counted, operations_of
 from featscope.language.output import with_kept
 from featscope.language.parts import Cache, LayerSelector, Selector
 from featscope.language.prompt import Prompt
@@ -28,6 +28,12 @@ class WholePrompt:
             raise ConfigError(
                 f"WholePrompt with selector = {type(selector).__name__} and cache = {type(cache).__name__} do not go "
                 "together: allowed is a selector with Selected, or no selector with another cache"
+            )
+        keep = getattr(selector, "keep", None)
+        if isinstance(keep, Cost):
+            raise ConfigError(
+                f"keep = {keep} cannot be met where every layer reads the whole prompt: allowed is a number "
+                "of tokens, or a share of the prompt"
             )
         require_layer_selector(selector)
 

@@ -1,0 +1,57 @@
+"""What a caller's own code is handed of a text that was read in part: all of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+
+
+def with_whole_text(options: Mapping[str, Any], read: int, prompt: Int[Tensor, "batch token"]) -> dict[str, Any]:
+    """Options of ``generate`` whose stopping criteria, logits processors and allowed tokens see the whole text.
+
+    The model reads and hands over ``read`` tokens in place of the prompt's. Processors that transformers makes by
+    itself, such as that of ``repetition_penalty``, see these.
+
+    Args:
+        options: those of ``generate``.
+        read: tokens that stand for the prompt.
+        prompt: the whole prompts, a row each.
+    """
+    found = dict(options)
+
+    def whole(ids: Tensor, number: int | None = None) -> Tensor:
+        """Rows of all prompts, some for each; or the row of prompt ``number``."""
+        own = prompt.to(ids.device)
+        if number is not None:
+            return torch.cat([own[number], ids[read:]])
+        return torch.cat([own.repeat_interleave(len(ids) // len(own), 0), ids[:, read:]], 1)
+
+    if (criteria := found.get("stopping_criteria")) is not None:
+        found["stopping_criteria"] = StoppingCriteriaList([_Stopping(one, whole) for one in criteria])
+    if (processors := found.get("logits_processor")) is not None:
+        found["logits_processor"] = LogitsProcessorList([_Processor(one, whole) for one in processors])
+    if (allowed := found.get("prefix_allowed_tokens_fn")) is not None:
+        found["prefix_allowed_tokens_fn"] = lambda number, ids: allowed(number, whole(ids, int(number)))
+    return found
+
+
+Whole = Callable[[Tensor], Tensor]
+
+
+class _Stopping(StoppingCriteria):
+    def __init__(self, own: StoppingCriteria, whole: Whole) -> None:
+        self.own, self.whole = own, whole
+
+    def __call__(self, input_ids: Tensor, scores: Any, **options: Any) -> Any:
+        return self.own(self.whole(input_ids), scores, **options)
+
+
+class _Processor(LogitsProcessor):
+    def __init__(self, own: LogitsProcessor, whole: Whole) -> None:
+        self.own, self.whole = own, whole
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        return cast(Tensor, self.own(self.whole(input_ids), scores))

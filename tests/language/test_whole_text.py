@@ -1,0 +1,115 @@
+"""What is asked of a generation that reads a part of the prompt is asked of the whole: counts, ends, padding."""
+
+import pytest
+import torch
+from small_models import prompt, tiny
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+
+from featscope.language import GemFilter, PromptDistill, SnapKV
+from featscope.language.method import new_tokens
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 5, "do_sample": False}
+
+
+class Seen(StoppingCriteria):
+    """Stops after the third new token behind ``length``; keeps the last text that it saw."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def __call__(self, input_ids, scores, **options):
+        self.text = input_ids
+        return torch.full((len(input_ids),), input_ids.shape[1] >= self.length + 3)
+
+
+def two_rows():
+    return torch.cat([prompt(60), prompt(60, 1)])
+
+
+def test_criteria_of_the_callers_see_the_whole_prompt():
+    gem, seen = GemFilter(tiny(), 2, 16, window=4), Seen(60)
+    out = gem.generate(two_rows(), stopping_criteria=StoppingCriteriaList([seen]), num_beams=2, **GREEDY)
+    assert out.shape == (2, 63)
+    assert torch.equal(seen.text[:, :60], two_rows().repeat_interleave(len(seen.text) // 2, 0))
+
+
+def test_processors_and_allowed_tokens_of_the_callers_see_the_whole_prompt():
+    gem, texts, prefixes = GemFilter(tiny(), 2, 16, window=4), [], []
+
+    class Seven(LogitsProcessor):
+        def __call__(self, input_ids, scores):
+            texts.append(input_ids)
+            return scores.index_fill(1, torch.tensor([7]), 100.0)
+
+    def allowed(number, ids):
+        prefixes.append((number, ids))
+        return [7, 8]
+
+    out = gem.generate(two_rows(), logits_processor=LogitsProcessorList([Seven()]), **GREEDY)
+    assert (out[:, 60:] == 7).all()
+    assert torch.equal(texts[-1], out[:, :-1])
+    out = gem.generate(two_rows(), prefix_allowed_tokens_fn=allowed, **GREEDY)
+    assert {*out[:, 60:].flatten().tolist()} <= {7, 8}
+    for number, ids in prefixes[-2:]:
+        assert torch.equal(ids, out[number, :-1])
+
+
+@pytest.mark.parametrize("given", [{}, {"generation_config": GenerationConfig(do_sample=False)}])
+def test_lengths_of_the_models_own_count_the_whole_prompt(given):
+    model = tiny()
+    model.generation_config.max_length = 70
+    gem = GemFilter(model, 2, 40)
+    assert gem.generate(prompt(60), **given).shape == (1, 70)
+    assert gem.generate(prompt(60), generation_config=GenerationConfig(max_new_tokens=3)).shape == (1, 63)
+    assert gem.generate(prompt(60), max_length=65, **given).shape == (1, 65)
+
+
+def test_the_least_length_counts_the_whole_prompt():
+    model = tiny()
+    first = model.generate(prompt(60), max_new_tokens=1, do_sample=False)[0, -1].item()
+    model.generation_config.eos_token_id, model.generation_config.min_length = first, 64
+    gem = GemFilter(model, 2, 60, window=4)  # keeps all: what it says is the model's own
+    for given in ({"max_new_tokens": 12}, {"max_new_tokens": 12, "min_new_tokens": 2}):
+        whole = model.generate(prompt(60), do_sample=False, **given)
+        assert torch.equal(gem.generate(prompt(60), do_sample=False, **given), whole)
+    short = GemFilter(model, 2, 40, window=4).generate(prompt(60), max_new_tokens=12, do_sample=False)
+    assert first not in short[0, 60:63]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, 20),
+        ({"max_new_tokens": 7}, 7),
+        ({"max_length": 90}, 30),
+        ({"generation_config": GenerationConfig(max_new_tokens=9)}, 9),
+        ({"generation_config": GenerationConfig(max_length=61)}, 1),
+    ],
+)
+def test_new_tokens_are_those_that_generate_may_write(options, wanted):
+    assert new_tokens(tiny(), options, 60) == wanted
+    longest = 60 + wanted - 1 if options else 79
+    model = tiny(max_position_embeddings=longest)
+    with pytest.raises(ConfigError, match=f"{longest}"):
+        SnapKV(model, 40, 8).generate(prompt(60), do_sample=False, **options)
+
+
+def test_padding_that_is_named_is_padding():
+    model = tiny(pad_token_id=None)
+    row = prompt(30)
+    batch = torch.cat([torch.zeros(1, 10, dtype=row.dtype), row], 1)
+    for method in (GemFilter(model, 2, 12, window=4), SnapKV(model, 12, 4)):
+        found = method.generate(batch, pad_token_id=0, **GREEDY)
+        mask = (torch.arange(40) >= 10).long()[None]
+        assert torch.equal(found.kept, method.generate(batch, mask, pad_token_id=0, **GREEDY).kept)
+        assert torch.equal(found[:, 40:], method.generate(row, **GREEDY)[:, 30:])
+
+
+@pytest.mark.parametrize("length", [20, 31, 32])
+def test_a_share_never_keeps_less_than_the_window(length):
+    for method in (GemFilter(tiny(), 1, 0.1), PromptDistill(tiny(), 1, 0.1), SnapKV(tiny(), 0.1)):
+        kept = method.generate(prompt(length), **GREEDY).kept
+        assert (kept == torch.arange(length)).all()
+    with pytest.raises(ConfigError, match="more than the 32"):
+        GemFilter(tiny(), 1, 0.1).select(prompt(33))
