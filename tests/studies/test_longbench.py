@@ -18,7 +18,7 @@ from small_longbench import line, saved_model, write
 from featscope.check import check
 from featscope.commands.stored import export_run
 from featscope.language import FullCache, GemFilter, SnapKV
-from featscope.language.load import load_model
+from featscope.language.load import RETRIEVER_LAYER, load_model
 from featscope.language.longbench import TASKS, answer, benchmark, read_task
 from featscope.language.longbench.answer import Answered
 from featscope.language.longbench.published import PUBLISHED
@@ -332,6 +332,7 @@ def test_the_smallest_study_can_be_checked(answers):
         ({"examples": -1}, r"examples = -1 .* >= 0"),
         ({"keep": 32}, r"keep = 32 .* > 32\. SnapKV and H2O keep so many"),
         ({"layer": -1}, r"layer = -1 .* >= 0"),
+        ({"model": "other/model"}, r"layer = None .* >= 0 where --model = 'other/model'. choose_layer"),
         ({"context": 1}, r"context = 1 .* >= 2, or 0"),
         ({"data": ""}, r"data = '' .* 'made-up', a folder"),
         ({"suite": "longbench-v2"}, r"data = 'made-up' .* a folder, or 'THUDM/LongBench-v2'"),
@@ -346,6 +347,11 @@ def test_wrong_options_are_named(options, message):
 def built(chosen: LongBench) -> Any:
     """The first arm, before its first question."""
     return next(iter(chosen.arms())).recipe.build(Streams(0, [0]))
+
+
+def test_the_small_models_own_layer_chooses_unless_another_is_named():
+    assert f"layer {RETRIEVER_LAYER} chooses" in LongBench().arms()[0].about
+    assert "layer 1 chooses" in LongBench(layer=1).arms()[0].about
 
 
 def test_options_that_do_not_go_with_the_model_are_named():

@@ -66,26 +66,37 @@ def pooling_of(options: Any) -> tuple[int, Pool]:
     return kernel, options.pool or (RETRIEVER_POOL if own else POOL)
 
 
-def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
-    """What options called ``model``, ``layer``, ``keep`` and ``window`` say, and those of `pooling_of`.
-
-    The retriever has a layer of its own.
+def layer_of(options: Any, *, needs_layer: bool = True) -> int:
+    """What options called ``model`` and ``layer`` say; where the layer is None, the retriever's own.
 
     Args:
         options: of a study, say.
         needs_layer: whether there is a method in it for which a layer chooses.
 
     Raises:
-        ConfigError: one of them is out of range.
+        ConfigError: it is below 0, or another model is given none.
     """
     given = options.layer is not None or options.model == RETRIEVER or not needs_layer
     if not given:
         require_folder(options.model)  # a layer of what is not there cannot be chosen
     cure = "choose_layer finds one for your model."
     require(options, "layer", given and (options.layer or 0) >= 0, f">= 0 where --model = {options.model!r}", cure)
+    return RETRIEVER_LAYER if options.layer is None else options.layer
+
+
+def reading_of(options: Any, *, needs_layer: bool = True) -> Reading:
+    """What options called ``keep`` and ``window`` say, and those of `layer_of` and `pooling_of`.
+
+    Args:
+        options: of a study, say.
+        needs_layer: see `layer_of`.
+
+    Raises:
+        ConfigError: one of them is out of range.
+    """
+    layer = layer_of(options, needs_layer=needs_layer)
     require(options, "window", options.window >= 1, ">= 1")
     require(options, "keep", options.keep > options.window, f"> window = {options.window}")
-    layer = RETRIEVER_LAYER if options.layer is None else options.layer
     return Reading(layer, options.keep, options.window, *pooling_of(options))
 
 

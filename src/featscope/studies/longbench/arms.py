@@ -6,7 +6,7 @@ from typing import Literal
 
 from featscope.language.load import RETRIEVER
 from featscope.language.longbench import MADE_UP, SUITES, Benchmark, SuiteName
-from featscope.language.methods import METHODS, MethodName, Reading, pooling_of
+from featscope.language.methods import METHODS, MethodName, Reading, layer_of, pooling_of
 from featscope.language.selection import Pool
 from featscope.options import require
 from featscope.studies import Arm, Study
@@ -32,7 +32,7 @@ class LongBenchArms(Study):
         suite: the benchmark; what the paper says is of the first, which alone has made-up data.
         tasks: the benchmark's names of the tasks; all of them if none is named.
         examples: first examples of each task that are used; 0 for all.
-        layer: r, the layer that chooses for GemFilter, from 0.
+        layer: r, the layer that chooses for GemFilter, from 0; None for the retriever's own.
         keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept of a prompt.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
@@ -50,7 +50,7 @@ class LongBenchArms(Study):
     suite: SuiteName = "longbench"
     tasks: tuple[str, ...] = ()
     examples: int = 0
-    layer: int = 2
+    layer: int | None = None
     keep: int = 96
     kernel: int | None = None
     pool: Pool | None = None
@@ -67,7 +67,7 @@ class LongBenchArms(Study):
         known = all(task in suite.tasks for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
         require(self, "tasks", known, f"some of {', '.join(suite.tasks)}, each once")
         require(self, "examples", self.examples >= 0, ">= 0")
-        require(self, "layer", self.layer >= 0, ">= 0", "Layers count from 0.")
+        layer_of(self)
         require(self, "keep", self.keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
         pooling_of(self)
         require(self, "context", self.context == 0 or self.context >= 2, ">= 2, or 0")
@@ -93,7 +93,7 @@ class LongBenchArms(Study):
 
     def arms(self) -> Sequence[Arm[Benchmark]]:
         """One for each method. That of the middle row keeps as many tokens as GemFilter, and others."""
-        reading = Reading(self.layer, self.keep, _WINDOW, *pooling_of(self))
+        reading = Reading(layer_of(self), self.keep, _WINDOW, *pooling_of(self))
         asked = (self.model, self.data, self.suite, self.names, self.examples, self.context, self.chat, self.redact)
         names: tuple[MethodName, ...] = ("gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row")
         return [Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label) for name in names]

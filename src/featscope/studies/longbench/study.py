@@ -15,6 +15,7 @@ from featscope.claims.averages import evenly_over, ratio_of_means
 from featscope.figures import Figure, Table
 from featscope.language.longbench import SUITES, Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
+from featscope.language.methods import layer_of
 from featscope.studies import Runs, Story
 from featscope.studies.longbench import figures
 from featscope.studies.longbench.arms import COMPRESSED, LongBenchArms
@@ -209,7 +210,7 @@ class LongBench(LongBenchArms):
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Scores, differences, what the paper reports, compression."""
         found, said = self.found(runs), MADE_UP_DATA if self.is_made_up else ""
-        yield figures.scores(found, self.names, said, self.keep, self.layer)
+        yield figures.scores(found, self.names, said, self.keep, layer_of(self))
         printed = self.published if self.suite == "longbench" else None
         yield figures.differences(found, self.names, said, self.keep, printed)
         if printed:
@@ -240,7 +241,7 @@ class LongBench(LongBenchArms):
             before + found,
             f"A model answers {examples} questions of {len(self.names)} kinds ({SUITES[self.suite].title}) on long "
             "texts, of which it keeps "
-            f"{self.keep} tokens (pieces of words): GemFilter has layer {self.layer} choose them and reads "
+            f"{self.keep} tokens (pieces of words): GemFilter has layer {layer_of(self)} choose them and reads "
             "those alone; SnapKV keeps what the last tokens attend to, H2O what all attend to. Bars are mean scores, "
             f"from 0 to 100, of a kind of question, and last of all kinds.{after}",
             {
