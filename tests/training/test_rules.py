@@ -7,9 +7,20 @@ import pytest
 import torch
 from torch import nn
 
-from featscope.models import SymmetricReLUNetwork
+from featscope.data import SparseCoding
+from featscope.models import SymmetricReLU, SymmetricReLUNetwork
 from featscope.options import ConfigError
-from featscope.training import BiasSchedule, Cooling, FirstTime, ProportionalBias
+from featscope.streams import Streams
+from featscope.training import (
+    SGD,
+    BiasSchedule,
+    Contrastive,
+    Cooling,
+    FirstTime,
+    ProportionalBias,
+    TorchOptimizer,
+    Training,
+)
 
 D, D1, LR = 8, 16, 0.5
 RESET = 0.6 * sqrt(2 * log(D) / D)
@@ -241,6 +252,23 @@ def test_wrong_proportions_are_refused(options):
     (field,) = options
     with pytest.raises(ConfigError, match=f"ProportionalBias.{field} = .* is out of range: allowed is >= 0"):
         ProportionalBias(**options)
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.4), TorchOptimizer("Adam", 0.01)])
+def test_cooling_goes_on_to_the_bit_where_it_was_left(optimizer):
+    data = SparseCoding(features=6, input_dim=32)
+    rules = {"cooling": Cooling(10, optimizer.lr)}
+    recipe = Training(data, SymmetricReLU(width=8), Contrastive(anchors=16, negatives=16), optimizer, rules)
+    whole, first, second = (recipe.build(Streams(3, range(2))) for _ in range(3))
+    for step in range(9):
+        whole.advance(step)
+    for step in range(6):
+        first.advance(step)
+    tensors, numbers = first.state()
+    second.restore({name: tensor.clone() for name, tensor in tensors.items()}, dict(numbers))
+    for step in range(6, 9):
+        second.advance(step)
+    assert torch.equal(whole.learner.weight, second.learner.weight)
 
 
 def test_steps_cool_on_a_line_to_nothing():

@@ -15,6 +15,8 @@ from featscope.training.experiment import Experiment
 from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
 
+_RATE = "step size"
+
 Objective = Callable[[Any, Any, Draws], Float[Tensor, "replica"]]
 """(learner, source, draws) -> the loss of each replica on a batch drawn from ``draws``."""
 
@@ -227,8 +229,13 @@ class GradientTraining(Experiment):
         return {"loss": Measurement(loss, about="loss on fresh data")}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Parameters and buffers, and what the optimizer remembers."""
+        """Parameters and buffers, and what the optimizer remembers; its step size, too, which a rule may change."""
         tensors, numbers = super().state()
+        for index, group in enumerate(self.optimizer.param_groups):
+            if isinstance(group["lr"], Tensor):
+                tensors[f"optimizer.{_RATE}.{index}"] = group["lr"]
+            else:
+                numbers[f"{_RATE}.{index}"] = group["lr"]
         for index, state in self.optimizer.state_dict()["state"].items():
             for key, value in state.items():
                 if isinstance(value, Tensor):
@@ -242,12 +249,15 @@ class GradientTraining(Experiment):
         own = {key: value for key, value in tensors.items() if not key.startswith("optimizer.")}
         super().restore(own, {})
         remembered = {k.removeprefix("optimizer."): v for k, v in tensors.items() if k not in own} | dict(numbers)
-        state: dict[int, dict[str, Any]] = {}
+        state: dict[int | str, dict[str, Any]] = {}
         for key, value in remembered.items():
             index, name = key.split(".", 1)
-            state.setdefault(int(index), {})[name] = value
+            state.setdefault(index if index == _RATE else int(index), {})[name] = value
+        rates = state.pop(_RATE, {})
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        for index, rate in rates.items():
+            self.optimizer.param_groups[int(index)]["lr"] = rate
 
     def require_sound(self, step: int) -> None:
         """Raise `DivergedError` if any trained parameter is not finite, or give its replica up."""
