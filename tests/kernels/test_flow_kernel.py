@@ -43,6 +43,14 @@ def test_numbers_of_trajectories_that_fill_no_block(count):
     torch.testing.assert_close(found[0], expected, rtol=1e-7, atol=1e-7)
 
 
+def test_a_rate_that_knows_of_other_trajectories_is_refused():
+    rates = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    start, none = torch.ones(1, 3, dtype=torch.float64), torch.empty(0, 3, dtype=torch.float64)
+    ends = torch.full((3,), 0.1, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="size of tensor"):  # by torch, where machine code took the first one's
+        integrate(lambda y, constants: -rates * y, start, ends, none, rtol=1e-9, atol=1e-12)
+
+
 def test_what_cannot_be_traced_runs_in_torch():
     def falls(y, constants):
         return -y.sin()

@@ -45,6 +45,16 @@ def test_draws_are_the_same_numbers_in_machine_code_and_in_torch(shape, monkeypa
         assert one.dtype == other.dtype
 
 
+@pytest.mark.parametrize("kernels", BACKENDS)
+def test_replicas_share_the_coins_of_one(kernels, monkeypatch):
+    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+    one, x = Streams(7, [0]), random(3, 5, 9)
+    ones, zeros = one.at("batch").halves(x)
+    coins = one.at("batch").coins(5, 9)
+    assert torch.equal(ones, 2 * x * coins)
+    assert torch.equal(zeros, 2 * x * (1 - coins))
+
+
 def test_signs_come_as_often_as_they_should():
     codes = Streams(7, range(2)).at("batch").signs(200, 300, chance=torch.tensor([0.1, 0.6])[:, None, None])
     for replica, chance in enumerate((0.1, 0.6)):

@@ -20,6 +20,7 @@ from featscope.studies.decoupling.objectives import MaskedNegatives
 from featscope.training import SGD, Contrastive, ContrastivePairs, MagnitudePruning, Training
 from featscope.training import gradient as engine
 from featscope.training.closed_form_contrastive import DERIVED_FROM
+from featscope.training.pruning import PruningMask
 from featscope.views import RandomMask, SameSample
 
 REPLICAS = 3
@@ -197,6 +198,41 @@ def test_a_part_that_is_replaced_is_noticed(where, name, monkeypatch):
     assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is not None
     monkeypatch.setattr(where, name, lambda *_: None)
     assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is None
+
+
+class Halving(PruningMask):
+    """Halves weights where others hide them."""
+
+    def _hide(self, parameter, kept):
+        return parameter - super()._hide(parameter, ~kept) / 2
+
+
+def test_a_mask_of_ones_own_is_left_to_autograd():
+    rule = MagnitudePruning(0.5, gradient="theory", start=0)
+    made = Training(Rows(torch.float32), Fixed(layer(torch.float32)), OBJECTIVES[0], SGD(), {"pruning": rule})
+    experiment = made.build(Streams(1, range(REPLICAS)))
+    assert engine.gradient(experiment.seen(), experiment.source, OBJECTIVES[0], experiment.streams.at("b")) is not None
+    experiment.rules["pruning"].__class__ = Halving
+    assert engine.gradient(experiment.seen(), experiment.source, OBJECTIVES[0], experiment.streams.at("b")) is None
+
+
+@dataclass(frozen=True)
+class MeanRow:
+    """Whose second half has one row, which stands for all."""
+
+    def __call__(self, x, draws):
+        return x, x.mean(1, keepdim=True)
+
+
+@pytest.mark.parametrize("kernels", BACKENDS)
+def test_a_positive_for_many_anchors_is_refused(kernels, monkeypatch):
+    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+    objective = Contrastive(anchors=32, negatives=32, view=MeanRow())
+    made = Training(SparseCoding(features=6, input_dim=32), SymmetricReLU(width=8), objective, SGD())
+    experiment = made.build(Streams(1, range(REPLICAS)))
+    for ask in (experiment.loss, lambda draws: engine.gradient(experiment.seen(), experiment.source, objective, draws)):
+        with pytest.raises(ValueError, match=r"shapes \(3, 32, 32\) and \(3, 1, 32\): expected one shape"):
+            ask(experiment.streams.at("batch", 0))
 
 
 class OwnTokens(SparseTokensSource):

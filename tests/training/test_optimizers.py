@@ -6,7 +6,7 @@ from torch import nn
 
 from featscope.options import ConfigError
 from featscope.training import SGD, TorchOptimizer
-from featscope.training.optimizers import GradientDescent
+from featscope.training.optimizers import _BY_NUMBER, GradientDescent
 
 
 def test_sgd_is_gradient_descent_with_decoupled_decay():
@@ -60,10 +60,24 @@ def test_any_torch_optimizer_by_name():
     assert (optimizer.defaults["lr"], optimizer.defaults["weight_decay"]) == (0.01, 0.1)
 
 
-@pytest.mark.parametrize("name", ["Adamw", "lr_scheduler", "Optimizer.step", ""])
+@pytest.mark.parametrize("name", ["Adamw", "lr_scheduler", "Optimizer.step", "", "Adafactor", "LBFGS", "Muon"])
 def test_unknown_names_are_refused_with_what_is_allowed(name):
-    with pytest.raises(ConfigError, match=r"TorchOptimizer.name = .* allowed is a class of torch.optim"):
+    with pytest.raises(ConfigError, match=r"TorchOptimizer.name = .* allowed is one of torch.optim's"):
         TorchOptimizer(name)
+
+
+@pytest.mark.parametrize("name", _BY_NUMBER)
+def test_replicas_do_not_depend_on_others_beside_them(name):
+    def trained(start):
+        weight = nn.Parameter(start.clone())
+        optimizer = TorchOptimizer(name, lr=0.01).build([weight])
+        for _ in range(3):
+            weight.grad = weight.detach().sin() + 0.1
+            optimizer.step()
+        return weight.detach()
+
+    start = torch.linspace(-1, 2, 24).view(3, 2, 4)
+    assert torch.equal(trained(start)[1:2], trained(start[1:2]))
 
 
 @pytest.mark.parametrize("kind", [SGD, TorchOptimizer])

@@ -29,7 +29,7 @@ from featscope.training import (
     Training,
 )
 from featscope.training.objectives import Ready
-from featscope.training.stack import stack, together
+from featscope.training.stack import bind, stack, together
 from swept import Noisy, Pull, Squares
 
 REPLICAS = range(3)
@@ -97,6 +97,18 @@ def test_parts_are_views_and_see_their_own_draws():
     drawn = whole.source.sample(whole.streams.at("any"), 4)
     for part, seen in zip(parts, drawn.split(3), strict=True):
         assert torch.equal(part.source.sample(part.streams.at("any"), 4), seen)
+
+
+def test_tensors_that_a_rule_puts_in_place_of_others_are_the_parts_too():
+    parts = [at(SMALL, noise_std=noise) for noise in (0.1, 0.2)]
+    whole = stack(parts)
+    whole.learner.weight.data = whole.learner.weight.data * 2
+    whole.learner.bias = torch.full_like(whole.learner.bias, 0.25)
+    bind(whole, parts)
+    for part, weight in zip(parts, whole.learner.weight.split(3), strict=True):
+        assert torch.equal(part.learner.weight, weight)
+        assert (part.learner.bias == 0.25).all()
+        assert part.learner.weight.data_ptr() == weight.data_ptr()
 
 
 def test_restoring_the_whole_restores_the_parts():

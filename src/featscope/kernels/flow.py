@@ -15,7 +15,7 @@ from torch import Tensor
 
 from featscope.kernels import Attempt, Tableau
 from featscope.kernels.machine import machine_code
-from featscope.kernels.trace import ZERO, Expressions, Traced
+from featscope.kernels.trace import ZERO, Expressions, NotTraceableError, Traced
 
 LANES = 8
 _NUMBERS = f"<{LANES} x double>"
@@ -131,7 +131,10 @@ def _written(velocity: Velocity, layout: _Layout, tableau: Tableau) -> str:
     inputs = torch.tensor([[of.input(place)] for place in range(layout.h)])
     with torch.no_grad():
         moved = velocity(*(Traced(part, of) for part in inputs.split([layout.states, layout.constants])))
-    rates = moved.numbers[:, 0].tolist()  # type: ignore[attr-defined]
+    numbers: Tensor = moved.numbers  # type: ignore[attr-defined]
+    if numbers.shape != (layout.states, 1):
+        raise NotTraceableError(f"the rate of one trajectory has shape {tuple(numbers.shape)}: it knows of others")
+    rates = numbers[:, 0].tolist()
     slopes = of.derivatives()
     jacobian = [[slopes[rate].get(by, ZERO) for by in range(layout.states)] for rate in rates]
     factors, there = _factors(of, jacobian, layout, tableau.gamma)

@@ -20,6 +20,8 @@ DERIVED_FROM = AsDerived(
     (TokenMLPNetwork, "forward"),
     (Pruner, "forward"),
     (PruningMask, "pruned_parameters"),
+    (PruningMask, "_weights"),
+    (PruningMask, "_hide"),
 )
 KINDS = SymmetricReLUNetwork, TokenMLPNetwork
 
@@ -73,6 +75,8 @@ def layer_of(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
         if not does_what_its_class_says(learner):
             return None
         mask, learner = learner._held
+        if type(mask) is not PruningMask or not (does_what_its_class_says(mask) and DERIVED_FROM.holds(mask)):
+            return None
         if mask.gradient == "theory" and mask.granularity != "neuron":
             return None
     kind: Any = type(learner)

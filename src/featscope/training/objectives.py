@@ -55,15 +55,27 @@ class Contrastive(Ready, Generic[C]):
         require(self, "negatives", self.negatives >= 1, ">= 1")
 
     def batch(self, source: Any, draws: Draws) -> tuple[Tensor, Tensor, Tensor]:
-        """Anchors, positives and negatives, each ``[replica, count, input]``."""
+        """Anchors, positives and negatives, each ``[replica, count, input]``.
+
+        Raises:
+            ValueError: the view's halves have two shapes: broadcast, one positive would stand for many.
+        """
         x = source.sample(draws, self.anchors + self.negatives).x
         anchor, positive = self.view(x[..., : self.anchors, :], draws)
+        require_pairs(anchor, positive)
         return anchor, positive, x[..., self.anchors :, :]
 
     def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica on a fresh batch."""
         anchor, positive, negatives = self.batch(source, draws)
         return self.loss(learner(anchor), learner(positive), learner(negatives))
+
+
+def require_pairs(anchor: Tensor, positive: Tensor) -> None:
+    """Raise `ValueError` unless each anchor has a positive of its own."""
+    if anchor.shape != positive.shape:
+        shapes = f"{tuple(anchor.shape)} and {tuple(positive.shape)}"
+        raise ValueError(f"anchors and positives have shapes {shapes}: expected one shape, a positive for each anchor")
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,7 @@ class ContrastivePairs(Ready, Generic[B]):
             both = learner(source.projected_pairs(draws, self.pairs))
             return self.loss.in_batch(both[:, : self.pairs], both[:, self.pairs :])
         batch = source.pairs(draws, self.pairs)
+        require_pairs(batch.x, batch.y)
         return self.loss.in_batch(learner(batch.x), learner(batch.y))
 
 

@@ -116,9 +116,13 @@ def _descend(weight: Tensor, slope: Tensor, lr: Number, decay: Number) -> None:
         weight.add_(slope, alpha=-rate)
 
 
+_BY_NUMBER = ("Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "SGD")
+"""Optimizers whose step of a number depends on that number and its gradients alone."""
+
+
 @dataclass(frozen=True)
 class TorchOptimizer:
-    """Any optimizer of `torch.optim` by its name.
+    """An optimizer of `torch.optim` that treats each number by itself, by its name.
 
     Attributes:
         name: class name, such as "AdamW".
@@ -131,9 +135,8 @@ class TorchOptimizer:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        kind = getattr(torch.optim, self.name, None)
-        known = isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)
-        require(self, "name", known, "a class of torch.optim, such as 'AdamW' or 'SGD'")
+        cure = "Others look at all replicas together, so that one would depend on which are trained beside it."
+        require(self, "name", self.name in _BY_NUMBER, f"one of torch.optim's {', '.join(_BY_NUMBER)}", cure)
         require(self, "lr", self.lr > 0, "> 0")
         require(self, "weight_decay", self.weight_decay >= 0, ">= 0")
 

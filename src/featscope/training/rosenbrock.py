@@ -19,7 +19,8 @@ Rate = Callable[
 ]
 """(states, constants) -> dy/dt of each trajectory, from its own state and constants alone.
 
-It is asked for complex states too, and must be analytic: no absolute values, no comparisons.
+It is asked for complex states too, and must be analytic: no absolute values, no comparisons. What it takes from
+elsewhere, such as an attribute of its object, may be read once, before the first step: what changes is a constant.
 """
 
 _RODAS = Tableau(

@@ -40,8 +40,7 @@ def stack(experiments: Sequence[Experiment]) -> Experiment:
     tensors = [_tensors(part) for part in experiments]
     for name, target in _tensors(whole).items():
         target.data = torch.cat([part[name].data for part in tensors])
-        for piece, part in zip(target.data.split([p[name].shape[0] for p in tensors]), tensors, strict=True):
-            part[name].data = piece
+    bind(whole, experiments)
     sizes = [len(part.streams.replicas) for part in experiments]
 
     def side_by_side(values: Sequence[float]) -> Tensor:
@@ -55,6 +54,17 @@ def stack(experiments: Sequence[Experiment]) -> Experiment:
             if joined is not values[0]:  # what does not differ stays the copy that the whole has
                 holder.values[name] = joined
     return whole
+
+
+def bind(whole: Experiment, parts: Sequence[Experiment]) -> None:
+    """Make tensors of ``parts`` views of the whole's: again, where a rule has put others into their place."""
+    if len(parts) == 1:
+        return
+    tensors = [_tensors(part) for part in parts]
+    sizes = [len(part.streams.replicas) for part in parts]
+    for name, target in _tensors(whole).items():
+        for piece, part in zip(target.data.split(sizes), tensors, strict=True):
+            part[name].data = piece
 
 
 def together(experiments: Sequence[Experiment], schedules: Sequence[Any]) -> list[list[int]]:
