@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from featscope.commands.run import execute as in_terminal
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, execute, run
 from featscope.runs.checksum import sealed
-from featscope.runs.environment import _revision, environment, mixed, with_history
+from featscope.runs.environment import _code_of, _revision, computed_by, environment, mixed, with_history
 from featscope.runs.stored import read_environment
 from swept import Pull
 
@@ -131,7 +132,7 @@ def test_a_killed_git_is_asked_again(monkeypatch):
     found = _revision(Path(__file__))
     monkeypatch.setattr(subprocess, "run", killed_at_first)
     assert _revision(Path(__file__)) == found
-    assert len(asked) in (2, 4)  # it is asked once where there is no checkout
+    assert len(asked) in (2, 6)  # it is asked once where there is no checkout
 
 
 def test_a_run_whose_time_is_unknown_goes_on(tmp_path):
@@ -140,3 +141,60 @@ def test_a_run_whose_time_is_unknown_goes_on(tmp_path):
     (out / "environment.json").write_bytes(sealed(stored | {"seconds": None}))
     run(Pull(), Settings(), out, resume=True)
     assert written(out)["seconds"] >= 0
+
+
+def committed(folder: Path) -> None:
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all"]):
+        subprocess.run(["git", "-C", str(folder), *words], check=True)
+
+
+def test_every_state_of_uncommitted_code_has_a_name_of_its_own(tmp_path):
+    package = tmp_path / "mine" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("")
+    module = package / "study.py"
+    module.write_text("a = 1")
+    committed(tmp_path)
+    code = _code_of(module)
+    assert code == package.parent
+    clean = _revision(code)
+    assert "dirty" not in clean
+    (tmp_path / "notes.md").write_text("beside the code")
+    (package / "notes.md").write_text("in it")
+    assert _revision(code) == clean
+    names = [clean]
+    for change in ("a = 2", "a = 3"):
+        module.write_text(change)
+        names.append(_revision(code))
+    (package / "new.py").write_text("b = 1")
+    names.append(_revision(code))
+    assert len({*names}) == 4
+    assert all(name.startswith(f"{clean}-dirty-") for name in names[1:])
+    alone = tmp_path / "script.py"
+    alone.write_text("c = 1")
+    assert _code_of(alone) == alone
+    assert _revision(alone) is None  # in no commit
+
+
+def test_a_script_is_told_by_its_name_and_code(tmp_path, monkeypatch):
+    script = tmp_path / "try.py"
+    script.write_text("a = 1")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(script), raising=False)
+    first = environment("cpu", "__main__")["study"]
+    assert first["package"] == "try.py"
+    script.write_text("a = 2")
+    assert environment("cpu", "__main__")["study"]["revision"] != first["revision"]
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>")
+    assert environment("cpu", "__main__")["study"]["revision"] is None
+
+
+def test_what_other_machines_computed_is_told_as_theirs():
+    here = with_history(HERE, None)
+    assert computed_by(here, []) == here
+    assert computed_by(here, [HERE | {"cores": 64}] * 3) == here
+    by_one = computed_by(here, [elsewhere(processor="b")] * 3)
+    assert (by_one["processor"], by_one["history"], mixed(by_one)) == ("b", [], "")
+    by_two = computed_by(here, [elsewhere(processor="b"), elsewhere(processor="c"), elsewhere(processor="b")])
+    assert "processor (b, then c)" in mixed(by_two)
+    assert by_two["since"] == here["since"]

@@ -11,6 +11,8 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import torch
 from featscope.allocator import keep_freed_memory
 from featscope.files import atomic_write
 from featscope.options import ConfigError, MissingExtraError
+from featscope.runs.environment import environment
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
@@ -27,6 +30,7 @@ from featscope.runs.workers import InterruptedRunError, Trainer, stop_on_signals
 from featscope.threads import cores
 
 _LOST_WORKERS = 5  # that one shard may cost before the run gives up; a lost shard begins anew, with the same draws
+_environment = lru_cache(environment)  # of a worker, which has several shards
 _SECONDS_BETWEEN_REPORTS = 0.2
 _SECONDS_TO_ANSWER = 5.0
 _INTERRUPTED = "blocks of replicas that are not done begin anew"
@@ -174,4 +178,5 @@ def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder.create(Path(scratch))
         result = shard.run(folder, lambda: False, lambda steps, status: None)
-        return result, {file.name: file.read_bytes() for file in (Path(scratch) / "checkpoint").iterdir()}
+        files = {file.name: file.read_bytes() for file in (Path(scratch) / "checkpoint").iterdir()}
+    return replace(result, computed_by=_environment(shard.device, type(shard.study).__module__)), files

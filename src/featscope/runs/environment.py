@@ -4,8 +4,9 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from itertools import pairwise
@@ -19,6 +20,7 @@ from featscope.threads import cores
 
 _CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device", "products", "kernels")
 """What may change numbers."""
+_DIGITS = 8
 _PATIENCE = 30  # seconds for git, on a busy machine
 _NAMES = {"python": "Python", "git_revision": "revision", "products": "matrix products"}
 
@@ -33,10 +35,10 @@ def environment(device: str, module: str = "featscope") -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": cores(),
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
         "products": "cuBLAS" if device.startswith("cuda") else _products(),
         "kernels": "torch" if device.startswith("cuda") or backend() == "torch" else f"llvmlite {version('llvmlite')}",
-        "git_revision": _revision(Path(__file__)),
+        "git_revision": _revision(_code_of(Path(__file__))),
     } | _package_of(module)
 
 
@@ -56,6 +58,23 @@ def with_history(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> di
         return {**now, **kept}
     earlier = {name: value for name, value in before.items() if name not in ("history", "seconds")}
     return {**now, **kept, **began, "history": [*kept["history"], {"since": None} | earlier]}
+
+
+def computed_by(here: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is written of a run whose parts were computed elsewhere: by the last kind of machine, and before by others.
+
+    Args:
+        here: what `with_history` gave, of the machine where the command was typed.
+        others: what `environment` found where parts were computed; none of parts that were there already.
+    """
+    kinds: list[Mapping[str, Any]] = []
+    for other in others:
+        if all(_changes(kind, other) for kind in kinds):
+            kinds.append(other)
+    if not kinds or (len(kinds) == 1 and not _changes(here, kinds[0])):
+        return dict(here)
+    *earlier, last = ({"since": here.get("since")} | dict(kind) for kind in kinds)
+    return {**here, **last, "history": [*here["history"], *earlier]}
 
 
 def mixed(environment: Mapping[str, Any]) -> str:
@@ -96,14 +115,34 @@ def _told(value: Any) -> str:
 
 
 def _package_of(module: str) -> dict[str, Any]:
-    """Package, version and revision of a study that is not one of FeatScope's own."""
+    """Package, version and revision of a study that is not one of FeatScope's own; of a script, its name."""
     package = module.partition(".")[0]
-    if package in ("featscope", "__main__"):
+    if package == "featscope":
         return {}
     of = packages_distributions().get(package, [])
-    file = getattr(sys.modules.get(module), "__file__", None)
-    revision = _revision(Path(file)) if file else None
-    return {"study": {"package": package, "version": version(of[0]) if of else "", "revision": revision}}
+    file = Path(getattr(sys.modules.get(module), "__file__", None) or "")
+    code = _code_of(file) if file.is_file() else None  # what is typed in is in no file
+    revision = _revision(code) if code else None
+    if code and not of:
+        revision = revision or _digest(code)
+    name = file.name or "what was typed in" if package == "__main__" else package
+    return {"study": {"package": name, "version": version(of[0]) if of else "", "revision": revision}}
+
+
+def _code_of(file: Path) -> Path:
+    """The folder of the package that a module is of, or the module where it is of none."""
+    found = file.resolve()
+    while (found.parent / "__init__.py").exists():
+        found = found.parent
+    return found
+
+
+def _digest(code: Path) -> str:
+    """Of all modules of a package, or of one."""
+    found = sha256()
+    for module in sorted(code.rglob("*.py")) if code.is_dir() else [code]:
+        found.update(module.read_bytes())
+    return found.hexdigest()[:_DIGITS]
 
 
 def _processor() -> str:
@@ -115,11 +154,15 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _revision(file: Path) -> str | None:
-    """Revision of the checkout that ``file`` is of; None for an installed package."""
+def _revision(code: Path) -> str | None:
+    """Revision of the checkout that a package or module is of; None for what is in none.
+
+    Where modules are not as they were committed, a digest of all of them follows, so that two states of uncommitted
+    code have two names.
+    """
 
     def git(*command: str) -> str:
-        run = ["git", "-C", str(file.parent), *command]
+        run = ["git", "-C", str(code.parent), *command]
         done = subprocess.run(run, capture_output=True, text=True, timeout=_PATIENCE, check=False)
         if done.returncode < 0:  # killed, which says nothing of the checkout: else a resumed run would seem mixed
             done = subprocess.run(run, capture_output=True, text=True, timeout=_PATIENCE, check=False)
@@ -127,7 +170,9 @@ def _revision(file: Path) -> str | None:
         return done.stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", file.name)  # not some other project's checkout
-        return git("describe", "--always", "--dirty")
+        git("ls-files", "--error-unmatch", code.name)  # not some other project's checkout
+        changed = git("status", "--porcelain", "--untracked-files=all", "--", code.name).splitlines()
+        uncommitted = any(line.endswith(".py") for line in changed)
+        return git("describe", "--always") + (f"-dirty-{_digest(code)}" if uncommitted else "")
     except (OSError, subprocess.SubprocessError):
         return None

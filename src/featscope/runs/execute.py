@@ -18,7 +18,7 @@ import xarray as xr
 from featscope.claims import Claim, how_many_hold
 from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.diverged import how_many_diverged, without_diverged
-from featscope.runs.environment import environment, mixed, with_history
+from featscope.runs.environment import computed_by, environment, mixed, with_history
 from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, to_plain
@@ -175,6 +175,7 @@ def _run(
     folder.write_json("environment.json", about_machine)
 
     results = list(zip(shards, train(folder, shards, settings.device), strict=True))
+    about_machine = computed_by(about_machine, [r.computed_by for _, r in results if r.computed_by])
     runs = {arm.name: join([r for s, r in results if s.arm is arm], arm) for arm in arms}
     folder.write_trajectory(runs)
     for arm in arms:

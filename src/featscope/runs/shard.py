@@ -17,7 +17,7 @@ from featscope.studies.base import Arm, Assay, Study
 from featscope.threads import one_thread_where_small
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
 from featscope.training.experiment import Recipe
-from featscope.training.stack import stack, together
+from featscope.training.stack import bind, stack, together
 
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
 _SAVING_MAY_TAKE = 0.01  # of the time, where that lets checkpoints follow each other faster: they are what is watched
@@ -145,11 +145,13 @@ class ShardResult:
         data: the measurements, one dataset a point of the arm's axes, with the point's labels.
         weights: what is kept of the experiment; nothing on an arm with axes.
         purposes: what was drawn for.
+        computed_by: what `environment` found where it was computed, if that was another machine's process.
     """
 
     data: list[xr.Dataset]
     weights: Mapping[str, np.ndarray]
     purposes: frozenset[str] = frozenset()
+    computed_by: Mapping[str, Any] | None = None
 
 
 class Program:
@@ -183,6 +185,7 @@ class Program:
 
     def measure(self, assays: Iterable[Assay]) -> dict[str, Measurement]:
         """Each part measured by itself, joined along the replica axis; NaN where a replica is given up."""
+        bind(self.whole, self.parts)
         found: dict[str, Measurement] = {}
         for assay in assays:
             each = [assay(part) for part in self.parts]
@@ -243,7 +246,8 @@ class Program:
             raise
         progress(steps - last, "measuring")
         with torch.no_grad():
-            record.put(self.measure([*arm.at_end, lambda part: part.outcomes()]))
+            at_end = self.measure([*arm.at_end, lambda part: part.outcomes()])
+            record.put(whole.masked(at_end, but=~whole.ended()))
         hand_back_freed_memory()
         about = "first step of the event; -1 if it did not happen"
         record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})
