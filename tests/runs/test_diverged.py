@@ -11,7 +11,7 @@ from featscope.axes import Axis
 from featscope.claims import Claim
 from featscope.report.run_report import content
 from featscope.runs import Settings, run
-from featscope.runs.diverged import how_many_diverged, in_words, without_diverged
+from featscope.runs.diverged import how_many_diverged, in_words, shortcomings, without_diverged
 from featscope.studies import last
 from featscope.studies.sweep import Sweep
 
@@ -67,3 +67,12 @@ def test_what_is_missing_decides_no_claim(law, values, bound):
         claim = Claim.from_samples(values, relation, bound, 0.1, law=law, trials=trials, **about)
         assert claim.verdict == "undecided"
         assert "1 of 3 replicas measured nothing finite" in claim.undecided_because
+
+
+def test_flows_that_had_not_arrived_are_told():
+    flow = xr.Dataset({"arrived": (("point", "replica"), [[40, -1], [-1, 7]]), "diverged": ("replica", [-1, -1])})
+    all_there = flow.assign(arrived=flow.arrived + 1)
+    assert "2 of 4 in the arm head. What is measured" in shortcomings({"head": flow, "other": all_there})
+    assert shortcomings({"head": all_there}) == ""
+    both = flow.assign(diverged=("replica", [3, -1]))
+    assert shortcomings({"a": both}).startswith("Runs diverged: 1 of 2 in the arm a. What they measured is left out")

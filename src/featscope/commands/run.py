@@ -26,7 +26,7 @@ from featscope.options import ConfigError
 from featscope.registry import broken, entries, find
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
-from featscope.runs.diverged import how_many_diverged, in_words
+from featscope.runs.diverged import shortcomings
 from featscope.runs.execute import Outcome, UnjudgedError
 from featscope.runs.plain import from_plain
 from featscope.runs.progress import Show
@@ -141,7 +141,7 @@ def execute(
             raise
         command = shlex.join([program(), *again, "--resume"])
         return _failed(telling, 4, f"{why} What was saved before is kept. Go on with:\n  {command}")
-    diverged = in_words(how_many_diverged(outcome.runs))
+    diverged = shortcomings(outcome.runs)
     if telling.json:
         if tell is not None:
             with redirect_stdout(sys.stderr):

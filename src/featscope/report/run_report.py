@@ -18,7 +18,7 @@ from featscope.report.page import Content
 from featscope.report.provenance import changed_options, command, facts
 from featscope.report.unfinished import NAME as UNFINISHED
 from featscope.report.unfinished import report_unfinished
-from featscope.runs.diverged import how_many_diverged, in_words
+from featscope.runs.diverged import shortcomings
 from featscope.runs.environment import mixed
 from featscope.runs.folder import RunFolder
 from featscope.runs.judging import changes
@@ -188,8 +188,8 @@ def _beside_data(study: Study) -> Mapping[str, str]:
 
 
 def _warnings(runs: Runs) -> list[str]:
-    diverged = in_words(how_many_diverged(runs))
-    return [diverged] if diverged else []
+    told = shortcomings(runs)
+    return [told] if told else []
 
 
 def _in_words(options: Mapping[str, str]) -> str:

@@ -1,4 +1,5 @@
-"""Replicas that diverged where others went on: what they measured is no data, and how many they are is said."""
+"""Replicas that did not come to their end, and how many they are: diverged ones, whose measurements are no data, and
+flows that had not arrived when their steps ran out."""
 
 from collections.abc import Mapping
 
@@ -38,3 +39,17 @@ def in_words(diverged: Mapping[str, tuple[int, int]]) -> str:
         return ""
     each = ", ".join(f"{lost} of {of} in the arm {arm}" for arm, (lost, of) in diverged.items())
     return f"Runs diverged: {each}. What they measured is left out of every claim and figure."
+
+
+def shortcomings(runs: Mapping[str, xr.Dataset]) -> str:
+    """How many replicas diverged, and how many flows had not arrived, in sentences; empty if none."""
+    short = {
+        arm: (int((run["arrived"] < 0).sum()), run["arrived"].size)
+        for arm, run in runs.items()
+        if "arrived" in run and bool((run["arrived"] < 0).any())
+    }
+    each = ", ".join(f"{lost} of {of} in the arm {arm}" for arm, (lost, of) in short.items())
+    flows = (
+        f"Flows had not arrived when their steps ran out: {each}. What is measured at their ends is of earlier times."
+    )
+    return " ".join(filter(None, [in_words(how_many_diverged(runs)), flows if short else ""]))

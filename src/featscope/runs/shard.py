@@ -246,8 +246,7 @@ class Program:
             raise
         progress(steps - last, "measuring")
         with torch.no_grad():
-            at_end = self.measure([*arm.at_end, lambda part: part.outcomes()])
-            record.put(whole.masked(at_end, but=~whole.ended()))
+            record.put(self.measure([*arm.at_end, lambda part: part.outcomes()]))
         hand_back_freed_memory()
         about = "first step of the event; -1 if it did not happen"
         record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from featscope.streams import Streams
@@ -86,15 +86,9 @@ class Experiment(nn.Module):
         """Go back to a `state`."""
         self.load_state_dict(dict(tensors))
 
-    def ended(self) -> Bool[Tensor, "replica"]:
-        """Whether each replica has come to its end, which is what is measured then: yes, unless it says so."""
-        return torch.ones_like(self.diverged, dtype=torch.bool)
-
-    def masked(
-        self, found: Mapping[str, Measurement], but: Bool[Tensor, "replica"] | None = None
-    ) -> dict[str, Measurement]:
-        """``found`` with NaN where a replica is given up, and in others ``but``; whole numbers stay, as they cannot."""
-        given_up = self.diverged >= 0 if but is None else (self.diverged >= 0) | but
+    def masked(self, found: Mapping[str, Measurement]) -> dict[str, Measurement]:
+        """``found`` with NaN where a replica is given up; whole numbers cannot be NaN and stay."""
+        given_up = self.diverged >= 0
         if not given_up.any():
             return dict(found)
 

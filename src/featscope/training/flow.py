@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Inexact, Int
+from jaxtyping import Float, Inexact, Int
 from torch import Tensor, nn
 
 from featscope.kernels import Attempt
@@ -138,10 +138,6 @@ class Flow(Experiment):
         self.arrived.masked_fill_(there, step + 1)
         for rule in self.rules.values():
             rule(self, step + 1)
-
-    def ended(self) -> Bool[Tensor, "replica"]:
-        """Whether all trajectories of a replica have arrived: those of others stand at times of their own."""
-        return self.arrived >= 0
 
     def _end(self) -> Float[Tensor, "replica start"]:
         return torch.ones_like(self.time) * per_replica(self.duration, self.time)

@@ -17,6 +17,7 @@ from featscope.training import EMA, SGD, Measurement, PredictOtherView, Recipe, 
 from featscope.training.flow import Following
 from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart
 
+INTEGRATION = 4000  # most steps of a flow, of which none takes a fourth
 AVERAGED, SPHERICAL = 6000, 2000  # steps, after which all that is claimed has been seen or has not
 
 
@@ -35,7 +36,7 @@ class PredictionHeadArms(Study):
         optimizer: Algorithm 1's step size η.
         starts: random starts in a replica of the flow.
         duration: how long the flow is followed, in units of 1/η.
-        steps: most steps of any arm: of Algorithm 1, or of integration.
+        steps: most steps of Algorithm 1; flows end by themselves.
         probe_every: steps between measurements of Algorithm 1.
     """
 
@@ -69,7 +70,7 @@ class PredictionHeadArms(Study):
         require(self, "objective", own, "the loss NonContrastive() as it is", "Flow and theory are of that one.")
         few = RandomStarts(min(50, self.starts))
         single = RandomStarts(min(25, self.starts) * probes.WIDEST, width=1)
-        equal, most = replace(self.data, strong=3.0, weak=3.0), min(self.steps, 4000)
+        equal, most = replace(self.data, strong=3.0, weak=3.0), INTEGRATION
         head = InfiniteBatches(self.data, RandomStarts(self.starts), self.head, duration=self.duration, steps=most)
         alone = replace(head, head=None)
         no_stop = replace(head, loss=NonContrastive(stop_gradient=False))
@@ -85,7 +86,7 @@ class PredictionHeadArms(Study):
         batches = Training(small, given, self.objective, self.optimizer, steps=self.steps, probe_every=self.probe_every)
         batches_alone = replace(batches, learner=replace(given, head=None))
         beside = InfiniteBatches(
-            small, TrainingStart(given.encoder), given.head, duration=self.duration, steps=4000, probe_every=2
+            small, TrainingStart(given.encoder), given.head, duration=self.duration, steps=INTEGRATION, probe_every=2
         )
         early = replace(head, data=replace(self.data, patches=16, weak=3.0), duration=60.0)
         averaged = replace(batches, objective=PredictAverage(samples=self.objective.samples), rules={"ema": EMA()})
