@@ -50,6 +50,20 @@ def test_features_of_clip_are_normalised(tmp_path, pixels):
     torch.testing.assert_close(encoder(pixels), model.vision_model(scaled(pixels)).pooler_output)
 
 
+@pytest.mark.parametrize(
+    ("kind", "more", "problem"),
+    [
+        ("Swin", {"embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "window_size": 2}, "no token that stands for"),
+        ("ViTMAE", {**LAYERS, "mask_ratio": 0.5}, "something else each time"),
+    ],
+)
+def test_features_that_stand_for_no_whole_image_are_refused(kind, more, problem, tmp_path):
+    config = getattr(transformers, f"{kind}Config")(**LOOKS | {"patch_size": 4}, **more)
+    model = getattr(transformers, f"{kind}Model")(config).eval()
+    with pytest.raises(ConfigError, match=problem):
+        HubEncoder(saved(model, tmp_path, size={"height": 32, "width": 32})).load()
+
+
 def test_another_scale_of_pixels_is_another_encoder(small_resnet, tmp_path):
     other = shutil.copytree(small_resnet, tmp_path / "other")
     change(other, image_mean=[0.5, 0.5, 0.5])

@@ -51,6 +51,23 @@ def test_features_are_means_where_the_model_says_so(folder, model):
     assert HubSentences(str(folder)).load().fingerprint() != encoder.fingerprint()
 
 
+@pytest.mark.parametrize(
+    "pooling", [{"pooling_mode_lasttoken": True}, {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}]
+)
+def test_other_poolings_are_refused(folder, pooling):
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    with pytest.raises(ConfigError, match="known are means and the first token"):
+        HubSentences(str(folder)).load()
+
+
+def test_the_first_token_of_a_causal_model_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForCausalLM"]}))
+    with pytest.raises(ConfigError, match="first token sees no other"):
+        HubSentences(str(folder)).load()
+
+
 def test_views_are_of_their_draws(folder, tmp_path):
     encoder, at = HubSentences(str(folder)).load(), Streams(0, [0]).at
     state = torch.random.get_rng_state()

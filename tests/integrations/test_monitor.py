@@ -67,6 +67,27 @@ def test_what_is_trained_is_the_same_with_and_without_a_monitor(tmp_path):
     assert all(part.training for part in watched.modules())
 
 
+def test_a_submodule_is_watched_before_what_comes_next_works_in_place():
+    net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(inplace=True), nn.Linear(5, 3))
+    x = torch.cat([x for x, _ in batches()])
+    found = Monitor(net, batches(), at="0").latest["effective_rank"]
+    assert found == pytest.approx(float(effective_rank(net[0](x).detach())), rel=1e-4)
+
+
+def test_of_a_model_in_parallel_the_model_itself_is_watched(tmp_path):
+    """Whose forward, with BatchNorm, would wait for processes that do not look."""
+    distributed = torch.distributed
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'meet'}", rank=0, world_size=1)
+    try:
+        net = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        whole = nn.parallel.DistributedDataParallel(net)
+        monitor = Monitor(whole, batches(), at="module.0", layer="module.0")
+        assert monitor._model is net
+        assert (monitor._at, monitor._layer) == ("0", "0")
+    finally:
+        distributed.destroy_process_group()
+
+
 def test_python_s_random_numbers_are_left_alone_too():
     """By itself: where types are checked at run time, the checks draw from them."""
     random.seed(5)

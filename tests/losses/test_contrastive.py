@@ -66,6 +66,13 @@ def test_half_precision_is_widened():
     )
 
 
+def test_autocast_narrows_nothing():
+    one, other = normal(8, 16), normal(8, 16, seed=1)
+    exact = ContrastiveRegularizer(temperature=0.01, weight=1.0).of_features(one, other)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert float(ContrastiveRegularizer(temperature=0.01, weight=1.0).of_features(one, other)) == float(exact)
+
+
 @pytest.mark.parametrize(("options", "name"), [({"temperature": 0.0}, "temperature"), ({"weight": -1.0}, "weight")])
 def test_wrong_options_are_named(options, name):
     with pytest.raises(ConfigError, match=f"ContrastiveRegularizer.{name}"):

@@ -87,3 +87,14 @@ def test_the_outer_product_of_a_linear_map_is_its_gram_matrix():
         average_gradient_outer_product(model, [])
     with pytest.raises(ValueError, match="expected a tensor"):
         average_gradient_outer_product(nn.Flatten(0), [torch.randn(5, 2)])
+
+
+def test_sums_of_half_precision_are_wide():
+    layer = nn.Linear(6, 3).bfloat16()
+    x, y = torch.randn(8, 6, generator=torch.Generator().manual_seed(0)).bfloat16(), torch.ones(8)
+    for probe in (
+        lambda batches: simplified_gradient_of_layer(nn.Sequential(layer), batches, at="0"),
+        lambda batches: average_gradient_outer_product(layer, batches),
+    ):
+        one, many = probe([(x, y)]), probe([(x, y)] * 1200)
+        torch.testing.assert_close(many, one, rtol=1e-4, atol=1e-6)

@@ -36,6 +36,13 @@ def test_a_submodule_is_measured_by_its_name_and_the_hook_is_gone_after():
     assert not module[2]._forward_hooks
 
 
+def test_a_submodule_is_measured_before_what_comes_next_works_in_place():
+    first = nn.Linear(X.shape[1], 4)
+    module = nn.Sequential(first, nn.ReLU(inplace=True), nn.Linear(4, 2))
+    torch.testing.assert_close(embeddings(module, [X], at="0"), first(X).detach())
+    assert float(embeddings(module, [X], at="0").min()) < 0
+
+
 def test_modes_are_restored_and_statistics_and_gradients_untouched():
     module = network().train()
     module[3].eval()

@@ -38,3 +38,18 @@ def test_it_begins_as_the_module_is_untrained_and_in_the_state():
 def test_wrong_momentum_is_named(momentum):
     with pytest.raises(ConfigError, match=r"EMA\.momentum = .* is out of range"):
         EMA(momentum)
+
+
+def test_small_steps_of_half_precision_are_not_lost():
+    module = nn.Linear(4, 4).bfloat16()
+    target = MovingAverage(module, momentum=0.996)
+    with torch.no_grad():
+        module.weight.add_(1.0)
+    for _ in range(3000):
+        target.update(module)
+    torch.testing.assert_close(target.average.weight, module.weight, rtol=0.01, atol=0.01)
+    again = MovingAverage(nn.Linear(4, 4).bfloat16(), momentum=0.996)
+    again.load_state_dict(target.state_dict())
+    for one in (again, target):
+        one.update(nn.Linear(4, 4).bfloat16().requires_grad_(False).apply(lambda part: part.weight.zero_()))
+    torch.testing.assert_close(again.average.weight, target.average.weight)

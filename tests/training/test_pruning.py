@@ -231,6 +231,20 @@ def test_nothing_to_prune_is_said():
         MagnitudePruning(0.5).on(nn.LayerNorm(3))
 
 
+def test_norms_over_several_axes_are_no_weights():
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.LayerNorm([8, 4, 4]))
+    for granularity in ("neuron", "entry"):
+        mask = PruningMask(MagnitudePruning(0.5, granularity=granularity), module)
+        assert {name for name, _ in mask._weights(module)} == {"0.weight"}
+
+
+def test_neurons_of_a_transposed_convolution_are_refused():
+    module = nn.Sequential(nn.ConvTranspose2d(8, 8, 3))
+    with pytest.raises(ValueError, match="'0' is a transposed convolution, whose rows are inputs"):
+        MagnitudePruning(0.5).on(module)
+    MagnitudePruning(0.5, granularity="entry", gradient="straight-through").on(module)
+
+
 # --- as a rule of an experiment ---------------------------------------------------------------------------------------
 
 

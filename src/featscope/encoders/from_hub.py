@@ -54,12 +54,16 @@ class HubEncoder:
         return FrozenEncoder(_Body(body), features, side, shift, scale)
 
     def _features(self, body: nn.Module, side: int) -> int:
-        """How many there are, found by a look at nothing."""
+        """How many there are, found by two looks at one image of noise."""
+        image = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(0))
         try:
-            with torch.no_grad():
-                return int(body.eval()(torch.zeros(1, 3, side, side)).shape[1])
+            with torch.no_grad(), torch.random.fork_rng(devices=()):
+                one, other = (body.eval()(image) for _ in range(2))
         except Exception as error:  # of as many kinds as there are models
             raise self._refused(f"It cannot look at {side} pixels: {str(error)[:200]}") from None
+        if not torch.equal(one, other):
+            raise self._refused("It says something else each time, as it hides parts of images by chance.")
+        return int(one.shape[1])
 
     def _entry(self, about: Mapping[str, Any]) -> tuple[int, Sequence[float], Sequence[float]]:
         """Size of images, and shift and scale of bytes for each channel."""
@@ -126,5 +130,9 @@ class _Body(nn.Module):
             return maps
         # CLIP normalises the first token only in what it calls pooled; other models have a layer there that was not
         # trained with them.
-        first = found.pooler_output if hasattr(self.model, "post_layernorm") else maps[:, 0]
+        if hasattr(self.model, "post_layernorm"):
+            return found.pooler_output[..., None, None]
+        if not any(name.endswith(("cls_token", "class_embedding")) for name, _ in self.model.named_parameters()):
+            raise ValueError("it has no token that stands for the whole image, and its first is one corner of it")
+        first = maps[:, 0]
         return first[..., None, None]

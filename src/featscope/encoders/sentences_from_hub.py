@@ -18,6 +18,8 @@ from featscope.streams import Draws
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_MODE = "pooling_mode_"
+_MEANS, _FIRST = f"{_MODE}mean_tokens", f"{_MODE}cls_token"
 _POOLING = "1_Pooling/config.json"
 
 
@@ -62,7 +64,12 @@ class HubSentences:
         means = False
         if file is not None:
             with open(file, encoding="utf-8") as opened:
-                means = bool(json.load(opened).get("pooling_mode_mean_tokens"))
+                pooled = {key for key, value in json.load(opened).items() if key.startswith(_MODE) and value is True}
+            means = pooled == {_MEANS}
+            if pooled - {_MEANS, _FIRST} or len(pooled) > 1:
+                raise self._refused(f"It pools by {', '.join(sorted(pooled))}: known are means and the first token.")
+        if not means and any("CausalLM" in one for one in model.config.architectures or ()):
+            raise self._refused("Its first token sees no other, and it has no file that says to take means.")
         return LoadedSentences(model, tokenizer, self.tokens, means)
 
     def _refused(self, problem: str) -> ConfigError:

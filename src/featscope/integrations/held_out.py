@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featscope.probes.of_module import evaluating
+from featscope.probes.of_module import evaluating, kept
 
 Run = Callable[[nn.Module, Any], Any]
 Reduce = Callable[[Any], Tensor]
@@ -57,7 +57,7 @@ class HeldOut:
             ValueError: it did not run, or what it puts out is no row a sample.
         """
         rows, seen = [], []
-        hook = model.get_submodule(at).register_forward_hook(lambda _part, _inputs, output: seen.append(output))
+        hook = model.get_submodule(at).register_forward_hook(lambda _part, _inputs, out: seen.append(kept(out)))
         try:
             with evaluating(model):
                 for batch in self.batches:

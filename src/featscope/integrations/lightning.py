@@ -74,6 +74,8 @@ class FeatScopeCallback(Callback):
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Choose anew what is pruned, and look if it is time."""
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        if isinstance(outputs, Mapping) and loss is not None and pl_module.automatic_optimization:
+            loss = loss * trainer.accumulate_grad_batches  # by which Lightning has divided it
         if self.watch is not None:
             self.watch.after_step(loss)
 

@@ -108,6 +108,9 @@ class Monitor:
         self._closing, self._record, self._losses, self._pace = ExitStack(), Record(), _Mean(), Pace(share, every)
         if self._idle:
             return
+        if isinstance(model, nn.parallel.DistributedDataParallel):  # whose forward waits for the other processes
+            model, at = model.module, at.removeprefix("module.")
+            layer = layer if layer is None else layer.removeprefix("module.")
         self._model, self._at, self._log, self._reduce, self._neighbours = model, at, log, reduce, neighbours
         model.get_submodule(at)
         self._layer = _first_layer(model) if layer is None else layer

@@ -1,5 +1,6 @@
 """What callbacks of all frameworks do at the moments that these have."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +9,12 @@ from torch import Tensor, nn
 from featscope.integrations.held_out import run_model
 from featscope.integrations.monitor import Log, Monitor
 from featscope.training import MagnitudePruning, Pruner
+from featscope.training.batch_norm import batch_statistics
+
+_BATCH_NORM = (
+    "pruning leaves statistics of BatchNorm as they are when it begins, until the training ends and they are taken "
+    "anew: before that, what is validated and what the monitor sees is of the old ones"
+)
 
 
 class Watch:
@@ -29,6 +36,8 @@ class Watch:
         if self.pruner is not None:
             with self.pruner.hidden():  # says now what cannot be done
                 pass
+            if next(batch_statistics(model), None) is not None:
+                warnings.warn(_BATCH_NORM, stacklevel=3)
         self.monitor = Monitor(model, held_out, log=log, **options)
 
     def before_loss(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -65,7 +66,8 @@ class ContrastiveRegularizer:
             ConfigError: at the first call it is below a thousandth of a nat, or not finite.
         """
         # Half precision holds no difference of cosines that a low temperature makes count.
-        value = self._loss(_wide(anchor), _wide(positive))
+        with torch.autocast(anchor.device.type, enabled=False):
+            value = self._loss(_wide(anchor), _wide(positive))
         if self.first is None:
             found = float(value.detach())
             if not LEAST <= found < float("inf"):

@@ -31,7 +31,7 @@ def simplified_gradient(
         x: inputs.
         y: labels, -1 or 1.
     """
-    total = torch.zeros_like(weight)
+    total = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
     step = max(1, _CHUNK // max(1, weight[..., 0].numel()))
     for start in range(0, x.shape[-2], step):
         part, signs = x[..., start : start + step, :], y[..., start : start + step]
@@ -90,9 +90,9 @@ def simplified_gradient_of_layer(
     if not isinstance(layer, nn.Linear):
         raise ValueError(f"at = {at!r} is a {type(layer).__name__}: allowed is the name of a torch.nn.Linear")
     seen: list[Tensor] = []
-    hook = layer.register_forward_pre_hook(lambda _layer, inputs: seen.append(inputs[0]))
+    hook = layer.register_forward_pre_hook(lambda _layer, inputs: seen.append(inputs[0].clone()))
     bias = torch.zeros_like(layer.weight[:, 0]) if layer.bias is None else -layer.bias
-    total, count = torch.zeros_like(layer.weight), 0
+    total, count = torch.zeros_like(layer.weight, dtype=torch.float64), 0
     try:
         with evaluating(module):
             for batch in batches:
@@ -109,7 +109,7 @@ def simplified_gradient_of_layer(
         hook.remove()
     if not count:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
-    return (total / count).cpu()
+    return (total / count).to(torch.promote_types(layer.weight.dtype, torch.float32)).cpu()
 
 
 class GradientFeatures(NamedTuple):

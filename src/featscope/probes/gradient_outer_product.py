@@ -44,7 +44,7 @@ def average_gradient_outer_product(
             outputs = out.reshape(len(x), -1).sum(0)
             for place in range(len(outputs)):
                 (slope,) = torch.autograd.grad(outputs[place], x, retain_graph=place + 1 < len(outputs))
-                rows = slope.flatten(1).cpu()
+                rows = slope.flatten(1).to("cpu", torch.promote_types(slope.dtype, torch.float32))
                 total = total + rows.mT @ rows
             count += len(x)
     if not count:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from featscope.probes.collapse import Collapse, collapse_of
 
@@ -95,10 +96,15 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
+def kept(output: Any) -> Any:
+    """A copy of what a part puts out: what comes next may work in place."""
+    return tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, output)
+
+
 @contextmanager
 def _outputs_of(part: nn.Module) -> Iterator[list[Any]]:
     outputs: list[Any] = []
-    hook = part.register_forward_hook(lambda _part, _inputs, output: outputs.append(output))
+    hook = part.register_forward_hook(lambda _part, _inputs, output: outputs.append(kept(output)))
     try:
         yield outputs
     finally:

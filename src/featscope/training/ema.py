@@ -9,12 +9,15 @@ from torch import Tensor, nn
 
 from featscope.options import require
 
+_WIDE = 4  # bytes of a number whose mean is kept in its own precision
+
 
 class MovingAverage(nn.Module):
     """A copy of a module whose weights are an exponential moving average of the module's.
 
     The copy is not trained; it is in the state, and so in checkpoints. Works in any loop: call ``update`` after each
-    step of the optimizer.
+    step of the optimizer. Means of weights in half precision are kept in float32 beside them, as small steps would be
+    rounded away.
 
     Args:
         module: what is followed; it is handed in again at ``update``.
@@ -25,12 +28,18 @@ class MovingAverage(nn.Module):
         super().__init__()
         self.average = deepcopy(module).requires_grad_(False)
         self.momentum = momentum
+        for place, mean in enumerate(self.average.parameters()):
+            if mean.dtype.itemsize < _WIDE:
+                self.register_buffer(f"mean_{place}", mean.detach().float())
 
     @torch.no_grad()
     def update(self, module: nn.Module) -> None:
         """θ' <- momentum θ' + (1 - momentum) θ for weights; buffers are copied."""
-        for mean, now in zip(self.average.parameters(), module.parameters(), strict=True):
-            mean.lerp_(now, 1 - self.momentum)
+        for place, (mean, now) in enumerate(zip(self.average.parameters(), module.parameters(), strict=True)):
+            wide = getattr(self, f"mean_{place}", mean)
+            wide.lerp_(now.to(wide.dtype), 1 - self.momentum)
+            if wide is not mean:
+                mean.copy_(wide)
         for kept, buffer in zip(self.average.buffers(), module.buffers(), strict=True):
             kept.copy_(buffer)
 

@@ -20,6 +20,9 @@ from featscope.losses.similarity import Masked
 from featscope.options import require
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
 
+_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
+_BY_INPUT = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
 
 @dataclass(frozen=True)
 class MagnitudePruning:
@@ -93,7 +96,7 @@ class PruningMask(nn.Module):
         began: step of the first choice; -1 before.
 
     Raises:
-        ValueError: the module has no weight matrix and no filter.
+        ValueError: the module has no weight matrix and no filter, or neurons of a transposed convolution are asked for.
     """
 
     kept: Bool[Tensor, "replica unit"]
@@ -105,6 +108,12 @@ class PruningMask(nn.Module):
         self.granularity, self.gradient = config.granularity, config.gradient
         self.score, self.every, self.start = config.score, config.every, config.start
         self._stacked = bool(getattr(module, "replica_axis", False))
+        turned = [name for name, part in module.named_modules() if isinstance(part, _BY_INPUT)]
+        if turned and config.granularity == "neuron":
+            raise ValueError(
+                f"{turned[0]!r} is a transposed convolution, whose rows are inputs, not neurons: allowed is "
+                "granularity = 'entry'"
+            )
         magnitudes = self._magnitudes(module)
         if not magnitudes:
             raise ValueError(f"{type(module).__name__} has no weight matrix and no filter to prune")
@@ -116,9 +125,10 @@ class PruningMask(nn.Module):
 
     def _weights(self, module: nn.Module) -> Iterator[tuple[str, Float[Tensor, "replica unit entry"]]]:
         """Weight matrices and filters by their names, whether or not ``module`` has a replica axis."""
+        norms = {name for name, part in module.named_modules() if isinstance(part, _NORMS)}
         for name, parameter in module.named_parameters():
             weight = parameter if self._stacked else parameter[None]
-            if weight.ndim >= 3:
+            if weight.ndim >= 3 and name.rpartition(".")[0] not in norms:
                 yield name, weight.flatten(2)
 
     def _magnitudes(self, module: nn.Module) -> list[Float[Tensor, "replica unit"]]:
