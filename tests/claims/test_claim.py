@@ -248,3 +248,14 @@ def test_replicas_needed_are_those_after_which_the_interval_ends_at_the_bound():
     assert replace(near, predicted=near.measured).replicas_needed is None  # it lies at the bound
     assert Claim.from_samples([1.0], "<=", 1.3, **about).replicas_needed is None
     assert Claim.from_samples([1.0, 1.01, 0.99], "<=", 1.3, **about).replicas_needed == 3  # decided already
+
+
+def test_a_range_is_as_wide_as_rounding_of_what_was_measured():
+    """Not of 1: measured in other units it is the same."""
+    values = np.array([-2e-7, -2.3e-7, -2.6e-7, -3e-7])
+    for scale in (1.0, 1e3):
+        made = judged(scale * values, ">=", 0.0, range=(0.0, inf))
+        assert made.interval[0] < made.interval[1]
+        assert made.verdict == "fails"
+    rounded = judged(np.array([1 + 1e-9, 1.0, 1 - 1e-9]), "<=", 1.0, range=(0.0, 1.0))
+    assert rounded.interval[1] <= 1

@@ -402,3 +402,40 @@ def test_claims_see_the_options_and_helpers_of_their_study():
 
 def test_a_study_without_claims_has_none():
     assert (Study.statements(), Study().claims(RUNS)) == ([], [])
+
+
+@pytest.mark.parametrize("law", ["share", "yes/no"])
+def test_replicas_that_diverged_are_no_data_whatever_a_claim_makes_of_them(law):
+    """What is compared with NaN is False, and a share of False is 0."""
+    size = xr.DataArray(np.ones((8, 200)), dims=("replica", "neuron"))
+    lost = xr.DataArray([3, *[-1] * 7], dims="replica")
+
+    @bound("Lemma 1", on="a", at_most=0.02, law=law)
+    def few_are_large(self, run):
+        """Few are large."""
+        large = run["size"] > 2
+        return large if law == "share" else large.any("neuron").astype(float)
+
+    def judged(diverged):
+        run = xr.Dataset({"size": size.where(diverged < 0), "diverged": diverged})
+        (claim,) = few_are_large.claims(None, {"a": run})
+        return claim
+
+    none = judged(xr.full_like(lost, -1))
+    assert none.verdict == ("holds" if law == "share" else "undecided")
+    for diverged in (lost, xr.full_like(lost, 5)):
+        claim = judged(diverged)
+        assert claim.verdict == "undecided"
+        assert np.isnan(claim.values).sum() == (diverged >= 0).sum()
+
+
+def test_points_that_diverge_may_be_what_a_claim_is_about():
+    diverged = xr.DataArray([[-1, 4], [-1, 4]], dims=("replica", "lr"))
+
+    @bound("Lemma 1", on="a", at_most=0.9, law="yes/no")
+    def large_steps_diverge(self, run):
+        """Large steps diverge."""
+        return (run["diverged"].isel(lr=1) >= 0).astype(float)
+
+    (claim,) = large_steps_diverge.claims(None, {"a": xr.Dataset({"diverged": diverged})})
+    assert claim.values == (1.0, 1.0)

@@ -259,3 +259,16 @@ def test_without_headlines_what_is_against_expectation_comes_first(tmp_path: Pat
     cards = html[html.index('class="cards"') :]
     assert 2 <= cards[: cards.index("</ol>")].count("<li") <= 4
     assert "t-loud" in cards[: cards.index("</li>")]
+
+
+@pytest.mark.parametrize(
+    ("bound", "ends", "relation"),
+    [(1.001, (1.0004, 1.0008), "<="), (1 + 1e-5, (1.00002, 1.00004), "<="), (0.98765, (0.98791, 0.98799), "<=")],
+)
+def test_numbers_on_the_page_lie_on_the_side_of_the_bound_that_the_verdict_says(bound, ends, relation) -> None:
+    made = replace(claim(sum(ends) / 2, low=ends[0], high=ends[1]), predicted=bound, relation=relation)
+    (view,) = views([made], {}, ())
+    shown = [float(text) for text in (view.measured, *view.interval.split(" to "))]
+    wanted = float(view.wanted.removeprefix("at most "))
+    assert all((one <= wanted) == (made.verdict == "holds") for one in shown)
+    assert len(view.wanted) < 20

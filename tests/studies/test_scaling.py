@@ -198,10 +198,22 @@ def test_a_bound_that_depends_on_the_size_is_divided_out_or_subtracted():
         trend_of(claims(y, -1 / size), SIZES, "ratio")
 
 
-def test_replicas_without_a_measurement_are_left_out_and_too_few_say_nothing():
+def test_of_an_extreme_the_worst_is_followed_as_it_is_judged():
+    y = 0.8 + 0.001 * np.random.default_rng(0).standard_normal((6, 8))
+    y[:, 7] = 1.1 + 0.001 * np.arange(6)
+    found = trend_of(claims(y, 1.0, law="extreme", trials=[40] * 8), SIZES, "value")
+    assert {claim.verdict for claim in found.claims} == {"fails"}
+    assert found.samples[:, 0].tolist() == y[:, 7].tolist()
+    assert found.trend.at(4).verdict == "fails"
+
+
+def test_replicas_without_a_measurement_leave_a_selection_which_says_nothing():
     y = np.ones((6, 8)) + 0.1 * np.random.default_rng(0).standard_normal((6, 8))
-    y[2, :3] = np.nan
     assert trend_of(claims(y, 2.0), SIZES, "value").trend is not None
+    y[2, :3] = np.nan
+    found = trend_of(claims(y, 2.0), SIZES, "value")
+    assert found.trend is None
+    assert found.silent.startswith("3 of 8 replicas did not measure it at every size")
     y[2, 1:] = np.nan
     found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is None

@@ -334,8 +334,8 @@ class Claim:
 def _lie_within(ends: tuple[float, float], samples: np.ndarray) -> bool:
     """Whether samples are what they are said to be; where not, an interval that is cut there would end before it
     begins."""
-    room = _ROUNDING * max(1.0, *(abs(end) for end in ends if isfinite(end)), 1.0)
     finite = samples[np.isfinite(samples)]
+    room = _ROUNDING * max((abs(end) for end in (*ends, *finite.tolist()) if isfinite(end)), default=1.0)
     return bool(((finite >= ends[0] - room) & (finite <= ends[1] + room)).all())
 
 

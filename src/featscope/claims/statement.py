@@ -155,6 +155,7 @@ class Test:
         found = found if isinstance(found, Found) else Found(found)
         law = found.law or statement.law
         samples, trials = self._samples(study, found, law)
+        samples = _without_diverged(samples, runs.get(arm))
         predicted = self.bound if found.predicted is None else found.predicted
         tolerance = self.within if found.tolerance is None else found.tolerance
         if predicted is None or (self.relation == "=" and tolerance is None):
@@ -209,6 +210,15 @@ class Test:
                     error.add_note(f"in the claim {self.statement.id!r} on {arm!r}")
                     raise
         return [claim for claim in found if claim is not None]
+
+
+def _without_diverged(samples: ArrayLike | float, run: Any) -> ArrayLike | float:
+    """NaN for replicas that diverged, whatever a claim's code made of their NaN: compared with anything it is False."""
+    diverged = getattr(run, "data_vars", {}).get("diverged")
+    if diverged is None or diverged.dims != ("replica",):  # of points: a claim may be about which of them diverge
+        return samples
+    lost, values = diverged.values >= 0, np.asarray(samples, dtype=np.float64)
+    return np.where(lost, np.nan, values) if lost.any() and values.shape == lost.shape else samples
 
 
 def _named(arms: Arms, study: Any) -> Mapping[str, str]:

@@ -13,8 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from featscope.claims import Claim, ErrorKind, Row, false_expected, how_many_hold, not_after_holm, read_table, worth
+from featscope.claims.digits import digits_apart
 from featscope.commands.parsing import name_and_options, parse
 from featscope.options import ConfigError, require
+
+_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -128,12 +131,13 @@ def _table(path: str, rows: Sequence[Row], claims: Sequence[Claim], lost: Sequen
     for row, claim in zip(rows, claims, strict=True):
         low, high = claim.interval
         needed = row.runs_needed if claim.verdict == "undecided" else None
+        digits = digits_apart(claim.predicted, (low, claim.measured, high), _DIGITS)
         table.add_row(
             escape(claim.statement),
             escape(claim.arm),
-            f"{claim.measured:.4g}",
-            f"{low:.4g} to {high:.4g}" if claim.n else "",
-            f"{claim.relation} {claim.predicted:.4g}",
+            f"{claim.measured:.{digits}g}",
+            f"{low:.{digits}g} to {high:.{digits}g}" if claim.n else "",
+            f"{claim.relation} {claim.predicted:.{digits}g}",
             f"[{style[claim.verdict]}]{claim.verdict}[/]" + (" *" if claim in lost else ""),
             "" if needed is None else f"{needed}",
             escape(claim.id),

@@ -8,6 +8,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from featscope.claims import Claim, Law, not_after_holm
+from featscope.claims.digits import decimals_apart
 from featscope.report.numbers import chosen, decimals_for, exact, number
 from featscope.report.typeset import typeset
 
@@ -108,7 +109,10 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     decimals = decimals_for(low, high)
     if abs(mean) >= 0.01:
         decimals = min(decimals, 4)  # all digits stand under "exactly"
-    wanted = _WANTED[claim.relation] + chosen(claim.predicted, decimals if claim.relation == "=" else 0)
+    of_bound = decimals if claim.relation == "=" else 0
+    if claim.relation != "=" and (more_digits := decimals_apart(claim.predicted, (low, mean, high))):
+        decimals, of_bound = max(decimals, more_digits), more_digits
+    wanted = _WANTED[claim.relation] + chosen(claim.predicted, of_bound)
     if claim.relation == "=":
         wanted += f" ± {chosen(claim.tolerance)}"
     sure = not claim.chance or (claim.n == 1 and claim.interval[0] == claim.interval[1])

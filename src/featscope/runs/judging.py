@@ -16,6 +16,7 @@ from featscope.runs.stored import read_claims, read_environment, read_plan, read
 from featscope.studies import Study
 
 _DIGITS = 1e-9  # another machine may round otherwise
+_NOTHING = 1e-15  # what is left of numbers near 1 that cancel
 
 
 def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | None]:
@@ -67,4 +68,4 @@ def changes(before: Sequence[Claim], after: Sequence[Claim]) -> list[str]:
 
 
 def _alike(one: float, other: float) -> bool:
-    return isclose(one, other, rel_tol=_DIGITS, abs_tol=_DIGITS) or (one != one and other != other)
+    return isclose(one, other, rel_tol=_DIGITS, abs_tol=_NOTHING) or (one != one and other != other)

@@ -112,6 +112,9 @@ def trend_of(
         return replace(
             found, silent=f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:g})"
         )
+    if lost := samples.shape[1] - sound.shape[1]:
+        what = f"{lost} of {samples.shape[1]} replicas did not measure it at every size, and the others are a selection"
+        return replace(found, silent=what)
     trend = fit_trend(
         np.array(told),
         sound,
@@ -133,8 +136,9 @@ def _trials(claims: Sequence[Claim]) -> Float[np.ndarray, " size"] | None:
 
 
 def _samples(claims: Sequence[Claim]) -> Float[np.ndarray, "size replica"]:
-    """Measurements of the replicas that every size has; one where no chance enters."""
-    each = [claim.values or (claim.measured,) for claim in claims]
+    """Measurements of the replicas that every size has; one where no chance enters, and the worst of an extreme."""
+    worst = claims[0].law in ("extreme", "exact")  # the verdict is about the worst of all, and so is the trend
+    each = [(claim.measured,) if worst or not claim.values else claim.values for claim in claims]
     fewest = min(map(len, each))
     return np.array([values[:fewest] for values in each], dtype=float)
 
