@@ -12,7 +12,7 @@ from markupsafe import Markup
 from featscope.catalogue import Entry
 from featscope.files import atomic_write
 from featscope.report.html import asset, environment, policy, small
-from featscope.report.ledger_rows import ORDER, WORDS, LedgerTone, Paper, Row, papers
+from featscope.report.ledger_rows import ORDER, WORDS, Paper, Row, papers
 from featscope.report.ledger_runs import LedgerRun
 
 MARK = "ledger.json"
@@ -88,16 +88,27 @@ def headline(found: Sequence[Paper]) -> str:
     tested = [row for row in rows if row.tone != "none"]
     if not tested:
         return f"None of the {len(rows)} statements of {_several(len(found), 'paper')} has been run yet."
-    counts = Counter(row.tone for row in tested)
-    came: tuple[tuple[LedgerTone, str, str], ...] = (
+    counts: Counter[str] = Counter("elsewhere" if _elsewhere(row) else row.tone for row in tested)
+    came = (
         ("holds", "holds", "hold"),
         ("calm", "fails, as was expected", "fail, as was expected"),
+        (
+            "elsewhere",
+            "fails where nothing was expected",
+            "fail where nothing was expected",
+        ),
         ("undecided", "is undecided", "are undecided"),
         ("loud", "goes against expectation", "go against expectation"),
+        ("control", "was seen on controls only", "were seen on controls only"),
     )
     said = [f"{counts[tone]} {one if counts[tone] == 1 else several}" for tone, one, several in came if counts[tone]]
     which = "All" if len(tested) == len(rows) else f"{len(tested)} of"
     return f"{which} {len(rows)} statements of {_several(len(found), 'paper')} were tested: {', '.join(said)}."
+
+
+def _elsewhere(row: Row) -> bool:
+    """Whether it fails in a run at options that are not the defaults, for which alone something is expected."""
+    return row.tone == "calm" and bool(row.told) and not row.told[0].run.at_defaults
 
 
 def _errata(rows: Sequence[Row]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ LedgerTone = Tone | Literal["none"]
 ORDER: Sequence[LedgerTone] = ("holds", "calm", "undecided", "loud", "control", "none")
 WORDS: Mapping[LedgerTone, str] = {
     "holds": "holds",
-    "calm": "fails, as expected beforehand",
+    "calm": "fails, as expected or where nothing was expected",
     "undecided": "undecided",
     "loud": "against expectation",
     "control": "seen on controls only",

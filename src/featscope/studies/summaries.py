@@ -11,7 +11,7 @@ from featscope.claims import LEVEL, Claim, interval_of_mean
 from featscope.figures import Agreement, Bars, Curve, Curves, Heatmaps, Panel
 from featscope.tex import raised
 
-INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals."
+INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals, where replicas differ."
 """What stands under every figure with intervals."""
 
 Ends = Float[np.ndarray, "*shape"]
@@ -26,14 +26,20 @@ def over_replicas(
 
     Args:
         values: ``[replica, ...]`` in any order.
-        within: what values can be; intervals are cut there.
+        within: what values can be, as claims take it into account.
         skipna: whether replicas without a value are left out instead.
     """
     values = values.transpose("replica", ...)
     samples = values.values if values.dtype.kind == "f" else values.values.astype(np.float64)  # whole numbers, truths
-    ends = np.apply_along_axis(lambda one: interval_of_mean(one[np.isfinite(one)] if skipna else one), 0, samples)
+
+    def ends_of(one: Float[np.ndarray, " replica"]) -> Float[np.ndarray, "2"]:
+        one = one[np.isfinite(one)] if skipna else one
+        known = one.size > 1 and np.isfinite(one).all()
+        return np.array(interval_of_mean(one, within=within) if known else (np.nan, np.nan), dtype=np.float64)
+
+    ends = np.apply_along_axis(ends_of, 0, samples)
     mean = values.mean("replica", skipna=True).values if skipna else samples.mean(0)
-    low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan).clip(*within)
+    low, high = np.where(np.isfinite(ends) & np.isfinite(mean), ends, np.nan)
     return mean, low, high
 
 
