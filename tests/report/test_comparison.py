@@ -68,6 +68,26 @@ def test_what_nothing_is_known_of_is_no_difference():
     assert _pair(judged([1.0, np.nan]), judged([1.0, 2.0]), True).difference is None
 
 
+def test_shares_whose_intervals_do_not_meet_differ_even_where_no_replica_does():
+    for values in ([0.0] * 8, [1.0] * 8), ([1.0] * 8, [0.75] * 8):
+        of_things = 0.75 in values[1]
+        law = {"law": "share", "trials": [40] * 8} if of_things else {"law": "yes/no"}
+        one, other = (judged(each, **law) for each in values)
+        for same_draws in (True, False):
+            pair = _pair(one, other, same_draws)
+            assert pair.apart
+            assert after_holm({"a": pair}) == {"a"}
+        assert not _pair(one, one, True).apart
+
+
+def test_another_bound_is_told_and_extremes_have_no_mean_difference():
+    one = judged([1.0, 2.0, 1.5])
+    assert not _pair(one, one, True).asked_otherwise
+    assert _pair(one, replace(one, predicted=0.5), True).asked_otherwise
+    worst = [judged(values, "extreme", trials=[9] * 3) for values in ([1.0, 2.0, 1.5], [2.0, 3.0, 2.5])]
+    assert _pair(*worst, True).difference is None
+
+
 def test_one_of_many_must_survive_holm():
     """At 99 % each, one of hundred alike differs by chance."""
     draws = np.random.default_rng(0)

@@ -73,5 +73,6 @@ def _claims(first: str, other: str, found: dict[str, Pair], sure: set[str]) -> T
             decimals = decimals_for(low, high)
             difference += f" ({number(low, decimals)} to {number(high, decimals)})"
         said = "[bold]another verdict[/bold]" if pair.changed else ("differs" if key in sure else "perhaps by chance")
+        said += ", another bound" if pair.asked_otherwise else ""
         table.add_row(*map(escape, (*key.split("@", 1), *values, difference)), said)
     return table

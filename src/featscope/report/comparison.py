@@ -98,7 +98,7 @@ def _set_otherwise(runs: Sequence[StoredRun]) -> list[Table]:
 def _claims(first: StoredRun, other: StoredRun, found: Mapping[str, Pair]) -> Table:
     sure = after_holm(found)
     rows = [_row(key, pair, key in sure) for key, pair in found.items()]
-    rows.sort(key=lambda row: (row[-1] == "", row[-1] != "another verdict"))
+    rows.sort(key=lambda row: (row[-1] == "", not row[-1].startswith("another verdict")))
     headings = ["claim", first.name, other.name, "difference", f"{100 * LEVEL:.3g} % interval", ""]
     return Table(f"{other.name} beside {first.name}, claim by claim", headings, rows)
 
@@ -112,6 +112,8 @@ def _row(key: str, pair: Pair, sure: bool) -> list[str]:
         decimals = decimals_for(low, high)
         interval = f"{number(low, decimals)} to {number(high, decimals)}" + (", paired" if pair.paired else "")
     said = "another verdict" if pair.changed else ("differs" if sure else "")
+    if pair.asked_otherwise:
+        said = f"{said}, another bound".removeprefix(", ")
     title = pair.one.title or pair.one.statement
     return [f"{title} ({claim}, {arm})", *values, number(shift(pair)), interval, said]
 

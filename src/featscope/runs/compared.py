@@ -67,8 +67,20 @@ class Pair:
 
     @property
     def apart(self) -> bool:
-        """Whether the measurements differ by more than chance."""
-        return self.difference is not None and self.difference.verdict == "fails"
+        """Whether they differ by more than chance: their difference does, or their intervals do not meet."""
+        return self.disjoint or (self.difference is not None and self.difference.verdict == "fails")
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether intervals of shares do not meet, which know how sure they are where no replica differs, too."""
+        (low, high), (least, most) = self.one.interval, self.other.interval
+        return {self.one.law, self.other.law} <= {"share", "yes/no"} and (high < least or most < low)
+
+    @property
+    def asked_otherwise(self) -> bool:
+        """Whether something else is claimed: another bound, relation or tolerance, or of another law."""
+        asked = [(one.relation, one.law, one.predicted, one.tolerance) for one in (self.one, self.other)]
+        return asked[0] != asked[1]
 
 
 def read_runs(folders: Sequence[Path]) -> list[StoredRun]:
@@ -163,7 +175,7 @@ def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
     about: dict[str, Any] = {"id": one.id, "source": one.source, "statement": one.statement, "kind": one.kind}
     about |= {"arm": one.arm, "expected": False, "note": ""}
     enough = min(first.size, second.size) >= 2 and np.isfinite(first).all() and np.isfinite(second).all()
-    if not (enough and one.chance and other.chance):
+    if not (enough and one.chance and other.chance) or "extreme" in (one.law, other.law):  # whose mean nobody asks for
         return Pair(one, other, None, False)
     if same_draws and first.size == second.size:
         return Pair(one, other, Claim.from_samples(second - first, "=", 0.0, **about), True)
@@ -177,7 +189,8 @@ def after_holm(found: Mapping[str, Pair]) -> set[str]:
     """The keys of those that differ by more than chance even if one asks so many."""
     differences = {key: pair.difference for key, pair in found.items() if pair.difference is not None}
     lost = {id(claim) for claim in not_after_holm(list(differences.values()))}
-    return {key for key, claim in differences.items() if claim.verdict == "fails" and id(claim) not in lost}
+    sure = {key for key, claim in differences.items() if claim.verdict == "fails" and id(claim) not in lost}
+    return sure | {key for key, pair in found.items() if pair.disjoint}
 
 
 def shift(pair: Pair) -> float:
