@@ -11,6 +11,7 @@ from toys import experiment
 from featscope.losses import Masked, paired, products
 from featscope.models import AlexNet, SymmetricReLUNetwork
 from featscope.options import ConfigError
+from featscope.probes import embeddings
 from featscope.streams import Streams
 from featscope.training import SGD, GradientTraining, MagnitudePruning
 from featscope.training.pruning import PruningMask
@@ -229,6 +230,18 @@ def test_in_an_ordinary_loop_all_weights_are_trained_and_registered_once():
 def test_nothing_to_prune_is_said():
     with pytest.raises(ValueError, match="LayerNorm has no weight matrix"):
         MagnitudePruning(0.5).on(nn.LayerNorm(3))
+
+
+def test_modes_of_a_pruner_are_its_modules_and_probes_restore_them():
+    module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5))
+    pruner = MagnitudePruning(0.5, gradient="straight-through").on(module)
+    pruner.eval()
+    assert not any(part.training for part in module.modules())
+    pruner.train()
+    assert all(part.training for part in module.modules())
+    module[1].eval()
+    embeddings(pruner, [torch.ones(3, 4)])
+    assert [part.training for part in module.modules()] == [True, True, False]
 
 
 def test_norms_over_several_axes_are_no_weights():

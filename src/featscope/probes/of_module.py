@@ -87,7 +87,9 @@ def _embed(
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    modes = [(part, part.training) for part in module.modules()]
+    held = getattr(module, "module", None)  # a Pruner has what it prunes beside it, not in it
+    parts = dict.fromkeys([*module.modules(), *(held.modules() if isinstance(held, nn.Module) else ())])
+    modes = [(part, part.training) for part in parts]
     module.eval()
     try:
         yield

@@ -212,6 +212,16 @@ class Pruner(nn.Module):
         """Which weights are kept."""
         return self._held[0]
 
+    @property
+    def module(self) -> nn.Module:
+        """What is pruned, whole."""
+        return self._held[1]
+
+    def train(self, mode: bool = True) -> "Pruner":
+        """Put the module into training mode, or, by ``eval``, into evaluation mode."""
+        self.module.train(mode)
+        return super().train(mode)
+
     def update(self) -> None:
         """After a step of training: choose anew by the weights as they are now, if it is time."""
         mask, module = self._held
