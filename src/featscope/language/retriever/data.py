@@ -32,7 +32,7 @@ NONE = -100
 KEYS = 4
 """Tokens of a key that a `Batch` has."""
 _ESSAYS_KEPT = 6  # one in so many essays is not trained on
-_BY_RULES = 0.35  # share of wordings that `phrases` puts together
+_BY_RULES = 0.2  # share of wordings that `phrases` puts together
 _FORMS = 4  # of a prompt's questions, where they are in words of their own
 _GATES, _QUOTED = 0.06, 0.35  # of prompts in English whose questions repeat the needle
 _LONE = 0.15  # of those whose questions do not have one needle
