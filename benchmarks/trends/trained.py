@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.marked import DOCS, fill
 from benchmarks.trends.tally import FACTORS
+from featscope.claims import Claim
 from featscope.registry import find
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_plan, read_trends
@@ -87,7 +88,7 @@ def tallies(folder: Path) -> dict[int, Count]:
             if window.silent:
                 continue
             nearest = int(np.abs(np.log(window.trend.sizes / larger)).argmin())
-            error = samples.std(ddof=1) / np.sqrt(len(samples)) if len(samples) > 1 else 0.0
+            error = _error(claim, samples)
             drawn = window.trend.curves[:, nearest] + error * rng.standard_normal(len(window.trend.curves))
             low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
             count.measured += 1
@@ -98,6 +99,16 @@ def tallies(folder: Path) -> dict[int, Count]:
                     f"{key} N={window.sizes[-1]:g}: {said}, measured {samples.mean():.4g} ± {error:.2g}"
                 )
     return counts
+
+
+def _error(claim: Claim, samples: np.ndarray) -> float:
+    """Of the mean; of a share at least that of so many things, of which one more may be so and one not (Laplace)."""
+    error = float(samples.std(ddof=1)) / len(samples) ** 0.5 if len(samples) > 1 else 0.0
+    if claim.law not in ("share", "yes/no"):
+        return error
+    things = sum(claim.trials) or len(samples)
+    near = (samples.mean() * things + 1) / (things + 2)
+    return max(error, float(near * (1 - near) / things) ** 0.5)
 
 
 def main() -> None:

@@ -207,13 +207,19 @@ def test_of_an_extreme_the_worst_is_followed_as_it_is_judged():
     assert found.trend.at(4).verdict == "fails"
 
 
-def test_replicas_without_a_measurement_leave_a_selection_which_says_nothing():
+def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest_size_nothing_is_said():
     y = np.ones((6, 8)) + 0.1 * np.random.default_rng(0).standard_normal((6, 8))
     assert trend_of(claims(y, 2.0), SIZES, "value").trend is not None
     y[2, :3] = np.nan
     found = trend_of(claims(y, 2.0), SIZES, "value")
+    assert found.trend is not None
+    assert found.compared == "measured, of 5 of 8 replicas"
+    assert in_words(found, "n").endswith("Of 5 of 8 replicas: the others did not measure it at every size.")
+    y[-1, 7] = np.nan
+    found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is None
-    assert found.silent.startswith("3 of 8 replicas did not measure it at every size")
+    assert found.silent.startswith("1 of 8 replicas did not measure it at the largest size")
+    y[-1, 7] = 1.0
     y[2, 1:] = np.nan
     found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is None

@@ -186,7 +186,9 @@ def in_words(found: ClaimTrend, name: str) -> str:
         low, high = foretold.interval
         words.append(f"At {foretold.size:g}: {foretold.verdict} ({low:.3g} to {high:.3g}). ")
     if crossing is not None and np.isfinite(crossing.interval[0]):
-        words.append(f"It crosses its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}.")
+        words.append(f"It crosses its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}. ")
+    if (count := int(np.isfinite(found.samples).all(axis=0).sum())) < found.samples.shape[1]:
+        words.append(f"Of {count} of {found.samples.shape[1]} replicas: the others did not measure it at every size.")
     return "".join(words).strip()
 
 

@@ -112,9 +112,12 @@ def trend_of(
         return replace(
             found, silent=f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:g})"
         )
-    if lost := samples.shape[1] - sound.shape[1]:
-        what = f"{lost} of {samples.shape[1]} replicas did not measure it at every size, and the others are a selection"
+    replicas = samples.shape[1]
+    if lost := int((~np.isfinite(samples[-1])).sum()):
+        what = f"{lost} of {replicas} replicas did not measure it at the largest size, and the others are a selection"
         return replace(found, silent=what)
+    if sound.shape[1] < replicas:
+        found = replace(found, compared=f"{compared}, of {sound.shape[1]} of {replicas} replicas")
     trend = fit_trend(
         np.array(told),
         sound,
