@@ -88,7 +88,8 @@ def made(name: str, out: Path) -> dict[str, dict[str, str]]:
     shown, folders = STUDIES[name], []
     for seed in shown.seeds:
         folders.append(out / f"{name}-{seed}")
-        run = [sys.executable, "-m", "featscope", "run", name, "--seed", str(seed), "--out", str(folders[-1])]
+        command = str(Path(sys.executable).with_name("featscope"))
+        run = [command, "run", name, "--seed", str(seed), "--out", str(folders[-1])]
         subprocess.run([*run, *(["--overwrite"] if folders[-1].exists() else [])], check=True)
     first = folders[0]
     for figure, file in shown.pictures.items():

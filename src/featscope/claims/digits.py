@@ -4,12 +4,13 @@ from collections.abc import Iterable, Sequence
 from math import floor, isfinite, log10
 
 _CLOSE = 0.005  # of a bound: what three digits may not tell from it
+_ROUNDING = 1e-6  # of it: what is left open to it, as verdicts leave it
 _MOST = 9  # digits
 
 
 def decimals_apart(bound: float, values: Iterable[float]) -> int:
     """Decimals from which on none of ``values`` looks like a ``bound`` that it is not; 0 where three digits do."""
-    near = [v for v in values if isfinite(v) and v != bound and abs(v - bound) < _CLOSE * max(abs(v), abs(bound))]
+    near = [v for v in values if isfinite(v) and _ROUNDING < abs(v - bound) / (max(abs(v), abs(bound)) or 1) < _CLOSE]
     if not (near and isfinite(bound)):
         return 0
     gap = min(abs(value - bound) for value in near)
