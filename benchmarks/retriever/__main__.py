@@ -7,6 +7,7 @@ copied, as soon as it is done. On two cores all of it takes about half an hour. 
 in `benchmarks.against_kvpress` have commands of their own.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import tyro
 
 from benchmarks.marked import DOCS, fill
 from benchmarks.retriever import prompts, runs, shares
-from featscope.options import require
+from featscope.options import ConfigError, require
 
 Tables = dict[str, dict[str, str]]
 """By page below docs/, by what they are called there."""
@@ -66,4 +67,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ConfigError as error:
+        sys.exit(str(error))
