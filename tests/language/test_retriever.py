@@ -388,9 +388,9 @@ def test_it_trains_and_goes_on_from_what_it_wrote(tmp_path, essays, monkeypatch)
     small = Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=0.002, tokens=1024)
     train(small)
     first = load_file(tmp_path / "out" / "model.safetensors")
-    train(replace(small, out=tmp_path / "on", start=tmp_path / "out", stage=1))
+    train(replace(small, out=tmp_path / "on", weights=tmp_path / "out", stage=1))
     about = json.loads((tmp_path / "on" / "training.json").read_text())
-    assert about["recipe"]["start"]["recipe"]["start"] is None
+    assert about["recipe"]["weights"]["recipe"]["weights"] is None
     assert str(tmp_path) not in json.dumps(about)
     on = load_file(tmp_path / "on" / "model.safetensors")
     assert any(not torch.equal(first[name], on[name]) for name in first)
@@ -423,7 +423,7 @@ def test_a_model_that_does_not_fit_is_not_gone_on_with(tmp_path, essays, monkeyp
     small = Plan(essays, tmp_path / "out", vocabulary=1024, width=32, layers=1, minutes=0.001, tokens=1024)
     train(replace(small, **other))
     with pytest.raises(ConfigError, match=message):
-        train(replace(small, out=tmp_path / "on", start=tmp_path / "out"))
+        train(replace(small, out=tmp_path / "on", weights=tmp_path / "out"))
 
 
 @pytest.mark.parametrize(

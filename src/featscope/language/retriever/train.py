@@ -8,7 +8,7 @@ The loss is that of the answers, with a little of that of all tokens, and of wha
 (`featscope.language.retriever.hints`). Stages: random tokens that repeat teach a head
 that looks one token back and one that looks for the same predecessor (an induction head); then needles and questions,
 at first of random tokens alone, then most of them in English, at lengths that grow. A stage ends when ``gate`` of the
-answers begin right, or after its share of the minutes. ``--start DIR --stage N`` goes on from a model that is there.
+answers begin right, or after its share of the minutes. ``--weights DIR --stage N`` goes on from a model that is there.
 
 Matrices of the layers learn by Muon, the rest by AdamW; the rates fall to 0 over all the time.
 """
@@ -93,7 +93,7 @@ class Plan:
     Attributes:
         essays: folder of .txt files.
         out: folder that receives model and tokenizer, every 500 steps and at the end.
-        start: folder with a model to go on from, as this script makes it; none for a new one.
+        weights: folder with a model to go on from, as this script makes it; none for a new one.
         stage: the first stage, from 0.
         vocabulary: tokens of the byte-pair encoding.
         width: of the model.
@@ -110,7 +110,7 @@ class Plan:
 
     essays: tyro.conf.Positional[Path]
     out: Path
-    start: Path | None = None
+    weights: Path | None = None
     stage: int = 0
     vocabulary: int = 2048
     width: int = 192
@@ -140,8 +140,8 @@ class Plan:
 
     def plain(self) -> dict[str, Any]:
         """The recipe as JSON can hold it, without places of this machine."""
-        started = json.loads((self.start / "training.json").read_text()) if self.start else None
-        places = {"essays": self.essays.name, "out": None, "start": started}
+        started = json.loads((self.weights / "training.json").read_text()) if self.weights else None
+        places = {"essays": self.essays.name, "out": None, "weights": started}
         return asdict(self) | places | {"stages": [asdict(stage) for stage in STAGES]}
 
 
@@ -161,13 +161,13 @@ def train(plan: Plan) -> None:
     words, other_words = split_words(to_train)
     task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
     model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, plan.seed)
-    if plan.start:
-        started = LlamaForCausalLM.from_pretrained(plan.start, dtype=torch.float32)
-        known = PreTrainedTokenizerFast.from_pretrained(plan.start).get_vocab() == tokenizer.get_vocab()
+    if plan.weights:
+        started = LlamaForCausalLM.from_pretrained(plan.weights, dtype=torch.float32)
+        known = PreTrainedTokenizerFast.from_pretrained(plan.weights).get_vocab() == tokenizer.get_vocab()
         of_these = "a model whose tokenizer is that of these essays", "Give the essays it was trained on."
-        require(plan, "start", known, *of_these)
+        require(plan, "weights", known, *of_these)
         of_this_size = "a model of this width, with as many layers and heads"
-        require(plan, "start", fits(started, model), of_this_size, "`training.json` beside it has its options.")
+        require(plan, "weights", fits(started, model), of_this_size, "`training.json` beside it has its options.")
         model.load_state_dict(started.state_dict())
     hints = Hints(plan.width)
     optimizers = _optimizers(model, hints, plan)
