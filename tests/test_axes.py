@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from featscope.axes import Axis, find_option, numeric_options, points, with_option
+from featscope.axes import Axis, find_option, is_whole, numeric_options, points, with_options
 from featscope.options import ConfigError
+from featscope.studies import Arm
+from featscope.studies.decoupling import Decoupling
 from featscope.training import SGD, MagnitudePruning, Training
 from swept import Noisy, Pull, Squares, Values
 
@@ -16,6 +18,8 @@ class Two:
     second: Noisy = field(default_factory=lambda: Noisy(2.0))
     scale: float = 1  # a fraction, whatever its default looks like
     limit: float | None = 3
+    count: int | None = None
+    note: str | None = None
     name: str = "two"
     on: bool = True
 
@@ -28,6 +32,7 @@ def test_numeric_options_are_numbers_at_any_depth_and_nothing_else():
         "second.noise": 0.1,
         "scale": 1,
         "limit": 3,
+        "count": None,
     }
 
 
@@ -58,27 +63,50 @@ def test_what_is_no_numeric_option_is_refused_with_those_that_are(name):
 
 
 def test_an_option_is_set_where_it_is_and_nowhere_else():
-    assert with_option(Pull(), "data.noise", 0.5) == Pull(data=Noisy(noise=0.5))
-    assert with_option(Pull(), "optimizer.lr", 0.5) == Pull(optimizer=SGD(0.5, 0.01))
-    assert with_option(Two(), "scale", 0.5) == Two(scale=0.5)
-    assert with_option(Two(), "limit", 0.5) == Two(limit=0.5)
+    assert with_options(Pull(), {"data.noise": 0.5}) == Pull(data=Noisy(noise=0.5))
+    assert with_options(Pull(), {"optimizer.lr": 0.5}) == Pull(optimizer=SGD(0.5, 0.01))
+    assert with_options(Two(), {"scale": 0.5}) == Two(scale=0.5)
+    assert with_options(Two(), {"limit": 0.5}) == Two(limit=0.5)
 
 
 def test_whole_numbers_stay_whole():
-    width = with_option(Pull(), "width", 3.0).width
+    width = with_options(Pull(), {"width": 3.0}).width
     assert (width, type(width)) == (3, int)
+
+
+def test_axes_of_an_arm_have_different_names():
+    with pytest.raises(ConfigError, match=r"first\.noise, second\.noise"):
+        Arm("twice", RECIPE, "", over=[Axis("first.noise", (1.0,)), Axis("second.noise", (3.0,))])
+
+
+def test_options_of_a_point_are_set_at_once():
+    """Neither alone leaves data that can be."""
+    study = Decoupling()
+    axes = [Axis("data.features", (1024.0,)), Axis("data.input_dim", (4096.0,))]
+    for order in (axes, axes[::-1]):
+        ((_, point),) = points(study, order)
+        assert (point.data.features, point.data.input_dim) == (1024, 4096)
+
+
+def test_an_option_that_is_not_set_is_a_number_of_its_declared_kind():
+    assert find_option(Two(), "count") == "count"
+    assert [is_whole(Two(), name) for name in ("count", "limit")] == [True, False]
+    assert list(points(Two(), [Axis("count", (4.0,))])) == [({"count": 4}, Two(count=4))]
+    assert with_options(Two(limit=None), {"limit": 0.5}) == Two(limit=0.5)
+    with pytest.raises(ConfigError, match=r"Two.count = 1.5 is out of range: allowed is a whole number"):
+        with_options(Two(), {"count": 1.5})
 
 
 @pytest.mark.parametrize("value", [2.5, float("inf"), float("nan")])
 def test_fractions_of_whole_numbers_are_refused(value):
     with pytest.raises(ConfigError, match=rf"Pull.width = {value} is out of range: allowed is a whole number"):
-        with_option(Pull(), "width", value)
+        with_options(Pull(), {"width": value})
 
 
 @pytest.mark.parametrize(("path", "value"), [("data.noise", -1.0), ("data.noise", float("nan")), ("width", 0)])
 def test_what_is_out_of_range_is_refused_as_on_the_command_line(path, value):
     with pytest.raises(ConfigError, match=rf"\.{path.rpartition('.')[2]} = {value} is out of range: allowed is >="):
-        with_option(Pull(), path, value)
+        with_options(Pull(), {path: value})
 
 
 @pytest.mark.parametrize("values", [(), (0.1, 0.2, 0.1)])
@@ -125,13 +153,13 @@ def test_rules_are_reached_by_their_names():
         "probe_every": 3,
     }
     assert find_option(RECIPE, "ratio") == "rules.pruning.ratio"
-    changed = with_option(RECIPE, "rules.pruning.ratio", 0.5)
+    changed = with_options(RECIPE, {"rules.pruning.ratio": 0.5})
     assert changed.rules == {"pruning": MagnitudePruning(0.5), "none": None}
     assert RECIPE.rules["pruning"] == MagnitudePruning(0.1)
     assert changed.data is RECIPE.data
     found = list(points(RECIPE, [Axis("rules.pruning.ratio", (0.0, 0.5))]))
     assert [labels for labels, _ in found] == [{"ratio": 0.0}, {"ratio": 0.5}]
     with pytest.raises(ConfigError, match=r"MagnitudePruning.ratio = 1.0 is out of range"):
-        with_option(RECIPE, "rules.pruning.ratio", 1.0)
+        with_options(RECIPE, {"rules.pruning.ratio": 1.0})
     with pytest.raises(ConfigError, match=r"MagnitudePruning.every = 1.5 is out of range: allowed is a whole number"):
-        with_option(RECIPE, "rules.pruning.every", 1.5)
+        with_options(RECIPE, {"rules.pruning.every": 1.5})

@@ -50,14 +50,14 @@ class Axis:
         return max(ratios) * min(differences) < max(differences) * min(ratios)
 
 
-def numeric_options(config: Any, prefix: str = "") -> dict[str, int | float]:
-    """Paths and values of all numeric options in ``config``."""
-    found: dict[str, int | float] = {}
+def numeric_options(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Paths and values of all numeric options in ``config``; None of those that may be a number and are not set."""
+    found: dict[str, Any] = {}
     for name, value in _parts(config).items():
         path = prefix + name
         if is_dataclass(value) or isinstance(value, Mapping):
             found |= numeric_options(value, f"{path}.")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif _is_numeric(config, name, value):
             found[path] = value
     return found
 
@@ -84,42 +84,65 @@ def find_option(config: Any, name: str) -> str:
     raise ConfigError(f"axis {name!r} {problem} of {type(config).__name__}: allowed is one of {allowed}")
 
 
-def with_option(config: C, path: str, value: float) -> C:
-    """``config`` with another value at ``path``; whole numbers where the option is one.
+def with_options(config: C, values: Mapping[str, float]) -> C:
+    """``config`` with other values of some options, set at once; whole numbers where an option is one.
+
+    Args:
+        config: what has the options.
+        values: by the options' paths.
 
     Raises:
-        ConfigError: the value is out of the option's range, or not whole where it must be.
+        ConfigError: a value is out of the option's range, or not whole where it must be.
     """
-    head, _, rest = path.partition(".")
-    inner: Any = _parts(config)[head]
-    if rest:
-        changed = with_option(inner, rest, value)
-    elif isinstance(inner, int) and not _takes_fractions(config, head):
-        if not float(value).is_integer() or abs(value) > MOST_COUNTED:
-            owner, most = type(config).__name__, f"{MOST_COUNTED:.0e}"
-            error = ConfigError(
-                f"{owner}.{head} = {value!r} is out of range: allowed is a whole number, at most {most}"
-            )
-            error.owner, error.field = owner, head
-            raise error
-        changed = int(value)
-    else:
-        changed = value
+    changed: dict[str, Any] = {}
+    inside: dict[str, dict[str, float]] = {}
+    for path, value in values.items():
+        head, _, rest = path.partition(".")
+        if rest:
+            inside.setdefault(head, {})[rest] = value
+        else:
+            changed[head] = _as_declared(config, head, value)
+    changed |= {head: with_options(_parts(config)[head], more) for head, more in inside.items()}
     if isinstance(config, Mapping):
-        return {**config, head: changed}  # type: ignore[return-value]
-    return replace(config, **{head: changed})  # type: ignore[type-var]
+        return {**config, **changed}  # type: ignore[return-value]
+    return replace(config, **changed)  # type: ignore[type-var]
+
+
+def _as_declared(config: Any, name: str, value: float) -> float:
+    if not _counts(config, name, _parts(config)[name]):
+        return value
+    if not float(value).is_integer() or abs(value) > MOST_COUNTED:
+        owner, most = type(config).__name__, f"{MOST_COUNTED:.0e}"
+        error = ConfigError(f"{owner}.{name} = {value!r} is out of range: allowed is a whole number, at most {most}")
+        error.owner, error.field = owner, name
+        raise error
+    return int(value)
 
 
 def is_whole(config: Any, path: str) -> bool:
     """Whether the option at ``path`` takes whole numbers only."""
     head, _, rest = path.partition(".")
     inner = _parts(config)[head]
-    return is_whole(inner, rest) if rest else isinstance(inner, int) and not _takes_fractions(config, head)
+    return is_whole(inner, rest) if rest else _counts(config, head, inner)
 
 
-def _takes_fractions(config: Any, name: str) -> bool:
-    """Whether the field is declared as a float, whose default may be written without a point."""
-    return any("float" in str(field.type) for field in fields(config) if field.name == name)
+def _is_numeric(config: Any, name: str, value: Any) -> bool:
+    """Whether the option is a number, or is declared as one that need not be set."""
+    if value is None:
+        return set(_declared(config, name).split(" | ")) <= {"int", "float", "None"}
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _counts(config: Any, name: str, value: Any) -> bool:
+    """Whether the option is not declared as a float, whose default may be written without a point, but as an int."""
+    declared = _declared(config, name)
+    return "float" not in declared and (isinstance(value, int) or (value is None and "int" in declared))
+
+
+def _declared(config: Any, name: str) -> str:
+    """The type that the field is declared with; nothing where it is an entry of a mapping."""
+    declared = () if isinstance(config, Mapping) else fields(config)
+    return next((str(field.type) for field in declared if field.name == name), "")
 
 
 def points(config: C, axes: Sequence[Axis], places: range | None = None) -> Iterator[tuple[dict[str, float], C]]:
@@ -131,12 +154,10 @@ def points(config: C, axes: Sequence[Axis], places: range | None = None) -> Iter
         places: places among the combinations of those that are wanted; None for all.
 
     Raises:
-        ConfigError: see `with_option`.
+        ConfigError: see `with_options`.
     """
     first, end = (0, None) if places is None else (places.start, places.stop)
     for values in islice(product(*(axis.values for axis in axes)), first, end):
-        point = config
-        for axis, value in zip(axes, values, strict=True):
-            point = with_option(point, axis.option, value)
+        point = with_options(config, {axis.option: value for axis, value in zip(axes, values, strict=True)})
         set_now = numeric_options(point) if axes else {}
         yield {axis.name: set_now[axis.option] for axis in axes}, point

@@ -57,6 +57,22 @@ def test_the_layout_of_domainbed(tmp_path):
     assert (tmp_path / "photo" / "cat" / "0.png").exists()
 
 
+def test_a_class_has_one_name_in_all_domains(tmp_path):
+    for domain, labels in (("photo", ("cat", "dog")), ("sketch", ("cat", "Dog"))):
+        for label in labels:
+            (tmp_path / domain / label).mkdir(parents=True)
+            for i in range(3):
+                (tmp_path / domain / label / f"{i}.png").write_bytes(png(i))
+    with pytest.raises(ConfigError, match="'photo' has none of Dog"):
+        open_domains(str(tmp_path))
+
+
+def test_an_image_without_a_domain_is_refused(tmp_path):
+    pq.write_table(table(domain=[None] * 6 + ["photo"] * 6), tmp_path / "train-00000-of-00001.parquet")
+    with pytest.raises(ConfigError, match="6 are null"):
+        open_domains(str(tmp_path))
+
+
 def test_images_of_several_sizes_are_brought_to_one(tmp_path):
     mixed = [{"bytes": png(10 * i, side=4 + i % 3), "path": None} for i in range(12)]
     pq.write_table(table(image=mixed), tmp_path / "train.parquet")

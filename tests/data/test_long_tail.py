@@ -8,6 +8,7 @@ import torch
 
 from featscope.data import LongTailedImages, class_sizes
 from featscope.data.long_tail import head_to_tail, spread
+from featscope.data.splits import open_split
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -105,6 +106,30 @@ def test_a_single_class_has_no_tail(tmp_path):
     write_images(tmp_path, {"train": [20], "test": [6]})
     with pytest.raises(ConfigError, match="two classes or more"):
         LongTailedImages(str(tmp_path), ratio=4, largest=8).build(draws())
+
+
+def test_what_is_long_tailed_as_it_is_needs_lists_of_its_own(tmp_path):
+    """Without a split "test" read-outs would be fitted to what they are measured on."""
+    write_images(tmp_path, {"train": [5, 3, 2], "val": [2, 2, 2]})
+    with pytest.raises(ConfigError, match=r"test-\*\.parquet"):
+        LongTailedImages(str(tmp_path), ratio=None).build(draws())
+    with pytest.raises(ConfigError, match="split 'val'"):
+        LongTailedImages("digits", ratio=None).build(draws())
+
+
+def test_a_class_that_is_long_tailed_as_it_is_has_no_more_than_the_largest(tmp_path):
+    write_images(tmp_path, {"train": [9, 5, 2], "val": [2, 2, 2], "test": [2, 2, 2]})
+    for largest, sizes in ((3, [3, 3, 2]), (0, [9, 5, 2])):
+        source = LongTailedImages(str(tmp_path), ratio=None, largest=largest).build(draws())
+        assert torch.bincount(source.train_set.labels).tolist() == sizes
+
+
+def test_of_two_lists_none_is_guessed(tmp_path):
+    for name in ("A_train", "B_train", "the_latest", "A_test"):
+        (tmp_path / f"{name}.txt").write_text("a.png 0\nb.png 1\n")
+    with pytest.raises(ConfigError, match=r"There are A_train\.txt, B_train\.txt"):
+        open_split(str(tmp_path), "train")
+    assert len(open_split(str(tmp_path), "test").labels) == 2
 
 
 def test_shapes_are_brought_to_a_side():

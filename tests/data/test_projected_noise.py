@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from featscope.data import ProjectedInputs, SparseTokens
+from featscope.data.projected_noise import _factor
 from featscope.models import TokenMLP
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -49,6 +50,14 @@ def test_projections_and_gradients_have_the_law_of_dense_noise(samples, neurons,
     size = {"samples": samples, "neurons": neurons, "inputs": inputs}
     p, comparisons = smallest_p(seen(20_000, 0, projected=False, **size), seen(20_000, 1, projected=True, **size))
     assert p > FALSE_ALARM / comparisons
+
+
+def test_what_rounding_has_made_indefinite_is_never_half_a_factor():
+    """The second by more than the least that is added."""
+    grams = torch.stack([torch.tensor([1.0, 1.0, 0.5]), torch.tensor([1.0, 1.0, -3e-6])]).diag_embed()
+    factors = _factor(grams)
+    assert (factors @ factors.mT - grams).abs().max() < 2e-5
+    assert torch.equal(factors[0], torch.linalg.cholesky(grams[0]))
 
 
 def test_a_wrong_law_is_noticed(monkeypatch):

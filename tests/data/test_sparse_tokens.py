@@ -195,3 +195,10 @@ def test_rounding_does_not_push_a_feature_out_of_all_tokens(dtype, q, tokens):
 def test_wrong_options_are_named_with_what_is_allowed(options, message):
     with pytest.raises(ConfigError, match=message):
         SparseTokens(**options)
+
+
+def test_parts_of_mean_tokens_are_not_given_for_tokens():
+    source, _ = draw(SMALL, count=2, means=False)
+    for parts in (source.pairs_unmixed, source.projected_pairs):
+        with pytest.raises(ConfigError):
+            parts(Streams(0, range(2)).at("more"), 2)

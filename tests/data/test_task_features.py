@@ -40,6 +40,15 @@ def test_controls():
     assert abs((z * other).sum(-1).mean()) < 0.3
 
 
+@pytest.mark.parametrize("augmented", [True, False])
+def test_the_two_of_an_unrelated_pair_have_tasks_and_noise_of_their_own(augmented):
+    options = TaskFeatures(related=False, augmented=augmented)
+    _, z, other = pairs(options)
+    same_task = ((z != 0) == (other != 0)).all(-1)
+    assert float(same_task.float().mean()) == pytest.approx(1 / options.tasks, abs=0.03)
+    assert abs(float((z * other)[..., options.invariant :].mean())) < 0.03
+
+
 def test_inputs_are_turned_by_an_orthonormal_dictionary():
     options = TaskFeatures()
     source, z, _ = pairs(options, 10)

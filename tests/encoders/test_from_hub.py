@@ -70,6 +70,30 @@ def test_another_scale_of_pixels_is_another_encoder(small_resnet, tmp_path):
     assert HubEncoder(str(other)).load().fingerprint() != HubEncoder(small_resnet).load().fingerprint()
 
 
+def test_another_nonlinearity_is_another_encoder_and_another_folder_is_not(small_resnet, tmp_path):
+    folder = shutil.copytree(small_resnet, tmp_path / "other")
+    known = HubEncoder(small_resnet).load().fingerprint()
+    assert HubEncoder(str(folder)).load().fingerprint() == known
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "gelu"}))
+    assert HubEncoder(str(folder)).load().fingerprint() != known
+
+
+@pytest.mark.parametrize(
+    ("said", "shift", "scale"),
+    [
+        ({"do_normalize": False, "image_mean": None}, [0.0] * 3, [255.0] * 3),
+        ({"do_rescale": False}, MEAN, DEVIATION),
+        ({"rescale_factor": 1 / 128}, [128 * one for one in MEAN], [128 * one for one in DEVIATION]),
+    ],
+)
+def test_pixels_enter_as_the_preprocessor_s_file_says(small_resnet, tmp_path, said, shift, scale):
+    folder = shutil.copytree(small_resnet, tmp_path / "other")
+    change(folder, **said)
+    encoder = HubEncoder(str(folder)).load()
+    assert (encoder.shift, encoder.scale) == (pytest.approx(shift), pytest.approx(scale))
+
+
 def change(folder, **said) -> None:
     file = folder / "preprocessor_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | said))
@@ -83,6 +107,7 @@ def change(folder, **said) -> None:
         ({"image_mean": None}, "no image_mean"),
         ({"image_std": [1.0, 0.0, 1.0]}, "no image_mean and image_std"),
         ({"image_std": "wide"}, "no image_mean and image_std"),
+        ({"rescale_factor": 0}, "rescale_factor of 0"),
     ],
 )
 def test_a_file_that_does_not_say_how_pixels_enter_is_refused(small_resnet, tmp_path, said, problem):

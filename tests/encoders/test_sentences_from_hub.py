@@ -63,7 +63,7 @@ def test_other_poolings_are_refused(folder, pooling):
 
 def test_the_first_token_of_a_causal_model_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForCausalLM"]}))
+    (folder / "config.json").write_text(json.dumps(config | {"is_decoder": True}))
     with pytest.raises(ConfigError, match="first token sees no other"):
         HubSentences(str(folder)).load()
 

@@ -134,10 +134,40 @@ def test_the_trainer_s_callback_logs_through_the_trainer_and_measures_below_the_
     assert (model.head.weight == 0).any()
     watch.on_pre_optimizer_step(None, None, None)
     assert not (model.head.weight == 0).any()
-    watch.on_log(None, None, None, logs={"loss": 0.25})
     watch.on_step_end(None, None, None)
+    watch.on_log(None, None, None, logs={"loss": 0.25})
     watch.on_train_end(None, None, None, train_dataloader=held_out)
     assert [one.get("featscope/loss") for one in logged] == [None, 0.25]
     run = read_trajectory(tmp_path / "run")["training"]
     assert run["dimensions"].values.tolist() == [5]
     assert bool(run["gradient_agreement"].notnull().all())
+
+
+def test_the_trainer_logs_its_loss_at_steps_with_a_look_which_has_that_loss():
+    pytest.importorskip("transformers")
+    from transformers.trainer_callback import CallbackHandler, DefaultFlowCallback, TrainerControl, TrainerState
+
+    from featscope.integrations.trainer import FeatScopeCallback
+
+    logged, model = [], Held()
+    args = SimpleNamespace(logging_first_step=False, logging_strategy="steps", eval_strategy="no", save_strategy="no")
+    state, control = TrainerState(logging_steps=2, max_steps=4), TrainerControl()
+
+    def log(logs):
+        logged.append((state.global_step, logs))
+        moments.on_log(args, state, control, logs)
+
+    watch = FeatScopeCallback(SimpleNamespace(log=log), [{"x": x, "labels": y} for x, y in batches()], every=1)
+    moments = CallbackHandler([DefaultFlowCallback, watch], model, None, None, None)
+    moments.on_train_begin(args, state, control)
+    for step in (1, 2, 3, 4):  # the order of the Trainer
+        moments.on_step_begin(args, state, control)
+        moments.on_pre_optimizer_step(args, state, control)
+        state.global_step = step
+        moments.on_step_end(args, state, control)
+        if control.should_log:
+            log({"loss": step / 8})
+    moments.on_train_end(args, state, control)
+    assert [(step, logs["loss"]) for step, logs in logged if "loss" in logs] == [(2, 0.25), (4, 0.5)]
+    looks = [(step, logs.get("featscope/loss")) for step, logs in logged if "featscope/effective_rank" in logs]
+    assert looks == [(0, None), (1, None), (2, 0.25), (3, None), (4, 0.5)]

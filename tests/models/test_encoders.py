@@ -79,6 +79,27 @@ def test_activations_leaves_no_hook_and_works_on_any_module(images):
         activations(network, ["nothing"], images)
 
 
+def test_activations_are_those_before_a_relu_in_place_and_a_wrong_name_leaves_no_hook(images):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5), nn.ReLU(inplace=True))
+    torch.testing.assert_close(activations(network, ["1"], images)["1"], network[1](images.flatten(1)))
+    with pytest.raises(AttributeError):
+        activations(network, ["1", "nothing"], images)
+    assert not network[1]._forward_hooks
+
+
+def test_activations_of_a_submodule_that_does_not_run_in_a_part_are_not_those_of_another(images):
+    class First(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu, self.runs = nn.ReLU(), iter([True, False])
+
+        def forward(self, x):
+            return self.relu(x) if next(self.runs) else x
+
+    with pytest.raises(KeyError, match="relu"):
+        activations(First(), ["relu"], images, batch=3)
+
+
 def test_head():
     head = ProjectionHead(hidden=7, outputs=3).build(5, Streams(0, [0]).at("head"))
     assert head(torch.randn(4, 5)).shape == (4, 3)

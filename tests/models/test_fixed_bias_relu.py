@@ -62,6 +62,13 @@ def test_neurons_that_fit_are_near_the_feature_and_begin_to_fire_at_its_bends():
     assert fitting(network, feature, torch.tensor([3.0, 2.9]), 2).tolist() == [[2, 1]]  # each once
 
 
+def test_no_neuron_stays_twice_where_few_are_near_a_feature(monkeypatch):
+    monkeypatch.setattr(SOURCE, "bends", torch.tensor([0.0, 1.0]), raising=False)
+    step = FeatureStep(FixedBiasReLU(10, 4.0), 200, keep="fitting", count=40)
+    with pytest.raises(ConfigError, match=r"count = 40 .* at most, as so few neurons have a cosine of 0\.9"):
+        step.build(SOURCE, STREAMS.at("weights"))
+
+
 def test_losses_are_1_at_0_and_fall():
     margins = torch.tensor([-1.0, 0.0, 1.0, 2.0])
     assert margin_loss(margins, "hinge").tolist() == [2, 1, 0, 0]

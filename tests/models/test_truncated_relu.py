@@ -34,6 +34,9 @@ def test_what_pulls_is_the_gradient_of_the_hinge_loss():
     np.testing.assert_allclose(-layers.outer.detach()[..., None] * found.weights, weights, atol=1e-10)
     np.testing.assert_allclose(-layers.outer.detach() * found.biases, biases, atol=1e-10)
     np.testing.assert_allclose(-found.outer, outer, atol=1e-10)
+    slopes = smoothed_slope(layers.drive(x).detach(), 0.2)
+    np.testing.assert_allclose(found.active, slopes.mean(1))
+    np.testing.assert_allclose(found.active_square, slopes.square().mean(1))
 
 
 def test_the_start_answers_nothing_and_steps_forget():

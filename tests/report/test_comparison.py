@@ -80,6 +80,16 @@ def test_shares_whose_intervals_do_not_meet_differ_even_where_no_replica_does():
         assert not _pair(one, one, True).apart
 
 
+def test_shares_whose_intervals_do_not_meet_are_corrected_for_with_the_others():
+    """Eight of eight and none of eight have a p-value of about 1.7e-4."""
+    never, always = (judged([value] * 8, law="yes/no") for value in (0.0, 1.0))
+    alike = _pair(judged([1.0, 2.0, 1.5]), judged([1.1, 1.9, 1.5]), False)
+    for count, sure in ((20, {"a"}), (300, set())):
+        assert after_holm({"a": _pair(never, always, True)} | {str(n): alike for n in range(count)}) == sure
+    low, high = _pair(never, always, True).difference.interval
+    assert (low, high) == pytest.approx((0.315, 1.0), abs=1e-3)
+
+
 def test_another_bound_is_told_and_extremes_have_no_mean_difference():
     one = judged([1.0, 2.0, 1.5])
     assert not _pair(one, one, True).asked_otherwise

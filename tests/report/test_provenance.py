@@ -14,7 +14,7 @@ from featscope.studies.scaling import ScalingStudy
 from featscope.studies.sweep import Sweep
 
 COMMANDS = {
-    "decoupling": "--data.features 12 --objective.loss.scale 1 --steps 20",
+    "decoupling": "--data.features 12 --objective.loss.temperature 0.5 --steps 20",
     "pruning": "--pruning.ratio 0.25 --bias.first 0.1",
     "prediction-head-images": "--data shapes --train 40",
     "gemfilter": "--lengths 112 128 --prompts 2 --haystack built-in",

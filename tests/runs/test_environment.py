@@ -11,7 +11,7 @@ from featscope.commands.run import execute as in_terminal
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, execute, run
 from featscope.runs.checksum import sealed
-from featscope.runs.environment import _code_of, _revision, computed_by, environment, mixed, with_history
+from featscope.runs.environment import _code_of, _revision, began, computed_by, environment, mixed, with_history
 from featscope.runs.stored import read_environment
 from swept import Pull
 
@@ -68,6 +68,8 @@ def test_whatever_changes_is_told_and_nothing_is_overwritten(changed, told):
     third = with_history(HERE, second)
     assert third["history"] == [*second["history"], elsewhere(**changed) | {"since": second["since"]}]
     assert mixed(third).count("then") == 2 * mixed(second).count("then")
+    assert began(third | {"since": "2030-01-01T00:00:00Z"}) == first["since"].replace("T", " ")[:-1]
+    assert (began(first | {"since": None}), began(HERE)) == ("", "")
 
 
 def test_what_changes_no_number_is_no_change():

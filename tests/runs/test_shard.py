@@ -1,12 +1,14 @@
 """A shard: cut short, stopped, gone on with from its checkpoint."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any, ClassVar
 
 import pytest
 import torch
 
+from featscope.axes import Axis
+from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard, ShardResult, StoppedError
 from featscope.studies import Arm, Study
@@ -145,3 +147,11 @@ def test_what_looks_took_is_handed_back_before_the_first_step_and_at_the_end(fol
     monkeypatch.setattr(Adding, "outcomes", lambda self: told.append("outcomes") or outcomes(self))
     through(folder)
     assert told == ["handed back", *9 * ["step"], "outcomes", "handed back"]
+
+
+@pytest.mark.parametrize("name", ["so_far", "total", "last_step"])
+def test_an_axis_that_is_called_like_a_series_is_refused(folder, name):
+    recipe = make_dataclass("Named", [(name, float, 1.0)], bases=(Sum,), frozen=True)()
+    shard = Shard(Sums(), Arm("summed", recipe, "", over=(Axis(name, (1.0,)),)), range(1), 0, "cpu")
+    with pytest.raises(ConfigError, match=rf"axis '{name}' is refused: a series that is measured is called '{name}'"):
+        shard.run(RunFolder(folder), lambda: False, lambda steps, status: None)

@@ -23,7 +23,10 @@ STUDY = Decoupling(
 STEPS = {
     "augmented": 500,
     "plain": 300,
-    "canonical": 100,
+    "thresholds-only": 600,
+    "louder": 600,
+    "louder-unmasked": 600,
+    "canonical": 200,
     "supervised": 150,
     "one-label": 100,
     "stage-one": 130,

@@ -3,7 +3,7 @@
 Seed 0 is fixed. At another seed each interval of a claim that holds misses its mean once in a hundred.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,12 +11,14 @@ import torch
 import xarray as xr
 from small_decoupling import STUDY, TRIAL
 
-from featscope.axes import numeric_options, with_option
+from featscope.axes import numeric_options, with_options
 from featscope.check import check
 from featscope.data import SparseCoding, SparseCodingSource, SparseSample
+from featscope.losses import InfoNCE
 from featscope.models import SymmetricReLUNetwork
 from featscope.options import ConfigError
 from featscope.probes.stored import first_look, lucky, lucky_alone, order_kept
+from featscope.report.arm_table import arm_tables
 from featscope.runs.shard import Shard
 from featscope.streams import Streams
 from featscope.studies import Axis, last
@@ -45,6 +47,7 @@ HOLD = {
         "plain-population-gradient no-singletons-without-augmentation plain-loss-vanishes plain-weights-grow "
         "plain-noise-trend plain-regression-fails plain-classification-fails bias-would-shrink"
     ),
+    "louder": "masking-finds-what-noise-hides",
     "loud-start": "plain-overwhelmed-by-noise plain-output-is-noise plain-loss-vanishes",
     "tau-0.5": "amplitude-saturation",
     "masked-negatives": "negatives-need-no-mask",
@@ -155,14 +158,15 @@ def test_stage_one_is_predicted_for_plain_gradient_descent_only():
 def test_the_story_turns_with_what_was_measured():
     runs = TRIAL.runs
     story = STUDY.story(runs, list(TRIAL.healthy.values()))
-    assert story.found == "With masking, all of the 12 hidden features get a neuron of their own. Without it, none."
+    found = "With masking, all of the 12 hidden features get a neuron of their own. Without it, none; with thresholds"
+    assert story.found.startswith(found)
     assert set(story.headlines) <= {f"{claim.id}@{claim.arm}" for claim in TRIAL.healthy.values()}
     for factor, found in ((0.0, "none"), (0.5, "6"), (np.nan, "an unknown number")):
         less = runs | {"augmented": runs["augmented"].assign(coverage=factor * runs["augmented"].coverage)}
         opening = "With" if np.isnan(factor) else "Even with"
         assert STUDY.story(less, STUDY.claims(less)).found.startswith(f"{opening} masking, {found} of the 12 ")
     as_well = runs | {"plain": runs["plain"].assign(coverage=xr.ones_like(runs["plain"].coverage))}
-    assert STUDY.story(as_well, []).found.endswith("Without it, all.")
+    assert "Without it, all; with thresholds" in STUDY.story(as_well, []).found
 
 
 def test_figures_say_what_was_measured():
@@ -175,6 +179,7 @@ def test_figures_say_what_was_measured():
         "amplitude",
         "downstream",
         "literal-bias",
+        "louder",
         "dimension",
     ]
     assert all(figure.title and figure.caption for figure in figures.values())
@@ -185,7 +190,7 @@ def test_figures_say_what_was_measured():
     assert (np.diff(frames["with masking"][:, -1].argmax(-1)) >= 0).all()  # neurons in the order of their features
     for ends in (end for series in figures["downstream"].series.values() for end in series):
         assert np.isfinite(ends).all()
-    steps, control = TRIAL.run("canonical")["step"].values, frames["control: features that masking destroys, 100 steps"]
+    steps, control = TRIAL.run("canonical")["step"].values, frames["control: features that masking destroys, 200 steps"]
     assert (control[:, -1] == control[:, len(steps) - 1]).all()
     assert [curve.label for curve in figures["dimension"].panels[0].curves] == [
         f"d1/d = {d1 / 12:g}" for d1 in (32, 64, 128)
@@ -228,6 +233,8 @@ def test_the_arms_differ_in_what_they_say():
     views = {name: recipe.objective.view for name, recipe in recipes.items() if name not in ("supervised", "one-label")}
     assert {name for name, view in views.items() if view == SameSample()} == {
         "plain",
+        "thresholds-only",
+        "louder-unmasked",
         "plain-128",
         "plain-256",
         "loud-start",
@@ -241,6 +248,12 @@ def test_the_arms_differ_in_what_they_say():
     ]
     assert [name for name, arm in arms.items() if arm.role == "control"] == ["canonical"]
     assert recipes["canonical"].data.dictionary == "canonical"
+    unmasked = replace(recipes["tau-1"].objective, view=SameSample())
+    by_norm = {"bias": replace(study.bias, stage1_ends="norm")}
+    assert recipes["thresholds-only"] == replace(recipes["tau-1"], objective=unmasked, rules=by_norm)
+    assert recipes["louder"].data == replace(recipes["tau-1"].data, noise=2.0)
+    assert recipes["louder"] == replace(recipes["tau-1"], data=recipes["louder"].data, rules=by_norm)
+    assert recipes["louder-unmasked"] == replace(recipes["louder"], objective=unmasked)
     assert recipes["literal-bias"].rules["bias"] == BiasSchedule(reset=1.0, growth=1.0)
     assert recipes["supervised"].objective == SignTasks(31, 512)
     assert recipes["one-label"].objective == SignLabels(512)
@@ -255,7 +268,7 @@ def test_the_arms_differ_in_what_they_say():
     assert {name: (recipe.steps, recipe.probe_every) for name, recipe in recipes.items()} == {
         "augmented": (1300, 25),
         "plain": (300, 25),
-        "canonical": (150, 25),
+        "canonical": (700, 25),
         "literal-bias": (600, 50),
         "supervised": (400, 50),
         "one-label": (200, 50),
@@ -265,11 +278,24 @@ def test_the_arms_differ_in_what_they_say():
         "masked-negatives": (1300, 100),
         "loud-start": (300, 50),
         **dict.fromkeys(("tau-0.5", "tau-1", "tau-2"), (1300, 100)),
+        **dict.fromkeys(("thresholds-only", "louder", "louder-unmasked"), (1300, 100)),
         **dict.fromkeys(("plain-128", "plain-256"), (300, 100)),
     }
     shorter = {arm.name: arm.recipe.steps for arm in replace(study, steps=50).arms()}
     assert shorter.pop("horizon") == 200
     assert max(shorter.values()) == 50
+
+
+def test_without_smaller_dimensions_there_is_no_trend_in_them():
+    """Data with fewer than twice as many dimensions as features leave no arm that has fewer."""
+    study = replace(STUDY, data=replace(STUDY.data, input_dim=16))
+    runs = {"plain": TRIAL.run("plain")}
+    assert not any(arm.name.startswith("plain-") for arm in study.arms())
+    assert "plain-noise-trend" not in {claim.id for claim in study.claims(runs)}
+
+
+def test_what_looks_on_the_way_sets_no_arm_apart():
+    assert all("heads" not in table.columns for table in arm_tables(Decoupling().arms()))
 
 
 def test_stage_one_ends_where_the_study_says():
@@ -283,6 +309,7 @@ def test_stage_one_ends_where_the_study_says():
         ({"data": replace(STUDY.data, features=5)}, "features >= 6"),
         ({"data": replace(STUDY.data, features=8, input_dim=8)}, "input_dim > features"),
         ({"data": replace(STUDY.data, noise=0.0)}, "noise > 0"),
+        ({"objective": replace(STUDY.objective, loss=InfoNCE(1.0, "1"))}, "InfoNCE.scale = '1'"),
     ],
 )
 def test_what_the_study_as_a_whole_cannot_have_is_refused(change, message):
@@ -315,7 +342,20 @@ SWEPT = {
     "bias.feature_energy": 0.9,
     "bias.norm_growth": 1.1,
 }
-TINY = replace(Decoupling().smallest(), bias=EARLY, steps=12, probe_every=6)
+
+
+@dataclass(frozen=True)
+class WithoutHeads(Decoupling):
+    """Linear heads are dear."""
+
+    def arms(self):
+        dear = (probes.readouts, probes.masked_views, probes.read_on_the_way)
+        for arm in super().arms():
+            at_start = [assay for assay in arm.at_start if assay is not probes.baselines]
+            yield replace(arm, at_start=at_start, at_end=[assay for assay in arm.at_end if assay not in dear])
+
+
+TINY = replace(WithoutHeads().smallest(), bias=EARLY, steps=12, probe_every=6)
 
 
 def test_every_float_option_is_swept():
@@ -328,21 +368,11 @@ def test_every_float_varies_within_one_program_of_a_sweep(option):
     study = replace(TINY, bias=replace(EARLY, stage1_ends="norm")) if option == "bias.norm_growth" else TINY
     axis = Axis(option, (numeric_options(study)[option], SWEPT[option]))
     sweep = Sweep(study, (axis,))
-    (swept,), alone = sweep.arms(), with_option(study, option, SWEPT[option])
+    (swept,), alone = sweep.arms(), with_options(study, {option: SWEPT[option]})
     (program,) = Shard(sweep, swept, range(2), 0, "cpu").build()
     assert len(program.parts) == 2
-    exact, _ = swept.at_start  # linear heads are dear
-    census, _, bias_gradient, gradients, thresholds, dense, optimal, *_ = swept.at_end
-    found = measure(
-        sweep,
-        replace(swept, at_start=(exact,), at_end=(census, bias_gradient, gradients, thresholds, dense, optimal)),
-        replicas=2,
-    )
-    dear = (probes.readouts, probes.masked_views, probes.read_on_the_way)
-    at_end = [assay for assay in alone.arm("augmented").at_end if assay not in dear]
-    single = measure(
-        alone, replace(alone.arm("augmented"), at_start=(probes.exact_at_start,), at_end=at_end), replicas=2
-    )
+    found = measure(sweep, swept, replicas=2)
+    single = measure(alone, alone.arm("augmented"), replicas=2)
     here, there = (found.sel({axis.name: value}) for value in reversed(axis.values))
     scalars = set(found) - {"split_error", "pseudo_error", "schedule_error", "diverged"}
     assert {"loss", "coverage", "noise_cosine", "mask_leak", "noise_moves", "bias_rises", "stage1_end"} <= scalars

@@ -25,7 +25,7 @@ from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import IdealNetwork
 from featscope.theory.masked_neuron import gate_edge
 from featscope.training import SGD, BiasSchedule
-from featscope.views import RandomMask
+from featscope.views import RandomMask, SameSample
 
 pytestmark = pytest.mark.long  # half a minute and more of training
 
@@ -77,7 +77,7 @@ def with_a_dense_direction(self, draws, count, dtype=torch.float32):
 
 def one_task_many_times(self, source, learner, streams):
     built = build_tasks(self, source, learner, streams)
-    built.vectors.copy_(built.vectors[:, :1].expand_as(built.vectors))
+    built.labels.vector.copy_(built.labels.vector[:, :1].expand_as(built.labels.vector))
     return built
 
 
@@ -244,6 +244,14 @@ FAULTS = {
     ),
     "the same batch at every step": in_stage_one(
         Streams, "at", lambda self, purpose, step=0: draws_at(self, purpose), "energy-ceiling", steps=None
+    ),
+    "no mask under loud noise": Fault(
+        RandomMask,
+        "__call__",
+        lambda self, *given: SameSample()(*given),
+        "masking-finds-what-noise-hides",
+        "louder",
+        verdict="undecided",  # the two arms are one
     ),
     "bias never set": Fault(
         BiasSchedule,

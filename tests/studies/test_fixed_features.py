@@ -20,6 +20,7 @@ from featscope.studies.fixed_features.arms import (
     INTERVAL_TWO,
     INTERVAL_WITHOUT,
     LITERAL,
+    MACHINES,
     NETWORK,
     ONE,
     ONE_RESCALED,
@@ -92,6 +93,23 @@ def test_figures_and_story_have_the_numbers():
     assert "84 %" in STUDY.story(TRIAL.runs, []).lede
 
 
+def test_the_ceiling_of_three_patterns_is_not_that_of_a_threshold():
+    assert FixedFeatures(relevant=3).ceiling == pytest.approx(theory.best_linear_rule(3, 0.5, 3))
+
+
+def test_noise_of_samples_has_the_mean_square_slope_of_neurons():
+    """With many patterns little else is left of either claim; with the mean slope they have 0.9 and 0.8."""
+    study = FixedFeatures(patterns=1000, neurons=4, samples=5000, batch=2, steps=2, test=2)
+    run = {NETWORK: measure(study, study.arm(NETWORK), 2)}
+    tests = {test.statement.id: test for test in study.tests}
+    for claim, room in (("step1-off-patterns-at-the-floor", 0.06), ("alignment-formula", 0.12)):
+        assert tests[claim].judge(study, NETWORK, run).measured == pytest.approx(1, abs=room)
+
+
+def test_machines_that_share_a_test_set_count_it_once():
+    assert TRIAL.healthy["ridge-stays-below-the-ceiling", MACHINES].trials[0] == STUDY.test
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -115,7 +133,7 @@ def test_parts_refuse_what_they_cannot_do():
         trained.BatchHinge(0)
 
 
-TRUTH, CEILING, PARITIES = theory.ground_truth, theory.linear_ceiling, theory.parities
+TRUTH, CEILING, PARITIES = theory.ground_truth, theory.threshold_ceiling, theory.parities
 BEST, SUBSETS, LATE = theory.best_random_cosine, theory.subset_correlations, theory.late_step_size
 COVARIANCE, STEPPED, START = theory.background_covariance, truncated_relu.stepped, enumerated.unbiased_start
 BUILD, ADAM, LOSS = UnbiasedStart.build, TorchOptimizer.build, trained.BatchHingeLoss.forward
@@ -197,7 +215,7 @@ FAULTS = {
         theory, "ground_truth", _truth(2.0, 0.5), "ground-truth-size", "interval-k=30-mean=20", EXACT
     ),
     "a ceiling too high": Fault(
-        theory, "linear_ceiling", lambda *a: CEILING(*a) + 0.01, "linear-ceiling", "k=5", EXACT
+        theory, "threshold_ceiling", lambda *a: CEILING(*a) + 0.01, "linear-ceiling", "k=5", EXACT
     ),
     "the same parity twice": Fault(
         theory, "parities", _two_alike, "statistical-query-parities-uncorrelated", "D=9-k=3", EXACT

@@ -15,7 +15,7 @@ from featscope.options import ConfigError
 from featscope.probes import fourier
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
-from featscope.studies.fourier_circuits import FourierCircuits, exact, identities, probes
+from featscope.studies.fourier_circuits import FourierCircuits, exact, identities, probes, training
 from featscope.studies.fourier_circuits.training import DecayingAdamW, PenalisedCrossEntropy
 from featscope.studies.sweep import Sweep
 from featscope.testing import Fault, measure
@@ -96,6 +96,18 @@ def test_a_resumed_optimizer_goes_on_with_its_step_size():
     second.load_state_dict(first.state_dict())
     second.step()
     assert second.param_groups[0]["lr"] == options.at(7)
+
+
+def test_the_last_step_is_judged_by_what_the_optimizer_did(monkeypatch):
+    small = replace(STUDY, steps=10)
+    (test,) = (test for test in small.tests if test.statement.id == "last-steps-are-a-fifth")
+
+    def verdict():
+        return test.judge(small, "trained", {"trained": measure(small, small.arm("trained"), 2)}).verdict
+
+    assert verdict() == "holds"
+    monkeypatch.setattr(training, "_scheduled", lambda options: torch.optim.AdamW)
+    assert verdict() == "fails"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,10 @@ def test_figures_and_story_have_the_numbers():
     assert "does not point" in STUDY.story(broken, STUDY.claims(broken)).found
 
 
+def test_networks_that_see_the_same_samples_count_them_once():
+    assert TRIAL.healthy["good-network-is-accurate", GOOD].trials[0] == neurons.GoodNetworks.samples
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -101,7 +105,7 @@ def test_figures_and_story_have_the_numbers():
         ({"steps": 1}, "steps = 1 .* >= 10"),
         ({"samples": 0}, "samples = 0 .* >= 1"),
         ({"neurons": 10}, "neurons = 10 .* >= 100"),
-        ({"widths": ()}, "widths = .* one or more"),
+        ({"widths": (1000, 250)}, "widths = .* ascending"),
         ({"spreads": (2.0, 1.0)}, "spreads = .* smallest first"),
     ],
 )

@@ -16,7 +16,17 @@ from featscope.studies import addition
 from featscope.studies.fourier_circuits.training import DecayingAdamW
 from featscope.studies.grokking import Grokking, probes, times
 from featscope.studies.grokking import study as module
-from featscope.studies.grokking.arms import FEWER, LARGER, MORE, NO_DECAY, PRINTED, SAME_BOTH, SAME_P, SAME_POINTS
+from featscope.studies.grokking.arms import (
+    FEWER,
+    LARGER,
+    MORE,
+    NO_DECAY,
+    PRINTED,
+    SAME_BOTH,
+    SAME_P,
+    SAME_POINTS,
+    same_points,
+)
 from featscope.testing import Fault, Trial
 
 STUDY = Grokking(moduli=(11, 7, 5, 3), larger=13, width=16, steps=260, batch=64, lr=5e-3)
@@ -122,6 +132,13 @@ def test_what_never_came_is_not_dropped():
     assert times.log_ratio(unfitted).low.isnull().all()
 
 
+def test_a_lower_bound_proves_and_does_not_disprove():
+    (test,) = (test for test in STUDY.tests if test.statement.id == "two-steps-of-learning")
+    for fitted, verdict in ((100, "holds"), (1000, "undecided")):  # of 1200 steps
+        run = told(TRIAL.run(TRAINED), fitted, NEVER)
+        assert test.judge(STUDY, TRAINED, {TRAINED: run}).verdict == verdict
+
+
 def test_controls_have_no_expected_claim():
     controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
     assert controls == set(NO_DECAY)
@@ -151,6 +168,14 @@ def test_arms_differ_in_what_they_say():
     assert [points[arm] for arm in SAME_BOTH] == [666, 665]
     moduli = {arm.name: arm.recipe.data.modulus for arm in Grokking().arms()}
     assert {moduli[arm] for arm in (*SAME_P, *SAME_BOTH, FEWER, MORE)} == {11}
+
+
+def test_points_are_only_called_the_same_where_they_are():
+    assert same_points(Grokking()) == SAME_POINTS
+    printed, few = Grokking(moduli=(97, 31, 11, 5), larger=113), Grokking(moduli=(37, 11, 5, 3))
+    assert same_points(printed) == (SAME_POINTS[0], SAME_POINTS[2])  # 14,896 at k = 3 against 4,704
+    assert same_points(few) == SAME_POINTS[:2]  # at most half of 625 at k = 4 against 684
+    assert few.arm(SAME_POINTS[2]).about == "4 numbers modulo 5, 312 points to train on"
 
 
 @pytest.mark.parametrize(

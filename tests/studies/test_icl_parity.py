@@ -11,7 +11,7 @@ from featscope.data import ParityPromptSource
 from featscope.models import ReLULinearAttention
 from featscope.options import ConfigError
 from featscope.studies.icl_parity import IclParity, endless, probes, prompted, trained
-from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, FLIPPED, OFTEN, TRAINED, WIDER, WIDEST
+from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, FLIPPED, OFTEN, TRAINED, UNRELATED, WIDER, WIDEST
 from featscope.testing import Fault, Trial
 from featscope.theory import sparse_parity as theory
 
@@ -73,6 +73,19 @@ def test_figures_and_story_have_the_numbers():
     story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
     assert story.found.startswith("Set by hand, the small network is right in ")
     assert "it is not known" in STUDY.story(TRIAL.runs, []).found
+    alone = TRIAL.healthy["no-gap-without-other-tasks", ALONE]
+    found = [replace(alone, interval=ends) for ends in ((-2.0, -1.0), (1.0, 2.0), (-1.0, 1.0))]
+    assert [claim.verdict for claim in found] == ["holds", "fails", "undecided"]
+    said = [STUDY.story(TRIAL.runs, [claim]).headlines[f"no-gap-without-other-tasks@{ALONE}"] for claim in found]
+    assert [word for one in said for word in ("more robust", "less robust") if word in one] == [
+        "more robust",
+        "less robust",
+    ]
+
+
+def test_a_control_trains_as_long_as_its_arm():
+    trained_on_all, unrelated = (STUDY.arm(name).recipe for name in (TRAINED, UNRELATED))
+    assert replace(trained_on_all, objective=replace(trained_on_all.objective, related=False)) == unrelated
 
 
 @pytest.mark.parametrize(

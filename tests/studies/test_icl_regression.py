@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_icl_regression import STUDY, TRIAL
+from small_icl_regression import ARMS, STUDY, TRIAL, shorter
 
 from featscope.data import RegressionPrompts, RegressionPromptSource
 from featscope.models import LinearSelfAttention
@@ -15,6 +15,7 @@ from featscope.studies.icl_regression.online import SquaredError
 from featscope.studies.icl_regression.population import PopulationLoss
 from featscope.studies.icl_regression.sampling import EvaluatedModels, PretrainedModels
 from featscope.testing import Fault, Trial
+from featscope.testing.trial import measure
 from featscope.theory import icl_regression as theory
 
 WHOLE = Trial(IclRegression(prompts=200, steps=20))
@@ -32,6 +33,11 @@ def test_no_control_has_an_expected_claim():
     assert not [key for key, claim in TRIAL.healthy.items() if claim.expected and key[1] in controls]
 
 
+def test_a_control_trains_as_long_as_its_arm():
+    online, unrelated = ARMS["online"].recipe, ARMS["unrelated-labels"].recipe
+    assert replace(online, data=replace(online.data, related=False)) == unrelated
+
+
 def test_every_statement_is_put_to_the_test():
     assert {id for id, _ in TRIAL.healthy} == {statement.id for statement in IclRegression.statements()}
 
@@ -45,6 +51,11 @@ def test_figures_and_story_have_the_numbers():
     story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
     assert story.found.startswith("The best rank falls from ")
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
+    free = TRIAL.healthy["free-blocks", "rank-of-a-block"]
+    found = [replace(free, interval=ends) for ends in ((0.0, 0.001), (0.9, 1.0), (0.0, 1.0))]
+    assert [claim.verdict for claim in found] == ["holds", "fails", "undecided"]
+    said = [STUDY.story(TRIAL.runs, [claim]).headlines["free-blocks@rank-of-a-block"] for claim in found]
+    assert [word for one in said for word in ("stay", "used") if word in one] == ["stay", "used"]
 
 
 @pytest.mark.parametrize(
@@ -280,3 +291,8 @@ def test_noise_of_the_label_power_is_of_variance_one():
     run = TRIAL.run("evaluation")
     assert run.label_noise.dims == ("replica", "rank")
     assert STUDY.prompts <= probes.JUDGED
+
+
+def test_two_draws_at_least_judge_trained_models(monkeypatch):
+    monkeypatch.setattr(probes, "JUDGED", STUDY.prompts)
+    assert measure(STUDY, shorter("online", 1), 1).judged_afresh.item() == 1

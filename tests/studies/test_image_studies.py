@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
-from featscope.axes import Axis, with_option
+from featscope.axes import Axis, with_options
 from featscope.streams import Streams
 from featscope.studies.decoupling_images import DecouplingImages
+from featscope.studies.images import against_itself
 from featscope.studies.longtail_images import LongTailImages
 from featscope.studies.prediction_head_images import PredictionHeadImages
 from featscope.studies.sweep import ARM, Sweep
@@ -31,6 +33,13 @@ def test_the_initial_network_is_that_of_an_arm_before_its_first_step(study):
     assert not torch.equal(experiment.learner.filters, small.initial(experiment).filters)
 
 
+def test_only_what_no_chance_enters_is_exact_on_the_untrained_network():
+    itself, others = xr.DataArray(np.zeros(4), dims="replica"), xr.DataArray(np.arange(4) / 100, dims="replica")
+    assert against_itself(itself, "untrained").law == "exact"
+    assert against_itself(itself - others, "untrained").law is None
+    assert against_itself(itself, "crop").law is None
+
+
 @pytest.mark.parametrize(
     ("study", "option"),
     [
@@ -48,7 +57,7 @@ def test_an_option_can_be_swept(study, option):
     sweep = Sweep(small, (Axis(option, values),))
     swept = measure(sweep, replace(sweep.arm(ARM), at_end=()), 1)
     for value in values:
-        alone = with_option(small, option, value)
+        alone = with_options(small, {option: value})
         run = measure(alone, replace(next(iter(alone.arms())), at_end=()), 1)
         at = swept.sel({option.rpartition(".")[2]: value})
         np.testing.assert_array_equal(at["loss"].transpose("replica", "step"), run["loss"])

@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from small_imbalance import CHEAP, HARDLY_ANY, STUDY, TRIAL, sampling
 
-from featscope.axes import numeric_options, with_option
+from featscope.axes import numeric_options, with_options
 from featscope.data import SparseTokens, SparseTokensSource
 from featscope.losses import InfoNCE
 from featscope.models import TokenMLP, TokenMLPNetwork
@@ -398,7 +398,7 @@ def test_every_float_varies_within_one_program_of_a_sweep(option):
     (arm,) = sweep.arms()
     assert len(Shard(sweep, arm, range(2), 0, "cpu").build()) == 1
     found = measure(sweep, replace(arm, at_end=()), replicas=2)
-    alone = with_option(study, option, SWEPT[option])
+    alone = with_options(study, {option: SWEPT[option]})
     single = measure(alone, replace(alone.arm("imbalanced"), at_end=()), replicas=2)
     here, there = (found.sel({axis.name: value}) for value in reversed(axis.values))
     for name in ("loss", "minority_energy", "feature_share"):

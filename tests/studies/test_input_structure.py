@@ -153,6 +153,12 @@ def test_a_fault_in_what_is_computed_is_noticed(fault, monkeypatch):
     assert judged_alone(fault.claim, fault.arm, RUNS).verdict != "holds"
 
 
+def test_a_size_that_is_not_tried_is_not_judged():
+    others = replace(STUDY, sizes=(2, 3, 4, 7, 8, 13, 20, 40, 100))  # neither 6 nor 9
+    asked = {test.statement.id: test.judge(others, SIZES, RUNS) for test in others.tests if SIZES in test.arms(others)}
+    assert {id for id, claim in asked.items() if claim is None} == {"teacher-is-at-the-minimum", "minimum-at-nine"}
+
+
 def test_figures_and_story_have_the_numbers():
     story = STUDY.story(RUNS, list(HEALTHY.values()))
     assert story.found.startswith("Real inputs are easier: a student names 90 %")
@@ -294,6 +300,17 @@ def test_mnist_files_are_read_and_one_pair_is_split(tmp_path):
     splits._open.cache_clear()
     with pytest.raises(ConfigError, match="idx files of 1 axes"):
         open_split(str(tmp_path), "train")
+
+
+def test_idx_files_of_other_data_sets_are_told_apart(tmp_path):
+    head = [bytes([0, 0, 8, 3]) + np.array([2, 2, 2], ">u4").tobytes(), bytes([0, 0, 8, 1, 0, 0, 0, 2])]
+    for part, value in (("letters-test", 1), ("letters-train", 7)):
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(head[0] + bytes([value] * 8))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(head[1] + bytes([0, 1]))
+    seen = [int(open_split(str(tmp_path), split).pixels(torch.tensor([0])).max()) for split in ("train", "test")]
+    assert seen == [7, 1]
+    with pytest.raises(ConfigError, match="one file val-images-idx3-ubyte"):
+        open_split(str(tmp_path), "val")
 
 
 def test_pools_are_the_same_at_every_call():

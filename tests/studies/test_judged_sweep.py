@@ -97,6 +97,8 @@ def test_an_arm_that_ranges_over_something_itself_is_an_arm_at_each_point(tmp_pa
     assert list(outcome.runs) == ["pulled@target=0", "pulled@target=4"]
     assert [run.own.max().item() for run in outcome.runs.values()] == [0.0, 4.0]
     assert [claim.arm for claim in outcome.claims] == ["pulled@target=0", "pulled@target=4"]
+    near = JudgedSweep(Ranging(), (Axis("data.target", (1.0, 1.00000001)),), ("near",))
+    assert [arm.name for arm in near.arms()] == ["pulled@target=1", "pulled@target=1.00000001"]
 
 
 def test_a_point_that_diverges_is_undecided_and_the_others_go_on(tmp_path):
@@ -232,6 +234,7 @@ def test_it_tells_machines_that_it_grew(call):
 
 def test_a_log_axis_is_spaced_by_ratios():
     assert axis_values("x=1:100:3:log", "1:100:3:log") == (1.0, 10.0, 100.0)
+    assert axis_values("x=4096:1048576:3:log", "4096:1048576:3:log") == (4096.0, 65536.0, 1048576.0)
     assert Axis("x", (1.0, 10.0, 100.0)).logarithmic
     assert not Axis("x", (1.0, 2.0, 3.0)).logarithmic
     assert not Axis("x", (0.0, 1.0, 100.0)).logarithmic

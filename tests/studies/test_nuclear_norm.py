@@ -1,5 +1,7 @@
 """The study of the nuclear norm, small: what holds, what must not, what it refuses, and planted faults."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -86,6 +88,12 @@ def test_a_weight_that_would_be_negative_or_does_not_pay_is_zero():
 def test_options_out_of_range_are_named(made, message):
     with pytest.raises(ConfigError, match=message):
         made()
+
+
+def test_as_many_samples_are_drawn_over_dimensions_as_are_asked_for():
+    learner = replace(STUDY.arm(OVER).recipe.learner, samples=501)
+    draws = Streams(0, range(2)).at("sums")
+    assert learner.build(draws)._sums(draws, False).shape[1] == 501
 
 
 def test_accuracy_out_of_domain_is_that_of_samples():

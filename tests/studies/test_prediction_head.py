@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from small_prediction_head import STUDY, TRIAL
 
 from featscope.axes import numeric_options
@@ -19,7 +20,7 @@ from featscope.options import ConfigError
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
 from featscope.studies.prediction_head import PredictionHeadStudy
-from featscope.studies.prediction_head.probes import diverse, ends
+from featscope.studies.prediction_head.probes import WIDEST, diverse, ends
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, measure
 from featscope.theory.prediction_head import head_at_phase_one
@@ -144,6 +145,38 @@ def test_times_follow_each_other():
     weak, returned = run["time_weak_learned"].values, run["time_returned"].values
     assert np.isfinite(returned).any()
     assert (weak[np.isfinite(returned)] < returned[np.isfinite(returned)]).all()
+
+
+def judged(id, arm, runs, study=STUDY):
+    """One claim on one arm."""
+    (test,) = (test for test in study.tests if test.statement.id == id)
+    return test.judge(study, arm, runs)
+
+
+def test_a_share_of_wide_networks_counts_as_many_as_the_arm_has():
+    study = replace(STUDY, starts=100)
+    claim = judged("any-width-collapses", "widths", {"widths": TRIAL.run("widths")}, study)
+    neurons = study.arm("widths").recipe.start.starts
+    assert set(claim.trials) == {neurons / WIDEST}
+
+
+def test_a_neuron_that_has_learned_nothing_has_no_feature():
+    run = TRIAL.run("random-batches")
+    for size, share in ((0.9, 1.0), (0.2, 0.0)):
+        then = xr.DataArray([[0.9, 0.01], [0.01, size]], dims=("neuron", "feature"))
+        runs = {"random-batches": run.assign(overlap=0 * run.overlap + then)}
+        assert judged("random-start-sgd", "random-batches", runs).measured == share
+
+
+def test_collapse_is_compared_after_as_many_steps():
+    def of(shares):
+        steps = 100 * np.arange(len(shares))
+        values = {"one_line": (("replica", "step"), [shares] * 2), "last_step": ("replica", [steps[-1]] * 2)}
+        return xr.Dataset(values, {"step": steps, "replica": [0, 1]})
+
+    longer = of([0.5, 0.6, 0.9])
+    runs = {"batches-sphere": of([0.5, 0.55]), "batches-no-head": longer, "batches": longer}
+    assert judged("sphere-collapses-less", "batches-sphere", runs).measured == pytest.approx(-0.05)
 
 
 def test_a_sweep_over_all_numbers_is_one_program():

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from small_pruning import STUDY, TRIAL
 
-from featscope.axes import numeric_options, with_option
+from featscope.axes import numeric_options, with_options
 from featscope.cli import main
 from featscope.data import SparseTokens
 from featscope.models import PlantedStart, TokenMLP
@@ -177,6 +177,9 @@ def test_the_arms_differ_in_what_they_say():
     by_norm, by_direction = of["random-start"], of["random-start-direction"]
     ranked = replace(by_norm.rules["pruning"], score="direction")
     assert by_direction == replace(by_norm, rules={**by_norm.rules, "pruning": ranked})
+    turned = replace(study, pruning=replace(study.pruning, score="direction"))
+    assert turned.arm("random-start").recipe == by_norm
+    assert [one.arm("stationary").label for one in (study, turned)] == ["planted, by norm", "planted, by direction"]
     assert isinstance(by_norm.learner, TokenMLP)
     assert of["straight-through"].rules["pruning"] == MagnitudePruning(0.125, gradient="straight-through")
     assert of["one-step-noiseless"].data == replace(of["one-step"].data, noise_std=0.0)
@@ -307,7 +310,7 @@ def test_every_float_varies_within_one_program_of_a_sweep(option):
     (arm,) = sweep.arms()
     assert len(Shard(sweep, arm, range(2), 0, "cpu").build()) == 1
     found = measure(sweep, replace(arm, at_end=()), replicas=2)
-    alone = with_option(study, option, SWEPT[option])
+    alone = with_options(study, {option: SWEPT[option]})
     single = measure(alone, replace(alone.arm("stationary"), over=(), at_end=()), replicas=2)
     here, there = (found.sel({axis.name: value}) for value in reversed(axis.values))
     for name in ("loss", "minority_energy", "overlap"):

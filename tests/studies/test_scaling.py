@@ -144,6 +144,8 @@ def test_another_ladder_is_chosen_by_its_symbol_and_named_in_the_command():
     assert len(study.arms()) == 14
     plan = {"seed": 1, "replicas": 3, "device": "cpu"}
     assert command(study, plan).startswith("featscope trend pull --axis n --sizes 2 4 8 16 32 64 128 --seed 1")
+    larger = ScalingStudy(Grown(), "n", (*SIZES, 1048577.0))
+    assert (larger.command[-7:], larger.arms()[-1].name) == ("1048577", "other@n=1048577")
 
 
 def test_what_is_no_ladder_is_refused():
@@ -215,6 +217,8 @@ def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest
     assert found.trend is not None
     assert found.compared == "measured, of 5 of 8 replicas"
     assert in_words(found, "n").endswith("Of 5 of 8 replicas: the others did not measure it at every size.")
+    measured = ScalingStudy(Grown())._figure("one@a", found).panels[0].curves[0]
+    assert measured.y == pytest.approx(y[:, 3:].mean(axis=1))
     y[-1, 7] = np.nan
     found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is None

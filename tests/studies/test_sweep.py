@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from featscope.axes import Axis, with_option
+from featscope.axes import Axis, with_options
 from featscope.claims import interval_of_mean
 from featscope.figures import Curves
 from featscope.options import ConfigError
@@ -39,7 +39,7 @@ def alone(tmp_path, **options: float) -> xr.Dataset:
     """The first arm of the study with these options, in a run of its own."""
     study = Pull()
     for option, value in options.items():
-        study = with_option(study, option.replace("__", "."), value)
+        study = with_options(study, {option.replace("__", "."): value})
     name = "-".join(f"{value}" for value in options.values())
     return run(study, Settings(seed=4, replicas=REPLICAS), tmp_path / name).runs["pulled"]
 
@@ -64,6 +64,30 @@ def test_every_point_has_the_numbers_of_a_run_of_its_own_bit_for_bit(tmp_path):
             point = data.sel(target=target, noise=noise)
             for name in ("loss", "distance", "above", "error", "at_first", "near"):
                 xr.testing.assert_equal(point[name].drop_vars(["target", "noise"]), single[name])
+
+
+@dataclass(frozen=True)
+class Telling(Pull):
+    """Its first arm has an axis of its own, and tells the target that the options have where it is measured."""
+
+    def arms(self):
+        def tell(name):
+            return lambda experiment: {name: Measurement(0 * experiment.source.target + self.data.target, "")}
+
+        assays = {"at_start": (tell("first"),), "at_end": (tell("last"),), "watch": tell("on_the_way")}
+        return [Arm("told", self.recipe, "over noise", over=(NOISE,), **assays)]
+
+
+def test_every_point_is_measured_as_the_study_does_there(tmp_path):
+    data = sweep(tmp_path, TARGET, study=Telling()).runs[ARM]
+    for name in ("first", "on_the_way", "last"):
+        assert (data[name] == data["target"]).all(), name
+    assert "distance" not in data  # which the study would watch, and its arm does not
+
+
+def test_axes_of_the_arm_itself_are_said_to_be_left_out():
+    assert "told (over noise; here noise as the options say) over 3 points" in Sweep(Telling(), (TARGET,)).about
+    assert "told (over noise) over 2 points" in Sweep(Telling(), (NOISE,)).about
 
 
 def test_many_points_are_split_among_shards_and_have_the_same_numbers(tmp_path, monkeypatch):

@@ -68,6 +68,13 @@ def test_figures_and_story_have_the_numbers():
     assert "on 3,000 samples it does not learn it" in story.found
 
 
+def test_networks_that_are_never_wrong_have_a_small_hinge_loss():
+    (test,) = (test for test in STUDY.tests if test.statement.id == "hinge-is-small")
+    run = TRIAL.run(PAIR)
+    for hinge, verdict in ((0.0, "holds"), (0.2, "fails"), (np.nan, "undecided")):
+        assert test.judge(STUDY, PAIR, {PAIR: run.assign(hinge=0 * run.hinge + hinge)}).verdict == verdict
+
+
 def test_the_angle_opens_between_two_sizes():
     run = TRIAL.run(PAIR_ANGLES)
     run = STUDY.placed(run.assign(tangent=run.tangent * 0 + [100.0, 10.0, 10.0, 0.1, 0.01]), PAIR_ANGLES)

@@ -181,9 +181,10 @@ def test_faults_are_tried_until_there_are_enough_and_the_file_is_gone_on_with(be
 
     assert read(out) == again
     head = json.loads(out.read_text().splitlines()[0])
-    out.write_text(json.dumps(head | {"healthy": "other"}) + "\n")
-    with pytest.raises(ConfigError, match="written for another trial or other code"):
-        try_faults(bench, 2, 0, out, said.append)
+    for other in ("healthy", "code", "seed"):
+        out.write_text(json.dumps(head | {other: "other"}) + "\n")
+        with pytest.raises(ConfigError, match="written for another trial or other code, or with another --seed"):
+            try_faults(bench, 2, 0, out, said.append)
 
 
 # --- naming -----------------------------------------------------------------------------------------------------------

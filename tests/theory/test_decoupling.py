@@ -172,6 +172,7 @@ def test_the_ceiling_is_where_the_energies_settle():
 
 def test_the_share_of_chance_is_zero_without_chance_and_what_growth_leaves_with_it():
     assert stage1().share_of_chance(0.8) == pytest.approx(0.0, abs=1e-12)
+    assert stage1().share_of_chance(0.1) == 0.0  # over at the start
     model = stage1(50.0)
     steps = int(model.duration(0.8))
     grown = D / D1 * model.factors[0] ** (2 * steps)

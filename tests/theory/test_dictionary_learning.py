@@ -41,12 +41,14 @@ def test_the_ceiling_is_that_of_the_best_threshold(relevant, wanted):
     fair = np.array([comb(relevant, c) for c in counts]) / 2**relevant
     chances = 0.5 * fair + 0.25 * np.isin(counts, (0, relevant))
     right = [chances @ ((counts >= t) == (counts % 2 == 1)) for t in range(relevant + 2)]
-    assert theory.linear_ceiling(relevant, 0.5) == pytest.approx(max(right)) == pytest.approx(wanted)
+    assert theory.threshold_ceiling(relevant, 0.5) == pytest.approx(max(right)) == pytest.approx(wanted)
 
 
-def test_unequal_weights_are_better_at_three_patterns_only():
-    assert theory.best_linear_rule(3, 0.5, 2) == pytest.approx(0.875)
-    assert theory.best_linear_rule(5, 0.5, 1) == pytest.approx(0.84375)
+@pytest.mark.parametrize(("relevant", "largest", "better"), [(3, 2, True), (5, 1, False), (7, 1, True)])
+def test_unequal_weights_are_better_where_the_threshold_in_the_middle_is_even(relevant, largest, better):
+    found = theory.best_linear_rule(relevant, 0.5, largest)
+    assert found == pytest.approx(theory.linear_ceiling(relevant, 0.5))
+    assert (found > theory.threshold_ceiling(relevant, 0.5) + 1e-9) == better
 
 
 @pytest.mark.parametrize(("k", "labels", "mean"), [(5, "parity", 2.5), (30, "interval", 20.0), (5, "parity", 1.1)])
@@ -79,6 +81,20 @@ def test_smoothing_the_largest_cosine_and_step_sizes():
     assert theory.late_step_size(5, 300, 600) == pytest.approx(0.0062, abs=1e-4)
     assert 1 / np.sqrt(1 + theory.spread(100, 5, 0.5, 50_000)) == pytest.approx(0.9992, abs=1e-4)
     assert theory.fixed_features_hinge(24, 2.0, 12, 5) == pytest.approx(1 - 2 * np.sqrt(24 / 792))
+
+
+@pytest.mark.parametrize("background", [0.5, 0.2])
+def test_noise_of_a_mean_gradient_is_that_of_the_mixture(background):
+    """Variances by the sum over everything; on the relevant patterns without what lies along their own direction."""
+    patterns, k = 6, 3
+    x, p = mixture(patterns, k, background)
+    y = 2.0 * (x[:, :k].sum(1) % 2) - 1
+    centred = x - p @ x
+    products = (y[:, None] * centred).T @ (p[:, None] * y[:, None] * centred)
+    coins = (products[:k, :k].trace() - products[:k, :k].sum() / k) / (k - 1)
+    noise = products[k:, k:].trace() + (k - 1) * coins
+    signal = k * theory.correlation(background) ** 2
+    assert theory.spread(patterns, k, background, 100) == pytest.approx(noise / signal / 100)
 
 
 def test_a_blurred_count_is_worth_what_draws_say():

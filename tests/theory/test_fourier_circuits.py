@@ -50,6 +50,18 @@ def test_the_optimum_is_that_of_the_table(inputs, modulus, penalty, loss, object
     assert found.objective == pytest.approx(found.cross_entropy + penalty * found.norm)
 
 
+@pytest.mark.parametrize(("inputs", "modulus"), [(2, 11), (3, 7), (4, 5)])
+def test_a_tiny_penalty_has_its_optimum_too(inputs, modulus):
+    """There the derivative is 0: what a longer network costs is what it gains."""
+    penalty, step = 1e-7, 1e-4
+    found = theory.penalised_optimum(inputs, modulus, penalty)
+    losses = [
+        float(theory.cross_entropy(theory.best_margin(inputs, modulus) * norm ** (inputs + 1), modulus))
+        for norm in (found.norm - step, found.norm + step)
+    ]
+    assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(penalty, rel=0.01)
+
+
 def test_logits_that_tie_have_the_loss_of_chance():
     assert theory.cross_entropy(0.0, 7) == pytest.approx(log(7))
 

@@ -92,6 +92,12 @@ def test_a_turned_row_is_the_best_within_ball_and_sphere():
     assert tried[allowed, 0].max() > row[0] - 0.02
 
 
+def test_a_superposed_row_turns_to_its_target_and_no_further():
+    assert theory.superposed_finetuned(4, 2.0, 4) == pytest.approx((1.0, 0.0))  # chord 1, at an angle of 60 degrees
+    assert theory.superposed_finetuned(4, 5.0, 4) == pytest.approx((1.0, 0.0))
+    assert theory.superposed_finetuned(1, 0.5, 4) == (1.0, 0.0)
+
+
 def test_similarity_is_that_of_gram_matrices():
     grams = [np.diag([1.0] * 3 + [b] * 5) for b in (0.5, 0.125)]
     norms = np.prod([np.linalg.norm(g) for g in grams])

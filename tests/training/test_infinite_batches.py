@@ -6,7 +6,7 @@ import jaxtyping
 import pytest
 import torch
 
-from featscope.axes import with_option
+from featscope.axes import with_options
 from featscope.data import PatchFeatures
 from featscope.losses import NonContrastive
 from featscope.models import CubicPatches, IdentityInit, Online
@@ -16,6 +16,7 @@ from featscope.streams import Streams
 from featscope.theory.prediction_head import ends_on_strong, patch_moments
 from featscope.training import SGD, Flow, PredictOtherView
 from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, RescuedTraining, TrainingStart, moments
+from featscope.training.phases import LEARNED
 from featscope.training.stack import stack, together
 
 SMALL = InfiniteBatches(start=RandomStarts(2), duration=10.0)
@@ -46,7 +47,7 @@ def test_numbers_of_options_differ_within_one_program():
         "duration": 20.0,
         "data.input_dim": 40,
     }
-    recipes = [SMALL, *(with_option(SMALL, option, value) for option, value in values.items())]
+    recipes = [SMALL, *(with_options(SMALL, {option: value}) for option, value in values.items())]
     parts, alone = ([recipe.build(Streams(0, range(2))) for recipe in recipes] for _ in range(2))
     assert together(parts, [None] * len(parts)) == [list(range(len(parts)))]
     follow(stack(parts))
@@ -137,6 +138,7 @@ def test_training_begins_where_the_flow_rescues():
     feature, pure = flow.learner.order_parameters.features
     assert pure.all()
     assert (feature[0] != feature[1]).all()
+    assert (flow.learner.order_parameters.b.abs().amax(1) >= LEARNED).all()
     alone = replace(RESCUED, learner=Online(CubicPatches(), None)).build(streams)
     assert torch.equal(alone.learner.encoder.weight, training.learner.encoder.weight)
 

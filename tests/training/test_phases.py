@@ -21,9 +21,10 @@ def state(b11: float, b12: float, b21: float, b22: float, r2: float = 0.5, e21: 
     return OrderParameters(*(x[..., None] for x in (b, r, e))).pack().mT[None]
 
 
-def watched(*states: torch.Tensor) -> dict[str, torch.Tensor]:
+def watched(*states: torch.Tensor, frozen: bool = False) -> dict[str, torch.Tensor]:
     """What the rule remembers after ``states`` at times 0, 1, 2, ..., the first of which is the start."""
     learner = PopulationNetwork(states[0].clone(), 2, OF)
+    learner.frozen.fill_(frozen)
     flow = Flow(learner, 100.0, Streams(0, range(1)), {"phases": Phases(DIM)})
     for time, one in enumerate(states):
         with torch.no_grad():
@@ -63,6 +64,15 @@ def test_events_come_at_the_times_at_which_they_first_happen():
 def test_a_head_that_was_never_large_has_not_returned_before_the_weak_feature_is_learned():
     kept = watched(state(0.6, 0.0, 0.1, 0.1, e21=0.05), state(0.6, 0.0, 0.1, 0.1), state(0.6, 0.0, 0.1, 0.1))
     assert float(kept["returned"]) == float("inf")
+
+
+def test_a_frozen_head_counts_as_the_head_that_it_is():
+    """√(η/η_E) |E_21| = 0.34 is below |B_11|, so that |B_22| need not be half of that."""
+    learned = state(1.3, 0.01, 0.05, 0.55, e21=0.17)
+    marked, of_frozen = (watched(learned, frozen=frozen) for frozen in (False, True))
+    assert float(marked["weak_learned"]) == float(of_frozen["weak_learned"]) == 0.0
+    moved = state(1.3, 0.01, 0.05, 0.55, e21=0.1)
+    assert float(watched(learned, moved, frozen=True)["drift"]) == float(watched(learned, moved)["drift"]) > 0
 
 
 def test_drift_is_the_largest_change_of_what_the_flow_keeps():

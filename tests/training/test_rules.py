@@ -70,6 +70,14 @@ def test_replicas_pass_their_stages_alone():
     assert rule.events()["stage1_end"].tolist() == [1, 5]
 
 
+def test_a_replica_ends_stage_2_while_another_is_in_stage_1():
+    e, rule = stage(weights(0.1))
+    slow = weights(0.5, replicas=1)
+    move(e, rule, torch.cat([weights(0.9, replicas=1), slow]), 1)
+    move(e, rule, torch.cat([weights(0.9, 9.0, replicas=1), slow]), 2)
+    assert rule.events()["stage2_end"].tolist() == [2, -1]
+
+
 def test_the_median_neuron_ends_stage_1():
     w = torch.cat([weights(0.9, neurons=2), weights(0.1, neurons=1)], 1)
     e, rule = stage(weights(0.1))

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from toys import Numbers, Targets, squared_distance
 
-from featscope.axes import numeric_options, with_option
+from featscope.axes import numeric_options, with_options
 from featscope.data import PatchFeatures, SparseCoding, SparseTokens
 from featscope.losses import InfoNCE, NonContrastive
 from featscope.models import CubicPatches, IdentityInit, PlantedStart, SymmetricReLU, TokenMLP
@@ -305,7 +305,7 @@ POINTS = [(name, option) for name, (_, options) in FLOATS.items() for option in 
 @pytest.mark.parametrize(("name", "option"), POINTS)
 def test_a_float_option_may_differ_between_the_parts_of_one_program(name, option):
     recipe, options = FLOATS[name]
-    recipes = [recipe, with_option(recipe, option, options[option])]
+    recipes = [recipe, with_options(recipe, {option: options[option]})]
     parts, alone = ([build(each) for each in recipes] for _ in range(2))
     assert together(parts, [0, 0]) == [[0, 1]]
     train(stack(parts), 30)

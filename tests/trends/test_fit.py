@@ -6,6 +6,7 @@ import pytest
 from featscope.trends import fit_trend
 from featscope.trends.ladder import on_scale
 from featscope.trends.laws import LAWS, covariances
+from featscope.trends.trend import Trend
 
 SIZES = 2.0 ** np.arange(4, 10)
 LAST = SIZES[-1]
@@ -137,3 +138,10 @@ def test_priors_sum_to_one_and_covariances_are_covariances():
     each = covariances(tuple(np.log(SIZES)), (float(np.log(4 * LAST)),))
     assert each.shape == (len(LAWS), 7, 7)
     assert np.linalg.eigvalsh(each).min() > -1e-9 * np.abs(each).max()
+
+
+def test_a_strict_bound_at_the_end_of_the_range_can_fail():
+    sizes, curves = np.array([1.0, 4.0, 16.0]), np.tile([1.0, 0.0, 0.0], (100, 1))  # cut at 0
+    strict, not_strict = (Trend(sizes, curves, relation, 0.0, 0.0, {}, 0.0) for relation in (">", ">="))
+    assert (strict.at(16).verdict, strict.crossing().median) == ("fails", 4.0)
+    assert (not_strict.at(16).verdict, not_strict.crossing().median) == ("holds", np.inf)

@@ -218,3 +218,15 @@ def test_no_report_is_made_beside_a_run_that_is_about_to_write_its_own(folder, m
     report.unlink()
     os.utime(stored, (time.time() - 60,) * 2)
     assert pages.seen()["version"] not in (so_far, with_report)  # nobody else will: a run of Python
+
+
+def test_a_training_of_one_s_own_is_shown_look_by_look(folder, monkeypatch):
+    monkeypatch.setattr("featscope.watch.pages._SECONDS_BETWEEN_LOOKS", -1)
+    monkeypatch.setattr("featscope.watch.pages._SECONDS_BETWEEN_BUILDS", 0)
+    pages, stored = Pages(folder), folder / "trajectory.nc"
+    stored.touch()
+    versions = set()
+    for ago in (3, 2, 1):  # seconds: it is written anew at every look, and no report ever
+        os.utime(stored, (time.time() - ago,) * 2)
+        versions.add(pages.seen()["version"])
+    assert len(versions) == 3

@@ -14,6 +14,7 @@ from featscope.catalogue import OWN_TRAINING
 from featscope.claims import how_many_hold
 from featscope.commands.parsing import parse
 from featscope.options import ConfigError
+from featscope.runs.environment import began
 from featscope.runs.export import Kind, export
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 
@@ -78,7 +79,7 @@ def _row(run: Path) -> list[str]:
     seed = "" if plan["study"] == OWN_TRAINING.name else str(plan["seed"])
     about = [plan["study"], "", seed, str(plan["replicas"])]
     try:
-        about[1] = (read_environment(run).get("since") or "").removesuffix("Z").replace("T", " ")
+        about[1] = began(read_environment(run))
         came = how_many_hold(read_claims(run)) or "Nothing is claimed."
     except ConfigError as error:
         unfinished = not (run / "claims.json").exists()

@@ -82,7 +82,7 @@ def sweep(words: list[str]) -> int:
 
 
 def axis_values(axis: str, spec: str) -> tuple[float, ...]:
-    """The values that ``spec`` stands for, rounded to 12 digits."""
+    """The values that ``spec`` stands for: those that are typed, and between two ends rounded to 12 digits."""
     try:
         if ":" not in spec:
             return tuple(float(word) for word in spec.split(","))
@@ -92,10 +92,10 @@ def axis_values(axis: str, spec: str) -> tuple[float, ...]:
             raise ValueError(spec)
         if n > MOST_POINTS:
             raise ConfigError(f"--axis {axis!r} has {n} values: allowed is 2 to {MOST_POINTS}. Take fewer.")
-        shares = [i / (n - 1) for i in range(n)]
-        if scale:
-            return tuple(float(f"{ends[0] * (ends[1] / ends[0]) ** share:.6g}") for share in shares)
-        return tuple(float(f"{ends[0] + (ends[1] - ends[0]) * share:.12g}") for share in shares)
+        begin, end = ends
+        shares = [i / (n - 1) for i in range(1, n - 1)]
+        between = [begin * (end / begin) ** share if scale else begin + (end - begin) * share for share in shares]
+        return (begin, *(float(f"{value:.12g}") for value in between), end)
     except (ValueError, OverflowError):
         raise ConfigError(
             f"--axis {axis!r} cannot be read: allowed is NAME=first:last:count with count >= 2, the same with :log "

@@ -65,7 +65,7 @@ def tell_trends(study: Study, outcome: Outcome) -> None:
 def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend]) -> Table:
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
     table = Table(title=f"{study.name}: verdicts over {study.ladder.name}", box=box.SIMPLE, padding=(0, 1))
-    for heading in ("claim", *(f"{size:g}" for size in study.ladder.sizes)):
+    for heading in ("claim", *(f"{size:.12g}" for size in study.ladder.sizes)):
         table.add_column(heading, no_wrap=True)
     for key, found in trends.items():
         table.add_row(key, *(f"[{style[claim.verdict]}]{claim.verdict}[/]" for claim in found.claims))

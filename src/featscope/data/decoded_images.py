@@ -13,7 +13,8 @@ from featscope.data.encoded_images import EncodedImages, source_error
 
 BUNDLED = "digits"
 """The source of the 1,797 digits of 8 x 8 pixels that come with scikit-learn."""
-_SPLITS = {"train": "train", "test": "t10k"}
+_SPLITS = {"train": ("train",), "test": ("t10k", "test")}
+"""How the names of their files begin, behind what a data set is called by ("emnist-letters-train")."""
 _TRAINED_ON = 0.8
 
 
@@ -48,26 +49,34 @@ class DecodedImages(EncodedImages):
 
 
 def bundled_digits(split: str, side: int = 0) -> DecodedImages:
-    """Four fifths of scikit-learn's digits, in an order of chance, for "train"; the rest for "test"."""
+    """Four fifths of scikit-learn's digits, in an order of chance, for "train"; the rest for "test".
+
+    Raises:
+        ConfigError: another split.
+    """
     from sklearn.datasets import load_digits
 
     found = load_digits()
     pixels = np.round(found.images * 255 / 16).astype(np.uint8)
-    return DecodedImages(BUNDLED, *_part(pixels, found.target, split), side)
+    return DecodedImages(BUNDLED, *_part(BUNDLED, pixels, found.target, split), side)
 
 
 def of_idx(source: str, folder: Path, split: str, side: int = 0) -> DecodedImages:
-    """The images of MNIST's files ``train-*`` or ``t10k-*`` in ``folder``, compressed or not.
+    """The images of MNIST's files ``train-*``, ``t10k-*`` or ``test-*`` in ``folder``, compressed or not.
 
-    Where only one of the two pairs is there, four fifths of it in an order of chance are "train", the rest is "test".
+    Where only one pair of files is there, four fifths of it in an order of chance are "train", the rest is "test".
 
     Raises:
-        ConfigError: files that cannot be read, or of another layout.
+        ConfigError: files that cannot be read, of another layout, or none or several of this split.
     """
-    own = f"{_SPLITS.get(split, split)}-images"
-    files = sorted(folder.glob("*-images*idx3-ubyte*"))
-    chosen = next((file for file in files if file.name.startswith(own)), files[0])
-    prefix = chosen.name.split("-images")[0]
+    files = {file.name.split("-images")[0]: file for file in sorted(folder.glob("*-images*idx3-ubyte*"))}
+    ends = _SPLITS.get(split, (split,))
+    prefixes = [prefix for prefix in files if prefix.endswith(ends)] if len(files) > 1 else [*files]
+    if len(prefixes) != 1:
+        allowed = f"a folder with one file {' or '.join(ends)}-images-idx3-ubyte"
+        raise source_error(source, allowed, f"Found {', '.join(file.name for file in files.values())}.")
+    prefix = prefixes[0]
+    chosen = files[prefix]
     targets = sorted(folder.glob(f"{prefix}-labels*idx1-ubyte*"))
     if not targets:
         raise source_error(source, f"{prefix}-labels-idx1-ubyte beside {chosen.name}", "Download it, too.")
@@ -75,8 +84,8 @@ def of_idx(source: str, folder: Path, split: str, side: int = 0) -> DecodedImage
     labels: NDArray[np.integer] = _read(source, targets[0], 1).astype(np.int64)
     if len(pixels) != len(labels):
         raise source_error(source, "a label for each image", f"{len(pixels)} images have {len(labels)}.")
-    if len({file.name.split("-images")[0] for file in files}) == 1:
-        pixels, labels = _part(pixels, labels, split)
+    if len(files) == 1:
+        pixels, labels = _part(source, pixels, labels, split)
     return DecodedImages(source, pixels, labels, side)
 
 
@@ -86,8 +95,10 @@ def has_idx(folder: Path) -> bool:
 
 
 def _part(
-    pixels: NDArray[np.uint8], labels: NDArray[np.integer], split: str
+    source: str, pixels: NDArray[np.uint8], labels: NDArray[np.integer], split: str
 ) -> tuple[NDArray[np.uint8], NDArray[np.integer]]:
+    if split not in _SPLITS:
+        raise source_error(source, f"a data set that has a split {split!r}", "This one has 'train' and 'test' alone.")
     order = np.random.default_rng(0).permutation(len(labels))
     end = int(_TRAINED_ON * len(labels))
     chosen = order[:end] if split == "train" else order[end:]

@@ -32,7 +32,7 @@ class DomainImages:
         fingerprint: a hash of all images, in their order.
 
     Raises:
-        ConfigError: there are fewer than two domains or classes, or a domain lacks a class.
+        ConfigError: there are fewer than two domains or classes, or fewer than five images of a domain.
     """
 
     def __init__(
@@ -126,6 +126,8 @@ def _from_parquet(folder: str, files: Sequence[Path]) -> _Stored:
         found = ", ".join(table.column_names)
         raise _error("a table with a column domain", f"It has {found}. Rename the column.")
     images = EncodedImages.from_table(folder, table)  # checks images and labels
+    if missing := table.column("domain").null_count:
+        raise _error("a domain for each image", f"{missing} are null. Leave these images out.")
     column = [str(value) for value in table.column("domain").to_pylist()]
     names = sorted(set(column))
     domains = torch.tensor([names.index(name) for name in column])
@@ -139,7 +141,12 @@ def _from_folders(folder: str, root: Path) -> _Stored:
     names = [name for name in names if files[name]]
     if not names:
         raise _error("a folder with parquet files, or with DOMAIN/CLASS/*.jpg", f"{folder[:200]!r} has neither.")
-    classes = sorted({file.parent.name for name in names for file in files[name]})
+    of_each = {name: {file.parent.name for file in files[name]} for name in names}
+    classes = sorted(set.union(*of_each.values()))
+    for name in names:
+        if lacking := sorted({*classes} - of_each[name]):
+            cure = f"{name!r} has none of {', '.join(lacking[:5])}. Give a class one name in all domains."
+            raise _error("the same classes in each domain", cure)
     every = [(d, file) for d, name in enumerate(names) for file in files[name]]
     labels = torch.tensor([classes.index(file.parent.name) for _, file in every])
     domains = torch.tensor([domain for domain, _ in every])

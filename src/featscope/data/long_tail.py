@@ -73,8 +73,9 @@ class LongTailedImages(Sizes):
         source: as for `Images`: "shapes", a folder, or a data set of the Hub, such as "cifar10" or "cifar100".
         ratio: size of the largest class over that of the smallest, ρ. The classes are in the order of their labels,
             the first is the largest. None where the training split is long-tailed as it is (ImageNet-LT); read-outs
-            are then fitted to the split "val".
-        largest: images of the largest class, n_max; 0 for as many as the smallest class of the split has.
+            are then fitted to the split "val", and measured on "test".
+        largest: images of the largest class, n_max; 0 for as many as the smallest class of the split has. Where the
+            split is long-tailed as it is: of any class at most; 0 for all.
         balanced: whether the training images, as many in all, are spread evenly over the classes: the control.
         probe: images of each class that read-outs are fitted to; 0 for as many as the smallest class has.
         test: images of each class to measure on; 0 for as many as the smallest class has.
@@ -111,7 +112,7 @@ class LongTailedImages(Sizes):
             return self._shapes(largest, probe, test, side, draws)
         train = open_split(self.source, "train", side)
         fitted = train if self.ratio is not None else open_split(self.source, "val", side)
-        measured = open_split(self.source, "test", side)
+        measured = open_split(self.source, "test", side, exactly=self.ratio is None)  # not what is fitted to
         classes = len(train.class_names)
         for images in (train, fitted, measured):
             have = torch.bincount(images.labels, minlength=classes)
@@ -122,7 +123,10 @@ class LongTailedImages(Sizes):
                     f"of the same {classes} classes. In one of them {of}. Correct the labels."
                 )
         available = torch.bincount(train.labels, minlength=classes).tolist()
-        tail = available if self.ratio is None else class_sizes(classes, largest or min(available), self.ratio)
+        if self.ratio is None:
+            tail = [min(size, largest or size) for size in available]
+        else:
+            tail = class_sizes(classes, largest or min(available), self.ratio)
         return LongTailedSource(
             self._choose(train, spread(sum(tail), classes) if self.balanced else tail, draws, "largest"),
             self._choose(fitted, _evenly(fitted, probe), draws, "probe"),

@@ -35,8 +35,8 @@ class ParityPrompts:
     Attributes:
         features: d.
         important: k; tasks among the first k features are S_1, all others S_2.
-        gamma: γ, the correlation of a task's features with its label: (φ_i, φ_j) is (1, 1) with probability 1/4 + γ,
-            (-1, -1) with 1/4 - γ, and the two others with 1/4.
+        gamma: γ, half the correlation of a task's features with its label: (φ_i, φ_j) is (1, 1) with probability
+            1/4 + γ, (-1, -1) with 1/4 - γ, and the two others with 1/4.
         samples: examples in a prompt.
         others: p_T, probability of a task of S_2.
         flipped: share of the examples whose label is inverted; the query's is not.

@@ -24,7 +24,7 @@ from featscope.streams import Draws
 Slope = Callable[[Float[Tensor, "replica first neuron"]], Float[Tensor, "replica neuron input"]]
 """A gradient by weights, of one by products with them."""
 
-_ROUNDING = 1e-6  # of the mean diagonal, added where a Gram matrix is singular to the digits of float32
+_ROUNDING = 1e-6, 1e-5, 1e-4  # of the mean diagonal, added where a Gram matrix is singular to the digits of float32
 
 
 class ProjectedInputs:
@@ -147,10 +147,11 @@ class Seen(NamedTuple):
 def _factor(gram: Float[Tensor, "replica neuron neuron"]) -> Float[Tensor, "replica neuron neuron"]:
     """A Cholesky factor, of the matrix as good as it is known where rounding has made it singular."""
     factor, failed = torch.linalg.cholesky_ex(gram)
-    if failed.any():
-        diagonal = gram.diagonal(dim1=-2, dim2=-1)
-        least = torch.finfo(gram.dtype).tiny
-        least_wanted = (_ROUNDING * diagonal.mean(-1)).clamp_min(least)
-        extra = torch.where(failed.bool(), least_wanted, 0.0)[..., None] * torch.ones_like(diagonal)
-        factor, failed = torch.linalg.cholesky_ex(gram + torch.diag_embed(extra))
+    diagonal, least = gram.diagonal(dim1=-2, dim2=-1), torch.finfo(gram.dtype).tiny
+    ridge = torch.zeros_like(diagonal[..., 0])
+    for rounding in _ROUNDING:
+        if not failed.any():
+            break
+        ridge = torch.where(failed.bool(), (rounding * diagonal.mean(-1)).clamp_min(least), ridge)
+        factor, failed = torch.linalg.cholesky_ex(gram + torch.diag_embed(ridge[..., None].expand_as(diagonal)))
     return factor

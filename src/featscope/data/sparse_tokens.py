@@ -174,7 +174,13 @@ class SparseTokensSource(nn.Module):
         return ProjectedInputs(self._codes(draws, count), self.dictionary, self._std, draws)
 
     def pairs_unmixed(self, draws: Draws, count: int) -> UnmixedPairs:
-        """What the mean tokens of ``count`` fresh positive pairs are made of, the same numbers as in `pairs`."""
+        """What the mean tokens of ``count`` fresh positive pairs are made of, the same numbers as in `pairs`.
+
+        Raises:
+            ConfigError: the source does not give mean tokens.
+        """
+        if not self.means:
+            raise ConfigError("means = False is out of range: allowed is a source of mean tokens")
         codes = self._codes(draws, count)
         return UnmixedPairs(codes, self._std, *draws.normal_once(2 * count, self.dictionary.shape[1]))
 

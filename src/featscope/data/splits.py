@@ -28,12 +28,13 @@ _INSTEAD = {"test": ("validation", "valid", "val")}
 _opening = threading.Lock()
 
 
-def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
+def open_split(source: str, split: str, side: int = 0, exactly: bool = False) -> EncodedImages:
     """The split "train" or "test", say, of a folder (``source`` exists) or of a data set on the Hub.
 
     A folder holds the Hub's parquet files of the split, MNIST's idx files, or images and a list of the split's, such as
     ``ImageNet_LT_train.txt``, with lines "path label". "digits" are those that come with scikit-learn. Images are
-    brought to ``side`` pixels if it is not 0. A set without a split "test" is tested on "validation", "valid" or "val".
+    brought to ``side`` pixels if it is not 0. A set without a split "test" is tested on "validation", "valid" or "val",
+    unless ``exactly`` this split is asked for.
 
     One object is shared by all who ask, so that workers decode an image once.
 
@@ -42,11 +43,11 @@ def open_split(source: str, split: str, side: int = 0) -> EncodedImages:
         MissingExtraError: the extra 'images' is not installed.
     """
     with _opening:
-        return _open(source, split, side)
+        return _open(source, split, side, exactly)
 
 
 @lru_cache(maxsize=4)
-def _open(source: str, split: str, side: int) -> EncodedImages:
+def _open(source: str, split: str, side: int, exactly: bool) -> EncodedImages:
     if source == BUNDLED:
         return bundled_digits(split, side)
     folder = Path(os.path.expanduser(source))
@@ -58,22 +59,26 @@ def _open(source: str, split: str, side: int) -> EncodedImages:
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingExtraError(f"The image data {source!r}", "images") from None
-    if os.path.isdir(folder) and (lists := sorted(folder.glob(f"*{split}.txt"))):
+    if os.path.isdir(folder) and (lists := [*folder.glob(f"{split}.txt"), *sorted(folder.glob(f"*[_-]{split}.txt"))]):
+        if len(lists) > 1:
+            found = ", ".join(file.name for file in lists[:5])
+            raise source_error(source, f"a folder with one list of the split {split!r}", f"There are {found}.")
         return EncodedImages.from_list(source, lists[0], side)
+    names = (split, *(() if exactly else _INSTEAD.get(split, ())))
     if os.path.exists(folder):
-        return EncodedImages.from_table(source, _local_table(source, folder, split), side)
+        return EncodedImages.from_table(source, _local_table(source, folder, names), side)
     if source.startswith((".", "/", "~")) or source.count("/") > 1 or not source.isprintable() or len(source) > 200:
         allowed = "an existing folder, a data set of the Hub such as 'cifar10', or 'shapes'"
         raise source_error(source, allowed, "There is no such folder.")
-    return EncodedImages.from_table(source, _hub_table(source, split), side)
+    return EncodedImages.from_table(source, _hub_table(source, names), side)
 
 
-def _local_table(source: str, folder: Path, split: str) -> "pa.Table":
+def _local_table(source: str, folder: Path, names: tuple[str, ...]) -> "pa.Table":
     # Read by pyarrow, not by `datasets`, which would first copy everything into a cache in the home folder.
     import pyarrow as pa
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-    named = (sorted(folder.rglob(f"{name}-*.parquet")) for name in (split, *_INSTEAD.get(split, ())))
+    named = (sorted(folder.rglob(f"{name}-*.parquet")) for name in names)
     files = next((found for found in named if found), []) if folder.is_dir() else []
     if len(places := sorted({file.parent for file in files})) > 1:
         several = ", ".join(str(place.relative_to(folder)) for place in places[:5])
@@ -86,7 +91,7 @@ def _local_table(source: str, folder: Path, split: str) -> "pa.Table":
         found = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else [folder.name]
         raise source_error(
             source,
-            f"a folder that holds {split}-*.parquet, as the Hub lays them out, or a list *{split}.txt",
+            f"a folder that holds {names[0]}-*.parquet, as the Hub lays them out, or a list *_{names[0]}.txt",
             f"Found {', '.join(found) or 'nothing'}. Download the data set's parquet files into it.",
         )
     try:
@@ -95,16 +100,16 @@ def _local_table(source: str, folder: Path, split: str) -> "pa.Table":
         raise source_error(source, "readable parquet files", f"{error}. Download them again.") from None
 
 
-def _hub_table(source: str, split: str) -> "pa.Table":
+def _hub_table(source: str, names: tuple[str, ...]) -> "pa.Table":
     try:
         with asking_hub():
-            return _first_of(_HUB_NAMES.get(source, source), split, *_INSTEAD.get(split, ()))
+            return _first_of(_HUB_NAMES.get(source, source), *names)
     except Exception as error:  # whatever the network, the Hub and its client can raise: the cure is the same
         reason = (str(error).splitlines() or [""])[0][:200]
         raise source_error(
             source,
             "an existing folder, 'shapes', or a data set that the Hub can give",
-            f"There is no such folder, and the Hub did not give {split!r} ({type(error).__name__}: "
+            f"There is no such folder, and the Hub did not give {names[0]!r} ({type(error).__name__}: "
             f"{reason}). Name a folder with a copy of its parquet files, or 'shapes' for procedural "
             "images.",
         ) from error

@@ -26,7 +26,7 @@ class TaskFeatures:
         spurious: features that tell a pair's two apart.
         weights: of the tasks in the mixture, which add up to 1; even if empty.
         related: whether the two of a pair have the same z; if not, they have nothing in common.
-        augmented: whether their spurious features differ.
+        augmented: whether their spurious features differ; those of a pair that is not related always do.
     """
 
     shared: int = 4
@@ -94,18 +94,18 @@ class TaskFeatureSource(nn.Module):
     ) -> tuple[Float[Tensor, "replica pair d"], Float[Tensor, "replica pair d"]]:
         """z and z⁺ of ``count`` pairs."""
         o = self.options
+        first, noise = self._invariant(draws, count, dtype), draws.normal(count, o.spurious, dtype=dtype)
+        second = first if o.related else self._invariant(draws, count, dtype)
+        other = noise if o.related and not o.augmented else draws.normal(count, o.spurious, dtype=dtype)
+        return torch.cat([first, noise], -1), torch.cat([second, other], -1)
+
+    def _invariant(self, draws: Draws, count: int, dtype: torch.dtype) -> Float[Tensor, "replica sample k"]:
+        """All of z but the spurious features, of a task that is drawn."""
+        o = self.options
         ends = torch.tensor(o.mixture).cumsum(0)[:-1].to(draws.device)
         task = torch.bucketize(draws.uniform(count), ends, right=True)
         which = nn.functional.one_hot(task, o.tasks).to(dtype)
-        first = self._invariant(draws, count, which)
-        second = first if o.related else self._invariant(draws, count, which)
-        noise = draws.normal(count, o.spurious, dtype=dtype)
-        other = draws.normal(count, o.spurious, dtype=dtype) if o.augmented else noise
-        return torch.cat([first, noise], -1), torch.cat([second, other], -1)
-
-    def _invariant(self, draws: Draws, count: int, which: Tensor) -> Tensor:
-        o = self.options
-        z = draws.normal(count, o.rank, dtype=which.dtype)
+        z = draws.normal(count, o.rank, dtype=dtype)
         private = which[..., None] * z[..., None, o.shared :]
         return torch.cat([z[..., : o.shared], private.flatten(-2)], -1)
 

@@ -1,7 +1,7 @@
 """Features on disk, by what they were made of.
 
-A file is named by a hash of the encoder (weights, how pixels enter) and of the images. So nothing in the cache is ever
-out of date, and it may be deleted at any time.
+A file is named by a hash of the encoder (weights, config, how pixels enter) and of the images. So nothing in the cache
+is ever out of date, and it may be deleted at any time.
 """
 
 import os

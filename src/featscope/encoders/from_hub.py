@@ -1,7 +1,9 @@
 """Encoders of images by their names on the Hugging Face Hub: ResNets, vision transformers, CLIP's."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -51,7 +53,7 @@ class HubEncoder:
             raise self._refused(f"It takes {model.main_input_name}.")
         side, shift, scale = self._entry(about)
         features = self._features(_Body(body), side)
-        return FrozenEncoder(_Body(body), features, side, shift, scale)
+        return FrozenEncoder(_Body(body), features, side, shift, scale, config_of(model))
 
     def _features(self, body: nn.Module, side: int) -> int:
         """How many there are, found by two looks at one image of noise."""
@@ -72,11 +74,17 @@ class HubEncoder:
         if isinstance(size, Mapping):
             size = size.get("height") or size.get("shortest_edge")
         mean, deviation = (_three(about.get(name)) for name in ("image_mean", "image_std"))
+        if about.get("do_normalize") is False:
+            mean, deviation = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+        factor = 1.0 if about.get("do_rescale") is False else about.get("rescale_factor")
+        factor = 1 / 255 if factor is None else factor
         if not isinstance(size, int) or not 8 <= size <= _MOST_PIXELS:
             raise self._refused(f"Its preprocessor_config.json has a size of {size!r} (8 to {_MOST_PIXELS}).")
         if not mean or not deviation or min(deviation) <= 0:
             raise self._refused("Its preprocessor_config.json has no image_mean and image_std of three channels.")
-        return size, tuple(255.0 * value for value in mean), tuple(255.0 * value for value in deviation)
+        if not isinstance(factor, int | float) or not 0 < factor < inf:
+            raise self._refused(f"Its preprocessor_config.json has a rescale_factor of {factor!r} (above 0).")
+        return size, tuple(value / factor for value in mean), tuple(value / factor for value in deviation)
 
     def _refused(self, problem: str) -> ConfigError:
         return ConfigError(
@@ -108,6 +116,14 @@ def loaded(
     if missing := [one for one in found["missing_keys"] if not one.startswith("pooler.")]:  # which is not used
         raise refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
     return model, other
+
+
+def config_of(model: "PreTrainedModel") -> str:
+    """What a model's config says, as JSON, but for where it lay and who reads it: a part of fingerprints."""
+    said = json.loads(model.config.to_json_string())
+    for name in ("_name_or_path", "transformers_version"):
+        said.pop(name, None)
+    return json.dumps(said, sort_keys=True)
 
 
 def _three(value: object) -> Sequence[float]:

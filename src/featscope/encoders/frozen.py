@@ -24,13 +24,21 @@ class FrozenEncoder(nn.Module):
         shift: what is taken from a pixel x in 0 to 255, which enters as (x - shift) / scale; one number, or one for
             each of the three channels.
         scale: the other one of these.
+        about: what features depend on besides, such as the config of ``body``: nonlinearities are in no weight.
     """
 
     def __init__(
-        self, body: nn.Module, features: int, side: int, shift: float | Sequence[float], scale: float | Sequence[float]
+        self,
+        body: nn.Module,
+        features: int,
+        side: int,
+        shift: float | Sequence[float],
+        scale: float | Sequence[float],
+        about: str = "",
     ) -> None:
         super().__init__()
         self.body, self.features, self.side, self.shift, self.scale = body, features, side, shift, scale
+        self.about = about
         self.requires_grad_(False)
         self.eval()
 
@@ -46,8 +54,8 @@ class FrozenEncoder(nn.Module):
         return self.body((x - _of_channels(self.shift, x)) / _of_channels(self.scale, x)).mean((-2, -1))
 
     def fingerprint(self) -> bytes:
-        """A hash of all that features depend on besides the pixels: weights by name, and how pixels enter."""
-        entry = f"{self.features} {self.side} {self.shift!r} {self.scale!r}"
+        """A hash of all that features depend on besides the pixels: weights by name, how pixels enter, `about`."""
+        entry = f"{self.features} {self.side} {self.shift!r} {self.scale!r}{self.about}"
         return hash_of_weights(self.state_dict(), entry)
 
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featscope.encoders.from_hub import loaded
+from featscope.encoders.from_hub import config_of, loaded
 from featscope.encoders.frozen import hash_of_weights
 from featscope.options import ConfigError, require, require_extra
 from featscope.streams import Draws
@@ -68,9 +68,20 @@ class HubSentences:
             means = pooled == {_MEANS}
             if pooled - {_MEANS, _FIRST} or len(pooled) > 1:
                 raise self._refused(f"It pools by {', '.join(sorted(pooled))}: known are means and the first token.")
-        if not means and any("CausalLM" in one for one in model.config.architectures or ()):
+        if not means and not self._first_sees_last(model, tokenizer.pad_token_id):
             raise self._refused("Its first token sees no other, and it has no file that says to take means.")
         return LoadedSentences(model, tokenizer, self.tokens, means)
+
+    def _first_sees_last(self, model: "PreTrainedModel", padding: int) -> bool:
+        """Whether the first of three tokens becomes something else when the last is another one."""
+        first, one, other = [token for token in range(4) if token != padding][:3]
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=()):
+                rows = (torch.tensor([[first, first, last]]) for last in (one, other))
+                states = [model.eval()(input_ids=row).last_hidden_state[:, 0] for row in rows]
+        except Exception as error:  # of as many kinds as there are models
+            raise self._refused(f"It cannot read three tokens: {str(error)[:200]}") from None
+        return not torch.equal(*states)
 
     def _refused(self, problem: str) -> ConfigError:
         return ConfigError(
@@ -112,6 +123,6 @@ class LoadedSentences:
     def fingerprint(self) -> bytes:
         """A hash of all that features depend on besides sentences."""
         words = self._tokenizer.backend_tokenizer.to_str()
-        state = blake2b(f"{self._tokens} {self._means} {self._model.config.to_json_string()} {words}".encode())
+        state = blake2b(f"{self._tokens} {self._means} {config_of(self._model)} {words}".encode())
         state.update(hash_of_weights(self._model.state_dict()))
         return state.digest()

@@ -20,7 +20,8 @@ class FeatScopeCallback(TrainerCallback):
     """Watch what a `Trainer` trains, see `Monitor`; and hide its smallest weights from the loss, if wanted.
 
     ``trainer.add_callback(FeatScopeCallback(trainer))``. What is seen goes through ``trainer.log``, so to TensorBoard,
-    W&B or whatever reports there.
+    W&B or whatever reports there. A look waits until the trainer has logged the loss of its step; the last one is at
+    the model that the trainer leaves, its best where it loads that at the end.
 
     Args:
         trainer: the trainer that it is added to.
@@ -43,6 +44,7 @@ class FeatScopeCallback(TrainerCallback):
         self._trainer, self._held_out, self._at, self._pruning = trainer, held_out, at, pruning
         self._options = options
         self._loss: float | None = None
+        self._stepped = False
         self.watch: Watch | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
@@ -58,15 +60,13 @@ class FeatScopeCallback(TrainerCallback):
         def log(found: Mapping[str, float], _: int) -> None:
             self._trainer.log(dict(found))
 
+        self._loss, self._stepped = None, False  # a training before may have broken off
         self.watch = Watch(model, held_out, log, self._pruning, at=at, **self._options)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **named: Any) -> None:
-        """Keep the loss that the trainer tells; it tells of one at its own intervals."""
-        self._loss = (logs or {}).get("loss", self._loss)
-
     def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
-        """Hide what is pruned."""
+        """Finish the step before, and hide what is pruned."""
         if self.watch is not None:
+            self._finish_step(self.watch)
             self.watch.before_loss()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **named: Any) -> None:
@@ -75,12 +75,24 @@ class FeatScopeCallback(TrainerCallback):
             self.watch.before_update()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
-        """Choose anew what is pruned, and look if it is time."""
-        if self.watch is not None:
-            self.watch.after_step(self._loss)
-            self._loss = None
+        """Wait for the step's loss: only after this does the trainer log it, and a log of ours now would prevent that.
+
+        ``CallbackHandler.on_log`` takes any log for the one that is due.
+        """
+        self._stepped = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **named: Any) -> None:
+        """Keep the loss that the trainer tells; it tells of one at its own intervals."""
+        self._loss = (logs or {}).get("loss", self._loss)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""
         if self.watch is not None:
+            self._finish_step(self.watch)
             self.watch.finish(named["train_dataloader"])
+
+    def _finish_step(self, watch: Watch) -> None:
+        """Choose anew what is pruned, and look if it is time."""
+        if self._stepped:
+            loss, self._loss, self._stepped = self._loss, None, False
+            watch.after_step(loss)

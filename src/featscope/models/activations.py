@@ -1,6 +1,9 @@
 """Reading the activations inside any PyTorch module."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,24 +32,20 @@ def activations(
 
     Raises:
         AttributeError: no submodule has that name.
+        KeyError: a submodule did not run.
     """
     seen: dict[str, list[Tensor]] = {name: [] for name in names}
     latest: dict[str, Tensor] = {}
 
-    def keep(name: str, output: Tensor) -> None:
-        latest[name] = output.detach()
+    def keep(name: str, _module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        latest[name] = output.detach().clone()  # what comes after may work in place
 
-    hooks = [
-        module.get_submodule(name).register_forward_hook(lambda _module, _inputs, output, name=name: keep(name, output))
-        for name in names
-    ]
-    try:
-        with torch.no_grad():
-            for part in x.split(batch):
-                module(part)
-                for name in names:
-                    seen[name].append(reduce(latest[name]))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.no_grad():
+        for name in names:
+            hooks.enter_context(module.get_submodule(name).register_forward_hook(partial(keep, name)))
+        for part in x.split(batch):
+            latest.clear()
+            module(part)
+            for name in names:
+                seen[name].append(reduce(latest[name]))
     return {name: torch.cat(parts) for name, parts in seen.items()}

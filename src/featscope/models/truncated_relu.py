@@ -76,6 +76,7 @@ class Pull(NamedTuple):
         biases: of <w_i, x> + b_i.
         outer: of a_i, complete.
         active: E σ'(z_i), the share of inputs that activate a neuron.
+        active_square: E σ'(z_i)², which is less: the slope of a smoothed activation is between 0 and 1.
         inside: share of inputs with y g < 1.
     """
 
@@ -83,6 +84,7 @@ class Pull(NamedTuple):
     biases: Float[Tensor, "replica neuron"]
     outer: Float[Tensor, "replica neuron"]
     active: Float[Tensor, "replica neuron"]
+    active_square: Float[Tensor, "replica neuron"]
     inside: Float[Tensor, "replica"]
 
 
@@ -97,7 +99,7 @@ def pull(
     replicas, samples = labels.shape
     part = max(1, _AT_A_TIME // (replicas * layers.biases.shape[1]))
     weighted = labels.new_full(labels.shape, 1 / samples) if chances is None else chances
-    found = [torch.zeros_like(each) for each in (*layers, layers.biases)] + [labels.new_zeros(replicas)]
+    found = [torch.zeros_like(each) for each in (*layers, layers.biases, layers.biases)] + [labels.new_zeros(replicas)]
     for x, y, chance in zip(*(one.split(part, 1) for one in (inputs, labels, weighted)), strict=True):
         x, y, chance = x.to(layers.weights), y.to(layers.weights), chance.to(layers.weights)
         z = layers.drive(x)
@@ -109,6 +111,7 @@ def pull(
             (slopes * pulled[..., None]).sum(1),
             (values * pulled[..., None]).sum(1),
             (slopes * chance[..., None]).sum(1),
+            (slopes.square() * chance[..., None]).sum(1),
             (chance * (y * answers < 1)).sum(1),
         )
         found = [total + term for total, term in zip(found, terms, strict=True)]

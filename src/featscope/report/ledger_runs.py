@@ -12,6 +12,7 @@ from featscope.options import ConfigError, MissingExtraError
 from featscope.report.claim_view import Tone, View, views
 from featscope.report.numbers import number
 from featscope.report.run_report import stored_content
+from featscope.runs.environment import began
 from featscope.runs.stored import read_environment, read_plan, read_trends
 
 _DEFAULTS = "default options"
@@ -120,7 +121,7 @@ def read_run(folder: Path, name: str) -> LedgerRun:
         not content.changed,
         plan["seed"],
         plan["replicas"],
-        (environment.get("since") or "").removesuffix("Z").replace("T", " "),
+        began(environment),
         environment.get("seconds"),
         content.command,
         views(content.claims, labels, controls, loud=not content.changed),
@@ -170,7 +171,7 @@ def _is_picture(file: Path) -> bool:
 def _climbs(stored: Mapping[str, Any]) -> dict[str, list[Climb]]:
     found: dict[str, list[Climb]] = {}
     for trend in stored["trends"]:
-        at = [(f"{rung['size']:g}", _tone(rung["verdict"]), rung["verdict"]) for rung in trend["at"]]
+        at = [(f"{rung['size']:.12g}", _tone(rung["verdict"]), rung["verdict"]) for rung in trend["at"]]
         found.setdefault(trend["id"], []).append(Climb(trend["arm"], stored["symbol"], at, _foretold(trend, stored)))
     return found
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import hypot, inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import xarray as xr
 
 from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
+from featscope.claims.intervals import quantile
 from featscope.options import ConfigError
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 
@@ -67,14 +68,8 @@ class Pair:
 
     @property
     def apart(self) -> bool:
-        """Whether they differ by more than chance: their difference does, or their intervals do not meet."""
-        return self.disjoint or (self.difference is not None and self.difference.verdict == "fails")
-
-    @property
-    def disjoint(self) -> bool:
-        """Whether intervals of shares do not meet, which know how sure they are where no replica differs, too."""
-        (low, high), (least, most) = self.one.interval, self.other.interval
-        return {self.one.law, self.other.law} <= {"share", "yes/no"} and (high < least or most < low)
+        """Whether they differ by more than chance."""
+        return self.difference is not None and self.difference.verdict == "fails"
 
     @property
     def asked_otherwise(self) -> bool:
@@ -174,6 +169,8 @@ def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
     first, second = np.asarray(one.values), np.asarray(other.values)
     about: dict[str, Any] = {"id": one.id, "source": one.source, "statement": one.statement, "kind": one.kind}
     about |= {"arm": one.arm, "expected": False, "note": ""}
+    if {one.law, other.law} <= {"share", "yes/no"} and _apart(one.interval, other.interval):
+        return Pair(one, other, _of_intervals(one, other, about), False)
     enough = min(first.size, second.size) >= 2 and np.isfinite(first).all() and np.isfinite(second).all()
     if not (enough and one.chance and other.chance) or "extreme" in (one.law, other.law):  # whose mean nobody asks for
         return Pair(one, other, None, False)
@@ -185,12 +182,36 @@ def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
     return Pair(one, other, Claim.from_summary(means[0], "=", 0.0, against=means[1], **about), False)
 
 
+def _apart(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[1] < other[0] or other[1] < one[0]
+
+
+def _of_intervals(one: Claim, other: Claim, about: Mapping[str, Any]) -> Claim:
+    """The difference of two shares by their intervals, which know how sure they are where no replica differs, too.
+
+    Its interval is Newcombe's (1998, method 10): halves that face each other, added as squares.
+    """
+    (low, high), (least, most) = one.interval, other.interval
+    difference = other.measured - one.measured
+    below, above = hypot(other.measured - least, high - one.measured), hypot(most - other.measured, one.measured - low)
+    return Claim(
+        predicted=0.0,
+        relation="=",
+        tolerance=0.0,
+        measured=difference,
+        interval=(difference - below, difference + above),
+        n=one.n + other.n,
+        error=(below if difference > 0 else above) / quantile(inf),
+        freedom=inf,
+        **about,
+    )
+
+
 def after_holm(found: Mapping[str, Pair]) -> set[str]:
     """The keys of those that differ by more than chance even if one asks so many."""
     differences = {key: pair.difference for key, pair in found.items() if pair.difference is not None}
     lost = {id(claim) for claim in not_after_holm(list(differences.values()))}
-    sure = {key for key, claim in differences.items() if claim.verdict == "fails" and id(claim) not in lost}
-    return sure | {key for key, pair in found.items() if pair.disjoint}
+    return {key for key, claim in differences.items() if claim.verdict == "fails" and id(claim) not in lost}
 
 
 def shift(pair: Pair) -> float:

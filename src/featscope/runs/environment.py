@@ -77,6 +77,12 @@ def computed_by(here: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) ->
     return {**here, **last, "history": [*here["history"], *earlier]}
 
 
+def began(environment: Mapping[str, Any]) -> str:
+    """When a run began, in UTC, as 2026-11-25 09:30:00; empty where an older version did not say it."""
+    first = (environment.get("history") or [environment])[0]
+    return (first.get("since") or "").removesuffix("Z").replace("T", " ")
+
+
 def mixed(environment: Mapping[str, Any]) -> str:
     """That several environments computed a run, and what changed between them, in a sentence; empty for one."""
     stages = [*environment.get("history", ()), environment]

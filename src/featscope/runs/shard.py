@@ -11,6 +11,7 @@ import xarray as xr
 
 from featscope.allocator import hand_back_freed_memory
 from featscope.axes import points
+from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Assay, Study
@@ -194,6 +195,7 @@ class Program:
                     raise TypeError(f"{name!r} is a {type(one).__name__}: expected a Measurement(values, about, dims)")
                 values = one.values if len(each) == 1 else torch.cat([measured[name].values for measured in each])
                 found[name] = one._replace(values=values)
+        self._require_other_names(found)
         return self.whole.masked(found)
 
     def run(
@@ -261,9 +263,19 @@ class Program:
     def split(self, record: Record, replicas: range) -> list[xr.Dataset]:
         """What was recorded, point by point."""
         together = record.to_dataset(self.whole.streams.replicas)
+        self._require_other_names(map(str, together.data_vars))
         count = len(replicas)
         parts = [together.isel(replica=slice(i * count, (i + 1) * count)) for i in range(len(self.parts))]
         return [part.assign_coords(labels) for part, labels in zip(parts, self.labels, strict=True)]
+
+    def _require_other_names(self, series: Iterable[str]) -> None:
+        """Refuse an axis that is called like one of the series: it would take its place in the data."""
+        if taken := set(self.labels[0]).intersection(series):
+            name = taken.pop()
+            raise ConfigError(
+                f"axis {name!r} is refused: a series that is measured is called {name!r}, too, and would be lost. "
+                "Allowed are options without a namesake: leave it out, or rename the series."
+            )
 
     def _restore(self, folder: RunFolder) -> tuple[int, Record, bool]:
         """Steps done, what was recorded on the way, and whether that is all.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from featscope.axes import with_option
+from featscope.axes import with_options
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Study
 from featscope.studies.refinement import Point
@@ -54,10 +54,14 @@ class AtPoint:
 
     def build(self, streams: Streams) -> Experiment:
         """What the arm's recipe builds there. It is measured as the study measures it there."""
-        there = self._there
-        experiment = there[1].recipe.build(streams)
-        _measured_by[experiment] = there
-        return experiment
+        return built(*self._there, streams)
+
+
+def built(study: Study, arm: Arm, streams: Streams) -> Experiment:
+    """What the recipe of a study's arm builds, to be measured by `watch`, `at_start` and `at_end`."""
+    experiment = arm.recipe.build(streams)
+    _measured_by[experiment] = study, arm
+    return experiment
 
 
 def moved(study: Study, options: Sequence[str], point: Point) -> Study:
@@ -66,9 +70,7 @@ def moved(study: Study, options: Sequence[str], point: Point) -> Study:
     Raises:
         ConfigError: one is out of its range.
     """
-    for option, value in zip(options, point, strict=True):
-        study = with_option(study, option, value)
-    return study
+    return with_options(study, dict(zip(options, point, strict=True)))
 
 
 def watch(experiment: Any) -> Mapping[str, Measurement]:

@@ -57,6 +57,9 @@ class Arm(Generic[R]):
 
     def __post_init__(self) -> None:
         require_name(self, "name")
+        if len({axis.name for axis in self.over}) < len(self.over):
+            found = ", ".join(axis.option for axis in self.over)
+            raise ConfigError(f"Arm.over = {found}: allowed are options whose last words differ. Rename an option.")
 
 
 def require_different_names(arms: Iterable[Arm]) -> None:

@@ -29,8 +29,9 @@ higher = partial(ordering, more_than=0.0, because=SIGN, range=COSINE)
 
 
 def against_itself(measured: xr.DataArray, arm: str) -> Found:
-    """What was measured on ``arm``. The untrained network is compared with itself: no chance enters there."""
-    return Found(measured, law="exact" if arm == "untrained" else None)
+    """What was measured on ``arm``. Where the untrained network is compared with itself no chance enters."""
+    varies = bool(measured.max() > measured.min())
+    return Found(measured, law="exact" if arm == "untrained" and not varies else None)
 
 
 @dataclass(frozen=True)

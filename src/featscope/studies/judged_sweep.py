@@ -135,7 +135,7 @@ class JudgedSweep(Study):
         return {name: arm for name, arm in arms.items() if name in needed}
 
     def _suffix(self, point: Point) -> str:
-        return "@" + "+".join(f"{axis.name}={value:.6g}" for axis, value in zip(self.axes, point, strict=True))
+        return "@" + "+".join(f"{axis.name}={value:.12g}" for axis, value in zip(self.axes, point, strict=True))
 
     def _batches(self) -> Iterator[list[int]]:
         """Places of points that train together: of one round, and with equal whole numbers, as these change shapes."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from featscope.axes import find_option, with_option
+from featscope.axes import find_option, with_options
 from featscope.options import require
 from featscope.trends import Bears
 from featscope.trends.trend import FEWEST_SIZES
@@ -58,13 +58,9 @@ class Ladder:
         Raises:
             ConfigError: an option is unknown, or out of its range.
         """
-        for option, value in self.at.items():
-            study = with_option(study, find_option(study, option), value)
-        if self.axis:
-            study = with_option(study, find_option(study, self.axis), size)
-        for option, value_at in self.pace.items():
-            study = with_option(study, find_option(study, option), value_at(size))
-        return study
+        values = {**self.at, **({self.axis: size} if self.axis else {})}
+        values |= {option: value_at(size) for option, value_at in self.pace.items()}
+        return with_options(study, {find_option(study, option): value for option, value in values.items()})
 
     def bears(self, claim: str, arm: str) -> Bears | None:
         """What of the claim on the arm can be compared; None if it is not judged."""

@@ -55,7 +55,7 @@ class ScalingStudy(Study):
     @property
     def command(self) -> str:
         """The words after `featscope` that run it."""
-        sizes = f" --sizes {' '.join(f'{size:g}' for size in self.sizes)}" if self.sizes else ""
+        sizes = f" --sizes {' '.join(f'{size:.12g}' for size in self.sizes)}" if self.sizes else ""
         return f"trend {self.name} --axis {self.ladder.name}{sizes}"
 
     @cached_property
@@ -80,7 +80,7 @@ class ScalingStudy(Study):
             return self.ladder.climb(self.study, size)
         except ConfigError as error:
             wrong = ConfigError(
-                f"{'--sizes' if self.sizes else 'the ladder'} at {self.ladder.name} = {size:g}: {error}"
+                f"{'--sizes' if self.sizes else 'the ladder'} at {self.ladder.name} = {size:.12g}: {error}"
             )
             wrong.owner, wrong.field = error.owner, error.field
             raise wrong from None
@@ -114,7 +114,7 @@ class ScalingStudy(Study):
                         yield size, claim
 
     def _suffix(self, size: float) -> str:
-        return f"@{self.ladder.name}={size:g}"
+        return f"@{self.ladder.name}={size:.12g}"
 
     def trends(self, claims: Sequence[Claim]) -> dict[str, ClaimTrend]:
         """ "id@arm" -> its trend, for every claim that was judged at all sizes."""
@@ -143,7 +143,8 @@ class ScalingStudy(Study):
         alone = found.samples.shape[1] < 2
         low, high = np.where(np.isfinite(found.intervals), found.intervals, np.nan).T
         below, above = (None, None) if alone else (low, high)
-        curves = [Curve("measured", at, found.samples.mean(axis=1), below, above, samples=found.samples.T)]
+        middle = found.sound.mean(axis=1) if found.sound.size else np.full(at.shape, np.nan)
+        curves = [Curve("measured", at, middle, below, above, samples=found.samples.T)]
         if found.trend is not None:
             trend = found.trend
             curves.append(Curve("foretold", trend.sizes, *trend.band(), dashed=True))
@@ -164,10 +165,10 @@ class ScalingStudy(Study):
         trends, name = self.trends(claims), self.ladder.name
         last = [found.trend.at(FORETOLD[-1]).verdict for found in trends.values() if found.trend is not None]
         largest = FORETOLD[-1] * self.ladder.sizes[-1]
-        sizes = ", ".join(f"{size:g}" for size in self.ladder.sizes)
+        sizes = ", ".join(f"{size:.12g}" for size in self.ladder.sizes)
         return Story(
             f"Of {len(trends)} claims over {len(self.ladder.sizes)} sizes, {last.count('holds')} are foretold to hold "
-            f"at {name} = {largest:g}.",
+            f"at {name} = {largest:.12g}.",
             f"The study at {name} = {sizes}. {self.ladder.about} All laws that fit the sizes run are followed, by "
             "weight; nothing is said beyond 16 times the largest.",
         )
@@ -180,14 +181,14 @@ def in_words(found: ClaimTrend, name: str) -> str:
     trend, direction, crossing = found.trend, found.trend.direction(), found.trend.crossing()
     moves = {"toward": "It moves toward holding", "away": "It moves away from holding"}
     words = [f"{moves.get(direction.word, 'Whether it moves toward holding cannot be told')}, up to {name} = "]
-    words.append(f"{direction.up_to:g}. ")
+    words.append(f"{direction.up_to:.12g}. ")
     for factor in FORETOLD:
         foretold = trend.at(factor)
         low, high = foretold.interval
-        words.append(f"At {foretold.size:g}: {foretold.verdict} ({low:.3g} to {high:.3g}). ")
+        words.append(f"At {foretold.size:.12g}: {foretold.verdict} ({low:.3g} to {high:.3g}). ")
     if crossing is not None and np.isfinite(crossing.interval[0]):
         words.append(f"It crosses its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}. ")
-    if (count := int(np.isfinite(found.samples).all(axis=0).sum())) < found.samples.shape[1]:
+    if (count := found.sound.shape[1]) < found.samples.shape[1]:
         words.append(f"Of {count} of {found.samples.shape[1]} replicas: the others did not measure it at every size.")
     return "".join(words).strip()
 

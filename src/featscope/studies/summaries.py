@@ -214,6 +214,11 @@ def verdict(claims: Sequence[Claim], key: str) -> str:
     return next((claim.verdict for claim in claims if f"{claim.id}@{claim.arm}" == key), "undecided")
 
 
+def in_case(claims: Sequence[Claim], key: str, holds: str, fails: str) -> str:
+    """What is said where the claim "id@arm" holds, or where it fails; nothing where it is undecided."""
+    return {"holds": holds, "fails": fails}.get(verdict(claims, key), "")
+
+
 def in_words(values: xr.DataArray | float, form: str = "{:.2f}") -> str:
     """The mean of ``values`` for a sentence, as ``form`` has it; words where there is none."""
     mean = float(np.mean(values))

@@ -13,6 +13,7 @@ from featscope.claims import LEVEL, Claim
 from featscope.figures import Curves, Figure, Panel
 from featscope.options import ConfigError
 from featscope.streams import Streams
+from featscope.studies import at_point
 from featscope.studies.base import Arm, Runs, Story, Study, last
 from featscope.studies.summaries import curve
 from featscope.training import Experiment, Measurement
@@ -53,8 +54,8 @@ class Point:
         return self.first.recipe.probe_every
 
     def build(self, streams: Streams) -> Experiment:
-        """What the arm's recipe builds."""
-        return self.first.recipe.build(streams)
+        """What the arm's recipe builds. It is measured as the study measures it there."""
+        return at_point.built(self.study, self.first, streams)
 
 
 @dataclass(frozen=True)
@@ -102,24 +103,30 @@ class Sweep(Study):
     def _first(self) -> Arm:
         return Point(self.study).first
 
+    @property
+    def _arm(self) -> str:
+        """The arm in words. Axes of its own are left out, so their options stay as they are."""
+        first, swept = self._first, {axis.name for axis in self.axes}
+        still = " and ".join(axis.name for axis in first.over if axis.name not in swept)
+        return f"{first.name} ({first.about}{f'; here {still} as the options say' if still else ''})"
+
     def arms(self) -> Sequence[Arm]:
         """One arm over the axes."""
-        first = self._first
         return [
             Arm(
                 ARM,
                 Point(self.study),
-                f"{first.name} ({first.about}) over {', '.join(axis.name for axis in self.axes)}",
-                stop_at=first.stop_at,
-                at_start=[lambda experiment, assay=assay: _scalars(assay(experiment)) for assay in first.at_start],  # type: ignore[misc]
-                at_end=[lambda experiment, assay=assay: _scalars(assay(experiment)) for assay in first.at_end],  # type: ignore[misc]
+                f"{self._arm} over {', '.join(axis.name for axis in self.axes)}",
+                stop_at=self._first.stop_at,
+                at_start=[lambda experiment: _scalars(at_point.at_start(experiment))],
+                at_end=[lambda experiment: _scalars(at_point.at_end(experiment))],
                 over=[replace(axis, option=f"study.{axis.option}") for axis in self.axes],
             )
         ]
 
     def watch(self, experiment: Any) -> Mapping[str, Measurement]:
-        """The study's measurements that are one number a replica."""
-        return _scalars(self.study.watch(experiment))
+        """The measurements of the study at the experiment's point that are one number a replica."""
+        return _scalars(at_point.watch(experiment))
 
     @property
     def command(self) -> str:
@@ -129,10 +136,10 @@ class Sweep(Study):
     @property
     def about(self) -> str:
         """What was trained, for the report."""
-        first, count = self._first, prod(len(axis.values) for axis in self.axes)
+        count = prod(len(axis.values) for axis in self.axes)
         over = "; ".join(f"{axis.name} = {str(axis).replace(',', ', ')}" for axis in self.axes)
         return (
-            f"A sweep of the arm {first.name} ({first.about}) over {count} points: {over}. A replica of a given number "
+            f"A sweep of the arm {self._arm} over {count} points: {over}. A replica of a given number "
             "sees the same random draws at every point, so that points can be compared replica by replica."
         )
 

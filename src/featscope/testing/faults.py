@@ -152,6 +152,7 @@ class Report:
         places: in how many ways one line could be changed.
         seconds: how long the healthy trial takes.
         faults: what became of those that were planted.
+        code: a hash of the modules that the trial executes.
     """
 
     target: str
@@ -162,6 +163,7 @@ class Report:
     places: int
     seconds: float
     faults: list[Found]
+    code: str = ""
 
     def count(self, outcome: Outcome) -> int:
         """How many faults had it."""
@@ -300,10 +302,10 @@ class Bench:
         """The trial with ``faults``."""
         expected = [claim for claim in self.healthy.claims.values() if claim.expected]
         held = sum(claim.verdict == "holds" for claim in expected)
-        seconds = round(self.healthy.seconds, 1)
-        return Report(
-            self.target, self.healthy.fingerprint, seed, len(expected), held, len(self.sites), seconds, list(faults)
-        )
+        places, seconds = len(self.sites), round(self.healthy.seconds, 1)
+        code = blake2b(json.dumps(self.sources, sort_keys=True).encode(), digest_size=8).hexdigest()
+        about = (self.target, self.healthy.fingerprint, seed, len(expected), held, places, seconds)
+        return Report(*about, list(faults), code)
 
 
 def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[Found], None]) -> Report:
@@ -317,7 +319,7 @@ def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[F
         say: told of each.
 
     Raises:
-        ConfigError: ``out`` was written for another trial, or other code.
+        ConfigError: ``out`` was written for another trial, other code or another seed.
     """
     known = _begun(out, bench.report(seed, []))
     found: list[Found] = []
@@ -359,8 +361,11 @@ def _begun(out: Path, report: Report) -> dict[str, Found]:
         out.write_text(json.dumps(head) + "\n", encoding="utf-8")
         return {}
     before = read(out)
-    if (before.target, before.healthy) != (report.target, report.healthy):
-        raise ConfigError(f"--out = {out} was written for another trial or other code: remove it, or name another file")
+    if any(getattr(before, name) != getattr(report, name) for name in ("target", "healthy", "seed", "code")):
+        raise ConfigError(
+            f"--out = {out} was written for another trial or other code, or with another --seed: remove it, or name "
+            "another file"
+        )
     return {fault.key: fault for fault in before.faults}
 
 

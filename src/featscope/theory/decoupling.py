@@ -120,7 +120,7 @@ class Stage1:
         return float(np.log(path[-1] / path[0]))
 
     def duration(self, feature_energy: float, longest: int = 100_000) -> float:
-        """Steps until the share of feature energy reaches ``feature_energy``; infinite if it never does."""
+        """Steps until the share of feature energy reaches ``feature_energy``; infinite if not in ``longest`` steps."""
         transition, energy = self._transition(), np.array([self.features, self.input_dim - self.features])
         energy = energy / self.input_dim
         if energy[0] < feature_energy > self.ceiling():
@@ -135,13 +135,13 @@ class Stage1:
     def share_of_chance(self, feature_energy: float) -> float:
         """Share of the feature energy at the end of Stage I that batches added by chance, not growth of the start.
 
-        NaN if Stage I never ends.
+        NaN if Stage I never ends; 0 if it is over at the start.
         """
         if not isfinite(duration := self.duration(feature_energy)):
             return float("nan")
         steps = int(duration)
-        start, *_, end = self.energies(max(steps, 1))[:, 0]
-        return float(1 - start * self.factors[0] ** (2 * steps) / end)
+        path = self.energies(steps)[:, 0]
+        return float(1 - path[0] * self.factors[0] ** (2 * steps) / path[-1])
 
     def off_features(self, steps: int) -> float:
         """The norm off the features after ``steps`` steps, over its start: root mean square over neurons."""

@@ -75,7 +75,7 @@ def background_covariance(background: float) -> float:
     return p * (0.5 - p) ** 2 + (1 - p) * (low - p) ** 2
 
 
-def linear_ceiling(relevant: int, background: float) -> float:
+def threshold_ceiling(relevant: int, background: float) -> float:
     """Accuracy on parities of the mixture of the best single threshold on the count, k odd.
 
     Thresholds at odd counts c are right in a share 1/2 + (k-1 over c-1)/2^k of all patterns, and always where the
@@ -83,6 +83,17 @@ def linear_ceiling(relevant: int, background: float) -> float:
     """
     best = max(comb(relevant - 1, c - 1) for c in range(1, relevant + 1, 2))
     return 1 - background * (0.5 - best / 2**relevant)
+
+
+def linear_ceiling(relevant: int, background: float) -> float:
+    """Accuracy on parities of the mixture of the best linear rule sign(w·φ̃ - t), k odd.
+
+    A pattern that changes always changes the parity. It changes a linear rule, for the average pattern, in at most
+    (k-1 over (k-1)/2)/2^(k-1) of all coins, as it does the majority, so no rule is right in more than 1/2 and half of
+    that. The majority is, where k is 1 more than a multiple of 4; else the one with a single weight negative. Both are
+    right where the relevant patterns agree.
+    """
+    return 1 - background * (0.5 - comb(relevant - 1, (relevant - 1) // 2) / 2**relevant)
 
 
 def best_linear_rule(relevant: int, background: float, largest: int) -> float:
@@ -133,8 +144,8 @@ def spread(patterns: int, relevant: int, background: float, samples: int) -> flo
     Samples make noise in the D - k other directions; in the k - 1 that are left among the relevant ones only in the
     share p_o of samples whose relevant patterns are coins.
     """
-    directions = patterns - relevant + (relevant - 1) * background
-    return directions * background * (1 - background) / (samples * relevant * correlation(background) ** 2)
+    noise = (patterns - relevant) * background * (1 - background) + (relevant - 1) * background / 4
+    return noise / (samples * relevant * correlation(background) ** 2)
 
 
 def step_size(gamma: float, scale: float, relevant: int, neurons: int) -> float:

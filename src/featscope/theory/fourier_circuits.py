@@ -109,7 +109,8 @@ def penalised_optimum(inputs: int, modulus: int, penalty: float) -> Optimum:
         return float(cross_entropy(gamma * norm ** (inputs + 1), modulus)) + penalty * norm
 
     top = np.log(2 * np.log(modulus) / penalty)  # beyond it the penalty alone is more than at 0
-    grid = np.linspace(top - 12, top, 2000)
+    bottom = min(top - 12, -np.log(gamma) / (inputs + 1) - 1)  # below where the margin begins to tell
+    grid = np.linspace(bottom, top, 4000)
     place = int(np.argmin([objective(x) for x in grid]))
     ends = (grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)])
     found = minimize_scalar(objective, bounds=ends, method="bounded", options={"xatol": 1e-10})

@@ -89,9 +89,12 @@ def saturation(tasks: int, private: int) -> float:
 def superposed_finetuned(tasks: int, gamma: float, private: int) -> tuple[float, float]:
     """β of the target's and of another task's private features, from the W* that has all P_t in the same p outputs.
 
-    There ‖W‖ <= 1 is tight, so a row of √(1/T)'s can only be turned, on the unit sphere, by a chord of γ/√p.
+    There ‖W‖ <= 1 is tight, so a row of √(1/T)'s can only be turned, on the unit sphere, by a chord of γ/√p, and no
+    further than to the target. (1, 0) of one task.
     """
-    angle = 2 * np.arcsin(min(1.0, gamma / sqrt(private) / 2))
+    if tasks == 1:
+        return 1.0, 0.0
+    angle = min(2 * np.arcsin(min(1.0, gamma / sqrt(private) / 2)), np.arccos(1 / sqrt(tasks)))
     along, across = 1 / sqrt(tasks), sqrt(1 - 1 / tasks)
     return (
         float(cos(angle) * along + sin(angle) * across) ** 2,

@@ -110,7 +110,11 @@ class FeatureStep:
         require(self, "count", 1 <= self.count <= all_of_them, f"1 to {all_of_them}, as there are neurons")
 
     def build(self, source: Any, draws: Draws) -> FixedBiasReLUNetwork:
-        """A network a replica, after the step; its buffer ``start_weight`` has the weights before it."""
+        """A network a replica, after the step; its buffer ``start_weight`` has the weights before it.
+
+        Raises:
+            ConfigError: those that fit are to stay, and in some replica fewer than ``count`` are near a feature.
+        """
         network = self.start.build(source, draws)
         before = network.weight.detach().clone()
         batch = source.sample(draws, self.samples)
@@ -126,9 +130,12 @@ class FeatureStep:
         """Places of the neurons that stay ``[replica, count]``."""
         if self.keep == "random":
             return draws.choice(network.readout.shape[1], self.count)
-        if self.keep == "fitting":
-            return fitting(network, source.features, source.bends, self.count)
         nearness = alignment_to(network.weight.detach(), source.features)
+        if self.keep == "fitting":
+            near = int((nearness >= NEAR).sum(1).min())
+            allowed = f"{near} at most, as so few neurons have a cosine of {NEAR} with a feature after the step"
+            require(self, "count", self.count <= near, allowed, "Keep fewer, or begin with more.")
+            return fitting(network, source.features, source.bends, self.count)
         return nearness.topk(self.count, dim=1, largest=self.keep == "aligned").indices
 
 
@@ -149,7 +156,8 @@ def fitting(
 ) -> Int[Tensor, "replica count"]:
     """Places of ``count`` neurons near a feature D that begin to fire nearest to ``bends`` of <D, x>, as many at each.
 
-    A neuron near D fires where <D, x> is above b/||w||, one near -D where it is below -b/||w||.
+    A neuron near D fires where <D, x> is above b/||w||, one near -D where it is below -b/||w||. At least ``count`` of
+    them are near a feature.
     """
     cosine = nn.functional.normalize(network.weight, dim=-1) @ features.to(network.weight.dtype).mT
     nearest = cosine.gather(-1, cosine.abs().argmax(-1, keepdim=True))[..., 0]

@@ -16,7 +16,7 @@ from featscope.streams import Streams
 from featscope.theory.prediction_head import PatchMoments, ends_on_strong, patch_moments
 from featscope.training.flow import Flow
 from featscope.training.gradient import GradientTraining, RuleConfig, Training
-from featscope.training.phases import FrozenHead, Phases
+from featscope.training.phases import LEARNED, FrozenHead, Phases
 
 _TRIES, _AT_A_TIME = 400, 200  # random weights to choose from where only some starts are wanted
 
@@ -158,7 +158,7 @@ class RescuedTraining(Training):
     """Algorithm 1 from the first random weights of each replica that the head rescues in the limit of infinite batches.
 
     They are those from which both neurons would end on the strong feature without head, and from which the flow has
-    each on a feature of its own when it ends.
+    each on a feature of its own, learned, when it ends.
 
     Attributes:
         flow: with the head, on the same data; its ``start`` is not used.
@@ -200,5 +200,8 @@ class RescuedTraining(Training):
         flow = Flow(network, self.flow.duration, streams)
         while (flow.arrived < 0).any():
             flow.advance(0)
-        feature, pure = network.order_parameters.features
-        return weights, (collapse & pure.all(0) & (feature[0] != feature[1])).view(weights.shape[:2])
+        y = network.order_parameters
+        feature, pure = y.features
+        learned = y.b.abs().amax(1) >= LEARNED
+        rescued = collapse & (pure & learned).all(0) & (feature[0] != feature[1])
+        return weights, rescued.view(weights.shape[:2])

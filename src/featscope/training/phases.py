@@ -121,14 +121,15 @@ class PhasesRule(nn.Module):
         """Look at where trajectories are."""
         learner: PopulationNetwork = experiment.learner
         y, of, kept = learner.order_parameters, learner.population(), self.trajectories()
+        rate = learner.get_buffer("rate").repeat_interleave(learner.state.shape[1])  # of frozen heads, too
         b, r, e = y.by_role(kept["fast"])
         lent, state = e[1].abs(), learner.state.detach().flatten(0, 1)
         rising = lent > kept["peak"]
         kept["at_peak"][rising] = state[rising]
         kept["peak"].copy_(torch.maximum(kept["peak"], lent))
-        at_start = invariants(OrderParameters.unpack(kept["start"].mT, 2), of.rate)
-        kept["drift"].copy_(torch.maximum(kept["drift"], (invariants(y, of.rate) - at_start).abs().amax(0)))
-        reach = torch.minimum(b[0, 0].abs(), lent / of.rate.clamp_min(1e-300).sqrt())
+        at_start = invariants(OrderParameters.unpack(kept["start"].mT, 2), rate)
+        kept["drift"].copy_(torch.maximum(kept["drift"], (invariants(y, rate) - at_start).abs().amax(0)))
+        reach = torch.minimum(b[0, 0].abs(), lent / rate.clamp_min(1e-300).sqrt())
         weak = b[1, 1].abs()
         happened: dict[str, Bool[Tensor, " trajectory"]] = {
             "strong_learned": b[0, 0].abs() >= LEARNED,

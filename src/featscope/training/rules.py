@@ -135,14 +135,15 @@ class BiasScheduleRule(nn.Module):
             faster = torch.where(bias < per_replica(self.config.cap_ratio, norm) * norm, faster, growth)
         grown = bias * (1 + faster)
         bias.copy_(torch.where((bias > 0) & (bias <= per_replica(self.cap, bias)), grown, bias))
+        second = self.stage == 2
         if (self.stage == 1).any():
             ending = (self.stage == 1) & self._stage1_is_over(experiment, norm)
             bias.copy_(torch.where(ending[:, None], per_replica(self.reset_ratio, norm) * norm, bias))
             self.reference_norm.copy_(torch.where(ending[:, None], norm, self.reference_norm))
             self.stage1_end.masked_fill_(ending, step)
             self.stage.masked_fill_(ending, 2)
-        elif (self.stage == 2).any():
-            ending = (self.stage == 2) & (norm.square() >= self.features * self.reference_norm.square()).any(-1)
+        if second.any():
+            ending = second & (norm.square() >= self.features * self.reference_norm.square()).any(-1)
             self.stage2_end.masked_fill_(ending, step)
             self.stage.masked_fill_(ending, 3)
         self.norm.copy_(norm)

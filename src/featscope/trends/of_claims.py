@@ -45,6 +45,11 @@ class ClaimTrend:
     trend: Trend | None
     silent: str
 
+    @property
+    def sound(self) -> Float[np.ndarray, "size replica"]:
+        """The samples of the replicas that measured it at every size, to which the trend is fitted."""
+        return self.samples[:, np.isfinite(self.samples).all(axis=0)]
+
     def to_json(self) -> dict[str, Any]:
         """The trend as it stands in ``trends.json``; numbers that are not finite become null."""
         first, trend = self.claims[0], self.trend
@@ -106,11 +111,11 @@ def trend_of(
     samples = (_samples(claims) - shift[:, None]) / scale[:, None]
     intervals = (np.array([claim.interval for claim in claims]) - shift[:, None]) / scale[:, None]
     found = ClaimTrend(told, tuple(claims), compared, samples, intervals, None, "")
-    sound = samples[:, np.isfinite(samples).all(axis=0)]
+    sound = found.sound
     if sound.shape[1] < min(_FEWEST_REPLICAS, samples.shape[1]):
         fewest = told[int(np.isfinite(samples).sum(axis=1).argmin())]
         return replace(
-            found, silent=f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:g})"
+            found, silent=f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:.12g})"
         )
     replicas = samples.shape[1]
     if lost := int((~np.isfinite(samples[-1])).sum()):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from featscope.claims.claim import Relation, Verdict
 
@@ -92,6 +92,11 @@ class Trend:
             return self.tolerance - np.abs(self.curves - self.predicted)
         return self.predicted - self.curves if self.relation in ("<=", "<") else self.curves - self.predicted
 
+    @property
+    def holds(self) -> Bool[np.ndarray, "draw point"]:
+        """Where the statement holds on the curves, which a strict one does not at its bound."""
+        return self.room > 0 if self.relation in ("<", ">") else self.room >= 0
+
     def band(self) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, " point"], Float[np.ndarray, " point"]]:
         """Median of the curves at each size, and the ends of their 95 % interval."""
         low, middle, high = np.quantile(self.curves, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2], axis=0)
@@ -100,7 +105,7 @@ class Trend:
     def at(self, factor: float) -> Foretold:
         """What is foretold at ``factor`` times the ladder's largest size, or the nearest size that was drawn."""
         place = self._place(factor)
-        probability = float((self.room[:, place] >= 0).mean())
+        probability = float(self.holds[:, place].mean())
         _, low, high = self.band()
         verdict: Verdict = "undecided"
         if not self.silent and probability >= LEVEL:
@@ -124,8 +129,7 @@ class Trend:
         """Where the verdict changes; None where nothing is said."""
         if self.silent:
             return None
-        holds = self.room >= 0
-        changed = holds != (np.median(self.room[:, 0]) >= 0)
+        changed = self.holds != (self.holds[:, 0].mean() >= 0.5)
         first = np.where(changed.any(axis=1), self.sizes[changed.argmax(axis=1)], np.inf)
         low, middle, high = np.quantile(first, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2], method="nearest")
         return Crossing(float(middle), (float(low), float(high)))

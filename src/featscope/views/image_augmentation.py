@@ -24,7 +24,8 @@ class Crop:
     Attributes:
         smallest: the window's area is uniform between this fraction and 1 of the image's. SimCLR uses 0.08 on
             large images; 0.2 is usual at 32 x 32.
-        stretch: the window's aspect ratio is log-uniform between 1/stretch and stretch.
+        stretch: the window's aspect ratio is log-uniform between 1/stretch and stretch. What lies outside the image
+            then is cut off, so that windows nearly as large as the image come out smaller.
     """
 
     smallest: float = 0.2

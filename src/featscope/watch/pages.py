@@ -135,7 +135,12 @@ class Pages:
 
 
 def _reports_itself(folder: Path, state: State) -> bool:
-    """Whether a run has measured and is about to write its report, so that none need be made beside it."""
+    """Whether a run has measured and is about to write its report, so that none need be made beside it.
+
+    A training of one's own measures while it runs, and writes none.
+    """
+    if state in ("running", "paused"):
+        return False
     try:
         measured = (folder / "trajectory.nc").stat().st_mtime
     except OSError:

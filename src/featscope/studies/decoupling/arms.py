@@ -105,6 +105,7 @@ class DecouplingArms(Study):
         features, d1 = data.features, data.input_dim
         require(self, "data", features >= 6, "data with features >= 6", "One arm halves the features.")
         require(self, "data", d1 > features, "data with input_dim > features")
+        require(contrast.loss, "scale", contrast.loss.scale == "tau", "'tau'", "Closed forms are of the paper's loss.")
         require(self, "data", data.noise > 0, "data with noise > 0", "What happens to noise is the question.")
 
         dead = FirstTime("all_dead", probes.all_dead, every=20)
@@ -120,6 +121,9 @@ class DecouplingArms(Study):
         anchors, negatives = max(contrast.anchors // 2, 1), max(contrast.negatives // 2, 1)
         half_batch = replace(contrast, anchors=anchors, negatives=negatives)
         masked = MaskedNegatives(contrast.view, InfoNCE(1.0), anchors, negatives)
+        small = replace(at_half, data=narrow, objective=replace(half_batch, loss=InfoNCE(1.0)))
+        unmasked, louder = replace(small.objective, view=SameSample()), replace(narrow, noise=2 * data.noise)
+        by_norm = {"bias": replace(self.bias, stage1_ends="norm")}  # features are no measure of noise that grows too
         labelled = contrast.anchors + contrast.negatives
         loud = replace(data, features=max(features // 2, 3), sparsity=data.sparsity / 2)
         return [
@@ -152,7 +156,7 @@ class DecouplingArms(Study):
             ),
             Arm(
                 "canonical",
-                replace(training, data=replace(data, dictionary="canonical")).shortened(150),
+                replace(training, data=replace(data, dictionary="canonical")).shortened(700),
                 "features on single coordinates, which RandomMask destroys: nothing may be learned",
                 "features that masking destroys",
                 role="control",
@@ -213,7 +217,7 @@ class DecouplingArms(Study):
             ),
             Arm(
                 "horizon",
-                replace(at_half, data=narrow, objective=replace(half_batch, loss=InfoNCE(1.0)), steps=self.horizon),
+                replace(small, steps=self.horizon),
                 "temperature 1 at half size, on to the last step of Theorem E.1, d^1.99/η",
                 "to the horizon",
             ),
@@ -223,6 +227,25 @@ class DecouplingArms(Study):
                 "temperature 1 at half size, with negatives that are masked too",
                 "negatives masked too",
                 at_end=(probes.census,),
+            ),
+            Arm(
+                "thresholds-only",
+                replace(small, objective=unmasked, rules=by_norm),
+                "no augmentation at half size, but thresholds, which rise from when all weights have grown",
+                "unmasked, with thresholds",
+            ),
+            Arm(
+                "louder",
+                replace(small, data=louder, rules=by_norm),
+                "masking at half size under noise of twice the deviation; thresholds rise from when all weights have "
+                "grown",
+                "masked, louder noise",
+            ),
+            Arm(
+                "louder-unmasked",
+                replace(small, data=louder, objective=unmasked, rules=by_norm),
+                "the same without augmentation",
+                "unmasked, louder noise",
             ),
             Arm(
                 "loud-start",

@@ -203,7 +203,7 @@ class AtStart(DecouplingArms):
         r"""At the start every pair looks alike to the loss.
 
         Near the start the logits are uniform up to $O(\sum_i \lVert w_i\rVert^2 / (\tau |B|))$. Measured: the exponent
-        of the largest deviation in $\sum_i \lVert w_i\rVert^2$ over four decades.
+        of the largest deviation in $\sum_i \lVert w_i\rVert^2$ over two decades.
         """
         size, deviation = (run[name].transpose("replica", "scale").values for name in ("logit_size", "logit_deviation"))
         return np.array([fitted_exponent(s, d[None])[0] for s, d in zip(size, deviation, strict=True)])

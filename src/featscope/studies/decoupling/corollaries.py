@@ -256,8 +256,10 @@ class Corollaries(Balance):
         at = {**numbered(runs, "plain-"), self.data.input_dim: run}
         outside = {d1 / self.data.features: 1 - last(each, energy(each)) for d1, each in at.items()}
         values = ", ".join(f"{float(share.mean()):.2f} at d1/d = {ratio:g}" for ratio, share in outside.items())
-        smallest, *between, largest = outside.values()
-        return Found(largest - smallest, f"Measured: {values}.") if between else None
+        if len(outside) < 3:
+            return None
+        smallest, *_, largest = outside.values()
+        return Found(largest - smallest, f"Measured: {values}.")
 
     # --- Other ways to train (Remark 2.4, Message 3) ------------------------------------------------------------------
 

@@ -40,6 +40,29 @@ def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
         _panel(runs, arms, *_THRESHOLD),
         claims=("thresholds-follow-the-schedule", "singletons-emerge", "bias-would-grow", "bias-would-shrink"),
     )
+    yield chart(
+        "louder",
+        "What the mask is for, and what thresholds are for",
+        "Features that a neuron holds alone, at half size, with the same rising thresholds. At the study's noise "
+        "thresholds sort features out without a mask, too, later; under noise of twice the deviation only with it.",
+        _panel(
+            runs,
+            {"tau-1": "with masking", "thresholds-only": "without"},
+            "Noise as in the other arms",
+            "share of features with a neuron of their own",
+            lambda run: run.coverage,
+            SHARE,
+        ),
+        _panel(
+            runs,
+            {"louder": "with masking", "louder-unmasked": "without"},
+            "Noise of twice the deviation",
+            "share of features with a neuron of their own",
+            lambda run: run.coverage,
+            SHARE,
+        ),
+        claims=("no-singletons-without-augmentation", "masking-finds-what-noise-hides"),
+    )
     at = {**numbered(runs, "plain-"), study.data.input_dim: runs["plain"]}
     lines = [curve(1 - energy(run), f"d1/d = {d1 / study.data.features:g}", within=SHARE) for d1, run in at.items()]
     yield chart(

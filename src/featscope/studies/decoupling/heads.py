@@ -28,6 +28,7 @@ class HeadsAt:
     labels: int
 
     floats_per_replica: ClassVar[bool] = True
+    looks_only: ClassVar[bool] = True
 
     def build(self, experiment: Any) -> "HeadsAtRule":
         """The rule for ``experiment``."""

@@ -10,6 +10,7 @@ from math import exp, log, sqrt
 import xarray as xr
 
 from featscope.claims import (
+    COSINE,
     POSITIVE,
     SHARE,
     Found,
@@ -19,7 +20,7 @@ from featscope.claims import (
 )
 from featscope.probes import stored
 from featscope.probes.stored import energy
-from featscope.studies import last
+from featscope.studies import Runs, last
 from featscope.studies.decoupling.probes import NEARLY_ALL
 from featscope.studies.decoupling.stage_two import StageTwo, lucky_alone, most
 from featscope.theory import decoupling as theory
@@ -88,14 +89,34 @@ class StageThree(StageTwo):
 
     @bound(
         "Theorem 3.2",
-        on="plain",
+        on={"plain": ""},
+        not_on={
+            "thresholds-only": "At reachable size features outgrow noise without a mask, too, by a factor 1 + p/s², "
+            "and thresholds then sort them out."
+        },
         at_most=0.02,
         because="Bound: one neuron in fifty; finitely many cannot show that there is none.",
+        note="With thresholds at 0, as on `plain`, the network is linear and picks no feature with masking either.",
         law="share",
     )
     def no_singletons_without_augmentation(self, run: xr.Dataset) -> xr.DataArray:
         """Without augmentation no neuron holds a single feature. Measured: share of neurons that do."""
         return own(run).any("feature")
+
+    @ordering(
+        "Theorems 3.2, 3.4",
+        on="louder",
+        more_than=0.5,
+        because="Bound: half of the features, a stated choice. Paired by replica.",
+        note="Both arms have the same thresholds and noise of twice the deviation; the mask alone sets them apart.",
+        range=COSINE,
+    )
+    def masking_finds_what_noise_hides(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
+        """In loud noise features get neurons of their own with masking, and do not without.
+
+        Measured: share of features that a neuron holds alone with masking, less that without.
+        """
+        return last(run, run.coverage) - last(runs["louder-unmasked"], runs["louder-unmasked"].coverage)
 
     @nine_in_ten(
         "Theorem 3.4",

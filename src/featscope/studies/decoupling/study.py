@@ -31,19 +31,24 @@ class Decoupling(Horizon):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How many features get a neuron of their own, with masking and without."""
         d, arms = self.data.features, ("augmented", "plain")
-        held, twin = (how_many(d * last(runs[arm], runs[arm].coverage), d) for arm in arms)
+        held, twin, sorted_out, loud, drowned = (
+            how_many(d * last(runs[arm], runs[arm].coverage), d)
+            for arm in (*arms, "thresholds-only", "louder", "louder-unmasked")
+        )
         missed, none_masked = (percent(runs[arm].representation_error) for arm in arms)
         raw, (loss, low) = percent(runs["augmented"].raw_error), (in_words(last(runs[a], runs[a].loss)) for a in arms)
         opening = "Even with" if verdict(claims, "singletons-emerge@augmented") == "fails" else "With"
         louder = self.stage1.s2 * self.data.input_dim / (self.stage1.p * d)
         return Story(
-            f"{opening} masking, {held} of the {d} hidden features get a neuron of their own. Without it, {twin}.",
+            f"{opening} masking, {held} of the {d} hidden features get a neuron of their own. Without it, {twin}; "
+            f"with thresholds in its place, {sorted_out}.",
             f"Each sample mixes a few of {d} features under noise with {louder:.3g} times their energy. Networks learn "
             "that two views show one sample: with masking two random halves of it, without masking twice the sample "
             "itself. Each row is a neuron, each column a feature; where a cell is dark, the neuron points along it.",
             {
                 "singletons-emerge@augmented": "",
-                "no-singletons-without-augmentation@plain": "",
+                "masking-finds-what-noise-hides@louder": f"Under noise of twice the deviation {loud} of the features "
+                f"get a neuron of their own with masking, and {drowned} with thresholds alone.",
                 "downstream-regression@augmented": f"The head misses {missed} of the hidden signal with masking, "
                 f"{none_masked} without, and {raw} from the raw input.",
                 "loss-inversion@augmented": f"The loss ends at {loss} with masking and at {low} without.",

@@ -96,7 +96,7 @@ class FixedFeaturesArms(Study):
 
     @property
     def ceiling(self) -> float:
-        """Accuracy of the best threshold on the count of relevant patterns."""
+        """Accuracy of the best linear rule."""
         return theory.linear_ceiling(self.relevant, 0.5)
 
     def blurred(self, run: xr.Dataset) -> Float[np.ndarray, " dimension"]:
@@ -160,7 +160,7 @@ class FixedFeaturesArms(Study):
                 COHERENT,
                 even,
                 self._on_top(2),
-                "incoherent patterns in several dimensions, noise, first layer of two steps",
+                f"incoherent patterns in several dimensions, noise, first layer of two steps, {even.samples} samples",
                 2 * self.steps,
                 over=(dimensions,),
             ),

@@ -70,10 +70,10 @@ class ExactClaims(FixedFeaturesArms):
         """No linear rule is better than the best threshold on the count, 84.375 % at k = 5.
 
         Measured: accuracy on parities of the mixture of the best rule with integer weights up to k, p_o = 1/2, against
-        the closed form.
+        the closed form of the best threshold.
         """
         k = int(arm.removeprefix("k="))
-        return Found(theory.best_linear_rule(k, 0.5, k), predicted=theory.linear_ceiling(k, 0.5))
+        return Found(theory.best_linear_rule(k, 0.5, k), predicted=theory.threshold_ceiling(k, 0.5))
 
     @identity("Appendix A.6", on="D=9-k=3", equals=0.0, within=1e-12, because=ROUNDING, law="exact")
     def statistical_query_parities_uncorrelated(self) -> float:

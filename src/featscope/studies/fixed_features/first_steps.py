@@ -42,12 +42,13 @@ class FirstStepsClaims(ExactClaims):
         on=(NETWORK, NOTHING_TO_FIND),
         equals=1.0,
         within=0.25,
-        because="Tolerance: what does not fall with samples, of order k/sqrt(D).",
+        because="Tolerance: chance in samples, which a replica's neurons share, and what does not fall with them.",
         range=POSITIVE,
     )
     def step1_off_patterns_at_the_floor(self, run: xr.Dataset) -> xr.DataArray:
-        r"""In the first step other patterns pull as much as samples make them: $\sigma_\phi\sqrt{\beta_i/n}$.
+        r"""In the first step other patterns pull as much as samples make them: $\sigma_\phi\sqrt{E[s_i^2]/n}$.
 
+        $s_i$ is the slope of the smoothed activation, between 0 and 1; its mean is the activation rate $\beta_i$.
         Measured: root mean square T off the relevant patterns over it, mean over neurons.
         """
         return run.off_over_floor.isel(pull=0).mean("neuron", skipna=False)
@@ -62,14 +63,15 @@ class FirstStepsClaims(ExactClaims):
         range=POSITIVE,
     )
     def alignment_formula(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Neurons miss the relevant patterns by what samples take: cosines are $1/\sqrt{1+\tau^2/\beta_i}$.
+        r"""Neurons miss the relevant patterns by what samples take: cosines are $1/\sqrt{1+\tau^2E[s_i^2]/\beta_i^2}$.
 
-        $\tau^2=Dp_o(1-p_o)/(nk\gamma^2)$. Measured: squared tangent after one step over $\tau^2/\beta_i$, median of
-        neurons.
+        $\tau^2=((D-k)p_o(1-p_o)+(k-1)p_o/4)/(nk\gamma^2)$, and $s_i$ is the slope of the smoothed activation, of mean
+        $\beta_i$. Measured: squared tangent after one step over $\tau^2E[s_i^2]/\beta_i^2$, median of neurons.
         """
         missed = run.cosine.isel(stage=1) ** -2 - 1
+        first = run.isel(pull=0)
         spread = theory.spread(self.patterns, self.relevant, 0.5, self.samples)
-        return (missed * run.active.isel(pull=0) / spread).median("neuron", skipna=False)
+        return (missed * first.active**2 / (spread * first.active_square)).median("neuron", skipna=False)
 
     @bound(
         "Section 2.4, Table A.1",

@@ -48,10 +48,11 @@ def first_steps(experiment: GradientTraining) -> Mapping[str, Measurement]:
     o, pulls = source.options, network.pulls
     k, scale = o.relevant, source.scale[:, 0].double()
     active = torch.stack([one.active for one in pulls], 1)
+    active_square = torch.stack([one.active_square for one in pulls], 1)
     on = torch.stack([one.weights[..., :k].mean(-1) for one in pulls], 1)
     rest = torch.stack([one.weights[..., k:].square().mean(-1).sqrt() for one in pulls], 1)
     size = o.gamma / scale[:, None]
-    floor = (o.background * (1 - o.background) * active / o.samples).sqrt() / scale[:, None]
+    floor = (o.background * (1 - o.background) * active_square / o.samples).sqrt() / scale[:, None]
     summed = torch.zeros_like(source.target)
     summed[:, :k] = k**-0.5
     stage, step = ("stage", "neuron"), ("pull", "neuron")
@@ -70,6 +71,7 @@ def first_steps(experiment: GradientTraining) -> Mapping[str, Measurement]:
             torch.stack([one.weights.norm(dim=-1) for one in network.stages], 1), "length of weights", stage
         ),
         "active": Measurement(active, "share of samples that activate a neuron", step),
+        "active_square": Measurement(active_square, "mean square slope of a neuron's activation", step),
         "on_over_active": Measurement(
             on / (active * size), "mean T on relevant patterns over active x gamma/sigma", step
         ),

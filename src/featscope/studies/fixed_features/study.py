@@ -225,7 +225,7 @@ class FixedFeatures(MixtureClaims):
         on=MACHINES,
         relation="<=",
         law="share",
-        things=lambda self: 3 * self.test,
+        things=lambda self: self.test,
         because="Bound: the linear ceiling, and 2 % for test sets.",
     )
     def ridge_stays_below_the_ceiling(self, run: xr.Dataset) -> Found:

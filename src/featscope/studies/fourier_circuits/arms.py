@@ -141,7 +141,15 @@ class FourierCircuitsArms(Study):
             steps=steps,
             probe_every=max(1, self.steps // 20),
         )
-        return Arm(name, recipe, about, role=role, at_start=(probes.spectra,), at_end=(probes.neurons,), over=over)
+        return Arm(
+            name,
+            recipe,
+            about,
+            role=role,
+            at_start=(probes.spectra,),
+            at_end=(probes.neurons, probes.step_size),
+            over=over,
+        )
 
     def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """Cross-entropy, norm, margin and spectra on the way."""

@@ -9,7 +9,7 @@ from featscope.axes import Axis
 from featscope.data.labelled_gaussians import GaussianMixture, LinearMargin
 from featscope.data.structured_parity import StructuredParity
 from featscope.models.fixed_bias_relu import FixedBiasReLU
-from featscope.options import require
+from featscope.options import require, require_ascending
 from featscope.studies.base import Arm, Assay, Role, Study
 from featscope.studies.gradient_features import probes
 from featscope.studies.gradient_features.exact import (
@@ -77,7 +77,7 @@ class GradientFeaturesArms(Study):
         require(self, "steps", self.steps >= 10, ">= 10")
         require(self, "samples", self.samples >= 1, ">= 1")
         require(self, "neurons", self.neurons >= 100, ">= 100")
-        require(self, "widths", len(self.widths) >= 1 and min(self.widths) >= 1, "one or more numbers >= 1")
+        require_ascending(self, "widths")
         ascending = len(self.spreads) >= 2 and list(self.spreads) == sorted(set(self.spreads)) and self.spreads[0] > 0
         require(self, "spreads", ascending, "two or more numbers > 0, smallest first")
 

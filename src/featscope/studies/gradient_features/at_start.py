@@ -280,11 +280,11 @@ class AtStart(FirstSteps):
         at_least=0.95,
         because=f"Bound: {STATED}",
         law="share",
-        things=lambda study: GoodNetworks.judged * GoodNetworks.samples,
+        things=lambda study: GoodNetworks.samples,
     )
     def good_network_is_accurate(self, run: xr.Dataset) -> xr.DataArray:
         """That network is nearly always right.
 
-        Measured: accuracy at the largest m, mean over networks.
+        Measured: accuracy at the largest m, mean over networks, which see the same samples.
         """
         return run.accuracy.isel(quarter=-1).mean("judged")

@@ -35,6 +35,10 @@ tested = probes.TESTED
 HALF = 0.5
 KNOTS = "Neurons near the feature all have thresholds near each other; a wave needs knots at k + 1 places."
 SLOWER = "Ten neurons a bend learn it, and have not ended."
+SEEN = (
+    f"Random features are fitted to {probes.TRAINED_ON:,} samples. At default sizes the network sees 54,000: 4,000 in "
+    "its first step, 50,000 after it."
+)
 
 
 def level_loss(run: xr.Dataset) -> xr.DataArray:
@@ -230,6 +234,7 @@ class GradientFeatures(AtStart):
         more_than=0.05,
         because=f"Bound: {STATED}",
         corrects="random-features-are-trivial",
+        note=SEEN,
     )
     def random_features_below(self, run: xr.Dataset) -> xr.DataArray:
         r"""At large spreads the network is better than as many random features.
@@ -238,7 +243,7 @@ class GradientFeatures(AtStart):
         """
         return self._lead(run).isel(spread=-1)
 
-    @ordering("derived, for Section 3.4.1", on=SPREADS, more_than=0.0)
+    @ordering("derived, for Section 3.4.1", on=SPREADS, more_than=0.0, note=SEEN)
     def lead_grows_with_spread(self, run: xr.Dataset) -> xr.DataArray:
         r"""The larger the spread, the larger the lead of the network.
 

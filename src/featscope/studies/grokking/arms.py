@@ -17,12 +17,14 @@ PRINTED = tuple(f"k={k}" for k in INPUTS)
 """The source's comparison: p falls as k grows."""
 NO_DECAY = ("k=2-no-decay", "k=3-no-decay")
 SAME_POINTS = ("k=2", "k=3", "k=4-same-points")
-"""As many points to train on for every k; p falls."""
+"""About as many points to train on for every k, where `same_points` says so; p falls."""
 SAME_P = ("k=2-same-p", "k=3", "k=4-same-p")
 """One p; the number of points grows with k."""
 SAME_BOTH = ("k=3", "k=4-same-both")
 FEWER, MORE = "k=3-fewer-points", "k=3-more-points"
 LARGER = "k=2-larger-p"
+_ALIKE = 0.05
+"""Share by which numbers of points may differ that are called the same."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,15 @@ class GrokkingArms(Study):
         """As printed, with fewer differences, with more or fewer points, without weight decay."""
         two, three, four, _ = self.moduli
         of_three = three**3 // 2
-        like_two = f"as many points to train on as for two numbers, {self.points}"
+        of_four = min(self.points, four**4 // 2)
         return [
             *(
                 self._train(name, k, p, f"{k} numbers modulo {p}, half of the points")
                 for name, k, p in zip(PRINTED, INPUTS, self.moduli, strict=True)
             ),
-            self._train(SAME_POINTS[2], 4, four, f"4 numbers modulo {four}, {like_two}", points=self.points),
+            self._train(
+                SAME_POINTS[2], 4, four, f"4 numbers modulo {four}, {of_four} points to train on", points=of_four
+            ),
             self._train(SAME_P[0], 2, three, f"2 numbers modulo {three}, half of the points", times=0.5),
             self._train(SAME_P[2], 4, three, f"4 numbers modulo {three}, half of the points"),
             self._train(
@@ -118,7 +122,7 @@ class GrokkingArms(Study):
         times: float = 1.0,
     ) -> Arm[Training]:
         steps = max(1, round(times * self.steps))
-        data = ModularAddition(inputs, modulus, min(share, points / modulus**inputs) if points else share)
+        data = ModularAddition(inputs, modulus, points / modulus**inputs if points else share)
         recipe = Training(
             data,
             Decoder(self.layers, self.width, self.heads, self.head_dim),
@@ -130,6 +134,17 @@ class GrokkingArms(Study):
         )
         return Arm(name, recipe, about, role=role, stop_at=probes.LEARNED)
 
+    def trained_on(self, arm: str) -> int:
+        """Points to train on of an arm."""
+        data = self.arm(arm).recipe.data
+        return round(data.share * data.count)
+
     def watch(self, experiment: GradientTraining) -> Mapping[str, Measurement]:
         """Accuracy, spectra and norm on the way."""
         return probes.progress(experiment)
+
+
+def same_points(study: GrokkingArms) -> tuple[str, ...]:
+    """Those of `SAME_POINTS` that have about as many points to train on as its first, which is among them."""
+    first = study.trained_on(SAME_POINTS[0])
+    return tuple(arm for arm in SAME_POINTS if abs(study.trained_on(arm) - first) <= _ALIKE * first)

@@ -17,16 +17,9 @@ from featscope.studies.grokking.arms import (
     PRINTED,
     SAME_BOTH,
     SAME_P,
-    SAME_POINTS,
 )
 from featscope.studies.summaries import bars, chart, curve
 
-COMPARISONS = {
-    "p falls with k, as printed": PRINTED,
-    "same number of points": SAME_POINTS,
-    "same p": SAME_P,
-    "same p and points": SAME_BOTH,
-}
 _RIGHT = (0.0, 1.0)
 
 
@@ -56,11 +49,17 @@ def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
     )
 
 
-def ratios(runs: Runs) -> Bars:
-    """Time to generalise over time to fit, for each comparison and k."""
-    arms = list(dict.fromkeys(arm for compared in COMPARISONS.values() for arm in compared))
+def ratios(runs: Runs, same_points: Sequence[str]) -> Bars:
+    """Time to generalise over time to fit, for each comparison and k; ``same_points`` are arms with as many points."""
+    comparisons = {
+        "p falls with k, as printed": PRINTED,
+        "same number of points": same_points,
+        "same p": SAME_P,
+        "same p and points": SAME_BOTH,
+    }
+    arms = list(dict.fromkeys(arm for compared in comparisons.values() for arm in compared))
     each = {}
-    for label, compared in COMPARISONS.items():
+    for label, compared in comparisons.items():
         columns = [_log2(runs[arm]).where(arm in compared) for arm in arms]
         each[label] = xr.concat(columns, "arm")
     return bars(

@@ -17,8 +17,8 @@ from featscope.studies.grokking.arms import (
     PRINTED,
     SAME_BOTH,
     SAME_P,
-    SAME_POINTS,
     GrokkingArms,
+    same_points,
 )
 from featscope.studies.grokking.times import BEYOND, gap, log_ratio, more
 from featscope.studies.summaries import verdict
@@ -53,7 +53,7 @@ class Grokking(GrokkingArms):
 
         Measured: log of the steps to 95 % on other points over those to 95 % on the points to train on.
         """
-        return Found(log_ratio(run).low, self._came(run))
+        return Found(times.at_least(log_ratio(run), 0.5), self._came(run))
 
     @ordering("Figure 4.4", on=PRINTED[1:], more_than=0.0, note=AT_LEAST)
     def grokking_weakens_with_k(self, runs: Runs, arm: str) -> Found:
@@ -84,7 +84,12 @@ class Grokking(GrokkingArms):
 
     # --- What carries it --------------------------------------------------------------------------------------------
 
-    @ordering("derived, for Figure 4.4", on=SAME_POINTS[1:], more_than=0.0, note=AT_LEAST)
+    @ordering(
+        "derived, for Figure 4.4",
+        on=lambda study: same_points(study)[1:],
+        more_than=0.0,
+        note=f"{AT_LEAST} Judged where numbers of points differ by a twentieth at most.",
+    )
     def weakens_with_the_same_points(self, runs: Runs, arm: str) -> Found:
         """With as many points to train on grokking is weaker for more numbers than for two.
 
@@ -177,7 +182,7 @@ class Grokking(GrokkingArms):
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Accuracy over steps, ratios of times, and what changes on the way."""
         yield figures.accuracies(runs, self.moduli)
-        yield figures.ratios(runs)
+        yield figures.ratios(runs, same_points(self))
         yield figures.others(runs)
         yield figures.measures(runs)
 

@@ -57,16 +57,22 @@ def log_ratio(run: xr.Dataset, suffix: str = "") -> Between:
     return Between(low, high)
 
 
-def more(one: Between, other: Between) -> xr.DataArray:
-    """How much more ``one`` is than ``other``, at least, for a claim that it is.
+def at_least(one: Between, value: float) -> xr.DataArray:
+    """``one``, for a claim that it is ``value`` at least.
 
-    NaN where ``other`` has no upper end, so that nothing is known. What is only a lower bound counts if the mean is
-    positive, which it can only raise; if not it is NaN.
+    What is only a lower bound counts if the mean is above, which it can only raise; if not it is NaN.
+    """
+    return one.low if float(one.low.mean()) > value else one.low.where(one.low == one.high)
+
+
+def more(one: Between, other: Between) -> xr.DataArray:
+    """How much more ``one`` is than ``other``, at least, for a claim that it is; see `at_least`.
+
+    NaN where ``other`` has no upper end, so that nothing is known.
     """
     least = one.low - other.high
     least = least.where(np.isfinite(least))
-    bound_only = one.low < one.high
-    return least if float(least.mean()) > 0 else least.where(~bound_only)
+    return at_least(Between(least, least + (one.high - one.low)), 0.0)
 
 
 def reached(run: xr.Dataset, event: str) -> str:

@@ -129,13 +129,12 @@ class IclParityArms(Study):
 
     def _trained(self, name: str, others: float, about: str, related: bool = True) -> Arm[Training]:
         heads = self.heads if name in (TRAINED, ALONE) else (self.heads[0], self.heads[-1])
-        steps = self.training_steps if related else max(1, self.training_steps // 4)
         recipe = self._recipe(
             ParityPrompts(8, 2, self.gamma, others=others),
             RandomHeads(heads[0]),
             PopulationHinge(related=related),
             _LR,
-            steps,
+            self.training_steps,
         )
         return Arm(
             name,

@@ -16,7 +16,7 @@ from featscope.studies.icl_parity import figures
 from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, LENGTHS, OFTEN, TRAINED, UNRELATED
 from featscope.studies.icl_parity.decomposition import DecompositionClaims
 from featscope.studies.icl_parity.probes import SHOWN
-from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.summaries import in_case, in_words, percent, verdict
 from featscope.theory import sparse_parity as theory
 
 LEARNED = 0.01
@@ -224,7 +224,12 @@ class IclParity(DecompositionClaims):
         """
         return _step(run.accuracy)
 
-    @ordering("derived here", on=(TRAINED, ALONE), less_than=0.0, note="Both have as many heads as the small network.")
+    @ordering(
+        "derived here",
+        on=(TRAINED, ALONE),
+        less_than=0.0,
+        note="The trained network has the most heads, 32 by default, and the small one has 4.",
+    )
     def trained_beats_constructed(self, runs: Runs, arm: str) -> xr.DataArray:
         r"""A trained network with many heads has less loss after few examples than the small network $g_1^*$.
 
@@ -246,7 +251,11 @@ class IclParity(DecompositionClaims):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Who answers what, who is better, and whether training agrees."""
         small, large = (percent(one) for one in self.both(runs[EXAMPLES].accuracy.isel(samples=1), EXAMPLES))
-        own = verdict(claims, f"noise-costs-large-networks-more@{TRAINED}")
+        least, cost, alone = (
+            "theorem-5-5-1-min-norm@search-d=8",
+            f"noise-costs-large-networks-more@{TRAINED}",
+            f"no-gap-without-other-tasks@{ALONE}",
+        )
         words = {
             "holds": "trained on all tasks, large ones lose more to noise, too",
             "fails": "trained on all tasks, large ones lose no more to noise",
@@ -254,7 +263,7 @@ class IclParity(DecompositionClaims):
         few, many = (in_words(runs[TRAINED].inner_loss.isel(heads=at)) for at in (0, -1))
         return Story(
             f"Set by hand, the small network is right in {small} of cases and the large one in {large}; "
-            f"{words.get(own, 'of trained ones it is not known')}.",
+            f"{words.get(verdict(claims, cost), 'of trained ones it is not known')}.",
             "A prompt shows the parity of two hidden features and asks for one more. Squares are tasks: pairs of "
             "features. The small network answers those that differ in the lowest binary digit of their numbers, the "
             f"large one all; what it looks at beside the task is noise after {LENGTHS[1]} examples. Trained networks "
@@ -262,8 +271,13 @@ class IclParity(DecompositionClaims):
             {
                 "margins-are-hamming-distances@d=8-k=2": "",
                 f"small-beats-large@{EXAMPLES}": "",
-                "theorem-5-5-1-min-norm@search-d=8": "Not the least norm, as its proof has it.",
-                f"noise-costs-large-networks-more@{TRAINED}": "As the text says.",
-                f"no-gap-without-other-tasks@{ALONE}": "Without other tasks the larger are the more robust.",
+                least: in_case(claims, least, "The least norm.", "Not the least norm, as its proof has it."),
+                cost: in_case(claims, cost, "As the text says.", "Not as the text says."),
+                alone: in_case(
+                    claims,
+                    alone,
+                    "Without other tasks the larger are the more robust.",
+                    "Without other tasks, too, the larger are the less robust.",
+                ),
             },
         )

@@ -164,11 +164,9 @@ class IclRegressionArms(Study):
     def _trained(self, name: str, data: RegressionPrompts, about: str, by: Evaluated) -> Arm[Training]:
         role: Role = "arm" if data.related else "control"
         assay = partial(probes.ranks, options=replace(by, data=data))
-        recipe = self._recipe(data, online.EveryRank())
-        recipe = recipe if data.related else recipe.shortened(max(1, recipe.steps // 4))
         return Arm(
             name,
-            recipe,
+            self._recipe(data, online.EveryRank()),
             about,
             name.replace("-", " "),
             role,

@@ -120,7 +120,7 @@ def ranks(experiment: GradientTraining, options: Evaluated) -> Mapping[str, Meas
     products = experiment.learner.product
     sums = EvaluatedModels(experiment.source, options).take(products)
     means = []
-    for step in range(-(-JUDGED // options.prompts)):
+    for step in range(max(2, -(-JUDGED // options.prompts))):  # the second shows that draws are fresh
         sums(_draws(experiment.streams, step))
         means.append(sums.mean("loss"))
     moved = (torch.stack(means)[:, :, 1:].diff(dim=0) != 0).double().mean((0, 2, 3))  # at rank 0 no prompt is looked at

@@ -28,7 +28,7 @@ from featscope.studies.icl_regression.arms import (
     UNRELATED,
 )
 from featscope.studies.icl_regression.evaluation import EvaluationClaims
-from featscope.studies.summaries import in_words, verdict
+from featscope.studies.summaries import in_case, in_words, verdict
 
 SHUFFLED = "Labels of another task teach nothing."
 AGREES = "Tolerance: 2 % for Monte Carlo; a stated choice."
@@ -278,6 +278,7 @@ class IclRegression(EvaluationClaims):
         best = runs[EVALUATION].loss.argmin("rank")
         least, most = (in_words(best.isel(noise=at).astype(float), "{:.1f}") for at in (0, -1))
         same = verdict(claims, f"evaluation-loss@{EVALUATION}")
+        gap, free = f"gap-needs-label-noise@{COVERED}", f"free-blocks@{BLOCK}"
         words = {"holds": "as the formula says", "fails": "not as the formula says"}.get(same, "and more is not known")
         return Story(
             f"The best rank falls from {least} with clean labels to {most} with the noisiest, {words}.",
@@ -287,7 +288,12 @@ class IclRegression(EvaluationClaims):
             {
                 f"evaluation-loss@{EVALUATION}": "",
                 f"best-rank-falls-with-noise@{EVALUATION}": "",
-                f"gap-needs-label-noise@{COVERED}": "Few examples are noise enough.",
-                f"free-blocks@{BLOCK}": "Blocks that the theory leaves at zero are used.",
+                gap: in_case(claims, gap, "Clean labels leave next to no gap.", "Few examples are noise enough."),
+                free: in_case(
+                    claims,
+                    free,
+                    "Blocks that the theory leaves at zero stay there.",
+                    "Blocks that the theory leaves at zero are used.",
+                ),
             },
         )

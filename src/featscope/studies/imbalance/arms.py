@@ -180,7 +180,12 @@ class ImbalanceArms(Study):
                 "many neurons",
                 at_end=(samples.firing,),
             ),
-            Arm("few-neurons", few, "the same with a fifth of the neurons and rarer features", "few neurons"),
+            Arm(
+                "few-neurons",
+                few,
+                "the same with a fifth of the neurons, rarer features and twice as many pairs",
+                "few neurons",
+            ),
             Arm("token-masking", masked, "Stage 1, narrow; half of the tokens show a feature", "some tokens show it"),
             *attending,
             Arm("late", late, "long training of a small network at b = 0, half of the features rare", "long training"),

@@ -8,7 +8,7 @@ import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, bound, identity, ordering
 from featscope.studies import last
-from featscope.studies.imbalance.variations import Variations
+from featscope.studies.imbalance.variations import Variations, every_token_shows
 
 NO_DIFFERENCE = "Bound: no difference."
 FALLS = "The paper draws a line for each noise level."
@@ -171,6 +171,7 @@ class PapersCurves(Variations):
         because="Tolerance: 10 %, for 1000 pairs of training.",
         note="Not in the paper: it checks targets and test data, not a network.",
         range=POSITIVE,
+        given=every_token_shows,
     )
     def ideal_error(self, run: xr.Dataset) -> xr.DataArray:
         r"""What a linear head cannot read is what noise hides.

@@ -97,7 +97,7 @@ class InputStructureArms(Study):
             train=60,
             test=20,
             side=8,
-            sizes=(2, 6, 30),
+            sizes=(2, 6, 9, 30),
             larger=9,
             steps=12,
         )

@@ -40,13 +40,11 @@ class TeacherClaims(InputStructureArms):
     def _beyond(self, run: xr.Dataset) -> xr.DataArray:
         return self._grid(run) >= run.chosen
 
-    def _nearest(self, size: int) -> int:
-        """Place of the size that is tried and nearest to ``size``, in octaves."""
-        return int(np.abs(np.log2(np.array(self.sizes) / size)).argmin())
-
-    def _above_its_neighbours(self, loss: xr.DataArray, size: int) -> xr.DataArray:
-        """The lesser loss of the next sizes on both sides, less that at ``size``."""
-        place = self._nearest(size)
+    def _above_its_neighbours(self, loss: xr.DataArray, size: int) -> xr.DataArray | None:
+        """The lesser loss of the next sizes on both sides, less that at ``size``; None where this is not tried."""
+        if size not in self.sizes:
+            return None
+        place = self.sizes.index(size)
         beside = [one for one in (place - 1, place + 1) if 0 <= one < len(self.sizes)]
         return loss.isel(size=beside).min("size") - loss.isel(size=place)
 
@@ -64,7 +62,7 @@ class TeacherClaims(InputStructureArms):
         return run.right.isel(size=-1) - run.right.where(self._grid(run) == run.chosen).max("size")
 
     @higher("Algorithm 3", on=SIZES, range=LOG, note="The teacher of all other arms of digits has this size.")
-    def teacher_is_at_the_minimum(self, run: xr.Dataset) -> xr.DataArray:
+    def teacher_is_at_the_minimum(self, run: xr.Dataset) -> xr.DataArray | None:
         """The teacher's size is at the classical minimum.
 
         Measured: test loss of teachers of the next smaller or the next larger size, whichever is less, less that of
@@ -77,7 +75,7 @@ class TeacherClaims(InputStructureArms):
         not_on={SIZES: "The text has all of MNIST and gives no training settings; both move the minimum."},
         range=LOG,
     )
-    def minimum_at_nine(self, run: xr.Dataset) -> xr.DataArray:
+    def minimum_at_nine(self, run: xr.Dataset) -> xr.DataArray | None:
         """The classical minimum of teachers is at 9 hidden units.
 
         Measured: test loss of teachers of the next smaller or the next larger size, whichever is less, less that of 9.

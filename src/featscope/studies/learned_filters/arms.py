@@ -55,7 +55,7 @@ class LearnedFiltersArms(Study):
             of the Hub. They are made grey.
         photographs: of the first two classes, airplanes and automobiles in CIFAR-10: "shapes" for procedural images; a
             folder with the Hub's parquet files; or a data set of the Hub, such as "cifar10", "svhn" or "tiny-imagenet".
-        train: images to train on; half of what there is where that is fewer, or where it is 0.
+        train: images to train on; all that there are where that is fewer, or where it is 0.
         side: pixels that photographs are brought to; 0 for images as they are. None is 0 on CUDA, and 16 on the CPU.
         hidden: units of networks of one hidden layer, m.
         spread: standard deviation of their first weights, times the root of the inputs' dimension.

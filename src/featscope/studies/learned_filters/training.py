@@ -34,7 +34,7 @@ class Filters:
         grey: one channel.
         side: pixels; 0 for images as they are, None for that on CUDA and `side_on_cpu` on the CPU.
         side_on_cpu: what None stands for there.
-        train: images to train on; half of what there is where that is fewer, or where it is 0.
+        train: images to train on; all that there are where that is fewer, or where it is 0.
         kind: a layer of hidden units and an output, or ResNet-18.
         width: hidden units, or filters of the first stage.
         spread: standard deviation of first weights of hidden units, times the root of the inputs' dimension.
@@ -82,7 +82,7 @@ class _Hidden(nn.Module):
         self.outer = nn.Parameter(draws.normal(width)[0] / width**0.5)
 
     def forward(self, x: Float[Tensor, "image c h w"]) -> Float[Tensor, " image"]:
-        """The margin of the second class."""
+        """The margin of the first class."""
         return (x.flatten(1) @ self.weights.T + self.biases).relu() @ self.outer
 
     def layers(self) -> list[Tensor]:
@@ -102,7 +102,7 @@ class _Residual(nn.Module):
             self.head.bias.zero_()
 
     def forward(self, x: Float[Tensor, "image c h w"]) -> Float[Tensor, " image"]:
-        """The margin of the second class."""
+        """The margin of the first class."""
         return self.head(self.body(x / 4 + 0.5))[:, 0]  # the body takes pixels in [0, 1]
 
     def layers(self) -> list[Tensor]:

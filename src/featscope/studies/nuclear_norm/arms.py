@@ -98,7 +98,7 @@ class NuclearNormArms(Study):
             ),
             self._descent(FREE_ERM, 0.0, True, "gradient descent on features and head", "descent, ERM"),
             self._descent(FREE_NU, self.strength, True, "the same with the nuclear norm", "descent, NU"),
-            self._descent(FIXED_NU, self.strength, False, "the same with a fixed head", "descent, fixed head"),
+            self._descent(FIXED_NU, self.strength, False, "the same with a fixed head of ones", "descent, fixed head"),
             self._solved(SINGULAR, SingularValues(), "random features and linear maps"),
         ]
 

@@ -22,7 +22,7 @@ SCALE = 10.0
 
 @dataclass(frozen=True)
 class LinearFeatures:
-    """Options of `LinearFeatureNetwork`, all weights standard normal at the start.
+    """Options of `LinearFeatureNetwork`; what is trained is standard normal at the start.
 
     Attributes:
         outputs: k, features.

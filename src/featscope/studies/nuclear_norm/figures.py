@@ -108,7 +108,8 @@ def descent(runs: Runs) -> Curves:
     return chart(
         "descent",
         "Gradient descent turns the boundary upright without a penalty, too",
-        "From the same starts. With a free head the head grows and the features shrink.",
+        "From the same features; a fixed head is all ones, a free one starts at random. With a free head the head "
+        "grows and the features shrink.",
         *panels,
         claims=("descent-turns-the-boundary-upright", "features-become-rank-one", "scale-degeneracy"),
     )

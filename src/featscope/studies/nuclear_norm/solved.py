@@ -204,9 +204,10 @@ class DimensionsSolved(Solved):
 
     def _sums(self, draws: Draws, shifted: bool) -> Float[Tensor, "replica sample ratio 2"]:
         """A and B for every d - r, of the same features."""
-        r, counts, found = self.options.data.invariant, self.options.counts, []
-        for _ in range(-(-self.options.samples // 500)):
-            z = self.source.sample(draws, 500, shifted)
+        o, found = self.options, []
+        r, counts = o.data.invariant, o.counts
+        for done in range(0, o.samples, 500):
+            z = self.source.sample(draws, min(500, o.samples - done), shifted)
             b = z[..., r:].cumsum(-1)[..., [q - 1 for q in counts]]
             found.append(torch.stack([z[..., :r].sum(-1, keepdim=True).expand_as(b), b], -1))
         return torch.cat(found, 1)

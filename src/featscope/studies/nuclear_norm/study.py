@@ -126,7 +126,8 @@ class NuclearNormStudy(ClosedForms):
     def nuclear_norm_beats_descent(self, runs: Runs, arm: str) -> xr.DataArray:
         """After as many steps of gradient descent the nuclear norm is better out of domain.
 
-        Measured: accuracy after the last step, less that without a penalty, from the same starts.
+        Measured: accuracy after the last step, less that without a penalty. Features start alike; a fixed head is all
+        ones, a free one starts at random.
         """
         run, plain = runs[arm], runs[FREE_ERM]
         return last(run, run.ood_accuracy) - last(plain, plain.ood_accuracy)

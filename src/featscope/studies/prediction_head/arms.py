@@ -63,13 +63,18 @@ class PredictionHeadArms(Study):
         """Two starts a replica, small batches."""
         return replace(self, starts=2, objective=replace(self.objective, samples=16))
 
+    @property
+    def wide_networks(self) -> int:
+        """Networks of `probes.WIDEST` neurons in a replica of the arm `widths`."""
+        return min(25, self.starts)
+
     def arms(self) -> Sequence[Arm]:
         """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
         require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
         own = self.objective.loss == NonContrastive()
         require(self, "objective", own, "the loss NonContrastive() as it is", "Flow and theory are of that one.")
         few = RandomStarts(min(50, self.starts))
-        single = RandomStarts(min(25, self.starts) * probes.WIDEST, width=1)
+        single = RandomStarts(self.wide_networks * probes.WIDEST, width=1)
         equal, most = replace(self.data, strong=3.0, weak=3.0), INTEGRATION
         head = InfiniteBatches(self.data, RandomStarts(self.starts), self.head, duration=self.duration, steps=most)
         alone = replace(head, head=None)
@@ -144,14 +149,14 @@ class PredictionHeadArms(Study):
                 batches,
                 "Algorithm 1 from given overlaps, with the head",
                 "batches",
-                at_end=(probes.directions,),
+                watch=probes.trajectory_and_directions,
             ),
             Arm(
                 "batches-no-head",
                 batches_alone,
                 "the same without",
                 "batches, no head",
-                at_end=(probes.directions,),
+                watch=probes.trajectory_and_directions,
             ),
             Arm("batches-average", averaged, "targets from a moving average of the network", "averaged targets"),
             Arm("batches-average-no-head", averaged_alone, "the same without head", "averaged targets, no head"),
@@ -160,7 +165,7 @@ class PredictionHeadArms(Study):
                 spherical,
                 "no head, and outputs of every sample scaled to norm 1 in place of batch normalisation",
                 "norm 1, no head",
-                at_end=(probes.directions,),
+                watch=probes.trajectory_and_directions,
             ),
             Arm(
                 "batches-flow",

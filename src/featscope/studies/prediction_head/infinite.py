@@ -180,7 +180,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         note="At a finite ratio of strengths each neuron may end on the weak feature, so wide networks never collapse "
         "as a whole.",
         law="share",
-        things=lambda study: study.starts,
+        things=lambda study: study.wide_networks,
     )
     def any_width_collapses(self, run: xr.Dataset) -> Found:
         """Any number of neurons collapses on the strong feature. Measured: share of starts in which all 64 do."""

@@ -174,12 +174,17 @@ def widths(experiment: Flow) -> Mapping[str, Measurement]:
 
 
 def directions(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """Whether outputs lie along one line (Remark 4.5)."""
-    sample = experiment.source.sample(experiment.streams.at("directions"), OUTPUTS)
-    unit = normalize(experiment.learner.encoder(sample).double(), dim=-1)
+    """Whether outputs lie along one line (Remark 4.5); every look sees samples from the same draws."""
+    sample = experiment.source.projected(experiment.streams.at("directions"), OUTPUTS)
+    unit = normalize(experiment.learner.encoder.of_patches(sample).sum(-2).double(), dim=-1)
     values = torch.linalg.eigvalsh(unit.mT @ unit / unit.shape[1])
     about = "share of the first direction in the second moment of outputs scaled to norm 1"
     return {"one_line": Measurement(values[:, -1] / values.sum(-1), about)}
+
+
+def trajectory_and_directions(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """`trajectory` and `directions`."""
+    return {**trajectory(experiment), **directions(experiment)}
 
 
 def rank(experiment: Flow) -> Mapping[str, Measurement]:

@@ -21,6 +21,7 @@ from featscope.studies.prediction_head.probes import among, at, diverse, median,
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.prediction_head import strong_probability
 from featscope.training.infinite_batches import moments
+from featscope.training.phases import LEARNED
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class PredictionHeadStudy(PhasesClaims):
 
         Measured: share of the first direction in the second moment of outputs, each scaled to norm 1.
         """
-        return run.one_line
+        return last(run, run.one_line)
 
     @ordering(
         "Remark 4.5; found here",
@@ -186,13 +187,16 @@ class PredictionHeadStudy(PhasesClaims):
     def sphere_collapses_less(self, run: xr.Dataset, runs: Runs) -> Found:
         """Without head outputs of norm 1 collapse less than batch-normalised ones.
 
-        Measured: share of the first direction in the second moment of outputs, each scaled to norm 1, minus that of
-        training with batch normalisation.
+        Measured: share of the first direction in the second moment of outputs, each scaled to norm 1, in the end minus
+        that of training with batch normalisation after as many steps.
         """
-        other = runs["batches-no-head"].one_line
-        shares = f"{float(run.one_line.mean()):.2f} and {float(other.mean()):.2f}"
-        with_head = float(runs["batches"].one_line.mean())
-        return Found(run.one_line - other, f"It is {shares}, and {with_head:.2f} with batch normalisation and head.")
+        steps, sphere = int(run["step"][-1]), last(run, run.one_line)
+        alone, with_head = (
+            runs[arm].one_line.sel(step=steps, method="nearest", drop=True) for arm in ("batches-no-head", "batches")
+        )
+        shares = f"{float(sphere.mean()):.2f} and {float(alone.mean()):.2f}"
+        head = f"{float(with_head.mean()):.2f} with batch normalisation and head"
+        return Found(sphere - alone, f"It is {shares}, and {head}, after {steps} steps.")
 
     @identity(
         "derived here, for Remark 4.5",
@@ -248,8 +252,9 @@ class PredictionHeadStudy(PhasesClaims):
         with it. Measured: share of networks with different features in the end.
         """
         size = abs(last(run, run.overlap)).isel(path=0)
-        feature, pure = size.argmax("feature"), size.min("feature") < PURE * size.max("feature")
-        different = pure.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
+        feature, most = size.argmax("feature"), size.max("feature")
+        has_one = (size.min("feature") < PURE * most) & (most >= LEARNED)
+        different = has_one.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
         return Found(different.astype(float), f"{int(different.sum())} networks do.")
 
     @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, range=SHARE)

@@ -98,7 +98,7 @@ class PruningArms(Study):
             rules={"bias": ProportionalBias(0.0, 0.0), "pruning": replace(self.pruning, ratio=1 / data.features)},
             steps=1,
         )
-        late = replace(self.pruning, start=500)
+        late = replace(self.pruning, start=500, score="norm")
         random = replace(
             planted,
             data=replace(data, eps_min=0.3),
@@ -115,7 +115,7 @@ class PruningArms(Study):
                 "stationary",
                 planted,
                 "a planted start, and the smallest neurons hidden from the logits; a ratio of 0 is no pruning",
-                "planted, by norm",
+                f"planted, by {self.pruning.score}",
                 at_end=(probes.one_update,),
                 over=[over(RATIOS)],
             ),
