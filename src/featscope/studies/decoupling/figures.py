@@ -17,7 +17,7 @@ from featscope.theory.decoupling import Stage1
 
 _STORY = {
     "augmented": "with masking",
-    "plain": "without masking",
+    "plain": "without masking, thresholds at 0",
     "canonical": "control: features that masking destroys",
 }
 _STEP = "training step"
