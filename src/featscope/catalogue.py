@@ -44,7 +44,7 @@ OWN_TRAINING = Entry(  # not listed: a `Monitor` writes its folders, and there i
 DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",
-    summary="Contrastive learning with RandomMask decouples features from dense noise; without, only where noise is quiet.",
+    summary="Contrastive learning with RandomMask decouples features from noise; without, only where noise is quiet.",
     minutes=1.5,
     target="featscope.studies.decoupling:Decoupling",
 )

@@ -32,7 +32,7 @@ WINDOW_STARTS, WINDOW_ENDS, HORIZON = 1.01, 1.49, 1.99
 
 @dataclass(frozen=True)
 class DecouplingArms(Study):
-    """Contrastive learning with RandomMask decouples features from dense noise; without, only where noise is quiet.
+    """Contrastive learning with RandomMask decouples features from noise; without, only where noise is quiet.
 
     Attributes:
         data: sparse coding, x = M z + ξ (Definition 2.1).
