@@ -121,8 +121,9 @@ class DecouplingArms(Study):
         anchors, negatives = max(contrast.anchors // 2, 1), max(contrast.negatives // 2, 1)
         half_batch = replace(contrast, anchors=anchors, negatives=negatives)
         masked = MaskedNegatives(contrast.view, InfoNCE(1.0), anchors, negatives)
-        small = replace(at_half, data=narrow, objective=replace(half_batch, loss=InfoNCE(1.0)))
-        unmasked, louder = replace(small.objective, view=SameSample()), replace(narrow, noise=2 * data.noise)
+        at_one = replace(half_batch, loss=InfoNCE(1.0))
+        small = replace(at_half, data=narrow, objective=at_one)
+        unmasked, louder = replace(at_one, view=SameSample()), replace(narrow, noise=2 * data.noise)
         by_norm = {"bias": replace(self.bias, stage1_ends="norm")}  # features are no measure of noise that grows too
         labelled = contrast.anchors + contrast.negatives
         loud = replace(data, features=max(features // 2, 3), sparsity=data.sparsity / 2)
