@@ -158,7 +158,7 @@ def test_stage_one_is_predicted_for_plain_gradient_descent_only():
 def test_the_story_turns_with_what_was_measured():
     runs = TRIAL.runs
     story = STUDY.story(runs, list(TRIAL.healthy.values()))
-    found = "With masking, all of the 12 hidden features get a neuron of their own. Without it, none; with thresholds"
+    found = "With masking, all of the 12 hidden features get a neuron of their own. Without it, none, and "
     assert story.found.startswith(found)
     assert set(story.headlines) <= {f"{claim.id}@{claim.arm}" for claim in TRIAL.healthy.values()}
     for factor, found in ((0.0, "none"), (0.5, "6"), (np.nan, "an unknown number")):
@@ -166,7 +166,7 @@ def test_the_story_turns_with_what_was_measured():
         opening = "With" if np.isnan(factor) else "Even with"
         assert STUDY.story(less, STUDY.claims(less)).found.startswith(f"{opening} masking, {found} of the 12 ")
     as_well = runs | {"plain": runs["plain"].assign(coverage=xr.ones_like(runs["plain"].coverage))}
-    assert "Without it, all; with thresholds" in STUDY.story(as_well, []).found
+    assert "Without it, all, and " in STUDY.story(as_well, []).found
 
 
 def test_figures_say_what_was_measured():

@@ -40,8 +40,8 @@ class Decoupling(Horizon):
         opening = "Even with" if verdict(claims, "singletons-emerge@augmented") == "fails" else "With"
         louder = self.stage1.s2 * self.data.input_dim / (self.stage1.p * d)
         return Story(
-            f"{opening} masking, {held} of the {d} hidden features get a neuron of their own. Without it, {twin}; "
-            f"with thresholds in its place, {sorted_out}.",
+            f"{opening} masking, {held} of the {d} hidden features get a neuron of their own. Without it, {twin}, and "
+            f"{sorted_out} where thresholds rise.",
             f"Each sample mixes a few of {d} features under noise with {louder:.3g} times their energy. Networks learn "
             "that two views show one sample: with masking two random halves of it, without masking twice the sample "
             "itself. Each row is a neuron, each column a feature; where a cell is dark, the neuron points along it.",
