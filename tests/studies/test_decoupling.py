@@ -271,7 +271,7 @@ def test_the_arms_differ_in_what_they_say():
         "canonical": (700, 25),
         "literal-bias": (600, 50),
         "supervised": (400, 50),
-        "one-label": (200, 50),
+        "one-label": (400, 50),
         "stage-one": (250, 5),
         "smaller": (409, 100),  # η t = 32^1.669 and 16^1.669
         "horizon": (3956, 100),  # 32^1.99/η

@@ -20,6 +20,7 @@ from featscope.studies.learned_filters.arms import (
     RESIDUAL_LOT,
     RESIDUAL_WIDE,
     TRAINED,
+    WIDE_LOT,
 )
 from featscope.studies.learned_filters.clusters import PICKED, clusters
 from featscope.studies.learned_filters.training import CHUNK, CHUNKS, Filters
@@ -46,7 +47,7 @@ def made_up() -> dict[str, xr.Dataset]:
         made = {DIGITS: 0.7, PHOTOS: 0.6, RESIDUAL: 0.2, RESIDUAL_WIDE: 0.3, DIGITS_LARGE: 0.1}.get(arm.name, 0.02)
         tight = xr.DataArray([0.02, made / 2, made], dims="stage")
         fewer = xr.DataArray([1.0, 0.6, 0.5, 0.4, 0.3], dims="count")
-        lot = arm.name == RESIDUAL_LOT
+        lot = arm.name in (RESIDUAL_LOT, WIDE_LOT)
         runs[arm.name] = xr.Dataset(
             {
                 "accuracy": each(0.97).clip(max=1.0),

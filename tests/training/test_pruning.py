@@ -227,6 +227,25 @@ def test_in_an_ordinary_loop_all_weights_are_trained_and_registered_once():
     assert all(not torch.equal(p, b) for p, b in zip(encoder.parameters(), before, strict=True))
 
 
+def test_start_and_every_count_calls_of_update():
+    late = MagnitudePruning(0.5, "entry", "straight-through", start=2).on(nn.Linear(4, 4))
+    began = [late.began]
+    for _ in range(2):
+        late.update()
+        began.append(late.began)
+    assert began == [False, False, True]
+    layer = nn.Linear(4, 4)
+    rare = MagnitudePruning(0.5, "entry", "straight-through", every=3).on(layer)
+    chosen = []
+    for call in range(1, 7):
+        before = rare.mask.kept.clone()
+        nn.init.normal_(layer.weight, generator=torch.Generator().manual_seed(call))
+        rare.update()
+        if not torch.equal(before, rare.mask.kept):
+            chosen.append(call)
+    assert chosen == [3, 6]
+
+
 def test_nothing_to_prune_is_said():
     with pytest.raises(ValueError, match="LayerNorm has no weight matrix"):
         MagnitudePruning(0.5).on(nn.LayerNorm(3))

@@ -13,6 +13,7 @@ from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
 from featscope.claims.intervals import quantile
 from featscope.options import ConfigError
+from featscope.runs.lock import require_free
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 
 _MOST = 6  # runs that a table holds side by side
@@ -82,14 +83,16 @@ def read_runs(folders: Sequence[Path]) -> list[StoredRun]:
     """The runs in ``folders``, in order.
 
     Raises:
-        ConfigError: fewer than two folders or too many, one twice, one that holds no finished run, or runs of
-            different studies.
+        ConfigError: fewer than two folders or too many, one twice, one that holds no finished run or is still being
+            written, or runs of different studies.
     """
     if not 2 <= len(folders) <= _MOST:
         raise ConfigError(f"compare takes 2 to {_MOST} run folders; {len(folders)} given")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ConfigError("compare was given one folder twice: allowed are different ones")
     plans = [read_plan(folder) for folder in folders]
+    for folder in folders:
+        require_free(folder)
     studies = dict.fromkeys(plan["study"] for plan in plans)
     if len(studies) > 1:
         raise ConfigError(f"compare was given runs of {' and '.join(studies)}: allowed are runs of one study")

@@ -225,8 +225,8 @@ class Pruner(nn.Module):
     def update(self) -> None:
         """After a step of training: choose anew by the weights as they are now, if it is time."""
         mask, module = self._held
-        mask.choose_if_due(module, self.step)
         self.step += 1
+        mask.choose_if_due(module, self.step)
 
     @property
     def began(self) -> bool:

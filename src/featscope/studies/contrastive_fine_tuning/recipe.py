@@ -169,6 +169,7 @@ class FineTuning(Questionnaire):
             optimizer.step()
 
     def _term(self, term: ContrastiveRegularizer, one: Tensor, other: Tensor) -> Tensor:
+        """The term; with ``wrong_pairs`` of views of another image, where those of one image repel each other."""
         return term.of_features(one, other.roll(1, 0) if self.wrong_pairs else other)
 
 

@@ -180,7 +180,7 @@ class DecouplingArms(Study):
             ),
             Arm(
                 "one-label",
-                replace(training, objective=SignLabels(labelled)).shortened(200, 50),
+                replace(training, objective=SignLabels(labelled)).shortened(400, 50),
                 "one task alone, whose gradient moves all neurons in one direction: features cannot be told apart",
                 "trained on one label",
                 at_end=(probes.census,),
@@ -234,6 +234,7 @@ class DecouplingArms(Study):
                 replace(small, objective=unmasked, rules=by_norm),
                 "no augmentation at half size, but thresholds, which rise from when all weights have grown",
                 "unmasked, with thresholds",
+                at_end=(probes.readouts,),
             ),
             Arm(
                 "louder",
@@ -241,12 +242,14 @@ class DecouplingArms(Study):
                 "masking at half size under noise of twice the deviation; thresholds rise from when all weights have "
                 "grown",
                 "masked, louder noise",
+                at_end=(probes.readouts,),
             ),
             Arm(
                 "louder-unmasked",
                 replace(small, data=louder, objective=unmasked, rules=by_norm),
                 "the same without augmentation",
                 "unmasked, louder noise",
+                at_end=(probes.readouts,),
             ),
             Arm(
                 "loud-start",

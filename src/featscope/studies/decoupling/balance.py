@@ -15,7 +15,7 @@ from featscope.probes.stored import along_features, first_look
 from featscope.studies import Runs, last
 from featscope.studies.decoupling.figures import numbered
 from featscope.studies.decoupling.stage_one import at_t1
-from featscope.studies.decoupling.stage_three import TREND, StageThree, ratio_of
+from featscope.studies.decoupling.stage_three import TREND, WITH_AND_WITHOUT, WITHOUT, StageThree, ratio_of
 from featscope.studies.decoupling.stage_two import WITHIN
 from featscope.theory import decoupling as theory
 
@@ -167,15 +167,15 @@ class Balance(StageThree):
 
     @ordering(
         "Theorems 3.2, 3.4",
-        on="augmented",
+        on=WITH_AND_WITHOUT,
         more_than=0.0,
         note="Negatives that agree with an anchor on its active signals put a floor under the augmented loss; "
         "noise identifies every sample in the plain one.",
     )
-    def loss_inversion(self, run: xr.Dataset, runs: Runs) -> Found:
+    def loss_inversion(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
         """The better features come with the higher loss. Measured: final loss with augmentation minus without."""
         floor = theory.loss_floor(self.data.features, self.stage1.p, self.objective.negatives)
-        with_mask, without = (last(each, each.loss) for each in (run, runs["plain"]))
+        with_mask, without = (last(each, each.loss) for each in (run, runs[WITHOUT[arm]]))
         return Found(with_mask - without, f"The floor is {floor:.2f} τ at infinite scale.")
 
     # --- What gradients are made of -----------------------------------------------------------------------------------

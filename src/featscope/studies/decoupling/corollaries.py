@@ -11,7 +11,14 @@ from featscope.probes.stored import energy
 from featscope.studies import Runs, last
 from featscope.studies.decoupling.balance import Balance
 from featscope.studies.decoupling.figures import numbered
-from featscope.studies.decoupling.stage_three import TREND, features_of, nine_in_ten, ratio_of
+from featscope.studies.decoupling.stage_three import (
+    TREND,
+    WITH_AND_WITHOUT,
+    WITHOUT,
+    features_of,
+    nine_in_ten,
+    ratio_of,
+)
 from featscope.theory import decoupling as theory
 
 LOUD = "From a loud start with half as many features, few dimensions of which are features."
@@ -165,7 +172,8 @@ class Corollaries(Balance):
         on="plain",
         at_most=0.8,
         because="Bound: four in five, the one that classification-is-right must exceed.",
-        note="Printed is Pr(correct) = o(1), which flipping signs would refute; read: error Ω(1).",
+        note="Printed is Pr(correct) = o(1), which flipping signs would refute; read: error Ω(1). Thresholds are at 0, "
+        "so that the representation is linear, as with masking.",
         range=SHARE,
     )
     def plain_classification_fails(self, run: xr.Dataset) -> xr.DataArray:
@@ -175,14 +183,14 @@ class Corollaries(Balance):
         """
         return run.representation_accuracy
 
-    @ordering("Corollaries 3.3, 3.5", on="augmented", more_than=0.0, because=PAIRED)
-    def downstream_classification(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
+    @ordering("Corollaries 3.3, 3.5", on=WITH_AND_WITHOUT, more_than=0.0, because=PAIRED)
+    def downstream_classification(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
         r"""A linear head classifies better with augmentation than without.
 
         Labels are $\operatorname{sign}\langle w^{*}, z\rangle$, inputs the augmented or the plain representation.
         Measured: accuracy with augmentation minus accuracy without.
         """
-        return run.representation_accuracy - runs["plain"].representation_accuracy
+        return run.representation_accuracy - runs[WITHOUT[arm]].representation_accuracy
 
     # --- Without augmentation (Theorem 3.2, Appendix F) ---------------------------------------------------------------
 

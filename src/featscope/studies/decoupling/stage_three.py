@@ -29,6 +29,12 @@ from featscope.theory.ideal_network import fires
 TREND = (
     "For the trend in size: half as many features, input dimensions and neurons, after as long by the clock η t = d^c."
 )
+WITHOUT = {"augmented": "plain", "louder": "louder-unmasked"}
+"""Arms with augmentation, and what each is compared with."""
+WITH_AND_WITHOUT = {
+    "augmented": "The other network has thresholds at 0 and is linear: they are a part of the difference.",
+    "louder": "The mask alone sets the other network apart.",
+}
 nine_in_ten = partial(bound, at_least=0.9)  # of means over many neurons or inputs, which are not skewed
 features_of = partial(bound, at_least=0.9, law="share", things=lambda study: study.data.features)
 

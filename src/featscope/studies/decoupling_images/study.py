@@ -245,7 +245,12 @@ class DecouplingImages(ImageStudy):
         """
         return (runs["supervised-crop"].density - run.density).isel(ABOVE_FIRST).mean("layer")
 
-    @higher("Figure 1", on="supervised-crop", note=f"{ADDED} The paper's figure visualises higher layers.")
+    @higher(
+        "Figure 1",
+        on="supervised-crop",
+        note=f"{ADDED} The paper's figure visualises higher layers. As there only the contrastive views are distorted "
+        "in colour, which is what decides: with crops alone contrastive training adds more colour.",
+    )
     def supervised_learns_more_colour(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Supervised training adds more colour to filters than contrastive training.
 

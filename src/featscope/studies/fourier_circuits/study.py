@@ -31,7 +31,10 @@ from featscope.studies.fourier_circuits.constructed import ConstructedCircuits
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory import fourier_circuits as theory
 
-READ_AS_DECAY = "λ read as weight decay, as a table of settings has it: networks stay of many frequencies."
+READ_AS_DECAY = (
+    "λ read as weight decay, as a table of settings has it: in so few steps it shrinks weights by 2 % in all, and "
+    "networks stay of many frequencies."
+)
 UNFINISHED = "In so few steps some neurons are still on their way to 0."
 OF_HALF = "Of half of the points nothing is proved."
 LAZY = "From large weights training fits the points without moving far."

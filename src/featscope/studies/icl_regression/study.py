@@ -31,6 +31,7 @@ from featscope.studies.icl_regression.evaluation import EvaluationClaims
 from featscope.studies.summaries import in_case, in_words, verdict
 
 SHUFFLED = "Labels of another task teach nothing."
+OTHER_SIZE = "It has other sizes, too: fewer dimensions, more examples, fewer prompts, more steps."
 AGREES = "Tolerance: 2 % for Monte Carlo; a stated choice."
 _MODEL = ("random", "diagonal", "best", "none")
 to_rounding = partial(bound, because="Bound: rounding and what is left of the slowest direction.", law="exact")
@@ -216,7 +217,7 @@ class IclRegression(EvaluationClaims):
     @bound(
         "Section 5.4",
         on=FREE,
-        not_on={BLOCK: "There they hold a direction more."},
+        not_on={BLOCK: f"There they hold a direction more. {OTHER_SIZE}"},
         at_most=0.01,
         because=f"Bound: one per cent; {STATED}",
         range=POSITIVE,
@@ -231,7 +232,7 @@ class IclRegression(EvaluationClaims):
     @bound(
         "Theorem 5.4.1",
         on=FREE,
-        not_on={BLOCK: "The limit is on the block, and other blocks are not of it."},
+        not_on={BLOCK: f"The limit is on the block, and other blocks are not of it. {OTHER_SIZE}"},
         at_least=-0.01,
         because=f"Bound: one per cent for the prompts; {STATED}",
     )

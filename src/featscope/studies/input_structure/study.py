@@ -36,6 +36,7 @@ ALIKE = {SAME: "Control: both parts are digits."}
 TEXT = "Figures 2.4, A.18 to A.21"
 NEAR = f"Bound: five points in a hundred for 'about as well'; {STATED}"
 WEAK = "For MNIST the text calls the trend weak. Labelled Gaussians are more data of the real part's labelling, too."
+OWN_TEACHER = "Each kind has a teacher of its own, trained on it, so that labels differ between kinds, too."
 ARITHMETIC = "The mixture is the two parts' weighted mean, so this follows from the two claims on parts."
 
 
@@ -144,7 +145,7 @@ class InputStructure(TeacherClaims):
 
     # --- Which injected inputs ----------------------------------------------------------------------------------------
 
-    @higher("Figure A.19", on=foreign)
+    @higher("Figure A.19", on=foreign, note=OWN_TEACHER)
     def foreign_images_help_more_than_noise(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
         """Injected images of another data set are learned better than Gaussians.
 
@@ -155,7 +156,8 @@ class InputStructure(TeacherClaims):
     @higher(
         "derived here",
         on=COVARIANCE,
-        note="The text takes 'Gaussian' and does not say of what covariance. A quadratic network sees little else.",
+        note="The text takes 'Gaussian' and does not say of what covariance. A quadratic network sees little else. "
+        f"{OWN_TEACHER}",
     )
     def covariance_is_structure(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Gaussians with the images' mean and covariance are learned better than those of independent pixels.

@@ -11,7 +11,7 @@ from featscope.training import Iteration, Measurement, Recursion
 DIGITS, DIGITS_LARGE, DIGITS_STILL = "digits", "digits-large-start", "digits-untrained"
 PHOTOS, PHOTOS_STILL = "photographs", "photographs-untrained"
 RESIDUAL, RESIDUAL_WIDE = "residual", "residual-wide"
-RESIDUAL_LOT, RESIDUAL_STILL = "residual-shuffled", "residual-untrained"
+RESIDUAL_LOT, WIDE_LOT, RESIDUAL_STILL = "residual-shuffled", "residual-wide-shuffled", "residual-untrained"
 TRAINED = (DIGITS, PHOTOS, RESIDUAL, RESIDUAL_WIDE)
 _RESIDUAL_RATE = 0.01
 _ABOUT = {
@@ -114,6 +114,12 @@ class LearnedFiltersArms(Study):
             arm(RESIDUAL, residual, f"ResNet({self.width}) on two classes of photographs"),
             arm(RESIDUAL_WIDE, replace(residual, width=self.wider), f"ResNet({self.wider})"),
             arm(RESIDUAL_LOT, replace(residual, shuffled=True), "labels given to images by lot", "control"),
+            arm(
+                WIDE_LOT,
+                replace(residual, width=self.wider, shuffled=True),
+                f"the same of ResNet({self.wider})",
+                "control",
+            ),
             arm(RESIDUAL_STILL, replace(residual, steps=0), "the start of the residual network", "control"),
         ]
 
