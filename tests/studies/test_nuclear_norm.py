@@ -106,6 +106,7 @@ def test_accuracy_out_of_domain_is_that_of_samples():
 
 
 SAMPLE, ENVIRONMENTAL = SpuriousSource.sample, spurious_features.environmental
+STRENGTH = theory.sufficient_strength
 DECAY, MINIMISER, FIT = solved.decay, solved.minimiser, solved.RanksSolved._fit
 PENALISED, LEVELS = solved.Solved.penalised, solved._at_levels
 VECTORS, GRAM, SLOPE = nuclear_norm._by_vectors, nuclear_norm._by_gram, nuclear_norm._NuclearNorm.backward

@@ -209,6 +209,15 @@ def test_a_fault_that_is_not_noticed_is_said(trial, monkeypatch, changes, messag
         trial.require_noticed(replace(NOTICED, **changes), monkeypatch)
 
 
+def test_a_claim_that_one_replica_leaves_undecided_notices_no_line_that_changes_nothing(monkeypatch):
+    alone = Trial(Pulled(), replicas=1)
+    assert alone.healthy["comes-near", "pulled"].verdict == "undecided"
+    alone.require_noticed(replace(NOTICED, verdict="undecided"), monkeypatch)
+    monkeypatch.undo()
+    with pytest.raises(AssertionError, match="comes-near on pulled is 'undecided' with the fault"):
+        alone.require_noticed(replace(NOTICED, line=Squares.__call__, verdict="undecided"), monkeypatch)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -167,6 +167,10 @@ def test_images_are_trained_one_replica_at_a_time_heads_included(objective):
     assert recipe(objective).replica_axis is False
     moved = [not torch.equal(a, b) for a, b in zip(before, experiment.parameters(), strict=True)]
     assert sum(moved) >= len(moved) - 2  # but for a bias that a normalisation takes away again
+    named = zip(experiment.named_parameters(), moved, strict=True)
+    heads = [has for (name, _), has in named if name.startswith("objective") and name.endswith("weight")]
+    assert heads
+    assert all(heads)
     assert {name.split(".")[0] for name in experiment.kept()} == {"learner"}
 
 

@@ -444,6 +444,7 @@ def test_numbers_of_replicas_combine_with_what_belongs_to_replicas(like):
     number = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     found = like + per_replica(number, like)
     assert found.dtype == like.dtype
-    assert found.flatten(1).unique(dim=1).squeeze(1).tolist() if like.ndim > 1 else found.tolist() == [1, 2, 3]
+    of_each = found.flatten(1).unique(dim=1).squeeze(1) if like.ndim > 1 else found
+    assert of_each.tolist() == [1, 2, 3]
     assert per_replica(0.5, like) == 0.5
     assert per_replica(number, torch.zeros(3, dtype=torch.int64)).dtype == torch.get_default_dtype()

@@ -90,12 +90,10 @@ def test_what_is_made_in_another_way_is_left_alone(change):
 def test_laws_that_differ_between_replicas_are_left_alone(option):
     each = {replica: replace(RECIPE.data, **{option: 1 + replica / 10}) for replica in (5, 2, 7)}
     experiment = experiment_of(RECIPE)
-    experiment.source.config = SimpleNamespace(
-        **{name: getattr(RECIPE.data, name) for name in ("features", "input_dim")},
-        **{
-            name: torch.tensor([getattr(one, name) for one in each.values()]) for name in ("activity", "noise_variance")
-        },
-    )
+    differs = {"noise": "noise_variance", "sparsity": "activity"}[option]
+    values = {name: getattr(RECIPE.data, name) for name in ("features", "input_dim", "activity", "noise_variance")}
+    values[differs] = torch.tensor([getattr(one, differs) for one in each.values()])
+    experiment.source.config = SimpleNamespace(**values)
     check_left_alone(experiment)
 
 
