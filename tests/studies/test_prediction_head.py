@@ -14,7 +14,7 @@ from small_prediction_head import STUDY, TRIAL
 from featscope.axes import numeric_options
 from featscope.cli import main
 from featscope.losses import NonContrastive, non_contrastive
-from featscope.models import CubicPatches, IdentityHead, hand_set_head
+from featscope.models import CubicPatches, IdentityHead, cubic_patches, hand_set_head
 from featscope.models.population import OrderParameters, Population
 from featscope.options import ConfigError
 from featscope.runs.shard import Shard
@@ -24,7 +24,7 @@ from featscope.studies.prediction_head.probes import WIDEST, diverse, ends
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, measure
 from featscope.theory.prediction_head import head_at_phase_one
-from featscope.training import PredictOtherView, objectives
+from featscope.training import PredictOtherView
 from featscope.training.ema import EMARule
 from featscope.training.phases import LEARNED, FrozenHeadRule
 
@@ -239,9 +239,10 @@ def goes_on(keys):
     return keys
 
 
-def overlapping(draws, count, patches):
-    """Views that are the whole sample and nothing else: all noise is shared."""
-    return torch.ones(draws.replicas, count, patches, dtype=torch.bool) & (torch.arange(patches) % 4 > 0)
+def overlapping(z, in_first):
+    """Both views are the whole sample: all noise is shared."""
+    whole = (z**3).sum(-2)
+    return whole, whole
 
 
 def no_stop(self, packed, neurons):
@@ -295,7 +296,7 @@ FAULTS = {
     "without the 3": in_the_system(Population, "velocity", without_the_three),
     "all noise patches": in_the_system(Population, "velocity", all_noise_patches),
     "only fourth moments": in_the_system(Population, "noise_products", only_fourth_moments),
-    "views overlap": in_the_system(objectives, "patch_split", overlapping),
+    "views overlap": in_the_system(cubic_patches, "views_of_cubes", overlapping),
     "targets are differentiated": in_the_system(non_contrastive, "stop_gradient", goes_on),
     "rate itself": Fault(IdentityHead, "__init__", rate_itself, "sgd-follows-ode", "batches"),
     "flow without the 3": Fault(

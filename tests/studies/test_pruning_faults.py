@@ -44,7 +44,7 @@ def until_settled(where: Any, name: str, line: Any, claim: str) -> Fault:
 
 def hidden_activations(self, x):
     """Both with the mask: the activations too that the gradient (5) multiplies the logits with."""
-    (module,) = self._module
+    module = self.module
     pruned = functional_call(module, self.mask.pruned_parameters(module), x)
     return Masked(pruned.detach(), pruned)
 
@@ -82,7 +82,7 @@ def with_keys_of_one_sign(self, draws, count, dtype=torch.float32):
 
 FAULTS = {
     "logits unmasked": at_once(similarity, "_of_value", lambda whole, pruned: whole, "planted-minority-growth"),
-    "nothing hidden": at_once(Pruner, "forward", lambda self, x: self._module[0](x), "hardness-rises-on-minority"),
+    "nothing hidden": at_once(Pruner, "forward", lambda self, x: self.module(x), "hardness-rises-on-minority"),
     "masked activations in the gradient": at_once(Pruner, "forward", hidden_activations, "planted-minority-growth"),
     "keys that learn too": at_once(similarity, "stop_gradient", lambda keys: keys, "growth-is-the-gap"),
     "twice as many pruned": at_once(
