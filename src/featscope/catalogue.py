@@ -45,7 +45,7 @@ DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",
     summary="Contrastive learning with RandomMask decouples features from noise; without, only where noise is quiet.",
-    minutes=1.5,
+    minutes=1.7,
     target="featscope.studies.decoupling:Decoupling",
 )
 
