@@ -253,6 +253,12 @@ FAULTS = {
         "louder",
         verdict="undecided",  # the two arms are one
     ),
+    "no mask under loud noise, to read features": Fault(
+        RandomMask, "__call__", lambda self, *given: SameSample()(*given), "downstream-classification", "louder"
+    ),
+    "no mask under loud noise, for the loss": Fault(
+        RandomMask, "__call__", lambda self, *given: SameSample()(*given), "loss-inversion", "louder"
+    ),
     "bias never set": Fault(
         BiasSchedule,
         "build",

@@ -43,8 +43,9 @@ def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
     yield chart(
         "louder",
         "What the mask is for, and what thresholds are for",
-        "Features that a neuron holds alone, at half size, with the same rising thresholds. At the study's noise "
-        "thresholds sort features out without a mask, too, later; under noise of twice the deviation only with it.",
+        "Features that a neuron holds alone, at half size, with thresholds that rise: with masking at the study's "
+        "noise from when features lead, else from when all weights have grown. There thresholds sort features out "
+        "without a mask, too; under noise of twice the deviation, where the mask alone is different, only with it.",
         _panel(
             runs,
             {"tau-1": "with masking", "thresholds-only": "without"},
