@@ -37,7 +37,7 @@ _NO_REPORT = """
 from types import ModuleType
 sys.modules["featscope.report"] = ModuleType("featscope.report")  # what draws takes a second to import
 sys.modules["featscope.report.run_report"] = report = ModuleType("featscope.report.run_report")
-report.report_run = lambda out: out / "report.html"
+report.report_run, report.changed_in_words = lambda out: out / "report.html", lambda study: ""
 """
 _MAIN = "from featscope.cli import main; main()"
 

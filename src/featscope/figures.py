@@ -133,6 +133,7 @@ class Agreement(Figure):
         measured: ``[row]``.
         low, high: ends of the measurement's interval, ``[row]``.
         tolerance: half-width accepted around the prediction, ``[row]``.
+        verdicts: those of the claims, ``[row]``; by the intervals if there are none.
     """
 
     labels: Sequence[str]
@@ -141,6 +142,13 @@ class Agreement(Figure):
     low: np.ndarray
     high: np.ndarray
     tolerance: np.ndarray
+    verdicts: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.verdicts and len(self.verdicts) != len(self.labels):
+            counts = f"{len(self.verdicts)} verdicts on {len(self.labels)} rows"
+            raise ValueError(f"{self.id!r} has {counts}: expected one each")
 
 
 @dataclass(frozen=True)

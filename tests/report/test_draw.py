@@ -10,9 +10,11 @@ import pytest
 import report_samples as samples
 from matplotlib.image import imread
 
+from featscope.claims import Claim
 from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, Panel
 from featscope.report import draw
 from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
+from featscope.studies.summaries import identities
 
 
 @pytest.mark.parametrize("figure", samples.figures(), ids=lambda figure: figure.id)
@@ -91,6 +93,20 @@ def test_mark_labels_that_would_overlap_are_lifted() -> None:
 def test_agreement_has_the_verdicts_of_claims() -> None:
     figure = samples.agreement()
     assert deviations(figure).verdicts == ["holds", "holds", "undecided", "fails", "undecided", "holds"]
+
+
+def test_verdicts_that_the_intervals_do_not_tell_are_those_of_the_claims() -> None:
+    """Replicas that all measured the same decide nothing; 0.4 is 0.3 ± 0.1, but not by the units of an axis."""
+    about = {"source": "", "statement": "", "kind": "identity", "arm": "a"}
+    claims = [
+        Claim.from_samples([1.0, 1.0], "=", 1.0, 0.1, id="alike", **about),
+        Claim.from_samples(0.4, "=", 0.3, 0.1, id="edge", law="exact", **about),
+    ]
+    (figure,) = identities(claims)
+    assert deviations(figure).verdicts == [claim.verdict for claim in claims] == ["undecided", "holds"]
+    assert deviations(replace(figure, verdicts=())).verdicts == ["holds", "fails"]
+    with pytest.raises(ValueError, match="'identities' has 1 verdicts on 2 rows: expected one each"):
+        replace(figure, verdicts=["holds"])
 
 
 def test_bent_axis_is_odd_and_increasing() -> None:

@@ -21,6 +21,7 @@ from featscope.report.ledger import is_ledger, remove_ledger
 from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
 from featscope.report.ledger_runs import _climbs, named, read_run, tone_in
 from featscope.runs import Settings, run
+from featscope.runs.folder import RunFolder
 
 
 def said(id: str, source: str, expected: bool = True, note: str = "") -> Statement:
@@ -108,6 +109,9 @@ def test_a_trend_is_told_size_by_size_with_what_is_foretold():
     (climb,) = _climbs({"symbol": "d", "trends": [trend | {"foretold": [{"size": 32.0, "verdict": "holds"}]}]})["a"]
     assert [(size, verdict) for size, _, verdict in climb.at] == [("4", "fails"), ("8", "holds")]
     assert climb.foretold == "Foretold: holds at d = 32.0. It moves toward holding."
+    silent = trend | {"silent": "a surprise", "foretold": [{"size": 32.0, "verdict": "holds"}]}
+    (climb,) = _climbs({"symbol": "d", "trends": [silent]})["a"]
+    assert climb.foretold == "Nothing is foretold: a surprise."
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +198,23 @@ def test_an_erratum_stands_beside_what_holds_with_the_command_that_shows_it(site
     assert "Shown at default options, 4 replicas, seed 0" in wrong
     assert "featscope run claiming --seed 0 --replicas 4 --device cpu" in wrong
     assert "Numbers stand still" in page[page.index('id="open"') :]
+
+
+def test_an_erratum_fails_from_a_size_on_only_where_it_fails_at_all_larger_ones(place, tmp_path):
+    shutil.copytree(place / "one", tmp_path / "climbed")
+    rung = {"measured": 4.0, "interval": [4.0, 4.0], "predicted": 3.0, "tolerance": 0.0}
+    about = {"id": "two-and-two-are-three", "relation": "=", "compared": "measured", "silent": "a surprise"}
+    found = {"pulled": ("holds", "fails", "fails"), "other": ("fails", "fails", "holds")}
+    sizes = [4.0, 8.0, 16.0]
+    trends = []
+    for arm, verdicts in found.items():
+        at = [rung | {"size": size, "verdict": one} for size, one in zip(sizes, verdicts, strict=True)]
+        trends.append(about | {"arm": arm, "at": at})
+    stored = {"study": "claiming", "axis": "width", "symbol": "d", "sizes": sizes, "trends": trends}
+    RunFolder(tmp_path / "climbed").write_json("trends.json", stored)
+    assert ledger([str(tmp_path), "--out", str(tmp_path / "site")]) == 0
+    page = (tmp_path / "site" / "errata.html").read_text()
+    assert "; along d it fails from d = 8 on (pulled); along d it fails at d = 4, 8 (other)</p>" in page
 
 
 @pytest.mark.browser

@@ -14,7 +14,7 @@ import pytest
 import report_samples as samples
 
 from featscope.claims import Claim, interval_of_mean
-from featscope.figures import Figure
+from featscope.figures import Curve, Curves, Figure, Panel, VerdictPanel, Verdicts
 from featscope.report import Content, write_page, write_report
 from featscope.report.claim_view import Tone, outlook, tone_of, views
 from featscope.report.figure_data import figure_data
@@ -165,6 +165,18 @@ def test_every_kind_of_figure_is_data_that_a_script_can_read(figure: Figure) -> 
     data = json.loads(json.dumps(figure_data(figure), allow_nan=False))
     kinds = ("curves", "movie", "agreement", "bars", "heatmaps", "images", "scatters", "verdicts")
     assert data.get("kind", "agreement") in kinds
+
+
+def test_places_along_an_axis_have_all_their_digits_and_measurements_a_few() -> None:
+    at = np.array([10025.0, 16384.0, 1 / 3])
+    data = figure_data(Curves("curves", "t", "c", [Panel("p", "x", "y", [Curve("a", at, at)])]))
+    (curve,) = data["panels"][0]["curves"]
+    assert curve["x"] == [10025, 16384, 0.333333333333]
+    assert curve["y"] == [10020, 16380, 0.3333]
+    panel = VerdictPanel("a", at[:1], at[1:2], ["holds"], ["said"])
+    for areas, y in ((True, 16384), (False, 16380)):
+        (data,) = figure_data(Verdicts("where", "t", "c", [panel], "x", "y", areas=areas))["panels"]
+        assert (data["x"], data["y"]) == ([10025], [y])
 
 
 def test_a_movie_keeps_every_replica_to_a_few_levels() -> None:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import report_samples as samples
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from featscope.figures import Bars, Curve, Curves, Figure, Panel
 from featscope.report import Content, write_report
 
 pytestmark = pytest.mark.browser
@@ -64,6 +66,13 @@ class Opened:
         """A matrix of the movie as the browser drew it."""
         return self.run("(i) => document.querySelectorAll('.matrix canvas')[i].toDataURL()", canvas)
 
+    def saved(self, figure: str) -> list[str]:
+        """The lines of the file that the page makes of a figure's data."""
+        with self.page.expect_download() as download:
+            self.page.locator(f'[data-csv="{figure}"]').click()
+        assert download.value.suggested_filename == f"{figure}.csv"
+        return Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+
     def slide(self, frame: int) -> str:
         """Move the slider and return what it says."""
         self.run(
@@ -103,6 +112,22 @@ def shown(browser: Browser, file: Path) -> Iterator[Opened]:
     opened.set_width(1280)
     opened.open(file)
     yield opened
+    assert opened.said == []
+    opened.page.close()
+
+
+@pytest.fixture
+def alone(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    """Opens a page with nothing but a figure, which must say nothing on the console."""
+    opened = Opened(browser)
+    opened.set_width(1280)
+
+    def of(figure: Figure, replicas: int = 1) -> Opened:
+        content = Content(title="bare", found="Nothing.", figures=[figure], replicas=replicas)
+        opened.open(write_report(tmp_path, content))
+        return opened
+
+    yield of
     assert opened.said == []
     opened.page.close()
 
@@ -241,12 +266,31 @@ def test_filters_and_links_open_the_claims(shown: Opened) -> None:
                                                     ("tsne", "panel,class,x,y", 1 + 1200),
                                                     ("alignment", "panel,row,column,", 1 + 3 * 256 * 32)])  # fmt: skip
 def test_the_data_of_a_figure_can_be_saved(shown: Opened, id: str, first: str, lines: int) -> None:
-    with shown.page.expect_download() as saved:
-        shown.page.locator(f'[data-csv="{id}"]').click()
-    assert saved.value.suggested_filename == f"{id}.csv"
-    table = Path(saved.value.path()).read_text().splitlines()
+    table = shown.saved(id)
     assert table[0].startswith(first)
     assert len(table) == lines
+
+
+def test_the_data_of_matrices_say_how_far_they_are_off(shown: Opened) -> None:
+    heading = f"value at step {samples.STEPS[-1]} of replica 0 (± 0.016; exact: featscope export)"
+    assert shown.saved("alignment")[0] == f"panel,row,column,{heading}"
+
+
+def test_each_replica_has_its_column_where_curves_have_different_numbers_of_them(
+    alone: Callable[..., Opened],
+) -> None:
+    x, y = np.arange(2), np.zeros(2)
+    few, more = np.array([[1.0, 2.0], [3.0, 4.0]]), np.full((3, 2), 5.0)
+    curves = [Curve("few", x, y, samples=few), Curve("more", x, y, samples=more), Curve("theory", x, y, dashed=True)]
+    assert alone(Curves("apart", "t", "c", [Panel("p", "x", "y", curves)]), replicas=2).saved("apart") == [
+        "panel,curve,x,mean,low,high,replica 0,replica 1,replica 2",
+        "p,few,0,0,,,1,3,",
+        "p,few,1,0,,,2,4,",
+        "p,more,0,0,,,5,5,5",
+        "p,more,1,0,,,5,5,5",
+        "p,theory,0,0,,,,,",
+        "p,theory,1,0,,,,,",
+    ]
 
 
 @pytest.mark.parametrize(("id", "name"), [("coverage", "coverage.svg"), ("filters", "filters-1.png")])
@@ -311,13 +355,33 @@ def test_without_script_it_shows_sentence_verdicts_tables_and_pictures(browser: 
     context.close()
 
 
-def test_a_page_with_nothing_but_a_figure_is_drawn(browser: Browser, tmp_path: Path) -> None:
-    opened = Opened(browser)
-    opened.set_width(1280)
-    opened.open(write_report(tmp_path, Content(title="bare", found="Nothing.", figures=[samples.scaling()])))
-    assert opened.page.locator(".picture svg[role=img]").count() == 1
-    assert opened.said == []
-    opened.page.close()
+def test_a_page_with_nothing_but_a_figure_is_drawn(alone: Callable[..., Opened]) -> None:
+    assert alone(samples.scaling()).page.locator(".picture svg[role=img]").count() == 1
+
+
+def test_values_are_told_of_where_they_are(alone: Callable[..., Opened]) -> None:
+    long = Curve("long", np.array([0, 1000, 1025]), np.array([4.0, 3.0, 2.0]))
+    short = Curve("short", np.array([0, 1000]), np.array([6.0, 5.0]))
+    opened = alone(Curves("steps", "t", "c", [Panel("p", "training step", "loss", [long, short])]))
+    chart = opened.page.locator(".picture svg[role=img]")
+    chart.focus()
+    chart.press("ArrowLeft")
+    assert opened.texts(".tip b") == ["training step 1025"]
+    assert opened.texts(".tip p") == ["long: 2", "short (at 1000): 5"]
+    chart.press("ArrowLeft")
+    assert opened.texts(".tip p") == ["long: 3", "short: 5"]
+
+
+def test_numbers_keep_the_digits_that_tell_them_apart(alone: Callable[..., Opened]) -> None:
+    near = np.array([0.996])
+    opened = alone(Bars("bars", "t", "c", ["only"], {"one": (near, near, near)}, "share"))
+    chart = opened.page.locator(".picture svg[role=img]")
+    assert "only 0.996" in (chart.get_attribute("aria-label") or "")
+    assert "0.996" in chart.locator("text").all_text_contents()
+    assert opened.run("written([5.541, 5.542, 5.543])") == ["5.541", "5.542", "5.543"]
+    assert opened.run("written([0, 1.2e-5])") == ["0", "1.2×10⁻⁵"]
+    for value, text in ((4096, "4096"), (-1234.56, "−1235"), (12.345, "12.3"), (1.5e6, "1.5×10⁶")):
+        assert opened.run("number", value) == text
 
 
 def test_where_a_claim_holds_is_drawn_and_read_by_keys(shown: Opened) -> None:

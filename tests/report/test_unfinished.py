@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,6 +119,15 @@ def test_a_sweep_on_its_way(tmp_path):
     content = unfinished_content(tmp_path / "run", study)
     assert "sweep is at step" in content.found
     assert so_far(tmp_path / "run", study, read_plan(tmp_path / "run")).runs["sweep"].sizes["noise"] == 2
+
+
+def test_replicas_to_pick_are_those_that_every_arm_has(folder, monkeypatch):
+    """Of an arm on its way, fewer shards may have measured than of one that is done."""
+    found = so_far(folder, STUDY, read_plan(folder))
+    both = found.runs["pulled"]
+    for runs, count in (({"pulled": both, "other": both.isel(replica=[0])}, 1), ({"pulled": both}, 2), ({}, 2)):
+        monkeypatch.setattr("featscope.report.unfinished.so_far", lambda *_, runs=runs: replace(found, runs=runs))
+        assert unfinished_content(folder, STUDY).replicas == count
 
 
 def spoil(folder, how):

@@ -1,6 +1,7 @@
 """What computed a run, and that several did."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from featscope.commands.run import execute as in_terminal
+from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, execute, run
 from featscope.runs.checksum import sealed
 from featscope.runs.environment import _code_of, _revision, began, computed_by, environment, mixed, with_history
+from featscope.runs.execute import UnjudgedError
 from featscope.runs.stored import read_environment
+from featscope.runs.workers import train_all
 from swept import Pull
 
 HERE = {
@@ -143,6 +147,48 @@ def test_a_run_whose_time_is_unknown_goes_on(tmp_path):
     (out / "environment.json").write_bytes(sealed(stored | {"seconds": None}))
     run(Pull(), Settings(), out, resume=True)
     assert written(out)["seconds"] >= 0
+
+
+def test_time_before_an_interruption_counts(tmp_path):
+    out, times = tmp_path / "run", [0.0]
+
+    def interrupted(*shards):
+        train_all(*shards)
+        raise KeyboardInterrupt
+
+    for resume in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            run(Pull(), Settings(), out, resume=resume, train=interrupted)
+        times.append(written(out)["seconds"])
+    run(Pull(), Settings(), out, resume=True)
+    times.append(written(out)["seconds"])
+    assert times == sorted({*times})
+
+
+def test_what_a_run_took_hides_neither_why_it_ended_nor_stays_of_one_that_was_refused(tmp_path):
+    def refused(*_):
+        raise ConfigError("refused")
+
+    with pytest.raises(ConfigError, match="refused"):
+        run(Pull(), Settings(), tmp_path / "refused", train=refused)
+    assert not (tmp_path / "refused").exists()
+
+    def removed(folder, *_):
+        shutil.rmtree(folder.path)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Pull(), Settings(), tmp_path / "removed", train=removed)
+
+
+def test_the_time_of_a_run_that_cannot_be_judged_is_known(tmp_path, monkeypatch):
+    def broken(*_):
+        raise LookupError("an arm")
+
+    monkeypatch.setattr(Pull, "claims", broken)
+    with pytest.raises(UnjudgedError):
+        run(Pull(), Settings(), tmp_path / "run")
+    assert written(tmp_path / "run")["seconds"] > 0
 
 
 def committed(folder: Path) -> None:

@@ -1,9 +1,11 @@
 """A stored run is judged again, without training, and what is otherwise than before is said."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
 
+from featscope.axes import Axis
 from featscope.claims import ordering
 from featscope.commands.judge import judge
 from featscope.commands.run import execute as in_terminal
@@ -13,8 +15,10 @@ from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.execute import UnjudgedError
 from featscope.runs.judging import judge_again
+from featscope.runs.plain import to_plain
 from featscope.runs.stored import read_claims, read_plan
 from featscope.studies.base import last
+from featscope.studies.sweep import Sweep
 from swept import Pull
 
 LEAST = 0.0
@@ -97,3 +101,14 @@ def test_the_study_of_a_folder_can_be_named(out):
     assert stored_study(read_plan(out), f"{__name__}:Judged") == Judged()
     with pytest.raises(ConfigError, match=r"--study = 'nowhere:Study' cannot be loaded .* allowed is MODULE:CLASS"):
         stored_study(read_plan(out), "nowhere:Study")
+
+
+def test_another_class_than_what_was_run_is_refused_and_of_a_sweep_its_study_is_named(out):
+    plan, named = read_plan(out), f"{__name__}:Judged"
+    with pytest.raises(ConfigError, match=f"--study = 'swept:Pull' is not what was run: allowed is {re.escape(named)}"):
+        stored_study(plan, "swept:Pull")
+    swept = Sweep(Judged(), (Axis("width", (1.0, 2.0)),))
+    plan["config"] = to_plain(swept)
+    assert stored_study(plan, named) == swept
+    with pytest.raises(ConfigError, match=f"is not what was run: allowed is {re.escape(named)}"):
+        stored_study(plan, "swept:Pull")

@@ -12,7 +12,8 @@ from featscope.report.look import scale
 from featscope.report.typeset import typeset
 
 _FRAMES, _LEVELS = 18, 32  # of a movie, as the page keeps it
-_DIGITS = 4  # more than a picture shows
+_DIGITS = 4  # of what was measured: more than a picture shows
+_PLACES = 12  # of places along an axis, such as steps, which are told to the last digit
 
 Plain = dict[str, Any]
 
@@ -40,7 +41,7 @@ def _panel(panel: Panel) -> Plain:
             {
                 "label": _words(curve.label),
                 "dashed": curve.dashed,
-                "x": _numbers(curve.x),
+                "x": _numbers(curve.x, _PLACES),
                 "y": _numbers(curve.y),
                 "low": _numbers(curve.low),
                 "high": _numbers(curve.high),
@@ -160,8 +161,8 @@ def _(figure: Verdicts) -> Plain:
         "panels": [
             {
                 "label": _words(panel.label),
-                "x": _numbers(panel.x),
-                "y": _numbers(panel.y),
+                "x": _numbers(panel.x, _PLACES),
+                "y": _numbers(panel.y, _PLACES if figure.areas else _DIGITS),
                 "verdicts": list(panel.verdicts),
                 "said": [_words(one) for one in panel.said],
                 "low": _numbers(panel.low),
@@ -177,11 +178,11 @@ def _words(text: str) -> str:
     return str(typeset(text))
 
 
-def _numbers(values: np.ndarray | None) -> list[Any] | None:
-    """Nested lists of few digits; what is not finite is None."""
+def _numbers(values: np.ndarray | None, digits: int = _DIGITS) -> list[Any] | None:
+    """Nested lists of numbers of so many digits; what is not finite is None."""
     if values is None:
         return None
     array = np.asarray(values, dtype=float)
     if array.ndim > 1:
-        return [_numbers(row) for row in array]
-    return [float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None for value in array.tolist()]
+        return [_numbers(row, digits) for row in array]
+    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in array.tolist()]

@@ -137,7 +137,7 @@ class Deviations:
 
     Attributes:
         centre, low, high: the measurements less the predictions, ``[row]``; intervals end with the axis.
-        verdicts: "holds", "fails" or "undecided" for each row, as `Claim.verdict` has it.
+        verdicts: "holds", "fails" or "undecided" for each row: the figure's own, or by the intervals.
         reach: half-length of the axis.
         ticks: positions and texts of the ticks.
         accepted: whether the row has a band around zero, from -1 to 1, ``[row]``.
@@ -160,7 +160,7 @@ def deviations(figure: Agreement) -> Deviations:
     accepted = np.where(tolerance > 0, 1.0, 0.0)
     measured = (figure.measured, figure.low, figure.high)
     centre, low, high = ((np.asarray(v, dtype=np.float64) - predicted) / unit for v in measured)
-    verdicts = [
+    verdicts = list(figure.verdicts) or [
         "undecided"
         if not np.isfinite(c)
         else "holds"

@@ -182,7 +182,7 @@ def _tone(verdict: str) -> Tone:
 
 
 def _foretold(trend: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
-    if not trend.get("foretold"):
+    if trend["silent"] or not trend.get("foretold"):
         return f"Nothing is foretold: {trend['silent']}." if trend["silent"] else ""
     told = [f"{one['verdict']} at {stored['symbol']} = {number(one['size'])}" for one in trend["foretold"]]
     moves = {"toward": " It moves toward holding.", "away": " It moves away from holding."}

@@ -28,6 +28,7 @@ from featscope.runs.stored import read_claims, read_environment, read_plan, read
 from featscope.runs.unfinished import is_unfinished
 from featscope.studies import Runs, Study
 from featscope.studies.judged_sweep import JudgedSweep
+from featscope.studies.scaling import ScalingStudy
 from featscope.studies.summaries import identities, over_steps
 
 _UNREADABLE = (ConfigError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -164,13 +165,20 @@ def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
         tables_are="Where it holds" if over else "What differs",
         figures=[*study.figures(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],
-        changed=_in_words({**_beside_data(study), **(_along(over) if over else {})}),
+        changed=changed_in_words(study),
     )
 
 
-def _along(study: JudgedSweep) -> Mapping[str, str]:
+def changed_in_words(study: Study) -> str:
+    """Options that are not at their defaults, for which expectations were made; empty if all are."""
+    return _in_words({**_beside_data(study), **_along(study)})
+
+
+def _along(study: Study) -> Mapping[str, str]:
     """Options that vary, and so are not at their defaults."""
-    return {axis.option: "along an axis" for axis in study.axes}
+    if isinstance(study, ScalingStudy):
+        return {study.ladder.axis or study.ladder.name: "along a ladder"}
+    return {axis.option: "along an axis" for axis in study.axes} if isinstance(study, JudgedSweep) else {}
 
 
 def _over_points(study: JudgedSweep, claims: Sequence[Claim]) -> list[Table]:

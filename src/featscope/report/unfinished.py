@@ -89,7 +89,7 @@ def unfinished_content(directory: Path, study: Study | None = None) -> Content:
         tables=[_standings(found), *_events(found)],
         tables_are="How far it is",
         figures=figures,
-        replicas=next((run.sizes["replica"] for run in found.runs.values()), plan["replicas"]),
+        replicas=min((run.sizes["replica"] for run in found.runs.values()), default=plan["replicas"]),
         command=f"{command(study, plan)} --out {directory} --resume" if entry else "",
     )
 

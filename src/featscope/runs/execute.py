@@ -4,6 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -173,30 +174,49 @@ def _run(
         )
     about_machine = with_history(environment(settings.device, type(study).__module__), before)
     folder.write_json("environment.json", about_machine)
+    earlier = about_machine.get("seconds") or 0.0
 
-    results = list(zip(shards, train(folder, shards, settings.device), strict=True))
-    about_machine = computed_by(about_machine, [r.computed_by for _, r in results if r.computed_by])
-    runs = {arm.name: join([r for s, r in results if s.arm is arm], arm) for arm in arms}
-    folder.write_trajectory(runs)
+    def write_time() -> None:
+        folder.write_json("environment.json", about_machine | {"seconds": earlier + time.monotonic() - began})
+
+    try:
+        results = list(zip(shards, train(folder, shards, settings.device), strict=True))
+        about_machine = computed_by(about_machine, [r.computed_by for _, r in results if r.computed_by])
+        runs = {arm.name: join([r for s, r in results if s.arm is arm], arm) for arm in arms}
+        folder.write_trajectory(runs)
+        _write_weights(folder, arms, results, settings.seed)
+        claims = _judged(study, runs, folder)
+        folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
+    except BaseException:
+        with suppress(OSError):  # a full disk may be what ended it
+            write_time()
+        raise
+    write_time()
+    return Outcome(out, runs, claims, mixed(about_machine))
+
+
+def _write_weights(
+    folder: RunFolder, arms: Sequence[Arm], results: Sequence[tuple[Shard, ShardResult]], seed: int
+) -> None:
+    """Write what each arm ended with, unless replicas are equal where chance should make them differ."""
     for arm in arms:
         stack = np.concatenate if arm.recipe.replica_axis else np.stack
         parts = [r.weights for s, r in results if s.arm is arm]
         if weights := {k: stack([p[k] for p in parts]) for k in parts[0]}:
             drawn = {purpose for s, r in results if s.arm is arm for purpose in r.purposes}
-            require_different(weights, drawn, settings.seed, arm.name)
+            require_different(weights, drawn, seed, arm.name)
             folder.write_tensors(
                 f"weights/{arm.name}.safetensors",
                 {k: torch.from_numpy(w) for k, w in weights.items()},
                 {"arm": arm.name},
             )
+
+
+def _judged(study: Study, runs: dict[str, xr.Dataset], folder: RunFolder) -> list[Claim]:
     try:
-        claims = list(study.claims(runs))
+        return list(study.claims(runs))
     except Exception as error:
         raise UnjudgedError(str(folder.path)) from error
-    folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
-    seconds = (about_machine.get("seconds") or 0.0) + time.monotonic() - began
-    folder.write_json("environment.json", about_machine | {"seconds": seconds})
-    return Outcome(out, runs, claims, mixed(about_machine))
 
 
 def planned(study: Study, arms: Sequence[Arm], plan: Mapping[str, Any]) -> list[Shard]:

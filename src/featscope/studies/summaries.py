@@ -204,6 +204,7 @@ def identities(claims: Sequence[Claim]) -> list[Agreement]:
         low=low,
         high=high,
         tolerance=np.array([c.tolerance for c in rows]),
+        verdicts=[c.verdict for c in rows],
         claims=tuple(dict.fromkeys(c.id for c in rows)),
     )
     return [figure]

@@ -14,10 +14,10 @@ function ticks(low, high, log, most) {
   return all.filter((v) => v >= low * 0.999 && v <= high * 1.001);
 }
 
-// The ticks of one axis are written alike: all as powers of ten if any needs to be.
+// The ticks of one axis are written alike: all as powers of ten if any needs to be; in full, so that neighbours differ.
 function written(values) {
   const odd = values.some((v) => v !== 0 && (Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3));
-  return values.map((v) => v === 0 ? "0" : odd ? power(v).replace("-", "−") : number(v));
+  return values.map((v) => v === 0 ? "0" : odd ? power(v, 12).replace("-", "−") : number(v, 12));
 }
 
 function scale(low, high, log, from, to) {

@@ -22,8 +22,8 @@ function rows(figure, hidden, colourOf, width) {
   const samples = (series, i) => finite((series.samples ?? []).map((replica) => replica[i]));
   const edges = shown.flatMap((series) => names.flatMap((_, i) => [...samples(series, i), ...(replicas < 4 ? [] : [series.low[i], series.high[i]])]));
   const ends = extent([0, ...shown.flatMap((series) => series.y), ...figure.references.map(([value]) => value)], false, edges, REACH);
-  const x = scale(...ends, false, left, width - 46);
-  const said = shown.map((series) => `${words(series.label)}: ${names.map((name, i) => `${name} ${number(series.y[i], 2)}`).join(", ")}`);
+  const x = scale(...ends, false, left, width - 53);
+  const said = shown.map((series) => `${words(series.label)}: ${names.map((name, i) => `${name} ${number(series.y[i])}`).join(", ")}`);
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${words(figure.unit)}. ${said.join("; ")}.` });
   const at = ticks(...ends, false, 5), text = written(at);
   at.forEach((v, i) => chart.append(svg("path", { class: "grid", d: `M${x(v)},${head}V${bottom}` }),
@@ -61,7 +61,7 @@ function mark(chart, series, i, x, middle, pitch, samples) {
   if (known) chart.append(svg("path", { d: `M${cut(series.low[i])},${middle}H${cut(series.high[i])}`, style: `${style};stroke-width:2.5` }));
   chart.append(svg("path", { d: `M${x(value)},${middle - half}v${2 * half}`, style: `${style};stroke-width:3` }));
   const last = Math.max(value, ...samples, known ? Math.min(series.high[i], x.high) : value);
-  if (pitch === 18) chart.append(svg("text", { x: x(last) + 8, y: middle + 4 }, number(value, 2)));
+  if (pitch === 18) chart.append(svg("text", { x: x(last) + 8, y: middle + 4 }, number(value)));
 }
 
 function described(series, i) {

@@ -31,9 +31,12 @@ const superscript = (whole) => String(whole).replace(/[-0-9]/g, (c) => "⁻⁰¹
 function number(value, digits = 3) {
   if (value === null || !Number.isFinite(value)) return "none";
   if (value === 0) return "0";
-  const size = Math.abs(value);
-  return (size >= 1e5 || size < 1e-3 ? power(value, digits) : String(+value.toPrecision(digits))).replace("-", "−");
+  const size = Math.abs(value), plain = size >= 10 ** digits ? Math.round(value) : +value.toPrecision(digits);
+  return (size >= 1e5 || size < 1e-3 ? power(value, digits) : String(plain)).replace("-", "−");
 }
+
+// A place along an axis: whole numbers, such as steps, to the last digit.
+const exact = (value) => Number.isInteger(value) && Math.abs(value) < 1e12 ? String(value).replace("-", "−") : number(value, 6);
 
 function power(value, digits = 3) {
   const exponent = Math.floor(Math.log10(Math.abs(value)) + 1e-9);

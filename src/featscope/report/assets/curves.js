@@ -67,9 +67,10 @@ function curvePanel(panel, grid, looks, hidden) {
       if (i < 0) return "";
       const value = state.replica !== null && c.samples ? c.samples[state.replica][i] : c.y[i];
       const sure = !c.low || c.low[i] === null || state.replica !== null;
-      return `${words(c.label)}: ${number(value)}${sure ? "" : ` (${number(c.low[i])} to ${number(c.high[i])})`}`;
+      const where = c.x[i] === at ? "" : ` (at ${exact(c.x[i])})`;  // the nearest that there is
+      return `${words(c.label)}${where}: ${number(value)}${sure ? "" : ` (${number(c.low[i])} to ${number(c.high[i])})`}`;
     });
-    tell([`${words(panel.x)} ${number(at)}`, ...lines.filter(Boolean)], scaled.left + x(at) * ratio, scaled.top);
+    tell([`${words(panel.x)} ${exact(at)}`, ...lines.filter(Boolean)], scaled.left + x(at) * ratio, scaled.top);
   }
   const nearest = (c, at) => c.x.reduce((best, v, i) =>
     c.y[i] !== null && (best < 0 || Math.abs(v - at) < Math.abs(c.x[best] - at)) ? i : best, -1);

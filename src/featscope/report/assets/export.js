@@ -6,12 +6,18 @@ function save(name, content, type) {
 }
 
 const TABLES = {
-  curves: (figure) => [["panel", "curve", "x", "mean", "low", "high", ...each((r) => `replica ${r}`)],
-    ...figure.panels.flatMap((p) => p.curves.flatMap((c) => c.x.map((x, i) =>
-      [words(p.title), words(c.label), x, c.y[i], c.low?.[i], c.high?.[i], ...(c.samples ?? []).map((s) => s[i])])))],
-  bars: (figure) => [["series", "group", "mean", "low", "high", ...each((r) => `replica ${r}`)],
-    ...figure.series.flatMap((s) => figure.groups.map((group, i) =>
-      [words(s.label), words(group), s.y[i], s.low[i], s.high[i], ...(s.samples ?? []).map((r) => r[i])]))],
+  curves: (figure) => {
+    const numbers = replicasOf(figure.panels.flatMap((p) => p.curves));
+    return [["panel", "curve", "x", "mean", "low", "high", ...numbers.map((r) => `replica ${r}`)],
+      ...figure.panels.flatMap((p) => p.curves.flatMap((c) => c.x.map((x, i) =>
+        [words(p.title), words(c.label), x, c.y[i], c.low?.[i], c.high?.[i], ...numbers.map((r) => c.samples?.[r]?.[i])])))];
+  },
+  bars: (figure) => {
+    const numbers = replicasOf(figure.series);
+    return [["series", "group", "mean", "low", "high", ...numbers.map((r) => `replica ${r}`)],
+      ...figure.series.flatMap((s) => figure.groups.map((group, i) =>
+        [words(s.label), words(group), s.y[i], s.low[i], s.high[i], ...numbers.map((r) => s.samples?.[r]?.[i])]))];
+  },
   heatmaps: (figure) => [["panel", words(figure.row), words(figure.column), words(figure.value)],
     ...figure.panels.flatMap((p) => p.cells.flatMap((row, i) => row.map((value, j) =>
       [words(p.label), words(figure.rows[i] ?? String(i)), words(figure.columns[j] ?? String(j)), value])))],
@@ -22,13 +28,17 @@ const TABLES = {
   movie: async (figure) => {
     const replica = state.replica ?? 0, cells = await unpack(figure, replica);
     const frame = Math.max(0, figure.steps.findLastIndex((step) => step <= state.step));
-    const value = (level) => (figure.low + level / (figure.levels - 1) * (figure.high - figure.low)).toFixed(3);
-    return [["panel", "row", "column", `value at step ${figure.steps[frame]} of replica ${replica}`],
+    const apart = (figure.high - figure.low) / (figure.levels - 1), value = (level) => (figure.low + level * apart).toFixed(3);
+    const known = `± ${number(apart / 2, 2)}; exact: featscope export`;  // the page keeps a few levels
+    return [["panel", "row", "column", `value at step ${figure.steps[frame]} of replica ${replica} (${known})`],
       ...figure.panels.flatMap((p, k) => Array.from({ length: p.rows * p.columns }, (_, i) =>
         [words(p.label), Math.floor(i / p.columns) + 1, i % p.columns + 1, value(cells[k](Math.floor(i / p.columns), i % p.columns, frame))]))];
   },
 };
-const each = (name) => Array.from({ length: replicas }, (_, r) => name(r));
+// Numbers of all replicas that are drawn, which can be more than the page picks from: runs may have different numbers.
+function replicasOf(drawn) {
+  return [...Array(Math.max(0, ...drawn.map((one) => one.samples?.length ?? 0))).keys()];
+}
 
 // A cell as CSV has it; words that a spreadsheet would take for a formula are marked as words.
 function cell(value) {
