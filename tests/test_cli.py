@@ -95,6 +95,27 @@ def test_a_bound_and_a_measurement_are_told_apart(one, relation, other, texts):
     assert commands.told_apart(one, other, relation) == texts
 
 
+def test_the_table_marks_what_goes_against_expectation_at_default_options_and_nothing_undecided(capfd):
+    about = {"source": "Lemma 1", "statement": "", "kind": "bound", "arm": "a"}
+    claims = [
+        Claim.from_samples(samples, ">=", 0.0, id=id, expected=expected, **about)
+        for id, samples, expected in [
+            ("open", [-1.0, 1.1], True),
+            ("lost", [-1.0, -1.001], True),
+            ("won", [1.0, 1.001], False),
+            ("doubted", [-1.0, 1.1], False),
+            ("known", [-1.0, -1.001], False),
+        ]
+    ]
+    assert [claim.verdict for claim in claims] == ["undecided", "fails", "holds", "undecided", "fails"]
+    commands.print_verdicts("a", claims)
+    said = {line.split()[0]: line for line in capfd.readouterr().out.splitlines() if " a " in line}
+    assert [id for id, line in said.items() if "(unexpected)" in line] == ["lost", "won"]
+    assert [id for id, line in said.items() if "(not expected to hold)" in line] == ["doubted", "known"]
+    commands.print_verdicts("a", claims, at_defaults=False)
+    assert "(unexpected)" not in capfd.readouterr().out
+
+
 def test_the_version(capfd):
     assert call(capfd, "--version")[:2] == (0, f"{__version__}\n")
 

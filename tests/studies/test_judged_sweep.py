@@ -9,10 +9,10 @@ import pytest
 import xarray as xr
 
 from featscope.axes import Axis
-from featscope.claims import bound
+from featscope.claims import Claim, bound
 from featscope.cli import main
 from featscope.commands.sweep import axis_values
-from featscope.options import ConfigError
+from featscope.options import ConfigError, require
 from featscope.report.provenance import command
 from featscope.report.run_report import report_run
 from featscope.report.unfinished import unfinished_content
@@ -162,6 +162,36 @@ def test_changes_come_before_what_is_undecided_and_points_stay_within_the_budget
     assert closer([axis], [False], told, 0) == []
     alike = dict.fromkeys(told, ("undecided",))
     assert closer([axis], [False], alike, 2) == [(0.5,), (1.5,)]
+
+
+def test_a_cell_in_which_the_study_cannot_be_is_not_cut_and_finer_ones_are():
+    told = {(0.0,): ("holds",), (4.0,): ("fails",), (6.0,): ("fails",), (8.0,): ("holds",)}
+    axis = Axis("x", (0.0, 4.0, 8.0))
+    assert closer([axis], [False], told, 9) == [(2.0,)]
+    assert closer([axis], [False], told, 9, lambda point: point != (2.0,)) == [(7.0,)]
+    assert closer([axis], [False], told, 9, lambda point: False) == []
+
+
+@dataclass(frozen=True)
+class Even(Claiming):
+    """Numbers in pairs."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(self, "width", self.width % 2 == 0, "an even number")
+
+
+@pytest.mark.parametrize(("widths", "more"), [((2.0, 4.0), ()), ((2.0, 6.0), ((4.0,),))])
+def test_one_does_not_look_where_the_study_cannot_be(widths, more):
+    study = JudgedSweep(Even(), (Axis("width", widths),), ("near",), refine=2)
+    about = {"id": "near", "source": "Lemma 1", "statement": "Numbers are near.", "kind": "bound"}
+    ends = [[0.1, 0.2, 0.3], [5.1, 5.2, 5.3]]
+    claims = [
+        Claim.from_samples(at, "<=", 1.0, arm=f"pulled@width={width:g}", **about)
+        for at, width in zip(ends, widths, strict=True)
+    ]
+    assert [claim.verdict for claim in claims] == ["holds", "fails"]
+    assert study.closer(claims) == more
 
 
 def test_a_run_that_grows_trains_new_points_alone_and_is_resumed_where_it_was(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from featscope.commands.trend import tell_trends
 from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report.provenance import command
-from featscope.report.run_report import report_run
+from featscope.report.run_report import changed_in_words, content, report_run
 from featscope.runs import Outcome, Settings, run
 from featscope.runs.folder import RunFolder
 from featscope.runs.stored import read_trends
@@ -98,6 +98,15 @@ def test_trends_are_of_the_measurements_and_stand_on_the_page(outcome):
     assert (outcome.folder / "figures" / "trend-far-pulled.png").exists()
 
 
+def test_the_page_expects_nothing_of_other_sizes(outcome):
+    study = ScalingStudy(Grown())
+    assert content(study, outcome.runs, outcome.claims).changed == "width along a ladder"
+    assert changed_in_words(ScalingStudy(Grown(), "n")) == "n along a ladder"
+    page = report_run(outcome.folder, study).read_text()
+    assert "Not at default options (width along a ladder)" in page
+    assert "against expectation" not in page
+
+
 BROKEN_TRENDS = [
     (lambda trend: trend.pop("compared"), r"trends\.json is incomplete, trends\[0\]\.compared is missing"),
     (lambda trend: trend["at"].pop(), r"trends\[0\]\.at = .* allowed is the sizes \[2\.0, 4\.0"),
@@ -136,6 +145,26 @@ def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, c
             read_trends(tmp_path)
     with RunFolder.held(tmp_path / "run", resume=True), pytest.raises(ConfigError, match="is held by another run"):
         tell_trends(ScalingStudy(Grown(), "width"), Outcome(tmp_path / "run", {}, []))
+
+
+@pytest.mark.parametrize(
+    ("ladder", "option", "typed"),
+    [
+        ("width", "--width", "3"),
+        ("width", "--data.target", "3.0"),
+        ("width", "--steps", "20"),
+        ("n", "--data.target", "3.0"),
+    ],
+)
+def test_an_option_that_the_ladder_sets_is_refused_before_any_work(tmp_path, monkeypatch, capfd, ladder, option, typed):
+    monkeypatch.setattr("featscope.commands.run.find", lambda name: (ENTRY, Grown))
+    monkeypatch.setattr("featscope.registry.entry", lambda name: ENTRY)
+    with pytest.raises(SystemExit) as ended:
+        main(["trend", "pull", "--axis", ladder, option, typed, "--out", str(tmp_path / "run")])
+    assert ended.value.code == 2
+    said = f"{option} = {typed} would be lost: the ladder over {ladder} sets it at every size. Leave it out"
+    assert said in capfd.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_another_ladder_is_chosen_by_its_symbol_and_named_in_the_command():
@@ -228,3 +257,14 @@ def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest
     found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is None
     assert "least at 8" in found.silent
+
+
+def test_of_one_replica_nothing_is_said_but_where_no_chance_enters():
+    y = (3 / np.array(SIZES))[:, None]
+    found = trend_of(claims(y, 10.0), SIZES, "value")
+    assert found.trend is None
+    assert found.silent.startswith("fewer than 2 replicas")
+    assert trend_of(claims(y, 10.0, law="exact"), SIZES, "value").trend is not None
+    y[2] = np.nan
+    found = trend_of(claims(y, 10.0, law="exact"), SIZES, "value")
+    assert (found.trend, found.silent) == (None, "it was not measured at 8")

@@ -70,7 +70,7 @@ def _run(directory: Path, named: str) -> int:
     from featscope.commands import run  # with torch, which tables do not need
     from featscope.commands.sweep import tell_points
     from featscope.commands.trend import tell_trends
-    from featscope.report.run_report import report_run
+    from featscope.report.run_report import changed_in_words, report_run
     from featscope.runs.execute import UnjudgedError
     from featscope.runs.judging import judge_again
     from featscope.runs.stored import read_plan
@@ -88,7 +88,7 @@ def _run(directory: Path, named: str) -> int:
     elif isinstance(study, JudgedSweep):
         tell_points(study, outcome)
     elif changed is None and outcome.claims:
-        run.print_verdicts(plan["study"], outcome.claims)
+        run.print_verdicts(plan["study"], outcome.claims, at_defaults=not changed_in_words(study))
     elif outcome.claims:
         print(how_many_hold(outcome.claims), worth(outcome.claims))
     if changed:

@@ -24,7 +24,7 @@ from featscope.commands.parsing import as_typed, name_and_options, parse, progra
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
 from featscope.registry import broken, entries, find
-from featscope.report.run_report import report_run
+from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import shortcomings
 from featscope.runs.execute import Outcome, UnjudgedError
@@ -153,7 +153,7 @@ def execute(
     if tell is not None:
         tell(study, outcome)
     elif outcome.claims:
-        print_verdicts(study.name, outcome.claims)
+        print_verdicts(study.name, outcome.claims, at_defaults=not changed_in_words(study))
         held = how_many_hold(outcome.claims)
         if (found := study.story(outcome.runs, outcome.claims).found) != held:
             print(found)
@@ -195,15 +195,16 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
         named: MODULE:CLASS, of a study that no package registers.
 
     Raises:
-        ConfigError: there is no such study, or this version of it cannot have these options.
+        ConfigError: there is no such study, or it is not what was run; or this version of it cannot have these options.
     """
     if named:
         module, _, attribute = named.partition(":")
         try:
-            getattr(import_module(module), attribute)
+            kind: Any = getattr(import_module(module), attribute)
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError(f"--study = {named!r} cannot be loaded ({error}): allowed is MODULE:CLASS") from None
     else:
+        kind = None
         find(plan["study"])  # loads the classes of its config
     try:
         study = from_plain(plan["config"])
@@ -211,6 +212,11 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
         raise ConfigError(f"config.json does not fit {plan['study']} as it is installed: {error}") from None
     if not isinstance(study, Study):
         raise ConfigError(f"config.json: config = {type(study).__name__} is out of range: allowed is a Study's options")
+    inner = getattr(study, "study", None)  # of a sweep and of a ladder, the study that they are of
+    was = type(inner if isinstance(inner, Study) else study)
+    if named and kind not in (type(study), was):
+        allowed = f"{was.__module__}:{was.__qualname__}"
+        raise ConfigError(f"--study = {named!r} is not what was run: allowed is {allowed}")
     return study
 
 
@@ -223,15 +229,16 @@ def told_apart(one: float, other: float, relation: Relation) -> tuple[str, str]:
     return texts
 
 
-def print_verdicts(name: str, claims: Sequence[Claim]) -> None:
-    """The table of verdicts."""
+def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True) -> None:
+    """The table of verdicts. What goes against expectation is marked at default options, for which alone it is one."""
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
     table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
     for heading, least in {"claim": 0, "arm": 0, "predicted": 17, "measured": 10, "verdict": 9}.items():
         table.add_column(heading, no_wrap=True, min_width=least)  # where there is no room, names are cut first
     lost = not_after_holm(claims)
     for claim in claims:
-        against = "" if (claim.verdict == "holds") == claim.expected else "  [bold](unexpected)[/bold]"
+        surprise = claim.verdict != "undecided" and (claim.verdict == "holds") != claim.expected
+        against = "  [bold](unexpected)[/bold]" if surprise and at_defaults else ""
         against = "  (not expected to hold)" if not (claim.expected or claim.verdict == "holds") else against
         against += "  (not after Holm)" if claim in lost else ""
         predicted, measured = told_apart(claim.predicted, claim.measured, claim.relation)

@@ -9,8 +9,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from featscope.axes import find_option
 from featscope.commands.parsing import as_typed, name_and_options
 from featscope.commands.run import execute, study_options, trainer
+from featscope.options import ConfigError
+from featscope.report.provenance import changed_options
 from featscope.runs.execute import Outcome
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
@@ -40,10 +43,23 @@ def trend(words: list[str]) -> int:
     train = trainer(chosen.trend.engine, chosen.trend.address, chosen.telling.show)
     with as_typed(type(chosen), chosen.study):
         study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
+        _require_free(study)
         code, _ = execute(
             study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell_trends, chosen.telling
         )
     return code
+
+
+def _require_free(study: ScalingStudy) -> None:
+    """Raise `ConfigError` if an option was typed that the ladder sets at every size."""
+    ladder, changed = study.ladder, changed_options(study)
+    for option in filter(None, (ladder.axis, *ladder.at, *ladder.pace)):
+        typed = f"--{find_option(study.study, option).replace('_', '-')}"
+        if typed in changed:
+            raise ConfigError(
+                f"{typed} = {changed[typed]} would be lost: the ladder over {ladder.name} sets it at every size. "
+                "Leave it out"
+            )
 
 
 def tell_trends(study: Study, outcome: Outcome) -> None:

@@ -222,7 +222,14 @@ class JudgedSweep(Study):
         found = self.over_points(claims).values()
         verdicts = {point: [of[point].verdict if point in of else "" for of in found] for point in self.points}
         left = self.refine - sum(map(len, self.added))
-        return tuple(closer(self.axes, self.whole, verdicts, left))
+        return tuple(closer(self.axes, self.whole, verdicts, left, self._possible))
+
+    def _possible(self, point: Point) -> bool:
+        try:
+            self._arms_at(point)
+        except ConfigError:
+            return False
+        return True
 
     def grown(self, more: tuple[Point, ...]) -> "JudgedSweep":
         """With a further round of points."""

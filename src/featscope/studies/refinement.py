@@ -8,7 +8,7 @@ are verdicts of several claims, whose points come in rounds that train together;
 from those that are there, so that a run that was killed goes on as it would have.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from math import sqrt
 
@@ -22,7 +22,11 @@ _DEEPEST = 8  # times that a cell is cut
 
 
 def closer(
-    axes: Sequence[Axis], whole: Sequence[bool], verdicts: Mapping[Point, Sequence[str]], budget: int
+    axes: Sequence[Axis],
+    whole: Sequence[bool],
+    verdicts: Mapping[Point, Sequence[str]],
+    budget: int,
+    possible: Callable[[Point], bool] = lambda _: True,
 ) -> list[Point]:
     """The points at which to look next, all of one size of cell; none where all agree, or none can be afforded.
 
@@ -31,6 +35,7 @@ def closer(
         whole: of each axis, whether its option takes whole numbers only.
         verdicts: of all claims in one order, at every point so far.
         budget: points that may be added.
+        possible: whether the study can be at a point. A cell whose parts need one where it cannot is not cut.
     """
     ranked = []
     for depth, cell in _leaves(axes, whole, set(verdicts)):
@@ -39,11 +44,16 @@ def closer(
         changed, undecided = sum(len(set(of)) > 1 for of in of_each), sum("undecided" in of for of in of_each)
         if changed or undecided:
             ranked.append(((changed == 0, depth), -changed, -undecided, cell))
-    ranked.sort()
     found: dict[Point, None] = {}
-    for size, _, _, cell in ranked:
+    first: tuple[bool, int] | None = None  # the size of the first cell that can be cut
+    for size, _, _, cell in sorted(ranked):
         new = [point for point in _cut(axes, whole, cell)[1] if point not in verdicts and point not in found]
-        if size == ranked[0][0] and new and len(found) + len(new) <= budget:
+        if first not in (None, size):
+            break
+        if not all(map(possible, new)):
+            continue
+        first = size
+        if new and len(found) + len(new) <= budget:
             found.update(dict.fromkeys(new))
     return list(found)
 

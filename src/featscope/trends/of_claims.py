@@ -111,12 +111,11 @@ def trend_of(
     samples = (_samples(claims) - shift[:, None]) / scale[:, None]
     intervals = (np.array([claim.interval for claim in claims]) - shift[:, None]) / scale[:, None]
     found = ClaimTrend(told, tuple(claims), compared, samples, intervals, None, "")
-    sound = found.sound
-    if sound.shape[1] < min(_FEWEST_REPLICAS, samples.shape[1]):
+    sound, single = found.sound, _is_single(first)
+    if sound.shape[1] < (1 if single else _FEWEST_REPLICAS):
         fewest = told[int(np.isfinite(samples).sum(axis=1).argmin())]
-        return replace(
-            found, silent=f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:.12g})"
-        )
+        few = f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:.12g})"
+        return replace(found, silent=f"it was not measured at {fewest:.12g}" if single else few)
     replicas = samples.shape[1]
     if lost := int((~np.isfinite(samples[-1])).sum()):
         what = f"{lost} of {replicas} replicas did not measure it at the largest size, and the others are a selection"
@@ -143,10 +142,15 @@ def _trials(claims: Sequence[Claim]) -> Float[np.ndarray, " size"] | None:
     return np.array([np.mean(claim.trials) for claim in claims]) if claims[0].law == "share" else None
 
 
+def _is_single(claim: Claim) -> bool:
+    """Whether a trend of it follows one number a size: the verdict is about the worst of all, and so is the trend."""
+    return claim.law in ("extreme", "exact")
+
+
 def _samples(claims: Sequence[Claim]) -> Float[np.ndarray, "size replica"]:
     """Measurements of the replicas that every size has; one where no chance enters, and the worst of an extreme."""
-    worst = claims[0].law in ("extreme", "exact")  # the verdict is about the worst of all, and so is the trend
-    each = [(claim.measured,) if worst or not claim.values else claim.values for claim in claims]
+    single = _is_single(claims[0])
+    each = [(claim.measured,) if single or not claim.values else claim.values for claim in claims]
     fewest = min(map(len, each))
     return np.array([values[:fewest] for values in each], dtype=float)
 
