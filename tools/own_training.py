@@ -139,6 +139,7 @@ def longtail(data: str, seed: int, steps: int, out: Path) -> None:
                 pruner.update()
                 monitor.step(loss)
             pruner.refresh(view(batch) for batch, _ in batches(x[tail], y[tail], 32))
+            monitor.close(anew=True)
         print(f"{name}, seed {seed}, {steps} steps: {told(monitor)}", flush=True)
 
 

@@ -116,6 +116,23 @@ def test_what_is_no_image_is_named(tmp_path):
         open_domains(str(tmp_path)).pixels(torch.tensor([4]))
 
 
+def test_images_of_more_than_8_bits_a_channel_are_refused(tmp_path):
+    file = io.BytesIO()
+    Image.fromarray(np.full((4, 4), 40_000, np.uint16)).save(file, "PNG")
+    pq.write_table(table(image=[{"bytes": file.getvalue(), "path": None}] * 12), tmp_path / "a.parquet")
+    with pytest.raises(ConfigError, match=r"Image 4 cannot \(mode I.*: more than 8 bits a channel, .* convert it"):
+        open_domains(str(tmp_path)).pixels(torch.tensor([4]))
+
+
+def test_a_split_of_which_files_are_missing_is_refused(tmp_path):
+    pq.write_table(table(), tmp_path / "test-00000-of-00001.parquet")
+    pq.write_table(table(), tmp_path / "train-00001-of-00002.parquet")
+    with pytest.raises(ConfigError, match="1 of 2 files are missing, train-00000-of-00002 for one"):
+        open_domains(str(tmp_path))
+    pq.write_table(table(), tmp_path / "train-00000-of-00002.parquet")
+    assert len(open_domains(str(tmp_path))) == 36
+
+
 def test_folders_that_hold_nothing_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="has neither"):
         open_domains(str(tmp_path))

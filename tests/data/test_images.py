@@ -30,6 +30,14 @@ def png(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
+def tiff(array: np.ndarray) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(array).save(buffer, "TIFF")
+    return buffer.getvalue()
+
+
 def write_copy(folder: Path, count: int = 12, columns: tuple[str, str] = ("img", "label"), size: int = 8) -> np.ndarray:
     """A data set as the Hub lays it out; image i is constant with value 10 i, class i mod 3."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -275,6 +283,33 @@ def test_images_that_are_none_are_refused(tmp_path):
         rewrite(tmp_path, [0, 1], [{"bytes": odd, "path": None}] * 2)
         with pytest.raises(ConfigError, match=r"images that can be decoded\. Image [01] cannot"):
             Images(str(tmp_path), 0, 0).build(draws())
+
+
+def test_images_of_more_than_8_bits_a_channel_are_refused(tmp_path):
+    """All of them above 255 would be white."""
+    write_copy(tmp_path)
+    for mode, data in (("I", png(np.full((8, 8), 40_000, np.uint16))), ("F", tiff(np.full((8, 8), 0.5, np.float32)))):
+        rewrite(tmp_path, [0, 1], [{"bytes": data, "path": None}] * 2)
+        splits._open.cache_clear()
+        with pytest.raises(ConfigError, match=rf"Image [01] cannot \(mode {mode}.*: more than 8 bits a channel"):
+            Images(str(tmp_path), 0, 0).build(draws())
+    rewrite(tmp_path, [0, 1], [{"bytes": png(np.full((8, 8), 40, np.uint8)), "path": None}] * 2)
+    splits._open.cache_clear()
+    assert (Images(str(tmp_path), 0, 0).build(draws()).train_set.pixels == 40).all(), "greys are colours"
+
+
+def test_a_split_of_which_files_are_missing_is_refused(tmp_path):
+    write_copy(tmp_path)
+    whole = tmp_path / "train-00000-of-00001.parquet"
+    data = whole.read_bytes()
+    for part in (0, 2):
+        (tmp_path / f"train-{part:05d}-of-00005-{part}ab.parquet").write_bytes(data)
+    whole.unlink()
+    with pytest.raises(ConfigError, match=r"3 of 5 files are missing, train-00001-of-00005 for one\. Download"):
+        Images(str(tmp_path), 0, 0).build(draws())
+    for part in (1, 3, 4):
+        (tmp_path / f"train-{part:05d}-of-00005.parquet").write_bytes(data)
+    assert len(Images(str(tmp_path), 0, 0).build(draws()).train_set.labels) == 60
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_in_the_trainer():
 
     def train() -> None:
         (callback,) = watched
-        callback.on_train_begin(None, None, None, model=names["model"])
+        callback.on_train_begin(None, SimpleNamespace(global_step=0), None, model=names["model"])
         callback.on_step_end(None, None, None)
         callback.on_train_end(None, None, None, train_dataloader=held_out)
 

@@ -54,6 +54,16 @@ def test_pixels_enter_as_said(pixels):
     assert plain(pixels[..., :4]).shape == (5, 3), "images of another size are brought to the encoder's"
 
 
+def test_numbers_that_are_no_bytes_are_refused(pixels):
+    encoder = small()
+    for wrong in (pixels / 255, pixels / 128 - 1, (pixels / 255).bfloat16()):
+        with pytest.raises(ValueError, match=r"allowed are bytes, 0 to 255\. Take \(255 \* x\)\.byte\(\)"):
+            encoder(wrong)
+    torch.testing.assert_close(encoder(pixels.float()), encoder(pixels))
+    black = torch.zeros_like(pixels)
+    torch.testing.assert_close(encoder(black.float()), encoder(black))
+
+
 def test_features_do_not_depend_on_how_many_go_at_once(pixels):
     torch.testing.assert_close(embedded(small(), pixels, 2), embedded(small(), pixels, 5))
 

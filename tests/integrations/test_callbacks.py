@@ -1,15 +1,19 @@
 """The callbacks: the moments at which weights are hidden, and what reaches the user's logger."""
 
-from types import SimpleNamespace
+import sys
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from featscope.integrations import Monitor
 from featscope.integrations.watch import Watch
 from featscope.options import ConfigError
 from featscope.runs.stored import read_trajectory
-from featscope.training import MagnitudePruning
+from featscope.training import MagnitudePruning, Pruner
 
 PRUNING = MagnitudePruning(0.5, "entry", "straight-through")
 
@@ -59,7 +63,71 @@ def test_hiding_at_the_moments_of_a_callback_trains_what_the_pruner_trains():
         watch.after_step(loss)
     watch.finish(batches())
     same(net, by_hand())
-    assert seen == [0, 2, 4]
+    assert seen == [0, 2, 4, 4], "the last step is looked at again with the statistics taken anew"
+    alone = Monitor(net, batches()).latest
+    assert len(watch.monitor) == 3
+    assert np.isfinite(watch.monitor.latest["loss"])
+    for name in alone.keys() - {"loss"}:
+        assert watch.monitor.latest[name] == pytest.approx(alone[name], nan_ok=True), name
+
+
+LATE = MagnitudePruning(0.5, "entry", "straight-through", every=3, start=2)
+
+
+def train(pruner: Pruner, given: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    optimizer = torch.optim.SGD(pruner.module.parameters(), 0.1)
+    for x, y in given:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(pruner(x), y).backward()
+        optimizer.step()
+        pruner.update()
+
+
+def test_start_and_every_of_a_training_that_is_resumed_count_from_its_first_step():
+    whole, first, second = (LATE.on(network()) for _ in range(3))
+    train(whole, batches())
+    train(first, batches()[:2])
+    second.module.load_state_dict(first.module.state_dict())
+    second.resume(2)  # where the first one chose, too
+    train(second, batches()[2:])
+    for one, other in zip(whole.module.parameters(), second.module.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+    kept = second.mask.kept.clone()
+    nn.init.normal_(second.module[0].weight, generator=torch.Generator().manual_seed(3))
+    second.update()
+    assert (second.step, torch.equal(kept, second.mask.kept)) == (5, False)  # start + every
+    early = LATE.on(network())
+    early.resume(1)
+    assert not early.began
+    early.update()
+    assert early.began
+
+
+def test_before_a_resumed_training_steps_nothing_is_known_of_its_statistics():
+    pruner = PRUNING.on(network())
+    pruner.resume(9)
+    assert pruner.refresh(batches())
+
+
+RESUMED = pytest.mark.parametrize(("done", "began"), [(0, False), (1, False), (2, True), (7, True)])
+
+
+@RESUMED
+def test_lightning_s_callback_tells_the_pruner_of_the_steps_before(lightning_callback, done, began):
+    watch = lightning_callback(batches(), pruning=LATE)
+    watch.on_train_start(SimpleNamespace(loggers=[], callback_metrics={}, global_step=done), network())
+    assert (watch.watch.pruner.step, watch.watch.pruner.began) == (done, began)
+
+
+@RESUMED
+def test_the_trainer_s_callback_tells_the_pruner_of_the_steps_before(done, began):
+    pytest.importorskip("transformers")
+    from featscope.integrations.trainer import FeatScopeCallback
+
+    held_out = [{"x": x, "labels": y} for x, y in batches()]
+    watch = FeatScopeCallback(SimpleNamespace(log=lambda found: None), held_out, pruning=LATE)
+    watch.on_train_begin(None, SimpleNamespace(global_step=done), None, model=Held())
+    assert (watch.watch.pruner.step, watch.watch.pruner.began) == (done, began)
 
 
 def test_pruning_that_a_callback_cannot_do_is_refused_before_training():
@@ -99,6 +167,54 @@ def test_lightning(tmp_path):
     assert len(logged) == 4
 
 
+@pytest.fixture
+def lightning_callback(monkeypatch):
+    """The callback for Lightning, on what stands in for it where it is not installed."""
+    stand_in = ModuleType("lightning.pytorch")
+    stand_in.Callback = object
+    monkeypatch.setitem(sys.modules, "lightning", ModuleType("lightning"))
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", stand_in)
+    spec = find_spec("featscope.integrations.lightning")
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module.FeatScopeCallback
+
+
+def steps_of(callback, automatic: bool, batches_a_step: int, told: bool) -> tuple[list[bool], list[float]]:
+    """Whether pruning has begun after each batch, and the losses that were logged.
+
+    ``told``: whether Lightning knows of the optimizer.
+    """
+    net, began, losses = network(), [], []
+    logger = SimpleNamespace(log_metrics=lambda found, step: losses.append(found.get("featscope/loss")))
+    trainer = SimpleNamespace(
+        loggers=[logger], callback_metrics={}, global_step=0, accumulate_grad_batches=batches_a_step
+    )
+    net.automatic_optimization = automatic
+    watch = callback(batches(), pruning=MagnitudePruning(0.5, "entry", "straight-through", start=2), every=1)
+    watch.on_train_start(trainer, net)
+    for index, batch in enumerate(batches()):
+        watch.on_train_batch_start(trainer, net, batch, index)
+        if told and (index + 1) % batches_a_step == 0:
+            watch.on_before_optimizer_step(trainer, net, None)
+        loss = torch.tensor(float(index)) / (batches_a_step if automatic else 1)
+        watch.on_train_batch_end(trainer, net, {"loss": loss}, batch, index)
+        began.append(watch.watch.pruner.began)
+    return began, losses[1:]
+
+
+def test_in_lightning_batches_whose_gradients_are_summed_are_one_step(lightning_callback):
+    assert steps_of(lightning_callback, True, 2, True) == ([False, False, False, True], [0.5, 2.5])
+    assert steps_of(lightning_callback, True, 1, True) == ([False, True, True, True], [0.0, 1.0, 2.0, 3.0])
+
+
+def test_in_lightning_s_manual_optimization_each_batch_is_a_step_until_an_optimizer_tells(lightning_callback):
+    assert steps_of(lightning_callback, False, 1, True)[1] == [0.0, 1.0, 2.0, 3.0]
+    assert steps_of(lightning_callback, False, 1, False)[1] == [0.0, 1.0, 2.0, 3.0], "an optimizer of another's"
+    assert steps_of(lightning_callback, False, 2, True)[1] == [0.0, 1.0, 2.5]
+
+
 def test_lightning_without_anything_held_out_says_so():
     pytest.importorskip("lightning")
     from featscope.integrations.lightning import FeatScopeCallback
@@ -129,7 +245,7 @@ def test_the_trainer_s_callback_logs_through_the_trainer_and_measures_below_the_
     held_out = [{"x": x, "labels": y} for x, y in batches()]
     trainer = SimpleNamespace(log=logged.append, eval_dataset=held_out, get_eval_dataloader=lambda: held_out)
     watch = FeatScopeCallback(trainer, every=1, out=tmp_path / "run", pruning=PRUNING)
-    watch.on_train_begin(None, None, None, model=model)
+    watch.on_train_begin(None, SimpleNamespace(global_step=0), None, model=model)
     watch.on_step_begin(None, None, None)
     assert (model.head.weight == 0).any()
     watch.on_pre_optimizer_step(None, None, None)

@@ -1,6 +1,7 @@
 """A training of one's own, watched in a plain loop."""
 
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from torch import nn
 from featscope.commands.stored import list_runs
 from featscope.evaluation import leave_one_out_labels
 from featscope.integrations import Monitor
-from featscope.integrations.held_out import labels_of, one_row_a_sample, undisturbed
+from featscope.integrations.held_out import HeldOut, labels_of, one_row_a_sample, undisturbed
 from featscope.integrations.pace import Pace, round_up
 from featscope.options import ConfigError
 from featscope.probes import effective_rank
@@ -129,6 +130,52 @@ def test_numbers_are_those_of_the_probes_at_the_steps_asked_for(tmp_path):
     assert run["accuracy_by_class"].shape == (1, 4, 3)
     assert "featscope/loss" not in seen[0][1]
     assert np.isfinite(run["loss"].values[0, 1:]).all()
+
+
+def test_held_out_samples_that_come_class_by_class_are_told():
+    x, y = torch.randn(60, 6), torch.tensor([2, 0, 1]).repeat_interleave(20)
+    data = torch.utils.data.TensorDataset(x, y)
+    in_order = torch.utils.data.DataLoader(data, batch_size=10)
+    with pytest.warns(UserWarning, match="class by class, .* first 40 samples are of 2 classes, .* Give a shuffled"):
+        Monitor(model(), in_order, samples=40)
+    with pytest.warns(UserWarning, match="its first 20 samples are of 1 class, and"):
+        Monitor(model(), in_order, samples=20)
+    chance = torch.Generator().manual_seed(0)
+    shuffled = torch.utils.data.DataLoader(data, batch_size=10, shuffle=True, generator=chance)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="held_out comes class by class")
+        Monitor(model(), in_order, samples=60)  # nothing is left
+        Monitor(model(), shuffled, samples=40)
+        Monitor(model(), [(x[:20], y[:20])], samples=20)  # it has one class, and all of it was read
+        Monitor(model(), [(x[15:19], torch.tensor([0, 0, 1, 1])), (x, y)], samples=4)  # so are a third of all orders
+
+
+def test_a_class_of_one_sample_has_no_accuracy():
+    """Leave it out, and nobody is there to name it."""
+    noise = 0.1 * torch.randn(31, 4, generator=torch.Generator().manual_seed(2))
+    labels = torch.cat([torch.arange(3).repeat(10), torch.tensor([3])])
+    seen = []
+    held_out = [(10 * nn.functional.one_hot(labels, 4) + noise, labels)]
+    monitor = Monitor(nn.Identity(), held_out, neighbours=5, log=lambda found, step: seen.append(dict(found)))
+    assert monitor.latest["worst_class_accuracy"] == 1
+    assert monitor.latest["accuracy"] == pytest.approx(30 / 31)
+    assert {name for name in seen[0] if "class/" in name} == {f"featscope/accuracy_of_class/{k}" for k in range(3)}
+    alone = Monitor(nn.Identity(), [(torch.randn(4, 6), torch.arange(4))])
+    assert np.isnan(alone.latest["worst_class_accuracy"])
+
+
+def test_a_model_that_changed_after_its_last_step_is_looked_at_anew(tmp_path):
+    net = model()
+    monitor = Monitor(net, batches(), out=tmp_path, every=1)
+    monitor.part(1.0)
+    monitor.step(2.0)
+    with torch.no_grad():
+        net[0].weight.mul_(torch.linspace(0.1, 3, 8)[:, None])
+    monitor.close(anew=True)
+    run = read_trajectory(tmp_path)["training"]
+    assert run["step"].values.tolist() == [0, 1]
+    assert float(run["loss"][0, 1]) == 1.5
+    assert float(run["effective_rank"][0, 1]) == pytest.approx(Monitor(net, batches()).latest["effective_rank"])
 
 
 def test_neighbours_are_all_others_but_never_the_sample_itself():
@@ -252,3 +299,39 @@ def test_rows_of_images_and_of_tokens():
     assert labels_of((torch.randn(3, 2), torch.randn(3))) is None
     assert labels_of({"input_ids": mask, "labels": torch.tensor([1, 0])}).tolist() == [1, 0]
     assert labels_of(({"views": 1}, torch.tensor([1, 0]))) is None
+
+
+class Tokens(nn.Module):
+    """A convolution, then states of tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.layer = nn.Conv1d(2, 5, 3), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.layer(self.stem(x).transpose(1, 2))
+
+
+class Turned(nn.Module):
+    """A convolution between tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv1d(2, 5, 3)
+
+    def forward(self, x):
+        return self.stem(x).transpose(1, 2)
+
+
+def test_maps_of_one_axis_are_not_averaged_over_channels():
+    sounds = [torch.randn(8, 2, 20)]
+    maps = nn.Sequential(nn.Conv1d(2, 5, 3), nn.BatchNorm1d(5), nn.ReLU())
+    for net, at in ((maps, ""), (maps, "0"), (Tokens(), "stem")):
+        with pytest.raises(ValueError, match=r"\[8, 5, 18\], \[sample, channel, place\] of a Conv1d.*maps\.mean\(-1\)"):
+            Monitor(net, sounds, at=at)
+    found = HeldOut(sounds, 8).features(maps, "", lambda maps: maps.mean(-1))
+    torch.testing.assert_close(found, maps.eval()(sounds[0]).mean(-1).detach())
+    for net, width in ((Tokens(), 4), (Turned(), 5)):
+        found = HeldOut(sounds, 8).features(net, "", None)
+        assert found.shape == (8, width)
+        torch.testing.assert_close(found, net(sounds[0]).mean(1).detach())

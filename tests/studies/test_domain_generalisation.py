@@ -10,7 +10,7 @@ from planted_answers import require_a_fault_each, require_judged
 from torch.overrides import TorchFunctionMode
 
 from featscope.data.made_up_domains import made_up_domains
-from featscope.encoders import EfficientNetLite0
+from featscope.encoders import EfficientNetLite0, FrozenEncoder
 from featscope.losses import NuclearNorm
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -26,7 +26,7 @@ from featscope.studies.domain_generalisation import (
 )
 from featscope.studies.domain_generalisation.adapter import Adapters, Layers
 from featscope.studies.domain_generalisation.ranks import ranks
-from featscope.studies.domain_generalisation.tuned import Tuned
+from featscope.studies.domain_generalisation.tuned import OfViews, Tuned
 from featscope.testing import Fault, Trial
 
 # --- Parts ------------------------------------------------------------------------------------------------------------
@@ -146,6 +146,12 @@ def test_ranks_are_those_of_singular_values():
         assert float(found["centred_rank"][one]) == pytest.approx((centred**2).sum() / centred[0] ** 2)
         assert float(found["entropy_rank"][one]) == pytest.approx(np.exp(-(share * np.log(share)).sum()))
     assert all(float(value) == 0 for value in ranks(torch.zeros(1, 4, 3)).values())
+
+
+def test_made_up_domains_have_names():
+    made_up = DomainGeneralisation().smallest().arm("erm").recipe
+    assert made_up.answers["accuracy"].about == f"{recipe.LEFT_OUT}colour, grey, negative, dim"
+    assert len(made_up.grid["target"]) == 4
 
 
 # --- Training ---------------------------------------------------------------------------------------------------------
@@ -276,6 +282,14 @@ def test_a_whole_encoder_is_trained_on_views_of_images(small_resnet, monkeypatch
     assert torch.equal(seen, views[2][1]), "every penalty sees the same"
 
 
+def test_views_that_are_nearly_black_are_not_taken_for_numbers_from_0_to_1():
+    encoder = FrozenEncoder(torch.nn.Identity(), 3, 4, 0.0, 1.0)
+    dark = torch.full((2, 3, 4, 4), 0.7)
+    with pytest.raises(ValueError, match="allowed are bytes"):
+        encoder(dark)
+    torch.testing.assert_close(OfViews(encoder)(dark), dark[..., 0, 0])
+
+
 def test_the_last_convolution_begins_as_the_whole_encoder(monkeypatch):
     pytest.importorskip("efficientnet_lite_pytorch", reason="the real weights were not tried: no extra 'encoders'")
     pixels = made_up_domains().pixels(torch.arange(4))
@@ -342,7 +356,7 @@ def planted(plain=0.6, little=0.6, beyond=0.4, shift=0.8, raw=2.5):
 def trial():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recipe.LeaveOneOut, "asker", planted())
-        patch.setattr(recipe.LeaveOneOut, "grid", property(lambda self: {"target": range(4)}))
+        patch.setattr(recipe.LeaveOneOut, "domain_names", property(lambda self: tuple("abcd")))
         found = Trial(DomainGeneralisation(data="a folder"), replicas=6)
         assert found.runs
         yield found
@@ -427,6 +441,27 @@ def test_the_strength_is_chosen_on_validation_alone(trial):
     run["accuracy"][..., at] = 0.25
     np.testing.assert_allclose(arms.chosen(run, "nuclear"), 25.0)
     assert (arms.chosen(run, "frobenius") > 50).all()
+
+
+OTHERS = "Caltech101, LabelMe, SUN09, VOC2007"
+
+
+@pytest.mark.parametrize(
+    ("said", "groups", "printed"),
+    [
+        (f"{recipe.LEFT_OUT}{', '.join(published.COLUMNS)}", published.COLUMNS, True),
+        (f"{recipe.LEFT_OUT}{OTHERS}", OTHERS.split(", "), False),
+        ("accuracy in the domain left out", [f"domain {place}" for place in (1, 2, 3, 4)], False),  # as once stored
+        (f"{recipe.LEFT_OUT}a, b, c, d, or e", [f"domain {place}" for place in (1, 2, 3, 4)], False),
+    ],
+)
+def test_domains_have_their_own_names_and_only_pacs_is_beside_what_is_printed_of_it(trial, said, groups, printed):
+    assert trial.run("erm").accuracy.attrs["long_name"] == f"{recipe.LEFT_OUT}a, b, c, d"
+    run = trial.run("erm").copy()
+    run["accuracy"] = run.accuracy.assign_attrs(long_name=said)
+    (figure,) = (one for one in trial.study.figures({**trial.runs, "erm": run}) if one.id == "by-domain")
+    assert list(figure.groups) == list(groups)
+    assert ("ERM, printed" in figure.series) == ("Table E.2" in figure.caption) == printed
 
 
 def test_printed_averages_are_means():

@@ -55,6 +55,47 @@ def test_hidden_weights_leave_the_whole_network_s_statistics_alone():
     torch.testing.assert_close(net[1].running_mean, net[0](images()).mean((0, 2, 3)).detach())
 
 
+def two_norms() -> nn.Sequential:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4), nn.BatchNorm1d(4))
+    for norm in (net[1], net[3]):
+        norm.running_mean.fill_(5.0)
+    return net
+
+
+@pytest.mark.parametrize("start", [0, 2, 9])
+def test_statistics_that_were_frozen_throughout_are_left_alone(start):
+    x = 2 + torch.randn(32, 4, generator=torch.Generator().manual_seed(1))
+    net = two_norms()
+    net[1].eval()
+    pruner = MagnitudePruning(0.5, "entry", "straight-through", start=start).on(net)
+    for _ in range(3):
+        with pruner.hidden():
+            net(x)
+        pruner(x)
+        pruner.update()
+    assert pruner.refresh([x])
+    assert net[1].running_mean.tolist() == [5.0] * 4
+    torch.testing.assert_close(net[3].running_mean, net[:3](x).mean(0).detach())
+
+
+def test_where_all_were_frozen_nothing_is_taken_and_of_a_model_from_elsewhere_everything():
+    x = 2 + torch.randn(32, 4, generator=torch.Generator().manual_seed(1))
+    net = two_norms().eval()
+    pruner = PRUNING.on(net)
+    pruner(x)
+    pruner.update()
+    assert not pruner.refresh([x])
+    assert all(net[place].running_mean.tolist() == [5.0] * 4 for place in (1, 3))
+    assert PRUNING.on(net).refresh([x])
+    torch.testing.assert_close(net[1].running_mean, net[0](x).mean(0).detach())
+    net = two_norms()
+    estimate_statistics(net, [x], only={"3"})
+    assert net[1].running_mean.tolist() == [5.0] * 4
+    assert (net[3].running_mean != 5).all()
+    estimate_statistics(net, [], only=())  # nothing to do
+
+
 def test_hiding_gives_the_straight_through_gradient_and_all_weights_back():
     called, hidden = network().eval(), network().eval()
     before = {name: value.clone() for name, value in hidden.state_dict().items()}

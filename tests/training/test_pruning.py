@@ -1,5 +1,6 @@
 """Forward magnitude pruning: which weights go, what the loss then sees, and who learns."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ from featscope.models import AlexNet, SymmetricReLUNetwork
 from featscope.options import ConfigError
 from featscope.probes import embeddings
 from featscope.streams import Streams
-from featscope.training import SGD, GradientTraining, MagnitudePruning
+from featscope.training import SGD, GradientTraining, MagnitudePruning, Training
 from featscope.training.pruning import PruningMask
 from featscope.training.stack import stack
 
@@ -304,6 +305,53 @@ def trained(config: MagnitudePruning, steps: int, replicas=range(2)) -> Gradient
     for step in range(steps):
         e.advance(step)
     return e
+
+
+@dataclass(frozen=True)
+class PairData:
+    """Options of `Pairs`."""
+
+    def build(self, draws):
+        return Pairs(draws.replicas)
+
+
+class OwnLayer(nn.Module):
+    """A learner that says nothing of its replica axis."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+
+    def forward(self, x):
+        return x @ self.weight.mT
+
+
+@dataclass(frozen=True)
+class Own:
+    """Options of `OwnLayer`."""
+
+    def build(self, source, draws):
+        return OwnLayer(draws.normal(NEURONS, INPUT))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Options of `contrast`."""
+
+    def build(self, source, learner, streams):
+        return contrast
+
+
+def test_a_learner_of_ones_own_is_pruned_replica_by_replica():
+    e = Training(PairData(), Own(), Contrast(), SGD(0.05, 0.0), {"pruning": MagnitudePruning(0.5)}).build(
+        Streams(0, range(2))
+    )
+    kept, norms = e.rules["pruning"].kept, e.learner.weight.detach().norm(dim=-1)
+    assert kept.shape == (2, NEURONS)
+    assert kept.sum(1).tolist() == [NEURONS // 2] * 2
+    assert torch.equal(kept, norms > norms.sort(dim=1).values[:, NEURONS // 2 - 1 : NEURONS // 2])
+    assert set(e.learner.state_dict()) == {"weight"}
+    e.advance(0)
 
 
 def test_the_objective_sees_the_pruned_network_and_probes_the_whole_one():

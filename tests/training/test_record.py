@@ -36,6 +36,15 @@ def test_what_is_recorded_does_not_change_when_training_goes_on():
     assert record.to_dataset(range(2))["w"].values.tolist() == [[0], [0]]
 
 
+def test_a_point_that_is_taken_back_leaves_the_rest():
+    record = filled()
+    record.take_back()
+    data = record.to_dataset(range(2))
+    assert data["step"].values.tolist() == [0]
+    assert data["size"].shape == (2, 1, 3)
+    assert data["start"].values.tolist() == [True, False]
+
+
 def test_a_restored_record_goes_on_as_if_nothing_had_been():
     record = filled()
     labels = json.loads(json.dumps(record.labels()))

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 
 Labels = Literal["parity", "interval", "hidden"]
@@ -70,7 +70,7 @@ class DictionaryData:
         require(self, "relevant", 1 <= self.relevant <= self.patterns, f"1 to patterns = {self.patterns}")
         odd = self.labels != "parity" or self.relevant % 2 == 1
         require(self, "relevant", odd, "an odd number for parities")
-        require(self, "labels", self.labels in ("parity", "interval", "hidden"), "'parity', 'interval' or 'hidden'")
+        require_word(self, "labels")
         require(self, "background", 0 < self.background <= 0.5, "above 0, 1/2 at most")
         require(self, "negatives", 0 < self.negatives < 1, "between 0 and 1")
         balanced = self.labels == "parity" or self.negatives == 0.5

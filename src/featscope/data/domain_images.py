@@ -1,6 +1,5 @@
 """Labelled images of several domains: photographs and sketches of the same classes, say."""
 
-import io
 import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -13,7 +12,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from featscope.data.encoded_images import EncodedImages
+from featscope.data.encoded_images import EncodedImages, in_colour, missing_parts
 from featscope.options import ConfigError, MissingExtraError
 
 _SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -118,6 +117,9 @@ def _from_parquet(folder: str, files: Sequence[Path]) -> _Stored:
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError(f"The image data {folder!r}", "images") from None
+    if missing := missing_parts(files):
+        cure = f"{missing}. Download them too, or rename those that are to do alone."
+        raise _error("a folder with all parquet files of a split", cure)
     try:
         table = pa.concat_tables([pq.read_table(file) for file in files])
     except (pa.ArrowException, OSError) as error:
@@ -172,7 +174,7 @@ def _decoded(data: bytes, i: int, side: int) -> UInt8[Tensor, "3 height width"]:
     from PIL import Image
 
     try:
-        opened = Image.open(io.BytesIO(data)).convert("RGB")
+        opened = in_colour(data)
     except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
         raise _error("images that can be decoded", f"Image {i} cannot ({str(error)[:200]}).") from None
     if side and opened.size != (side, side):

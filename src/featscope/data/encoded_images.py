@@ -3,7 +3,7 @@
 import io
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _IMAGE_COLUMNS = ("img", "image")
 _LABEL_COLUMNS = ("label", "fine_label")
 _MOST_CLASSES = 100_000  # several times as many as any data set of photographs has
+_PART = re.compile(r"(.*)-([0-9]{1,9})-of-([0-9]{1,9})(?:-[^-]*)?\.parquet")
 
 
 class EncodedImages:
@@ -137,14 +138,14 @@ class EncodedImages:
             return self._decoded[index]
 
     def _decode(self, i: int) -> UInt8[Tensor, "channel height width"]:
-        from PIL import Image
-
         try:
-            opened = Image.open(io.BytesIO(self._encoded(i))).convert("RGB")
+            opened = in_colour(self._encoded(i))
         except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
             reason = " ".join(str(error).split())[:200]
             raise source_error(
-                self._source, "images that can be decoded", f"Image {i} cannot ({reason}). Download it again."
+                self._source,
+                "images that can be decoded",
+                f"Image {i} cannot ({reason}). Download it again if it is damaged.",
             ) from None
         return self._fitted(opened)
 
@@ -154,6 +155,33 @@ class EncodedImages:
         if self._side and opened.size != (self._side, self._side):
             opened = ImageOps.fit(opened, (self._side, self._side), Image.Resampling.BICUBIC)
         return torch.from_numpy(np.array(opened)).permute(2, 0, 1)
+
+
+def in_colour(data: bytes) -> "PIL.Image.Image":
+    """The image that ``data`` encodes, in red, green and blue.
+
+    Raises:
+        ValueError: it has more than 8 bits a channel. What cannot be decoded raises other errors, too.
+    """
+    from PIL import Image
+
+    opened = Image.open(io.BytesIO(data))
+    if opened.mode.startswith(("I", "F")):
+        raise ValueError(f"mode {opened.mode}: more than 8 bits a channel, all above 255 would be white; convert it")
+    return opened.convert("RGB")
+
+
+def missing_parts(files: Iterable[Path]) -> str:
+    """Which files are missing where names say how many there are, as the Hub's do (train-00000-of-00005.parquet)."""
+    found: dict[tuple[Path, str, str], set[int]] = {}
+    for file in files:
+        if said := _PART.fullmatch(file.name):
+            found.setdefault((file.parent, said[1], said[3]), set()).add(int(said[2]))
+    for (_, split, count), parts in found.items():
+        if (missing := int(count) - len(parts)) > 0:
+            first = next(part for part in range(int(count)) if part not in parts)
+            return f"{missing} of {int(count)} files are missing, {split}-{first:0{len(count)}}-of-{count} for one"
+    return ""
 
 
 def _column(source: str, table: "pa.Table", names: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 
 _PATIENTS, _MEASURES = 442, 10
@@ -50,6 +50,8 @@ class LinearPrompts:
     def __post_init__(self) -> None:
         require(self, "samples", self.samples >= 1, ">= 1")
         require(self, "dimension", self.dimension >= 1, ">= 1")
+        require_word(self, "inputs")
+        require_word(self, "start")
         if self.inputs == "diabetes":
             require(self, "dimension", self.dimension == _MEASURES, f"{_MEASURES}, as of a patient")
             inside = _MEASURES < self.samples <= _PATIENTS

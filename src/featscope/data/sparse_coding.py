@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from featscope.kernels import multiply
 from featscope.numbers import Number, per_replica
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 
 
@@ -69,6 +69,7 @@ class SparseCoding:
     def __post_init__(self) -> None:
         require(self, "features", self.features >= 3, ">= 3", "log log d must be positive.")
         require(self, "input_dim", self.input_dim >= self.features, f">= features = {self.features}")
+        require_word(self, "dictionary")
         if self.dictionary == "hadamard":
             power_of_two = self.input_dim & (self.input_dim - 1) == 0
             require(self, "input_dim", power_of_two, "a power of two", "Or take dictionary 'qr'.")

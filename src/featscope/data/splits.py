@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from featscope.data.decoded_images import BUNDLED, bundled_digits, has_idx, of_idx
-from featscope.data.encoded_images import EncodedImages, source_error
+from featscope.data.encoded_images import EncodedImages, missing_parts, source_error
 from featscope.hub import asking_hub
 from featscope.options import MissingExtraError
 
@@ -94,6 +94,9 @@ def _local_table(source: str, folder: Path, names: tuple[str, ...]) -> "pa.Table
             f"a folder that holds {names[0]}-*.parquet, as the Hub lays them out, or a list *_{names[0]}.txt",
             f"Found {', '.join(found) or 'nothing'}. Download the data set's parquet files into it.",
         )
+    if missing := missing_parts(files):
+        allowed = "a folder with all parquet files of a split"
+        raise source_error(source, allowed, f"{missing}. Download them too, or rename those that are to do alone.")
     try:
         return pa.concat_tables([pq.read_table(file) for file in files])
     except (pa.ArrowException, OSError) as error:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Real, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
@@ -46,8 +46,23 @@ class FrozenEncoder(nn.Module):
         """Evaluation mode, whatever is asked for."""
         return super().train(False)
 
-    def forward(self, pixels: UInt8[Tensor, "image 3 height width"]) -> Float[Tensor, "image feature"]:
-        """The features of images."""
+    def forward(self, pixels: Real[Tensor, "image 3 height width"]) -> Float[Tensor, "image feature"]:
+        """The features of images, of bytes or the same numbers in another type.
+
+        Raises:
+            ValueError: pixels are from 0 to 1, or negative among others.
+        """
+        if pixels.is_floating_point() and pixels.numel():
+            low, high = (float(end) for end in pixels.detach().float().aminmax())
+            if low < -0.5 or 0 < high <= 1:
+                raise ValueError(
+                    f"pixels are from {low:.3g} to {high:.3g}: allowed are bytes, 0 to 255. Take (255 * x).byte() of "
+                    "what is from 0 to 1."
+                )
+        return self.of_numbers(pixels)
+
+    def of_numbers(self, pixels: Real[Tensor, "image 3 height width"]) -> Float[Tensor, "image feature"]:
+        """The same without a look at what pixels are: views may be nearly black."""
         x = pixels.float()
         if x.shape[-2:] != (self.side, self.side):
             x = interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)

@@ -1,8 +1,10 @@
 """Held-out samples of a loader, and how a model that was not built here is run on them."""
 
 import random
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import lgamma, log
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,13 @@ Reduce = Callable[[Any], Tensor]
 
 _LABELS = ("labels", "label")
 _NAMED = ("last_hidden_state", "logits")
+_ALONG = (nn.Conv1d, nn.ConvTranspose1d)
 
 
 class HeldOut:
     """The first samples of a loader, kept as they are, so that every look is at the same ones.
+
+    It warns where they come class by class and more would follow: what is measured is of the first classes alone.
 
     Args:
         batches: tensors; tuples or lists of inputs and labels; or mappings, as tokenizers make them.
@@ -36,17 +41,28 @@ class HeldOut:
         self.run = run or run_model
         sizes = []
         with undisturbed():
-            for batch in batches:
+            coming = iter(batches)
+            for batch in coming:
                 self.batches.append(batch)
                 sizes.append(_size(batch))
                 if sum(sizes) >= samples:
                     break
-        self.samples = sum(sizes)
-        if self.samples < 2:
-            raise ValueError(f"held_out has {self.samples} samples: allowed are two or more")
-        labels = [labels_of(batch) for batch in self.batches]
-        found = [label for label in labels if label is not None]
-        self.labels: Int[Tensor, " sample"] | None = torch.cat(found).cpu() if len(found) == len(labels) else None
+            self.samples = sum(sizes)
+            if self.samples < 2:
+                raise ValueError(f"held_out has {self.samples} samples: allowed are two or more")
+            labels = [labels_of(batch) for batch in self.batches]
+            found = [label for label in labels if label is not None]
+            self.labels: Int[Tensor, " sample"] | None = torch.cat(found).cpu() if len(found) == len(labels) else None
+            if self.labels is None or self.samples < samples or not _class_by_class(self.labels):
+                return
+            if next(coming, None) is not None:
+                classes = len(self.labels.unique())
+                warnings.warn(
+                    f"held_out comes class by class, as far as it was read: its first {self.samples} samples are of "
+                    f"{classes} class{'es' if classes > 1 else ''}, and accuracy and rank are among these alone. Give "
+                    "a shuffled loader.",
+                    stacklevel=3,
+                )
 
     @torch.no_grad()
     def features(self, model: nn.Module, at: str, reduce: Reduce | None) -> Float[Tensor, "sample dimension"]:
@@ -54,10 +70,11 @@ class HeldOut:
 
         Raises:
             AttributeError: there is no submodule of that name.
-            ValueError: it did not run, or what it puts out is no row a sample.
+            ValueError: it did not run, or what it puts out is no row a sample, or maps of one axis without `reduce`.
         """
         rows, seen = [], []
-        hook = model.get_submodule(at).register_forward_hook(lambda _part, _inputs, out: seen.append(kept(out)))
+        part = model.get_submodule(at)
+        hook = part.register_forward_hook(lambda _part, _inputs, out: seen.append(kept(out)))
         try:
             with evaluating(model):
                 for batch in self.batches:
@@ -66,6 +83,8 @@ class HeldOut:
                     if not seen:
                         raise ValueError(f"at = {at!r} is out of range: this submodule did not run")
                     output = seen[-1]
+                    if reduce is None:
+                        _refuse_maps(part, at, output)
                     row = one_row_a_sample(output, batch) if reduce is None else reduce(output)
                     rows.append(row.float().cpu())
         finally:
@@ -134,6 +153,48 @@ def labels_of(batch: Any) -> Int[Tensor, " sample"] | None:
     if not isinstance(found, Tensor) or found.ndim != 1 or found.is_floating_point() or len(found) != _size(batch):
         return None
     return found.long() if int(found.min()) >= 0 else None
+
+
+def _class_by_class(labels: Int[Tensor, " sample"]) -> bool:
+    """Whether all samples of a class come together, which shuffled ones do less than once in a thousand times."""
+    counts = labels.unique(return_counts=True)[1].tolist()
+    if int((labels.diff() != 0).sum()) + 1 > len(counts):
+        return False
+    orders = lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts) - lgamma(len(counts) + 1)
+    return len(counts) == 1 or orders > log(1000)
+
+
+def _refuse_maps(part: nn.Module, at: str, output: Any) -> None:
+    """Refuse [sample, channel, place], as one-dimensional convolutions put it out: token states have channels last.
+
+    The last layer that mixes channels says which it is, and where in the shape they are: a transformer may begin with
+    convolutions, or turn what one puts out.
+    """
+    layers = [layer for layer in part.modules() if _width(layer)]
+    channels = [_width(layer) for layer in layers if isinstance(layer, _ALONG)]
+    if not channels or not isinstance(output, Tensor) or output.ndim != 3:
+        return
+    last, (_, middle, end) = layers[-1], output.shape
+    if isinstance(last, _ALONG):
+        maps = end != _width(last) or middle == end
+    else:
+        maps = end != _width(last) and middle in channels
+    if maps:
+        raise ValueError(
+            f"at = {at!r} puts out {list(output.shape)}, [sample, channel, place] of a Conv1d: allowed without "
+            "`reduce` is [sample, place, channel]. Give reduce=lambda maps: maps.mean(-1)."
+        )
+
+
+def _width(layer: nn.Module) -> int:
+    """How many channels a layer that mixes them puts out; 0 for any other layer."""
+    if isinstance(layer, _ALONG):
+        return layer.out_channels
+    if isinstance(layer, nn.Linear):
+        return layer.out_features
+    if isinstance(layer, nn.RNNBase):
+        return (layer.proj_size or layer.hidden_size) * (1 + layer.bidirectional)
+    return 0
 
 
 def _size(batch: Any) -> int:

@@ -25,7 +25,8 @@ class FeatScopeCallback(Callback):
     """Watch what a `LightningModule` trains, see `Monitor`; and hide its smallest weights from the loss, if wanted.
 
     What is seen goes to the trainer's loggers, whatever these are, and to ``trainer.callback_metrics``, where
-    `EarlyStopping` and `ModelCheckpoint` find it.
+    `EarlyStopping` and `ModelCheckpoint` find it. A step is one of the optimizer, however many batches it sums. In
+    manual optimization each batch counts until an optimizer of Lightning's, one of ``self.optimizers()``, has stepped.
 
     Args:
         held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.
@@ -45,6 +46,7 @@ class FeatScopeCallback(Callback):
     ) -> None:
         super().__init__()
         self._held_out, self._of, self._pruning, self._options = held_out, of, pruning, options
+        self._stepped, self._told = False, False
         self.watch: Watch | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -58,8 +60,10 @@ class FeatScopeCallback(Callback):
         held_out = self._held_out if self._held_out is not None else _first(trainer.val_dataloaders)
         if held_out is None:
             raise ConfigError("FeatScopeCallback.held_out = None needs a validation loader: give one, or held_out")
+        self._stepped, self._told = False, False  # a training before may have broken off
         part = pl_module.get_submodule(self._of)
         self.watch = Watch(part, held_out, log, self._pruning, **self._options)
+        self.watch.resume(trainer.global_step)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Hide what is pruned."""
@@ -67,17 +71,23 @@ class FeatScopeCallback(Callback):
             self.watch.before_loss()
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
-        """Show all weights to the optimizer."""
+        """Show all weights to the optimizer, and note that it steps."""
+        self._stepped = self._told = True
         if self.watch is not None:
             self.watch.before_update()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Choose anew what is pruned, and look if it is time."""
+        """After a step choose anew what is pruned, and look if it is time; keep the loss of a batch that made none."""
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
         if isinstance(outputs, Mapping) and loss is not None and pl_module.automatic_optimization:
             loss = loss * trainer.accumulate_grad_batches  # by which Lightning has divided it
+        stepped = self._stepped or not (pl_module.automatic_optimization or self._told)
+        self._stepped = False
         if self.watch is not None:
-            self.watch.after_step(loss)
+            if stepped:
+                self.watch.after_step(loss)
+            else:
+                self.watch.after_part(loss)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""

@@ -55,7 +55,8 @@ class Monitor:
     Args:
         model: where it will be trained, on its device.
         held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called
-            with. Accuracies are where there are labels.
+            with. Accuracies are where there are labels; that of a class needs two samples of it. The first samples are
+            kept: a loader that comes class by class has some classes alone, of which it warns.
         at: name of the submodule whose output is measured, as ``model.named_modules()`` has it; "" for the model's own.
         out: a new folder, which `featscope report` and `featscope compare` read; None for none.
         log: ``log({"featscope/effective_rank": 17.2, ...}, step)``, such as a logger's method or `print`.
@@ -64,7 +65,8 @@ class Monitor:
         neighbours: that vote on a sample's class.
         share: of the time that looks may take, see `Pace`.
         every: steps from look to look instead of what ``share`` gives.
-        reduce: makes one row a sample of what ``at`` puts out; by default means over places or tokens.
+        reduce: makes one row a sample of what ``at`` puts out; by default means over places or tokens. It is needed for
+            maps [sample, channel, place] of a Conv1d.
         run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
         about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs.
         overwrite: replace what is in ``out``.
@@ -72,7 +74,7 @@ class Monitor:
     Raises:
         ConfigError: an option is out of its range, or ``out`` cannot be used.
         AttributeError: no submodule is called ``at``, or ``layer``.
-        ValueError: held-out samples are too few, or what ``at`` puts out is no row a sample.
+        ValueError: held-out samples are too few, or what ``at`` puts out is no row a sample and needs ``reduce``.
     """
 
     def __init__(
@@ -133,20 +135,35 @@ class Monitor:
             loss: of this step, for the record.
         """
         self.steps += 1
-        if self._idle:
-            return
-        if loss is not None:
-            self._losses.add(loss)
-        if self._pace.due(self.steps):
+        self.part(loss)
+        if not self._idle and self._pace.due(self.steps):
             self._look()
 
-    def close(self) -> None:
-        """Look for the last time and finish the run folder; once, whatever is called after."""
+    def part(self, loss: Tensor | float | None = None) -> None:
+        """Say that a part of a step is done, where gradients of several batches are summed before the step.
+
+        Args:
+            loss: of this part, for the record.
+        """
+        if not self._idle and loss is not None:
+            self._losses.add(loss)
+
+    def close(self, anew: bool = False) -> None:
+        """Look for the last time and finish the run folder; once, whatever is called after.
+
+        Args:
+            anew: whether the model has changed since its last step, such as by `Pruner.refresh`: where that step was
+                looked at, this look takes the place of that one.
+        """
         if self._idle:
             return
         self._idle = True
         with self._closing:
-            if self._record.steps[-1] != self.steps:
+            looked = self._record.steps[-1] == self.steps
+            if looked and anew:
+                self._losses.add(self.latest["loss"])
+                self._record.take_back()
+            if anew or not looked:
                 self._look()
             self._write_environment()
 
@@ -198,9 +215,10 @@ class Monitor:
         each: dict[str, Measurement] = {}
         if (labels := self._held.labels) is not None and finite:
             named = leave_one_out_labels(safe, labels, self._neighbours)
-            by_class = [one.value for one in accuracy_by_class(named, labels, int(labels.max()) + 1)]
+            every = accuracy_by_class(named, labels, int(labels.max()) + 1)
+            by_class = [one.value if one.samples > 1 else float("nan") for one in every]  # alone, nobody names it
             found["accuracy"] = float((named == labels).double().mean())
-            found["worst_class_accuracy"] = min(value for value in by_class if value == value)
+            found["worst_class_accuracy"] = min((value for value in by_class if value == value), default=float("nan"))
             each["accuracy_by_class"] = Measurement(torch.tensor([by_class]), "Accuracy of each class", ("class",))
         elif labels is not None:
             classes = int(labels.max()) + 1

@@ -62,6 +62,7 @@ class FeatScopeCallback(TrainerCallback):
 
         self._loss, self._stepped = None, False  # a training before may have broken off
         self.watch = Watch(model, held_out, log, self._pruning, at=at, **self._options)
+        self.watch.resume(state.global_step)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         """Finish the step before, and hide what is pruned."""

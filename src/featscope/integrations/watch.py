@@ -40,6 +40,11 @@ class Watch:
                 warnings.warn(_BATCH_NORM, stacklevel=3)
         self.monitor = Monitor(model, held_out, log=log, **options)
 
+    def resume(self, step: int) -> None:
+        """Say that training goes on after so many steps, see `Pruner.resume`; the monitor counts from here."""
+        if self.pruner is not None:
+            self.pruner.resume(step)
+
     def before_loss(self) -> None:
         """Hide what is pruned."""
         if self.pruner is not None:
@@ -57,13 +62,21 @@ class Watch:
             self.pruner.update()
         self.monitor.step(loss)
 
+    def after_part(self, loss: Tensor | float | None) -> None:
+        """After a batch whose gradient waits for those of others: show all weights, and keep its loss."""
+        if self.pruner is not None:
+            self.pruner.show()
+        self.monitor.part(loss)
+
     def finish(self, training: Iterable[Any] | None) -> None:
         """Take statistics of BatchNorm anew from ``training`` where weights were pruned, and look for the last time.
 
-        Of a training that broke off there is nothing to take them from: None.
+        Of a training that broke off there is nothing to take them from: None. A look at the last step is taken again
+        where statistics are others now.
         """
+        anew = False
         if self.pruner is not None:
             self.pruner.show()
             if training is not None:
-                self.pruner.refresh(training, call=self.run)
-        self.monitor.close()
+                anew = self.pruner.refresh(training, call=self.run)
+        self.monitor.close(anew)

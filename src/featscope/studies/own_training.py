@@ -78,7 +78,8 @@ def _by_class(runs: Runs) -> list[Curves]:
     if "accuracy_by_class" not in run or run.sizes["class"] > MOST_CLASSES or run.sizes["step"] < 2:
         return []
     every = curves(100 * run["accuracy_by_class"], "class", lambda one: f"class {one}", within=(0, 100))
-    seen = [curve for curve in every if np.isfinite(curve.y).any()]
+    if not (seen := [curve for curve in every if np.isfinite(curve.y).any()]):
+        return []
     panel = Panel("by class", "training step", "accuracy (%)", seen)
     about = "Share of each class's held-out samples that their neighbours among the others name rightly."
     return [chart("by-class", "Accuracy class by class", about, panel)]

@@ -1,6 +1,6 @@
 """Statistics of BatchNorm, which belong to the weights that they were taken with."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -27,21 +27,26 @@ def batch_statistics(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 @torch.no_grad()
 def estimate_statistics(
-    module: nn.Module, batches: Iterable[Any], *, call: Callable[[nn.Module, Any], Any] | None = None
+    module: nn.Module,
+    batches: Iterable[Any],
+    *,
+    call: Callable[[nn.Module, Any], Any] | None = None,
+    only: Collection[str] | None = None,
 ) -> None:
-    """Take the statistics of all BatchNorm within a module anew: plain means over batches, by its weights as they are.
+    """Take the statistics of BatchNorm within a module anew: plain means over batches, by its weights as they are.
 
     All other parts are in evaluation mode meanwhile; modes are restored.
 
     Args:
-        module: what is measured; left alone where it has no BatchNorm that keeps statistics.
+        module: what is measured; left alone where it has no such BatchNorm that keeps statistics.
         batches: of training data, as training sees them; the first `MOST_BATCHES` are taken.
         call: ``call(module, batch)`` runs the module; by default ``module(x)``, x the batch or its first entry.
+        only: names of the parts that are BatchNorm and whose statistics are taken; None for all.
 
     Raises:
         ValueError: there are no batches.
     """
-    norms = [part for _, part in _norms(module)]
+    norms = [part for name, part in _norms(module) if only is None or name in only]
     if not norms:
         return
     modes = [(part, part.training) for part in module.modules()]

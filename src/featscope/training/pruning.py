@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from featscope.losses.similarity import Masked
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
@@ -63,6 +63,8 @@ class MagnitudePruning:
 
     def __post_init__(self) -> None:
         require(self, "ratio", 0 <= self.ratio < 1, ">= 0 and < 1")
+        for name in ("granularity", "gradient", "score"):
+            require_word(self, name)
         by_neuron = self.granularity == "neuron" or self.score == "norm"
         require(self, "score", by_neuron, "'norm' for granularity 'entry'", "Entries have no direction.")
         require(self, "every", self.every >= 1, ">= 1")
@@ -203,9 +205,14 @@ class Pruner(nn.Module):
     def __init__(self, mask: PruningMask, module: nn.Module) -> None:
         super().__init__()
         self._held = (mask, module)  # in a tuple, torch registers neither
-        self._statistics = {name: buffer.clone() for name, buffer in batch_statistics(module)}
         self._whole: dict[str, Tensor] = {}
-        self.step = 0
+        self._begin(0)
+
+    def _begin(self, step: int) -> None:
+        """Take the module's statistics as they are for those of both networks at the start, which is ``step``."""
+        self._statistics = {name: buffer.clone() for name, buffer in batch_statistics(self.module)}
+        self._at_start = {name: buffer.clone() for name, buffer in batch_statistics(self.module)}
+        self.step = self._first = step
 
     @property
     def mask(self) -> PruningMask:
@@ -227,6 +234,17 @@ class Pruner(nn.Module):
         mask, module = self._held
         self.step += 1
         mask.choose_if_due(module, self.step)
+
+    def resume(self, step: int) -> None:
+        """Go on after ``step`` steps of a training that was left, once its checkpoint is loaded into the module.
+
+        ``start`` and ``every`` then count from that training's first step. From ``start`` on weights are chosen at
+        once, by what they are now: what was chosen before is in no checkpoint.
+        """
+        mask, module = self._held
+        self._begin(step)
+        if step >= mask.start:
+            mask.choose(module, step)
 
     @property
     def began(self) -> bool:
@@ -295,9 +313,28 @@ class Pruner(nn.Module):
             (buffers[name] if name in buffers else module.get_parameter(name)).copy_(whole)
         self._whole.clear()
 
-    def refresh(self, batches: Iterable[Any], *, call: Callable[[nn.Module, Any], Any] | None = None) -> None:
-        """Estimate the whole network's statistics of BatchNorm anew, see `estimate_statistics`."""
-        estimate_statistics(self._held[1], batches, call=call)
+    def refresh(self, batches: Iterable[Any], *, call: Callable[[nn.Module, Any], Any] | None = None) -> bool:
+        """Estimate the whole network's statistics of BatchNorm anew, see `estimate_statistics`.
+
+        Norms whose statistics did not move while others' did, or while `update` was called, were in evaluation mode and
+        keep them. Of a model that was trained before it came here nothing is known: all are taken anew.
+
+        Returns:
+            Whether there were any.
+        """
+        norms = self._moved()
+        estimate_statistics(self._held[1], batches, call=call, only=norms)
+        return bool(norms)
+
+    def _moved(self) -> set[str]:
+        """Names of the norms whose statistics, of either network, are not those at the start."""
+        every, moved = set[str](), set[str]()
+        for name, buffer in batch_statistics(self.module):
+            norm, began = name.rpartition(".")[0], self._at_start[name].to(buffer.device)
+            every.add(norm)
+            if not all(torch.equal(one.to(buffer.device), began) for one in (buffer, self._statistics[name])):
+                moved.add(norm)
+        return moved if moved or self.step > self._first else every
 
 
 def _all_but_smallest(

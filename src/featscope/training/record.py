@@ -59,6 +59,12 @@ class Record:
         for name, measurement in measurements.items():
             self._series.setdefault(name, []).append(self._keep(name, measurement))
 
+    def take_back(self) -> None:
+        """Remove the last point of each series."""
+        self.steps.pop()
+        for points in self._series.values():
+            points.pop()
+
     def put(self, measurements: Mapping[str, Measurement]) -> None:
         """Set single values."""
         for name, measurement in measurements.items():

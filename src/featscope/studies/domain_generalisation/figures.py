@@ -18,6 +18,7 @@ from featscope.studies.domain_generalisation.arms import (
     rank,
 )
 from featscope.studies.domain_generalisation.published import COLUMNS, TABLE_E2
+from featscope.studies.domain_generalisation.recipe import LEFT_OUT
 from featscope.studies.summaries import bars, chart, curve
 
 _ACCURACY = "accuracy in the domain left out (%)"
@@ -115,9 +116,9 @@ def strengths(run: xr.Dataset, said: str) -> Curves:
 
 
 def by_domain(runs: Runs, said: str) -> Bars:
-    """ERM and SWAD in each domain; beside them what is printed for PACS."""
-    domains = runs["erm"].sizes["target"]
-    paper = not said and domains == len(COLUMNS)
+    """ERM and SWAD in each domain; beside them what is printed for PACS, where domains are called as its are."""
+    domains = _domains(runs["erm"].accuracy)
+    paper = not said and domains == list(COLUMNS)
     series = {}
     for arm in ("erm", "swad"):
         if arm in runs:
@@ -128,7 +129,7 @@ def by_domain(runs: Runs, said: str) -> Bars:
         "Each domain",
         f"{said}The domain left out."
         + (" Beside it Table E.2, with another network, all of it trained." if paper else ""),
-        list(COLUMNS) if paper else [f"domain {place + 1}" for place in range(domains)],
+        domains,
         series,
         _ACCURACY,
         within=(0.0, 100.0),
@@ -138,6 +139,13 @@ def by_domain(runs: Runs, said: str) -> Bars:
         for key, label in (("erm", "ERM, printed"), ("erm, NU", "ERM, NU, printed")):
             made.series[label] = _alone(TABLE_E2[key][0])
     return made
+
+
+def _domains(accuracies: xr.DataArray) -> list[str]:
+    """Their names, which stand in what is said of accuracies; numbers in runs that were stored before they did."""
+    names = str(accuracies.attrs.get("long_name", "")).removeprefix(LEFT_OUT).split(", ")
+    count = accuracies.sizes["target"]
+    return names if len(names) == count else [f"domain {place + 1}" for place in range(count)]
 
 
 def _side_by_side(values: list[xr.DataArray]) -> xr.DataArray:

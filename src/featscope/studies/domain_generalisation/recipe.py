@@ -21,6 +21,8 @@ from featscope.training import Answer, Questionnaire
 
 HELD_OUT = 0.2
 """Share of each domain that is not trained on, as in DomainBed: of training domains it chooses among trainings."""
+LEFT_OUT = "accuracy in the domain left out, of "
+"""What is said of accuracies; names of domains, in their order, follow with commas between."""
 
 
 def frobenius(
@@ -81,16 +83,21 @@ class LeaveOneOut(Questionnaire):
         return [Penalty("none", 0.0), *(Penalty(norm, strength) for norm in norms for strength in self.strengths)]
 
     @property
+    def domain_names(self) -> Sequence[str]:
+        """Names of the domains; real data are read for them."""
+        return images_of(self.data, self.digits).domain_names
+
+    @property
     def grid(self) -> Mapping[str, Sequence[int]]:
-        """Domains, each left out once; real data are read to count them."""
-        return {"target": range(len(images_of(self.data, self.digits).domain_names))}
+        """Domains, each left out once."""
+        return {"target": range(len(self.domain_names))}
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """Accuracies and ranks of each training."""
+        """Accuracies and ranks of each training; what is said of the first has the names of the domains."""
         axes = {"training": len(self.penalties)}
         return {
-            "accuracy": Answer("accuracy in the domain left out", axes=axes),
+            "accuracy": Answer(f"{LEFT_OUT}{', '.join(self.domain_names)}", axes=axes),
             "validation": Answer("accuracy on what is held out of the training domains", axes=axes),
             "raw_rank": Answer("stable rank of features in the domain left out", axes=axes),
             "centred_rank": Answer("the same of centred features", axes=axes),
@@ -121,7 +128,7 @@ class LeaveOneOut(Questionnaire):
                 self.penalties[i : i + networks.together] for i in range(0, len(self.penalties), networks.together)
             ]
             found = [training.answers(group) for group in every]
-            return {name: [value for group in found for value in group[name].tolist()] for name in self.answers}
+            return {name: [value for group in found for value in group[name].tolist()] for name in found[0]}
 
         return ask
 

@@ -15,7 +15,7 @@ from featscope.data.made_up_domains import made_up_domains
 from featscope.encoders import EfficientNetLite0, HubEncoder, cached_features
 from featscope.studies.domain_generalisation.adapter import Adapters
 from featscope.studies.domain_generalisation.networks import Inputs, Networks
-from featscope.studies.domain_generalisation.tuned import Tuned
+from featscope.studies.domain_generalisation.tuned import OfViews, Tuned
 
 Trained = Literal["adapter", "head", "whole"]
 EFFICIENTNET, PIXELS = "efficientnet-lite0", "pixels"
@@ -114,7 +114,7 @@ def domains_of(data: str, digits: str, encoder: str, trained: Trained, units: in
     images = images_of(data, digits, loaded.side)
     if trained == "whole":
         decoded = Decoded(images, torch.device(device))
-        return Task(_domains(images, decoded, device), Tuned(loaded.to(device), loaded.features, True, 1))
+        return Task(_domains(images, decoded, device), Tuned(OfViews(loaded).to(device), loaded.features, True, 1))
     return _on_features(images, cached_features(loaded, images), units, device)
 
 

@@ -3,16 +3,33 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Real
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from featscope.encoders import FrozenEncoder
 from featscope.streams import Draws, Streams
 from featscope.studies.domain_generalisation.networks import Weights
 from featscope.views.image_augmentation import Crop, CropColor
 
 AUGMENTATION = CropColor(Crop(0.7), strength=0.375, jitter=1.0, grayscale=0.1)
 """DomainBed's: crops of 0.7 and more of the image, flips, colours by up to 0.3 (hue by less: 0.075 of a turn)."""
+
+
+class OfViews(nn.Module):
+    """An encoder of images in views, whose pixels are numbers from 0 to 255.
+
+    Args:
+        encoder: whose weights are trained.
+    """
+
+    def __init__(self, encoder: FrozenEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, pixels: Real[Tensor, "image 3 height width"]) -> Float[Tensor, "image feature"]:
+        """The features of images."""
+        return self.encoder.of_numbers(pixels)
 
 
 @dataclass(frozen=True)
