@@ -1,11 +1,19 @@
 """Checks of options, the errors that they raise, and extras that are not installed."""
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
+import jaxtyping
 import pytest
 
-from featscope.options import ConfigError, MissingExtraError, require, require_extra
+from featscope.data import DictionaryData, LinearPrompts, SparseCoding
+from featscope.losses import InfoNCE, NonContrastive, NuclearNorm
+from featscope.models import AttentionOnly, PowerMethod, PredictionHead, TokenMLP
+from featscope.options import ConfigError, MissingExtraError, require, require_extra, require_word
+from featscope.training import BiasSchedule, ContrastivePairs, MagnitudePruning, PredictOtherView
+from featscope.training.feature_step import FeatureStep, MarginLoss
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,66 @@ def test_a_refusal_names_class_field_value_range_and_cure(value, said):
         Speed(value)
     assert str(refused.value) == said
     assert (refused.value.owner, refused.value.field) == ("Speed", "value")
+
+
+@pytest.fixture
+def _unchecked() -> Iterator[None]:
+    """Types are not checked, as in a program that somebody else writes."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("_unchecked")
+@pytest.mark.parametrize(
+    ("kind", "field", "value", "allowed"),
+    [
+        (MagnitudePruning, "granularity", "neurons", "'neuron' or 'entry'"),
+        (MagnitudePruning, "gradient", "straight_through", "'theory' or 'straight-through'"),
+        (MagnitudePruning, "score", "directions", "'norm' or 'direction'"),
+        (BiasSchedule, "stage1_ends", "norms", "'energy' or 'norm'"),
+        (ContrastivePairs, "noise", "project", "'dense' or 'projected'"),
+        (PredictOtherView, "noise", "project", "'dense' or 'projected'"),
+        (FeatureStep, "keep", "nearest", "'all', 'random', 'aligned', 'misaligned' or 'fitting'"),
+        (MarginLoss, "kind", "Hinge", "'hinge' or 'logistic'"),
+        (InfoNCE, "scale", "Tau", "'tau' or '1'"),
+        (NonContrastive, "normalization", "L2", "'batch', 'l2' or 'none'"),
+        (NonContrastive, "scale", "square", "'correlation' or 'squared'"),
+        (NuclearNorm, "normalize", "row", "'rows', 'none' or 'batch'"),
+        (TokenMLP, "attention", "Uniform", "'uniform', 'linear' or 'softmax'"),
+        (PredictionHead, "kind", "lin", "'none', 'identity', 'linear' or 'mlp'"),
+        (PowerMethod, "strength", "fixed", "'constant' or 'random'"),
+        (AttentionOnly, "read", "first", "'last' or 'equals'"),
+        (SparseCoding, "dictionary", "QR", "'hadamard', 'qr' or 'canonical'"),
+        (LinearPrompts, "inputs", "normal", "'gaussian' or 'diabetes'"),
+        (LinearPrompts, "start", "zeros", "'zero' or 'random'"),
+        (DictionaryData, "labels", "parities", "'parity', 'interval' or 'hidden'"),
+    ],
+)
+def test_a_word_that_is_none_of_an_option_s_is_refused(kind, field, value, allowed):
+    with pytest.raises(ConfigError) as refused:
+        kind(**{field: value})
+    assert str(refused.value) == f"{kind.__name__}.{field} = {value!r} is out of range: allowed is {allowed}."
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How to go."""
+
+    step: Literal["walk", "run"] | None = None
+    foot: "Literal['left', 'right']" = "left"
+
+    def __post_init__(self) -> None:
+        require_word(self, "step")
+        require_word(self, "foot")
+
+
+def test_words_may_be_left_out_or_have_their_annotation_in_a_string():
+    assert Pace("run", "right").step == "run"
+    with pytest.raises(ConfigError, match=r"Pace\.step = 'crawl' .* allowed is 'walk', 'run' or None\."):
+        Pace("crawl")
+    with pytest.raises(ConfigError, match=r"Pace\.foot = 'both' .* allowed is 'left' or 'right'\."):
+        Pace(foot="both")
 
 
 def test_errors_come_out_of_a_worker_as_they_were():

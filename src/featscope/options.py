@@ -3,9 +3,12 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
+from functools import cache
 from math import isfinite
 from pathlib import PurePath
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 MOST_COUNTED = 10**12
 """Of anything that is counted: as bytes it is more than a machine has."""
@@ -80,6 +83,30 @@ def require(config: Any, field: str, condition: bool, allowed: str, cure: str = 
         error = ConfigError(f"{owner}.{field} = {shown} is out of range: allowed is {allowed}.{hint}")
         error.owner, error.field = owner, field
         raise error
+
+
+def require_word(config: Any, field: str) -> None:
+    """Raise `ConfigError` unless ``config.field`` is one of the words that its annotation lists.
+
+    Args:
+        config: the config dataclass being checked.
+        field: name of a field that is a `Literal`, or that or None.
+    """
+    owner: Any = type(config)
+    words = _words(owner, field)
+    *others, last = map(repr, words)
+    allowed = f"{', '.join(others)} or {last}" if others else last
+    require(config, field, getattr(config, field) in words, allowed)
+
+
+@cache
+def _words(owner: type, field: str) -> tuple[Any, ...]:
+    """The values that a field's annotation lists."""
+    (hint,) = (one.type for one in fields(owner) if one.name == field)
+    if isinstance(hint, str):
+        hint = get_type_hints(owner)[field]
+    parts = (hint,) if get_origin(hint) is Literal else get_args(hint)
+    return tuple(word for part in parts for word in ((None,) if part is NoneType else get_args(part)))
 
 
 NAME = "1 to 100 letters, digits, '-', '.', '_', '@', '=' and '+', the first a letter or a digit"

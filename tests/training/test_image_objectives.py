@@ -195,6 +195,19 @@ def test_a_target_follows_as_its_rule_says_and_is_not_trained():
     assert all(torch.equal(a, b) for a, b in zip(alone.objective.target.parameters(), start, strict=True))
 
 
+def test_a_rule_with_another_momentum_than_its_target_is_refused():
+    def training(target: EMA | None, rule: EMA) -> ImageTraining:
+        objective = PredictImages(Crop(), PROJECTION, PredictionHead("linear"), NonContrastive(), 6, target)
+        return recipe(objective, target=rule)
+
+    said = r"EMA\.momentum = 0\.5 is out of range: allowed is that of the objective's target, 0\.75\. Change both\."
+    with pytest.raises(ConfigError, match=said):
+        training(EMA(0.75), EMA(0.5)).build(STREAMS)
+    said = r"EMA\.momentum = 0\.5 is out of range: allowed is an objective whose target is a moving average\. Give"
+    with pytest.raises(ConfigError, match=said):
+        training(None, EMA(0.5)).build(STREAMS)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -92,6 +92,12 @@ def test_what_is_asked_of_loss_and_head_reaches_the_equation():
         replace(SMALL, loss=NonContrastive("l2"))
 
 
+@pytest.mark.parametrize("other", [NonContrastive(scale="squared"), NonContrastive(eps=1e-5)])
+def test_a_loss_that_the_equation_does_not_follow_is_refused(other):
+    with pytest.raises(ConfigError, match=r"InfiniteBatches\.loss = .* 'none', scale 'correlation' and eps 0\. The eq"):
+        replace(SMALL, loss=other)
+
+
 def test_single_neurons_have_no_phases():
     flow = replace(SMALL, start=RandomStarts(5, width=1), head=None).build(Streams(0, range(2)))
     assert len(flow.rules) == 0

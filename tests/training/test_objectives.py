@@ -28,6 +28,16 @@ def test_a_contrastive_batch_has_views_of_the_first_samples_and_the_rest_as_they
     assert torch.equal(positive, x[:, :5])
 
 
+def test_sequences_are_shared_out_by_samples_and_not_by_tokens():
+    x = torch.arange(2 * 8 * 9 * 4.0).view(2, 8, 9, 4)
+    source = SimpleNamespace(sample=lambda draws, count: SimpleNamespace(x=x[:, :count]))
+    objective = Contrastive(SameSample(), anchors=5, negatives=3)
+    anchor, positive, negatives = objective.batch(source, Streams(0, range(2)).at("batch"))
+    assert torch.equal(anchor, x[:, :5])
+    assert torch.equal(positive, x[:, :5])
+    assert torch.equal(negatives, x[:, 5:])
+
+
 def test_the_contrastive_loss_compares_representations():
     streams = Streams(0, range(2))
     source = SparseCoding(4, 16).build(streams.at("dictionary"))

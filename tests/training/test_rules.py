@@ -290,3 +290,13 @@ def test_steps_cool_on_a_line_to_nothing():
     assert rates == pytest.approx([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])
     with pytest.raises(ConfigError, match=r"lr = 0 .* > 0"):
         Cooling(4, 0)
+
+
+def test_steps_do_not_cool_from_another_size_than_the_optimizer_s():
+    weight = torch.nn.Parameter(torch.zeros(1))
+    experiment = SimpleNamespace(optimizer=torch.optim.SGD([weight], lr=0.4))
+    said = r"Cooling\.lr = 0\.1 is out of range: allowed is the optimizer's step size, 0\.4\. Change both\."
+    with pytest.raises(ConfigError, match=said):
+        Cooling(4, 0.1).build(experiment)
+    experiment.optimizer.param_groups[0]["lr"] = torch.tensor(0.4)  # as optimizers in CUDA graphs have it
+    Cooling(4, 0.4).build(experiment)

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from featscope.losses.similarity import Masked, Representations, paired, products
 from featscope.numbers import per_replica
-from featscope.options import require
+from featscope.options import require, require_word
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class InfoNCE:
 
     def __post_init__(self) -> None:
         require(self, "temperature", self.temperature > 0, "> 0")
+        require_word(self, "scale")
 
     def __call__(
         self,

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 
 from featscope.losses.similarity import stop_gradient
 from featscope.numbers import per_replica
-from featscope.options import require
+from featscope.options import require, require_word
 
 Normalization = Literal["batch", "l2", "none"]
 
@@ -38,6 +38,8 @@ class NonContrastive:
     eps: float = 0.0
 
     def __post_init__(self) -> None:
+        require_word(self, "normalization")
+        require_word(self, "scale")
         require(self, "eps", self.eps >= 0, ">= 0")
 
     def __call__(

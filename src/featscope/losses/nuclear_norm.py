@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from featscope.losses.processes import gathered, others, require_equal
 from featscope.numbers import Number, per_replica
-from featscope.options import ConfigError, require
+from featscope.options import ConfigError, require, require_word
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class NuclearNorm:
     gather: bool = False
 
     def __post_init__(self) -> None:
+        require_word(self, "normalize")
         weights = self.weight if isinstance(self.weight, Tensor) else torch.tensor(float(self.weight))
         require(self, "weight", bool((weights >= 0).all()), ">= 0")
         require(self, "warmup", self.warmup >= 0, ">= 0")

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featscope.numbers import per_replica
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 
 Read = Literal["last", "equals"]
@@ -45,7 +45,7 @@ class AttentionOnly:
     def __post_init__(self) -> None:
         for name in ("heads", "hidden", "head_dim"):
             require(self, name, getattr(self, name) >= 1, ">= 1")
-        require(self, "read", self.read in ("last", "equals"), "'last' or 'equals'")
+        require_word(self, "read")
         require(self, "scale", self.scale > 0, "> 0")
 
     def build(self, source: Any, draws: Draws) -> "AttentionOnlyNetwork":

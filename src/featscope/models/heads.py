@@ -10,7 +10,7 @@ from torch import nn
 
 from featscope.models.encoders import initialise
 from featscope.models.prediction_head import IdentityInit
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 
 
@@ -50,6 +50,7 @@ class PredictionHead:
     hidden: int = 512
 
     def __post_init__(self) -> None:
+        require_word(self, "kind")
         require(self, "hidden", self.hidden >= 1, ">= 1")
 
     def build(self, outputs: int, draws: Draws) -> nn.Module:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 
 LEVEL = 1.0
@@ -75,6 +75,7 @@ class PowerMethod(Powers):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "lead", self.lead > 0, "> 0")
+        require_word(self, "strength")
 
     def build(self, draws: Draws) -> "PowerSequences":
         """Sequences at their starts."""

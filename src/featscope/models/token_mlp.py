@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.models.symmetric_relu import SymmetricReLUNetwork, soft_threshold
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 
 
@@ -42,6 +42,7 @@ class TokenMLP:
     def __post_init__(self) -> None:
         require(self, "width", self.width >= 1, ">= 1")
         require(self, "init_norm", self.init_norm > 0, "> 0")
+        require_word(self, "attention")
 
     def build(self, source: Any, draws: Draws) -> "TokenMLPNetwork":
         """A network a replica with w_i ~ N(0, σ0² I) and b_i = 0.

@@ -66,7 +66,15 @@ class EMA:
         return MovingAverage(module, self.momentum)
 
     def build(self, experiment: Any) -> "EMARule":
-        """The rule for ``experiment``, whose objective has ``target`` (a `MovingAverage`) and ``online(learner)``."""
+        """The rule for ``experiment``, whose objective has ``target`` (a `MovingAverage`) and ``online(learner)``.
+
+        Raises:
+            ConfigError: the objective has no target, or one of another momentum, which is what would be used.
+        """
+        kept = getattr(getattr(experiment.objective, "target", None), "momentum", None)
+        cure = "Give the objective this average as its target, or leave the rule out."
+        require(self, "momentum", kept is not None, "an objective whose target is a moving average", cure)
+        require(self, "momentum", kept == self.momentum, f"that of the objective's target, {kept}", "Change both.")
         return EMARule()
 
 

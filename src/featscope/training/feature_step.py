@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from featscope.models.fixed_bias_relu import FixedBiasReLU, FixedBiasReLUNetwork
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws
 from featscope.training.objectives import Ready
 
@@ -46,6 +46,7 @@ class MarginLoss(Ready):
     samples: int = 500
 
     def __post_init__(self) -> None:
+        require_word(self, "kind")
         require(self, "samples", self.samples >= 1, ">= 1")
 
     def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
@@ -106,6 +107,7 @@ class FeatureStep:
     def __post_init__(self) -> None:
         require(self, "samples", self.samples >= 1, ">= 1")
         require(self, "rate", self.rate > 0, "> 0")
+        require_word(self, "keep")
         all_of_them = 4 * self.start.quarter
         require(self, "count", 1 <= self.count <= all_of_them, f"1 to {all_of_them}, as there are neurons")
 

@@ -109,9 +109,11 @@ class Training:
         """Source, learner, objective and rules of the replicas of ``streams``, all from their draws."""
         for_source, for_learner = self.drawn_at
         source = self.data.build(streams.at(for_source))
-        learner = self.learner.build(source, streams.at(for_learner)).to(streams.device)
+        learner: Any = self.learner.build(source, streams.at(for_learner)).to(streams.device)
         if self.replica_axis:
             _require_replicas(learner, len(streams.replicas))
+            if not getattr(learner, "replica_axis", False):
+                learner.replica_axis = True  # where rules look for it; a learner of one's own need not say so
         objective = self.objective.build(source, learner, streams)
         return GradientTraining(source, learner, objective, self.optimizer, self.rules, streams)
 

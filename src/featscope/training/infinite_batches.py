@@ -124,7 +124,9 @@ class InfiniteBatches:
     replica_axis: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require(self, "loss", self.loss.normalization != "l2", "a loss with normalization 'batch' or 'none'")
+        followed = self.loss.normalization != "l2" and self.loss.scale == "correlation" and self.loss.eps == 0
+        allowed = "a loss with normalization 'batch' or 'none', scale 'correlation' and eps 0"
+        require(self, "loss", followed, allowed, "The equation is of these.")
         of_two = self.head is not None and self.start.width == 2
         require(self, "frozen", of_two or not self.frozen, "true with a head and two neurons only")
         require(self, "duration", self.duration > 0, "> 0")

@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from featscope.data import LinearTask, linear_task
 from featscope.losses import ContrastiveLoss, InBatchLoss, InfoNCE, NonContrastive, PredictionLoss
-from featscope.options import require
+from featscope.options import require, require_word
 from featscope.streams import Draws, Streams
 from featscope.views import RandomMask, View, patch_split
 
@@ -55,15 +55,15 @@ class Contrastive(Ready, Generic[C]):
         require(self, "negatives", self.negatives >= 1, ">= 1")
 
     def batch(self, source: Any, draws: Draws) -> tuple[Tensor, Tensor, Tensor]:
-        """Anchors, positives and negatives, each ``[replica, count, input]``.
+        """Anchors, positives and negatives, each ``[replica, count, ...]``.
 
         Raises:
             ValueError: the view's halves have two shapes: broadcast, one positive would stand for many.
         """
         x = source.sample(draws, self.anchors + self.negatives).x
-        anchor, positive = self.view(x[..., : self.anchors, :], draws)
+        anchor, positive = self.view(x[:, : self.anchors], draws)
         require_pairs(anchor, positive)
-        return anchor, positive, x[..., self.anchors :, :]
+        return anchor, positive, x[:, self.anchors :]
 
     def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica on a fresh batch."""
@@ -97,6 +97,7 @@ class ContrastivePairs(Ready, Generic[B]):
 
     def __post_init__(self) -> None:
         require(self, "pairs", self.pairs >= 2, ">= 2", "One pair has no negatives.")
+        require_word(self, "noise")
 
     def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica on a fresh batch."""
@@ -125,6 +126,7 @@ class PredictOtherView(Ready, Generic[P]):
 
     def __post_init__(self) -> None:
         require(self, "samples", self.samples >= 2, ">= 2", "One sample has no variance.")
+        require_word(self, "noise")
 
     def __call__(self, learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica on a fresh batch; ``learner`` is an `OnlineNetwork` of a `CubicPatchesNetwork`."""

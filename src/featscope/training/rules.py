@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log, sqrt
+from math import isclose, log, sqrt
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featscope.numbers import per_replica
-from featscope.options import require
+from featscope.options import require, require_word
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ class BiasSchedule:
         require(self, "growth", self.growth >= 0, ">= 0")
         require(self, "cap_power", True, "any number")
         require(self, "cap_ratio", self.cap_ratio is None or self.cap_ratio > 0, "> 0, or None")
+        require_word(self, "stage1_ends")
         require(self, "feature_energy", 0 < self.feature_energy < 1, "between 0 and 1")
         require(self, "norm_growth", self.norm_growth > 1, "> 1")
 
@@ -223,7 +224,7 @@ class Cooling:
 
     Attributes:
         steps: of the whole training.
-        lr: at the start.
+        lr: at the start; the optimizer's.
     """
 
     steps: int
@@ -234,7 +235,15 @@ class Cooling:
         require(self, "lr", self.lr > 0, "> 0")
 
     def build(self, experiment: Any) -> "CoolingRule":
-        """The rule."""
+        """The rule for ``experiment``.
+
+        Raises:
+            ConfigError: its optimizer begins with another step size, which would be that of the first step alone.
+        """
+        for group in experiment.optimizer.param_groups:
+            rate = float(group["lr"])
+            same = isclose(rate, self.lr, rel_tol=1e-6)  # in float32 where an optimizer has it in a tensor
+            require(self, "lr", same, f"the optimizer's step size, {rate:g}", "Change both.")
         return CoolingRule(self)
 
 
