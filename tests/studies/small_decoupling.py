@@ -34,7 +34,6 @@ STEPS = {
     "tau-0.5": 450,
     "tau-1": 450,
     "tau-2": 450,
-    "horizon": 450,
     "masked-negatives": 450,
     "loud-start": 100,
     "plain-32": 200,

@@ -71,6 +71,12 @@ def test_figures_and_story_have_the_numbers():
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
 
 
+def test_eight_bins_are_said_to_be_of_the_default_size():
+    (test,) = (test for test in STUDY.tests if test.statement.id == "sparser-than-its-embeddings")
+    _, why = test.arms(STUDY)["five-inputs"]
+    assert why.startswith("At the default size, modulo 5,")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

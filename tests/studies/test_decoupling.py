@@ -13,6 +13,7 @@ from small_decoupling import STUDY, TRIAL
 
 from featscope.axes import numeric_options, with_options
 from featscope.check import check
+from featscope.claims import Claim
 from featscope.data import SparseCoding, SparseCodingSource, SparseSample
 from featscope.losses import InfoNCE
 from featscope.models import SymmetricReLUNetwork
@@ -27,6 +28,7 @@ from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
 from featscope.studies.sweep import Sweep
 from featscope.testing import measure
 from featscope.tex import unknown_macros
+from featscope.theory import decoupling as theory
 from featscope.training import SGD, BiasSchedule, Contrastive, GradientTraining, SignLabels, TorchOptimizer
 from featscope.views import RandomMask, SameSample
 
@@ -197,6 +199,23 @@ def test_figures_say_what_was_measured():
     ]
 
 
+def test_louder_noise_has_twice_the_variance_and_is_called_so():
+    louder, usual = (STUDY.arm(name).recipe.data.noise_variance for name in ("louder", "tau-1"))
+    assert louder == pytest.approx(2 * usual)
+    claim = TRIAL.healthy["masking-finds-what-noise-hides", "louder"]
+    runs = {name: run.isel(replica=slice(4)) for name, run in TRIAL.runs.items()}
+    (figure,) = (figure for figure in STUDY.figures(runs) if figure.id == "louder")
+    headline = STUDY.story(runs, []).headlines[f"{claim.id}@{claim.arm}"]
+    for said in (STUDY.arm("louder").about, claim.note, headline, figure.caption, figure.panels[1].title):
+        assert "of twice the variance" in said
+
+
+@pytest.mark.parametrize(("arm", "negatives"), [("augmented", 128), ("louder", 64)])
+def test_the_floor_under_a_loss_is_of_the_arm_s_own_batch(arm: str, negatives: int):
+    floor = theory.loss_floor(12, STUDY.stage1.p, negatives)
+    assert f"The floor is {floor:.2f} τ" in TRIAL.healthy["loss-inversion", arm].note
+
+
 def test_the_trajectory_has_units_and_the_arms_own_axes():
     run = TRIAL.run("augmented")
     assert run["alignment"].dims == ("replica", "step", "neuron", "feature")
@@ -323,6 +342,56 @@ def test_every_arm_of_an_acceptable_study_can_be_built(features, input_dim, dict
     study = replace(STUDY, data=replace(STUDY.data, features=features, input_dim=input_dim, dictionary=dictionary))
     for arm in study.arms():
         arm.recipe.data.build(Streams(0, [0]).at("dictionary"))
+
+
+# --- To the horizon ---------------------------------------------------------------------------------------------------
+
+TO_THE_HORIZON = ("features-at-the-horizon", "singletons-stay", "loss-over-the-window", "loss-to-the-horizon")
+
+
+def at_the_horizon(claim: str, study: Decoupling, run: xr.Dataset) -> Claim:
+    """What ``study`` says of ``run``."""
+    test = next(test for test in Decoupling.tests if test.statement.id == claim)
+    return test.judge(study, "horizon", {"horizon": run})
+
+
+@pytest.mark.parametrize("claim", TO_THE_HORIZON)
+def test_where_training_ends_before_the_theorem_does_nothing_is_decided(claim: str):
+    short, run = replace(STUDY, steps=140), TRIAL.run("horizon")
+    assert (short.horizon, STUDY.horizon, run["step"].values[-1]) == (560, 562, 562)
+    assert np.isfinite(TRIAL.healthy[claim, "horizon"].measured)
+    found = at_the_horizon(claim, short, run)
+    assert found.verdict == "undecided"
+    assert np.isnan(found.measured)
+    assert "Training ends at step 560, the theorem at 562: take --steps 141 or more." in found.note
+
+
+@pytest.mark.parametrize("steps", [600, 5000])
+def test_singletons_that_are_lost_in_the_end_are_noticed_however_long_other_arms_are(steps: int):
+    run = TRIAL.run("horizon")
+    early = run["step"] < run["step"].max()
+    lost = run.assign(alignment=run.alignment.where(early, run.alignment.roll(feature=1)))
+    found = at_the_horizon("singletons-stay", replace(STUDY, steps=steps), lost)
+    assert found.measured < 0.1
+    assert found.verdict == "fails"
+
+
+def test_who_stays_is_asked_of_the_look_at_which_other_arms_end_if_that_is_early():
+    """Those of the default study end at step 1300 of 3956, those of this one at step 300 of 562."""
+    run = TRIAL.run("horizon")
+    early = run["step"] <= 300
+    lost = run.assign(alignment=run.alignment.where(early, run.alignment.roll(feature=1)))
+    assert at_the_horizon("singletons-stay", replace(STUDY, steps=300), lost).measured < 0.1
+    as_before = TRIAL.healthy["singletons-stay", "horizon"].measured  # both looks are of the later ones
+    assert at_the_horizon("singletons-stay", STUDY, lost).measured == as_before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({}, "on to step 3,956, the last of Theorem E.1"), ({"steps": 700}, "2,800, before the last of Theorem E.1")],
+)
+def test_the_arm_says_whether_it_goes_on_to_the_last_step_of_the_theorem(options: dict[str, int], words: str):
+    assert words in Decoupling(**options).arm("horizon").about
 
 
 # --- sweeps -----------------------------------------------------------------------------------------------------------

@@ -228,7 +228,6 @@ FAULTS = {
         lambda self, a, p, n: loss(self, a, p, n[:, ::2]),
         "loss-to-the-horizon",
         "horizon",
-        verdict="undecided",
     ),
     "one task many times": Fault(
         SignTasks, "build", one_task_many_times, "supervised-finds-the-same", "supervised", verdict="fails"

@@ -110,6 +110,17 @@ def test_machines_that_share_a_test_set_count_it_once():
     assert TRIAL.healthy["ridge-stays-below-the-ceiling", MACHINES].trials[0] == STUDY.test
 
 
+def test_what_a_network_reaches_is_said_of_further_training():
+    found = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values())).found
+    assert found.startswith("Trained on from two gradient steps, a network is right in ")
+
+
+def test_more_than_the_length_is_said_to_differ_after_one_step():
+    for arm in (ONE_RESCALED, ONE):
+        assert "standardised" in TRIAL.healthy["one-step-fails-by-scale", arm].note
+    assert "not standardised" in TRIAL.healthy["one-step-fails-by-scale", ONE].note
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

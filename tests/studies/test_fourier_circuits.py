@@ -82,6 +82,13 @@ def test_the_story_turns_with_what_was_found():
     assert "may end at it" in STUDY.story(TRIAL.runs, []).found
 
 
+def test_how_much_decay_shrinks_is_said_of_the_default_options():
+    whys = [test.arms(STUDY).get("weight-decay", (False, ""))[1] for test in STUDY.tests]
+    shrinking = [why for why in whys if "2 %" in why]
+    assert shrinking
+    assert all("at default steps and decay" in why for why in shrinking)
+
+
 def test_a_resumed_optimizer_goes_on_with_its_step_size():
     options = DecayingAdamW(lr=0.1, over=20)
     assert options.at(0) == pytest.approx(0.01)

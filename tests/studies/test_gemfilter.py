@@ -21,7 +21,7 @@ from featscope.options import ConfigError, MissingExtraError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.studies.gemfilter import GemFilterStudy, arms
-from featscope.testing import Trial, measure
+from featscope.testing import Trial, by_name, measure
 
 SMALL = GemFilterStudy(lengths=(112, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
 TRIAL = Trial(SMALL, replicas=2)
@@ -60,6 +60,25 @@ def test_every_statement_is_judged():
     assert {claim.id for claim in far.claims(TRIAL.runs)} == {statement.id for statement in SMALL.statements()}
 
 
+def test_of_another_model_all_lengths_count_as_trained_on():
+    own, other = GemFilterStudy(), GemFilterStudy(model="elsewhere", layer=1)
+    assert own.asked == 5 * own.prompts
+    assert other.asked == 6 * other.prompts
+    assert replace(other, trained=256).asked == 2 * other.prompts
+
+
+def test_where_no_prompt_is_longer_than_those_trained_on_nothing_is_read_further():
+    further = TRIAL.healthy["gemfilter-reads-further", "retrieval"]
+    assert further.verdict == "undecided"
+    assert not further.expected
+    assert "No prompt is longer than those that the model was trained on (--trained: 160 tokens)" in further.note
+    far = replace(SMALL, trained=112)
+    assert by_name(far.claims(TRIAL.runs))["gemfilter-reads-further", "retrieval"].expected
+    shown, marked = (next(iter(study.figures(TRIAL.runs))).panels[0].marks for study in (SMALL, far))
+    assert shown == []
+    assert marked == [(112.0, "longest trained on")]
+
+
 def test_random_weights_do_not_find_needles():
     found = TRIAL.healthy
     trained, untrained = (found["early-layer-finds-needle", arm] for arm in ("retrieval", "untrained"))
@@ -94,6 +113,29 @@ def test_the_story_turns_with_what_is_found():
     )
     assert "often misses the hidden sentence (40 % of texts)" in found(0.6, 0)
     assert "Reading its choice is worse than reading all (50 % against 100 %)" in found(0, 0.5)
+
+
+def test_nothing_is_compared_where_full_attention_does_not_answer():
+    far, run = replace(SMALL, trained=112), TRIAL.run("retrieval")
+    silent = run.assign(score=0 * run.score)
+    runs = TRIAL.runs | {"retrieval": xr.concat([silent] * 60, "replica")}
+    claims = far.claims(runs)
+    found = by_name(claims)
+    for name in (
+        "gemfilter-is-no-worse",
+        "gemfilter-beats-snapkv",
+        "question-kept-is-no-worse",
+        "question-kept-beats-snapkv",
+        "gemfilter-reads-further",
+        "middle-row-fails",
+        "largest-row-fails",
+        "one-run-is-close",
+    ):
+        assert found[name, "retrieval"].verdict == "undecided", name
+    assert found["full-attention-retrieves", "retrieval"].verdict == "fails"
+    assert far.story(runs, claims).found.startswith(
+        "Not even the whole text gives the answer (full attention 0 %), so that nothing can be compared. One layer "
+    )
 
 
 in_one_pass = whole_prompt.generate_in_one_pass
@@ -167,6 +209,7 @@ def test_a_choice_that_does_not_look_is_seen(monkeypatch):
         ({"lengths": (128, 112)}, "ascending"),
         ({"lengths": (96,)}, ">= 104"),
         ({"trained": 90, "lengths": (112,)}, ">= 112"),
+        ({"lengths": (2048,)}, ">= 2048, the shortest of lengths. The retriever's own is 1024"),
         ({"keep": 16}, "> window = 16"),
         ({"kernel": 4}, "kernel = 4 is out of range: allowed is an odd number"),
         ({"keep": 128}, "> keep = 128"),

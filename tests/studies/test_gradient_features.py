@@ -2,13 +2,15 @@
 
 from math import sqrt
 
+import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 from featscope.data.structured_parity import StructuredParitySource
 from featscope.models.fixed_bias_relu import FixedBiasReLU
 from featscope.options import ConfigError
-from featscope.studies.gradient_features import GradientFeatures, exact, neurons, probes, study
+from featscope.studies.gradient_features import GradientFeatures, at_start, exact, figures, neurons, probes, study
 from featscope.studies.gradient_features.arms import (
     FIRST,
     FROZEN_RATE,
@@ -93,6 +95,37 @@ def test_figures_and_story_have_the_numbers():
 
 def test_networks_that_see_the_same_samples_count_them_once():
     assert TRIAL.healthy["good-network-is-accurate", GOOD].trials[0] == neurons.GoodNetworks.samples
+
+
+def test_where_no_neuron_is_sure_nothing_points():
+    xor, parity = TRIAL.run(XOR_NEURONS), TRIAL.run(PARITY_NEURONS)
+    first = xr.DataArray(np.arange(xor.sizes["replica"]) == 0, dims="replica")
+    blind = {
+        name: run.assign(sure=run.sure.where(~first, 0.0), cosine=run.cosine.where(~first, 0.0))
+        for name, run in ((XOR_NEURONS, xor), (PARITY_NEURONS, parity))
+    }
+    for id, arm in (
+        ("higher-thresholds-point-better", XOR_NEURONS),
+        ("sure-parity-neurons-point-at-the-block", PARITY_NEURONS),
+    ):
+        (test,) = (test for test in STUDY.tests if test.statement.id == id)
+        claim = test.judge(STUDY, arm, blind)
+        assert np.isnan(claim.values[0])
+        assert claim.verdict == "undecided"
+    panel = figures.sure(blind[XOR_NEURONS], blind[PARITY_NEURONS], 1.0).panels[-1]
+    others = at_start.pointing(xor).where(~first).mean("replica")
+    assert panel.curves[0].y == pytest.approx(others.values)
+
+
+def test_sentences_have_the_numbers_of_the_options():
+    assert STUDY.dimension == 50
+    drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
+    assert "two of the features, in 50 dimensions" in drawn["directions"].caption
+    assert "in 50 dimensions, means at a distance of 7.07 from 0" in drawn["over-spread"].caption
+    assert "two of 50 dimensions" in TRIAL.healthy["outer-product-is-of-features", XOR].note
+    trivial = TRIAL.healthy["random-features-are-trivial", SPREADS]
+    assert "smallest" in trivial.measures
+    assert "default" in trivial.note
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,33 @@ def test_figures_and_story_have_the_numbers():
         for panel in figure.panels:
             assert all(np.isfinite(curve.y).all() for curve in panel.curves), panel.title
     story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
-    assert story.found.startswith("The best rank falls from ")
+    assert story.found.startswith("The best rank ")
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
     free = TRIAL.healthy["free-blocks", "rank-of-a-block"]
     found = [replace(free, interval=ends) for ends in ((0.0, 0.001), (0.9, 1.0), (0.0, 1.0))]
     assert [claim.verdict for claim in found] == ["holds", "fails", "undecided"]
     said = [STUDY.story(TRIAL.runs, [claim]).headlines["free-blocks@rank-of-a-block"] for claim in found]
     assert [word for one in said for word in ("stay", "used") if word in one] == ["stay", "used"]
+
+
+def test_the_story_turns_with_what_was_found():
+    fell = TRIAL.healthy["best-rank-falls-with-noise", "evaluation"]
+    found = [replace(fell, interval=ends) for ends in ((0.6, 1.0), (0.0, 0.4), (0.0, 1.0))]
+    assert [claim.verdict for claim in found] == ["holds", "fails", "undecided"]
+    told = [STUDY.story(TRIAL.runs, [claim]) for claim in found]
+    words = ("falls from", "does not fall from", "may fall from")
+    assert [f"The best rank {word}" in story.found for word, story in zip(words, told, strict=True)] == [True] * 3
+    assert not [story.lede for story in told if "small models best" in story.lede]
+    assert "with clean labels to" in told[0].found
+    gap = replace(TRIAL.healthy["gap-needs-label-noise", "covered"], interval=(0.0, 0.05))
+    noisy = replace(STUDY, noises=(1.0, 16.0)).story(TRIAL.runs, [found[0], gap])
+    assert "with the least noise to" in noisy.found
+    assert noisy.headlines["gap-needs-label-noise@covered"] == "The least noise leaves next to no gap."
+
+
+def test_the_bound_on_a_gap_names_the_noise_that_it_is_compared_with():
+    (test,) = (test for test in STUDY.tests if test.statement.id == "gap-needs-label-noise")
+    assert "at the least noise but one" in test.because
 
 
 @pytest.mark.parametrize(

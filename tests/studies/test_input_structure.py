@@ -17,7 +17,7 @@ from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.input_structure import InputStructure
 from featscope.studies.input_structure import study as claims_of
-from featscope.studies.input_structure.arms import PHOTOS_WHITE, SAME, SIZES, WHITE, WIDE
+from featscope.studies.input_structure.arms import FRACTIONS, PHOTOS_FOREIGN, PHOTOS_WHITE, SAME, SIZES, WHITE, WIDE
 from featscope.studies.input_structure.by_size import Sizes, classical_minimum
 from featscope.studies.input_structure.inputs import Injection
 from featscope.studies.input_structure.mixing import LOOKS, Family, Mixing, pick
@@ -327,6 +327,68 @@ def test_students_are_looked_at_twelve_times_and_last_at_the_end():
         looks = Mixing(Family(fit=Fit(steps))).looks
         assert len(set(looks)) == LOOKS
         assert (looks[0], looks[-1]) == (0, steps)
+
+
+def few_images(folder):
+    """A data set of ten images, eight of which are to train on."""
+    head = [bytes([0, 0, 8, 3]) + np.array([10, 8, 8], ">u4").tobytes(), bytes([0, 0, 8, 1, 0, 0, 0, 10])]
+    pixels = np.random.default_rng(0).integers(0, 255, 10 * 64, dtype=np.uint8)
+    (folder / "t10k-images-idx3-ubyte").write_bytes(head[0] + pixels.tobytes())
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(head[1] + bytes(range(10)))
+    return str(folder)
+
+
+def test_as_many_foreign_images_are_injected_as_there_are_and_their_share_is_kept(tmp_path):
+    data = Injection("digits", few_images(tmp_path), "foreign", train=40, tests=2)
+    learner = Mixing(replace(TINY, data=data), 3, 4).build(DRAWS.at("start"))
+    assert learner.inputs.injected.shape[1] == 6
+    assert learner.get_buffer("share").isnan().all()
+    learner._judge_teachers()
+    assert learner.get_buffer("share").tolist() == pytest.approx([6 / 46] * 2)
+
+
+def test_no_more_foreign_images_than_to_judge_by_are_refused(tmp_path):
+    source = few_images(tmp_path)
+    for tests in (8, 12):
+        data = Injection("digits", source, "foreign", train=40, tests=tests)
+        with pytest.raises(ConfigError, match=f"more than {tests} images.* It has 8. Set test lower") as refused:
+            data.build(DRAWS.at("start"))
+        assert refused.value.source == source  # the option that says so is named by it
+
+
+def test_a_mixture_is_of_the_parts_that_were_trained_on():
+    run = RUNS[WHITE].assign(share=("replica", [0.25] * 6))
+    ends = {name: run[name].isel(look=-1) for name in ("alone", "original", "injected")}
+    wanted = ends["alone"] - 0.75 * ends["original"] - 0.25 * ends["injected"]
+    found = judged_alone("mixture-below-alone", WHITE, RUNS | {WHITE: run})
+    assert found.measured == pytest.approx(float(wanted.mean()))
+    panel = claims_of.figures.learning(STUDY, {WHITE: run}).panels[0]
+    mixture = {curve.label: curve for curve in panel.curves}["the mixture"]
+    assert mixture.y[-1] == pytest.approx(float((ends["alone"] - wanted).mean()))
+
+
+@pytest.mark.parametrize(("share", "judged"), [(0.5, True), (0.495, True), (0.385, False)])
+def test_foreign_images_are_compared_with_as_many_gaussians(share, judged):
+    fewer = RUNS[PHOTOS_FOREIGN].assign(share=("replica", [share] * 6))
+    white = RUNS[PHOTOS_WHITE].assign(share=("replica", [0.5] * 6))
+    runs = RUNS | {PHOTOS_FOREIGN: fewer, PHOTOS_WHITE: white}
+    found = judged_alone("foreign-images-help-more-than-noise", PHOTOS_FOREIGN, runs)
+    assert (found is not None) == judged
+
+
+def test_headlines_turn_with_their_claims():
+    keys = [("covariance-is-structure", "covariance"), ("loss-descends-twice", SIZES)]
+    keys += [("minimum-grows-with-samples", SIZES), ("gap-falls-with-fraction", FRACTIONS[0.75])]
+    told = {key: [] for key in keys}
+    for ends in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)):
+        story = STUDY.story(RUNS, [replace(HEALTHY[key], interval=ends) for key in keys])
+        for id, arm in keys:
+            told[id, arm].append(story.headlines[f"{id}@{arm}"])
+    for holds, fails, undecided in told.values():
+        assert holds
+        assert fails
+        assert holds != fails
+        assert undecided == ""
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,19 @@ def test_compression_is_that_of_the_paper(keep, verdict):
     assert not part.expected
 
 
+def test_compression_is_not_expected_where_a_prompt_was_cut():
+    def compression(cut: int) -> Any:
+        run = trial().run("gemfilter")
+        some = run["cut"].values.copy()
+        some[0, 3] = cut
+        runs = {**trial().runs, "gemfilter": run.assign(cut=run["cut"].copy(data=some))}
+        return judged(trial().study, runs)["compression", "gemfilter"]
+
+    assert compression(0).expected
+    assert not compression(7).expected
+    assert "1 of 140 prompts were cut" in compression(7).note
+
+
 def test_a_wrong_digit_in_a_table_is_found(monkeypatch):
     row = PUBLISHED["phi-3.5-mini"]["SnapKV-2048"]
     wrong = (*row.scores[:3], 21.9, *row.scores[4:])  # printed 21.8

@@ -13,7 +13,7 @@ from featscope.models import LoopedLinearAttention, gradient_descent_weights
 from featscope.models.looped_attention import attention_mask
 from featscope.options import ConfigError
 from featscope.studies.looped_transformer import LoopedTransformer, figure_8_1, free, loops
-from featscope.studies.looped_transformer.arms import CAUSAL, FEW, REAL, TUNED
+from featscope.studies.looped_transformer.arms import CAUSAL, FEW, REAL, TRAINED, TUNED
 from featscope.testing import Fault
 from featscope.theory import looped_transformer as theory
 
@@ -59,6 +59,23 @@ def test_figures_and_story_have_the_numbers():
     broken = dict(TRIAL.runs)
     broken["n=16"] = broken["n=16"].assign(gap=broken["n=16"].gap + 1.0)
     assert "is not always a step" in STUDY.story(broken, STUDY.claims(broken)).found
+
+
+def test_headlines_turn_with_their_claims():
+    told = {
+        ("error-bound", REAL): [(0.1, 0.9), (1.1, 1.2), (0.9, 1.1)],
+        ("gap-narrows-with-n", STUDY.lengths[-1]): [(-2.0, -1.0), (1.0, 2.0), (-1.0, 1.0)],
+        ("training-ends-near-the-construction", TUNED): [(0.95, 1.0), (0.1, 0.2), (0.1, 1.0)],
+    }
+    for (id, arm), intervals in told.items():
+        claims = [replace(TRIAL.healthy[id, arm], interval=ends) for ends in intervals]
+        assert [claim.verdict for claim in claims] == ["holds", "fails", "undecided"]
+        shown = f"{id}@{TRAINED if arm == TUNED else arm}"  # beside that of random weights
+        holds, fails, undecided = (STUDY.story(TRIAL.runs, [claim]).headlines[shown] for claim in claims)
+        assert holds
+        assert fails
+        assert holds != fails
+        assert undecided == ""
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,16 @@ def test_half_is_passed_between_two_ratios():
     assert np.isnan(second)
 
 
+def test_the_story_is_of_every_replica_or_of_none():
+    run = TRIAL.run(SPAN)
+    rising = run.assign(share=run.share * 0 + xr.DataArray(np.linspace(0.1, 0.9, run.sizes["ratio"]), dims="ratio"))
+    assert "half of the step lies in them from " in STUDY.story(TRIAL.runs | {SPAN: rising}, []).found
+    first = xr.DataArray(np.arange(run.sizes["replica"]) == 0, dims="replica")
+    one_less = rising.assign(share=rising.share.where(~first, 0.1))
+    found = STUDY.story(TRIAL.runs | {SPAN: one_less}, []).found
+    assert found.endswith("directions that a polynomial is of.")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

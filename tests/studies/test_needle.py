@@ -1,5 +1,6 @@
 """The study of needles, small; and faults that change its verdicts."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,7 +16,8 @@ from featscope.language.retriever.data import Task
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
-from featscope.studies.needle import NeedleInAHaystack, unseen
+from featscope.streams import Streams
+from featscope.studies.needle import NeedleInAHaystack, arms, unseen
 from featscope.studies.needle.arms import KINDS
 from featscope.studies.needle.unseen import looks_at
 from featscope.studies.summaries import percent
@@ -24,6 +26,13 @@ from featscope.testing import Fault, Trial, by_name, measure
 SMALL = NeedleInAHaystack(lengths=(112, 160), depths=3, prompts=1, recall=2)
 TRIAL = Trial(SMALL, replicas=4)
 METHODS_ALONE = replace(SMALL, recall=0)
+OWN = replace(
+    SMALL,
+    needle=" In Paris amber lantern opens the gate.",
+    question="\nWhich words open the gate? In Paris",
+    answer="amber lantern opens",
+    methods=("full",),
+)
 
 
 def judged(**arms):
@@ -72,17 +81,80 @@ def test_all_arms_ask_the_same(monkeypatch):
 
 def test_a_needle_of_ones_own_is_hidden_and_asked_for(tmp_path):
     (tmp_path / "essay.txt").write_text("One day is like another. " * 30)
-    own = replace(
-        SMALL,
-        haystack=str(tmp_path),
-        needle=" In Paris amber lantern opens the gate.",
-        question="\nWhich words open the gate? In Paris",
-        answer="amber lantern opens",
-        methods=("full",),
-    )
+    own = replace(OWN, haystack=str(tmp_path))
     found = measure(own, own.arm("full"), 1)
     assert found.score.mean() > 0.5
     assert (found.kept == 1).all()
+
+
+def saying(words, monkeypatch):
+    """Every method gives ``words``, whatever it is asked; the prompts are returned."""
+    tokenizer, asked = load_model("retriever")[1], []
+
+    class Says:
+        def __init__(self, model):
+            self.model = model
+
+        def generate(self, input_ids, attention_mask, **options):
+            asked.append(tokenizer.decode(input_ids[0]))
+            output = torch.cat([input_ids, torch.tensor([tokenizer(words)["input_ids"]])], 1)
+            output.kept = torch.arange(input_ids.shape[1])[None]
+            return output
+
+    monkeypatch.setattr(Reading, "build", lambda self, name, model: Says(model))
+    monkeypatch.setattr(arms, "FullCache", Says)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "score"),
+    [
+        ("7421", " 7421.", 1),
+        ("blue harbour", " blue harbour. Then", 1),
+        ("blue harbour.", " blue harbour.", 1),
+        ("blue harbour.", " blue harbour", 0.5),  # the paper's answer ends in a full stop
+    ],
+)
+def test_a_full_stop_behind_an_answer_counts_where_the_answer_has_one(answer, said, score, monkeypatch):
+    saying(said, monkeypatch)
+    own = replace(OWN, answer=answer, new_tokens=32)
+    assert (measure(own, own.arm("full"), 1).score == score).all()
+
+
+def test_needle_and_question_do_not_stick_to_the_text_before_them(monkeypatch):
+    asked = saying(" amber lantern opens", monkeypatch)
+    measure(OWN, OWN.arm("full"), 1)
+    assert asked
+    for prompt in asked:
+        before = prompt.removesuffix("\nWhich words open the gate? In Paris")
+        assert before != prompt
+        assert not before.endswith(" ")
+    for blank in ("", " "):
+        asked.clear()
+        own = replace(OWN, needle=blank + OWN.needle.strip(), question=blank + OWN.question.strip())
+        measure(own, own.arm("full"), 1)
+        assert all(" In Paris amber lantern" in prompt for prompt in asked)
+        assert all(prompt.endswith(" Which words open the gate? In Paris") for prompt in asked)
+        assert not any(prompt.endswith("  Which words open the gate? In Paris") for prompt in asked)
+
+
+def test_a_question_that_the_window_does_not_hold_is_refused_where_it_is_to_be_kept(monkeypatch):
+    saying(" amber lantern opens", monkeypatch)
+    long = replace(OWN, question="\nWhich words open the gate of the old town behind the river and the hill? In Paris")
+    measure(long, long.arm("full"), 1)
+    both = replace(long, methods=("full", "question-kept"))
+    with pytest.raises(ConfigError, match=r"window = 16 is out of range: allowed is >= \d\d, the question's tokens"):
+        measure(both, both.arm("full"), 1)
+    wide = replace(both, window=48)
+    measure(wide, wide.arm("full"), 1)
+
+
+def test_the_retriever_alone_is_asked_for_what_it_never_saw():
+    other = NeedleInAHaystack(model="elsewhere", methods=("full",))
+    assert [arm.name for arm in other.arms()] == ["full", "no-needle"]
+    assert [arm.name for arm in other.smallest().arms()] == ["full", "no-needle"]
+    for asked in (NeedleInAHaystack(), replace(other, recall=2)):
+        assert "words" in [arm.name for arm in asked.arms()]
 
 
 def test_it_runs_and_reports(tmp_path):
@@ -169,6 +241,7 @@ def test_a_tie_is_no_gain():
         ({"keep": 128}, "> keep = 128"),
         ({"model": "elsewhere"}, "choose_layer finds one"),
         ({"new_tokens": 0}, "1 to 1048576"),
+        ({"recall": -1}, "0 to 1000000"),
         ({"haystack": "nowhere"}, "has no text"),
     ],
 )
@@ -253,9 +326,23 @@ def test_heads_are_looked_at_where_the_same_token_stood_before(monkeypatch):
     assert measure(SMALL, SMALL.arm("heads"), 1).induction.max() < 0.1
 
 
+def test_all_prompts_of_heads_begin_with_the_first_token(tokenizer, monkeypatch):
+    begun = []
+
+    def model(ids, use_cache):
+        begun.append(int(ids[0, 0]))
+
+    model.device = torch.device("cpu")
+    monkeypatch.setattr(unseen, "load_once", lambda name, device: (model, tokenizer))
+    monkeypatch.setattr(unseen, "watched", lambda *given: nullcontext())
+    unseen.Heads("retriever", 1).asker(Streams(0, [0]))(0)
+    assert begun == [tokenizer.bos_token_id] == [0]
+
+
 def test_a_needle_that_the_model_cannot_read_is_refused_and_the_reason_said():
     foreign = replace(SMALL, needle=" Owls sleep by day.", question="\nWho would?", answer="owls", methods=("full",))
-    with pytest.raises(ConfigError, match=r"needle = ' Owls sleep by day.' cannot be judged: .* a text of \d+ tokens"):
+    said = r"needle = ' Owls sleep by day.' cannot be judged: .* a text of \d+ tokens .*\(it says ['\"]"
+    with pytest.raises(ConfigError, match=said):
         measure(foreign, foreign.arm("full"), 1)
     short = replace(foreign, new_tokens=1, answer="by day and by night")
     with pytest.raises(ConfigError, match="new_tokens = 1 is too small: allowed is >= "):

@@ -101,6 +101,26 @@ def test_figures_have_numbers():
             assert all(np.isfinite(curve.y).any() for curve in panel.curves), (figure.id, panel.title)
 
 
+@pytest.mark.parametrize(
+    ("rescues", "said"),
+    [
+        ({}, "replica 0, start 0: the head rescues none of those kept."),
+        ({(2, 3): 1.0, (3, 1): 1.0}, "replica 2, start 3: the first that the head rescues."),
+        ({(1, 12): 1.0}, "replica 0, start 0: the head rescues none of those kept."),  # paths of 8 starts are kept
+        ({(0, 0): np.nan, (0, 1): 1.0}, "replica 0, start 1: the first that the head rescues."),
+    ],
+)
+def test_the_trajectory_that_is_shown_is_called_what_it_is(rescues: dict[tuple[int, int], float], said: str):
+    run = TRIAL.run("head")
+    ended = xr.zeros_like(run.diverse, dtype=float)
+    for (replica, start), value in rescues.items():
+        ended[{"replica": replica, "start": start}] = value
+    head = run.assign(diverse=ended, predicted_collapse=xr.ones_like(ended))
+    figures = STUDY.figures({**TRIAL.runs, "head": head})
+    (phases,) = (figure for figure in figures if figure.id == "phases")
+    assert said in phases.caption
+
+
 def test_the_story_has_the_shares_and_turns_with_what_was_found():
     claims, runs = list(TRIAL.healthy.values()), TRIAL.runs
     story = STUDY.story(runs, claims)

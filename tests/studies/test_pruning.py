@@ -137,6 +137,26 @@ def test_story_and_figures_say_what_was_measured():
     assert all(curve.high.max() <= 1 and curve.low.min() >= 0 for curve in overlap.curves)
 
 
+@pytest.mark.parametrize(
+    ("change", "planted", "held", "pruned"),
+    [
+        ({}, "planted, by norm", "two neurons hold", ["one of two pruned", "both pruned", "both, straight-through"]),
+        (
+            {"pruning": replace(STUDY.pruning, score="direction"), "start": PlantedStart(3)},
+            "planted, by direction",
+            "three neurons hold",
+            ["one of three pruned", "all three pruned", "all three, straight-through"],
+        ),
+    ],
+)
+def test_figures_follow_the_options(change, planted, held, pruned):
+    over_time, over_ratio, one_step, _ = replace(STUDY, **change).figures(TRIAL.runs)
+    assert f"Left, {held} each feature" in over_time.caption
+    for panel in over_ratio.panels:
+        assert [curve.label for curve in panel.curves] == [planted, "random, by norm", "random, by direction"]
+    assert one_step.groups == ["no pruning", *pruned]
+
+
 def test_where_too_much_is_pruned_some_features_are_hidden_altogether_and_numbers_stay_numbers():
     run = TRIAL.run("too-much")
     assert run["ratio"].values.tolist() == [0.0, 0.5, 0.75]

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from small_uniform_parity import STUDY, TRIAL
 
 from featscope.data.uniform_parity import UniformParitySource
 from featscope.options import ConfigError
+from featscope.streams import Streams
 from featscope.studies.uniform_parity import UniformParityStudy, exact, step, study
 from featscope.studies.uniform_parity.arms import (
     CONES,
@@ -16,6 +18,7 @@ from featscope.studies.uniform_parity.arms import (
     PAIR,
     PAIR_ANGLES,
     PAIR_SAMPLED,
+    after_step,
 )
 from featscope.testing import Fault
 from featscope.theory import uniform_parity as theory
@@ -81,6 +84,29 @@ def test_the_angle_opens_between_two_sizes():
     sizes = run.samples.values
     assert np.allclose(study.opens_at(run), np.sqrt(sizes[2] * sizes[3]))
     assert study.opens_at(run.assign(tangent=run.tangent + 200)).isnull().all()
+
+
+def test_a_network_without_neurons_equal_on_the_block_has_no_angle():
+    experiment = STUDY.arm(PAIR).recipe.build(Streams(0, [0, 1]))
+    experiment.learner.equal[0] = False
+    experiment.learner.equal[1] = True
+    none, some = after_step(experiment)["cosine"].values.tolist()
+    assert np.isnan(none)
+    assert some > 0
+    (test,) = (test for test in STUDY.tests if test.statement.id == "step-points-as-in-closed-form")
+    run = TRIAL.run(PAIR)
+    first = xr.DataArray(np.arange(run.sizes["replica"]) == 0, dims="replica")
+    assert test.judge(STUDY, PAIR, {PAIR: run}).verdict == "holds"
+    assert test.judge(STUDY, PAIR, {PAIR: run.assign(cosine=run.cosine.where(~first))}).verdict == "undecided"
+
+
+def test_the_headline_is_of_every_replica_or_of_none():
+    run, shown = TRIAL.run(FOUR_ANGLES), f"angle-opens-at@{FOUR_ANGLES}"
+    opened = run.assign(tangent=run.tangent * 0 + [100.0, 10.0, 10.0, 0.1, 0.01])
+    assert "Within 45 degrees from " in STUDY.story(TRIAL.runs | {FOUR_ANGLES: opened}, []).headlines[shown]
+    first = xr.DataArray(np.arange(run.sizes["replica"]) == 0, dims="replica")
+    one_less = opened.assign(tangent=opened.tangent.where(~first, 100.0))
+    assert STUDY.story(TRIAL.runs | {FOUR_ANGLES: one_less}, []).headlines[shown] == ""
 
 
 @pytest.mark.parametrize(

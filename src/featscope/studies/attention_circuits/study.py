@@ -27,7 +27,7 @@ from featscope.theory import attention_circuits as theory
 
 NOT_LEARNED = "With labels of other points there is no sum to learn."
 WHOLE = "Whole numbers."
-FEW_BINS = "Modulo 5 there are eight bins in all."
+FEW_BINS = "At the default size, modulo 5, there are eight bins in all."
 
 
 @dataclass(frozen=True)

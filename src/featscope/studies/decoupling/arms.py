@@ -125,6 +125,7 @@ class DecouplingArms(Study):
         small = replace(at_half, data=narrow, objective=at_one)
         unmasked, louder = replace(at_one, view=SameSample()), replace(narrow, noise=2 * data.noise)
         by_norm = {"bias": replace(self.bias, stage1_ends="norm")}  # features are no measure of noise that grows too
+        ends = "the last" if self.horizon == self.at_power(HORIZON) else "before the last"
         labelled = contrast.anchors + contrast.negatives
         loud = replace(data, features=max(features // 2, 3), sparsity=data.sparsity / 2)
         return [
@@ -219,7 +220,7 @@ class DecouplingArms(Study):
             Arm(
                 "horizon",
                 replace(small, steps=self.horizon),
-                "temperature 1 at half size, on to the last step of Theorem E.1, d^1.99/η",
+                f"temperature 1 at half size, on to step {self.horizon:,}, {ends} of Theorem E.1, d^1.99/η",
                 "to the horizon",
             ),
             Arm(
@@ -239,7 +240,7 @@ class DecouplingArms(Study):
             Arm(
                 "louder",
                 replace(small, data=louder, rules=by_norm),
-                "masking at half size under noise of twice the deviation; thresholds rise from when all weights have "
+                "masking at half size under noise of twice the variance; thresholds rise from when all weights have "
                 "grown",
                 "masked, louder noise",
                 at_end=(probes.readouts,),

@@ -174,7 +174,8 @@ class Balance(StageThree):
     )
     def loss_inversion(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
         """The better features come with the higher loss. Measured: final loss with augmentation minus without."""
-        floor = theory.loss_floor(self.data.features, self.stage1.p, self.objective.negatives)
+        negatives = self.arm(arm).recipe.objective.negatives
+        floor = theory.loss_floor(self.data.features, self.stage1.p, negatives)
         with_mask, without = (last(each, each.loss) for each in (run, runs[WITHOUT[arm]]))
         return Found(with_mask - without, f"The floor is {floor:.2f} τ at infinite scale.")
 

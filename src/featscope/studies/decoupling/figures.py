@@ -45,7 +45,7 @@ def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
         "What the mask is for, and what thresholds are for",
         "Features that a neuron holds alone, at half size, with thresholds that rise: with masking at the study's "
         "noise from when features lead, else from when all weights have grown. There thresholds sort features out "
-        "without a mask, too; under noise of twice the deviation, where the mask alone is different, only with it.",
+        "without a mask, too; under noise of twice the variance, where the mask alone is different, only with it.",
         _panel(
             runs,
             {"tau-1": "with masking", "thresholds-only": "without"},
@@ -57,7 +57,7 @@ def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
         _panel(
             runs,
             {"louder": "with masking", "louder-unmasked": "without"},
-            "Noise of twice the deviation",
+            "Noise of twice the variance",
             "share of features with a neuron of their own",
             lambda run: run.coverage,
             SHARE,

@@ -1,12 +1,13 @@
 """Claims about when: Corollary 3.5's window, and Theorem E.1 to its own horizon (Wen & Li 2021)."""
 
 from dataclasses import dataclass
-from math import log
+from math import ceil, log, nan
 
 import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, Found, bound, identity, ordering
 from featscope.studies import last
+from featscope.studies.decoupling.arms import HORIZON
 from featscope.studies.decoupling.corollaries import Corollaries
 from featscope.studies.decoupling.stage_three import features_of, own, ratio_of
 
@@ -93,13 +94,22 @@ class Horizon(Corollaries):
 
     # --- To the last step of Theorem E.1 ------------------------------------------------------------------------------
 
+    def _reached(self, measured: xr.DataArray, why: str = "", predicted: float | None = None) -> Found:
+        """``measured``, if training goes on to the last step of the theorem; NaN if ``steps`` ends it before."""
+        theirs = self.at_power(HORIZON)
+        if self.horizon == theirs:
+            return Found(measured, why, predicted)
+        cure = f"take --steps {ceil(theirs / 4)} or more."
+        early = f"Training ends at step {self.horizon:,}, the theorem at {theirs:,}: {cure}"
+        return Found(nan * measured, early, predicted)
+
     @features_of("Theorem E.1", on="horizon", because="Bound: nine features in ten, a stated choice.")
-    def features_at_the_horizon(self, run: xr.Dataset) -> xr.DataArray:
+    def features_at_the_horizon(self, run: xr.Dataset) -> Found:
         r"""Every feature has a neuron of its own at the last step of the theorem.
 
         Measured: share of features that a neuron holds alone at $d^{1.99}/\eta$.
         """
-        return last(run, run.coverage)
+        return self._reached(last(run, run.coverage))
 
     @bound(
         "Theorem E.1",
@@ -108,13 +118,15 @@ class Horizon(Corollaries):
         because="Bound: all but one pair in fifty; finitely many cannot show that it is all.",
         law="share",
     )
-    def singletons_stay(self, run: xr.Dataset) -> xr.DataArray:
+    def singletons_stay(self, run: xr.Dataset) -> Found:
         """Who holds a feature alone keeps it to the horizon.
 
-        Measured: share of the pairs of a singleton and its feature, when the other arms end, that are one in the end.
+        Measured: share of the pairs of a singleton and its feature, when the other arms end or after two thirds of the
+        steps if that is earlier, that are one in the end.
         """
-        before = run.alignment.sel(step=self.steps, method="nearest", drop=True) ** 2 > 0.5
-        return own(run).astype(float).where(before)
+        earlier = min(self.steps, 2 * int(run["step"].max()) // 3)
+        before = run.alignment.sel(step=earlier, method="nearest", drop=True) ** 2 > 0.5
+        return self._reached(own(run).astype(float).where(before))
 
     @bound(
         "Theorem E.1(d)",
@@ -129,7 +141,7 @@ class Horizon(Corollaries):
         $\frac{1}{T} \sum_t L(f_t) \le O(1/\log d)$. Measured: mean over looks from $d^{1.01}/\eta$ to the horizon.
         """
         late = run["step"] >= self.moments[0]
-        return Found(run.loss.where(late).mean("step"), predicted=1 / log(self.data.features))
+        return self._reached(run.loss.where(late).mean("step"), predicted=1 / log(self.data.features))
 
     @identity(
         "Theorem E.1(d); derived",
@@ -152,7 +164,7 @@ class Horizon(Corollaries):
         sizes = objective.anchors, objective.negatives
         _, ideal = self.ideal(recipe.data, ratio).saturation(1.0, self.optimizer.weight_decay, *sizes)
         settled = run["step"] >= min(self.steps, float(run["step"].max()))
-        return Found(run.loss.where(settled).mean("step") / ideal, f"The ideal one is {ideal:.2f} τ.")
+        return self._reached(run.loss.where(settled).mean("step") / ideal, f"The ideal one is {ideal:.2f} τ.")
 
     @bound(
         "Theorem E.1",

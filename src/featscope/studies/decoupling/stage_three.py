@@ -114,7 +114,7 @@ class StageThree(StageTwo):
         on="louder",
         more_than=0.5,
         because="Bound: half of the features, a stated choice. Paired by replica.",
-        note="Both arms have the same thresholds and noise of twice the deviation; the mask alone sets them apart.",
+        note="Both arms have the same thresholds and noise of twice the variance; the mask alone sets them apart.",
         range=COSINE,
     )
     def masking_finds_what_noise_hides(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:

@@ -47,7 +47,7 @@ class Decoupling(Horizon):
             "itself. Each row is a neuron, each column a feature; where a cell is dark, the neuron points along it.",
             {
                 "singletons-emerge@augmented": "",
-                "masking-finds-what-noise-hides@louder": f"Under noise of twice the deviation {loud} of the features "
+                "masking-finds-what-noise-hides@louder": f"Under noise of twice the variance {loud} of the features "
                 f"get a neuron of their own with masking, and {drowned} with thresholds alone.",
                 "downstream-regression@augmented": f"The head misses {missed} of the hidden signal with masking, "
                 f"{none_masked} without, and {raw} from the raw input.",

@@ -37,7 +37,7 @@ from featscope.studies.fixed_features.arms import (
 )
 from featscope.studies.fixed_features.general import learned
 from featscope.studies.fixed_features.mixtures import MixtureClaims
-from featscope.studies.summaries import percent, verdict
+from featscope.studies.summaries import in_case, percent, verdict
 from featscope.theory import dictionary_learning as theory
 
 FIXED = 2
@@ -155,11 +155,12 @@ class FixedFeatures(MixtureClaims):
     @bound(
         "derived, for Table A.1",
         on=ONE_RESCALED,
-        not_on={ONE: "Its weights are a billionth."},
+        not_on={ONE: "Its weights are a billionth, and its features are not standardised."},
         at_least=0.97,
         law="share",
         things=lambda self: self.test,
         because=f"Bound: {STATED}",
+        note="More than the length is changed: features are standardised, too, and the read-out has a trained offset.",
     )
     def one_step_fails_by_scale(self, run: xr.Dataset) -> xr.DataArray:
         """It is their scale that fails: made as long as those of two steps, weights of one step classify.
@@ -358,9 +359,10 @@ class FixedFeatures(MixtureClaims):
         machine = percent(runs[MACHINES].accuracy.isel(machine=-1))
         ceiling = percent(self.ceiling)
         own = verdict(claims, f"network-beats-fixed@{TANGENT}")
+        short = f"one-step-fails-by-scale@{ONE_RESCALED}"
         words = {"holds": "more than", "fails": "no more than"}
         return Story(
-            f"After two gradient steps a network is right in {network} of cases, "
+            f"Trained on from two gradient steps, a network is right in {network} of cases, "
             f"{words.get(own, 'against')} the {fixed} of its gradient at the start.",
             f"Labels are parities of {self.relevant} hidden patterns. The best linear rule has {ceiling}. "
             f"A kernel machine that learns features has {machine} from {self.machine_samples} samples. "
@@ -369,7 +371,12 @@ class FixedFeatures(MixtureClaims):
                 f"network-learns@{NETWORK}": "",
                 f"network-beats-fixed@{TANGENT}": "",
                 f"no-structure-chance@{NOTHING_TO_FIND}": "",
-                f"one-step-fails-by-scale@{ONE_RESCALED}": "Directions of one step are right; they are too short.",
+                short: in_case(
+                    claims,
+                    short,
+                    "Directions of one step are right; they are too short.",
+                    "Made long, directions of one step are not enough.",
+                ),
                 f"machine-beats-fixed@{MACHINES}": "",
             },
         )

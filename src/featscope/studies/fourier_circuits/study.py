@@ -32,8 +32,8 @@ from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory import fourier_circuits as theory
 
 READ_AS_DECAY = (
-    "λ read as weight decay, as a table of settings has it: in so few steps it shrinks weights by 2 % in all, and "
-    "networks stay of many frequencies."
+    "λ read as weight decay, as a table of settings has it: at default steps and decay it shrinks weights by 2 % "
+    "in all, and networks stay of many frequencies."
 )
 UNFINISHED = "In so few steps some neurons are still on their way to 0."
 OF_HALF = "Of half of the points nothing is proved."

@@ -107,7 +107,8 @@ class GemFilterArms(Study):
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         haystack: a folder of .txt files that needles are hidden in, or "built-in".
         lengths: tokens of the prompts with needles.
-        trained: the longest prompt that the model was trained on.
+        trained: the longest prompt that the model was trained on; None for the retriever's own, or all lengths for
+            another model.
         layer: r, the filter layer, from 0; None for the retriever's own.
         keep: k, the tokens kept.
         keeps: other numbers of kept tokens.
@@ -123,7 +124,7 @@ class GemFilterArms(Study):
     model: str = RETRIEVER
     haystack: str = BUILT_IN
     lengths: tuple[int, ...] = (128, 256, 512, 768, 1024, 1536)
-    trained: int = RETRIEVER_LENGTH
+    trained: int | None = None
     layer: int | None = None
     keep: int = 64
     keeps: tuple[int, ...] = (16, 32, 48, 64, 96, 128)
@@ -139,7 +140,8 @@ class GemFilterArms(Study):
             require(self, name, getattr(self, name)[-1] <= MOST_TOKENS, f"at most {MOST_TOKENS} tokens")
         shortest = self.lengths[0]
         require(self, "lengths", shortest >= 104, ">= 104", "Needles and question take as many.")
-        require(self, "trained", self.trained >= shortest, f">= {shortest}, the shortest of lengths")
+        cure = f"The retriever's own is {RETRIEVER_LENGTH}." if self.trained is None else ""
+        require(self, "trained", self.known >= shortest, f">= {shortest}, the shortest of lengths", cure)
         keep = self.reading.keep
         require(self, "lengths", shortest > keep, f"> keep = {keep}", "Shorter ones are kept whole.")
         require(self, "prompts", 1 <= self.prompts <= MOST_QUESTIONS, f"1 to {MOST_QUESTIONS}")
@@ -150,6 +152,12 @@ class GemFilterArms(Study):
         )
         require(self, "cost_lengths", longest <= MOST_COST_TOKENS, f"at most {MOST_COST_TOKENS} tokens", cure)
         read_texts(self.haystack)  # says what is wrong with the folder
+
+    @property
+    def known(self) -> int:
+        """The longest prompt that the model was trained on; of another than the retriever any, unless it is said."""
+        own = RETRIEVER_LENGTH if self.model == RETRIEVER else self.lengths[-1]
+        return own if self.trained is None else self.trained
 
     @property
     def reading(self) -> Reading:

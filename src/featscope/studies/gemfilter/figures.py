@@ -18,10 +18,10 @@ ABLATED = ("gemfilter", "one-run", "middle-row", "largest-row")
 MIB = 2**20
 
 
-def scores(score: xr.DataArray, trained: int, reading: Reading) -> Curves:
-    """Answers of all methods ``[replica, length, method]``."""
+def scores(score: xr.DataArray, known: int, reading: Reading) -> Curves:
+    """Answers of all methods ``[replica, length, method]``; lengths beyond ``known`` were not trained on."""
     of = {name: curve(score.sel({"method": name}), METHODS[name].label, "length", within=SHARE) for name in METHODS}
-    marks = [(float(trained), "longest trained on")]
+    marks = [(float(known), "longest trained on")] if known < score["length"].values[-1] else []
     return chart(
         "scores",
         "Answers over the length of the prompt",

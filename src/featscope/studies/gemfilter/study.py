@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, Claim, Found, bound, ordering
@@ -14,6 +15,7 @@ from featscope.studies.gemfilter import figures
 from featscope.studies.gemfilter.exact import ExactAndCost
 from featscope.studies.summaries import percent, verdict
 
+HALF = 0.5  # of the score: what full attention must have for others to lose
 NEARLY = "Bound: five points in a hundred worse, a stated choice. Paired by prompt."
 NO_TIE = "Bound: one point in a hundred, a stated choice, so that a tie is no gain. Paired by prompt."
 CLEARLY = "Bound: a fifth, a stated choice (the paper's differences are 0.64 and 0.71)."
@@ -52,7 +54,7 @@ class GemFilterStudy(ExactAndCost):
         things=lambda study: study.asked,
     )
     def full_attention_retrieves(self, run: xr.Dataset) -> xr.DataArray:
-        """With full attention the retriever gives the answer.
+        """With full attention the model gives the answer.
 
         Measured: share of the answer's words given with full attention, mean over prompts of lengths that it was
         trained on.
@@ -119,16 +121,18 @@ class GemFilterStudy(ExactAndCost):
         return self.ahead(run, "question-kept", "snapkv")
 
     @better("Section 9.3.2")
-    def gemfilter_reads_further(self, run: xr.Dataset) -> Found | None:
+    def gemfilter_reads_further(self, run: xr.Dataset) -> Found:
         """Reading fewer tokens helps beyond the lengths that the model was trained on.
 
         Beyond these lengths compact positions help. Measured: the score of GemFilter (with the question kept) less that
         of full attention, at the longest length.
         """
         farthest = run.score.isel(length=-1)
-        beyond = self.lengths[-1] > self.trained
         ahead = _of("question-kept", farthest) - _of("full", farthest)
-        return Found(ahead, trials=self.prompts) if beyond else None
+        if self.lengths[-1] <= self.known:
+            why = f"No prompt is longer than those that the model was trained on (--trained: {self.known} tokens)."
+            return Found(np.nan * ahead, why, expected=False, trials=self.prompts)
+        return Found(ahead if self.answers(run) else np.nan * ahead, trials=self.prompts)
 
     @clearly_less("Section 9.4.4, Figure G.3")
     def middle_row_fails(self, run: xr.Dataset) -> Found:
@@ -156,18 +160,23 @@ class GemFilterStudy(ExactAndCost):
 
     def mean(self, values: xr.DataArray) -> xr.DataArray:
         """Mean over the lengths that the model was trained on."""
-        known = [place for place, length in enumerate(self.lengths) if length <= self.trained]
+        known = [place for place, length in enumerate(self.lengths) if length <= self.known]
         return values.isel(length=known).mean("length")
 
     @property
     def asked(self) -> int:
         """Prompts of a replica at the lengths that the model was trained on."""
-        return self.prompts * sum(length <= self.trained for length in self.lengths)
+        return self.prompts * sum(length <= self.known for length in self.lengths)
+
+    def answers(self, run: xr.Dataset) -> bool:
+        """Whether full attention gives half of the answers, at lengths that the model was trained on."""
+        return bool(_of("full", self.mean(run.score)).mean() >= HALF)
 
     def ahead(self, run: xr.Dataset, one: str, other: str) -> Found:
-        """Mean score of one method less that of another."""
+        """Mean score of one method less that of another; NaN where full attention does not answer either."""
         scores = self.mean(run.score)
-        return Found(_of(one, scores) - _of(other, scores), trials=self.asked)
+        found = _of(one, scores) - _of(other, scores)
+        return Found(found if self.answers(run) else np.nan * found, trials=self.asked)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
@@ -175,7 +184,7 @@ class GemFilterStudy(ExactAndCost):
         """Scores, layers, kept tokens; then cost."""
         at = {"length": list(self.lengths), "method": list(METHODS), "keep": list(self.keeps)}
         trained, untrained = (runs[arm].assign_coords(at) for arm in ("retrieval", "untrained"))
-        yield figures.scores(trained.score, self.trained, self.reading)
+        yield figures.scores(trained.score, self.known, self.reading)
         yield figures.layers(trained, untrained, self.reading)
         yield figures.keeps(trained.score_of_keep, self.reading)
         yield figures.cost(runs["cost"].assign_coords(length=list(self.cost_lengths)))
@@ -189,9 +198,16 @@ class GemFilterStudy(ExactAndCost):
         found, worse = (verdict(claims, f"{id}@retrieval") for id in ids)
         finds = {"holds": "finds", "fails": "often misses", "undecided": "may find"}[found]
         is_good = {"holds": "is as good as", "fails": "is worse than", "undecided": "may be worse than"}[worse]
+        touching = f"One layer {finds} the hidden sentence ({touched} of texts)."
+        said = (
+            f"{touching} Reading its choice {is_good} reading all ({of['gemfilter']} against {of['full']}); with the "
+            f"question kept {of['question-kept']}."
+        )
+        if not self.answers(run):
+            silent = f"Not even the whole text gives the answer (full attention {of['full']})"
+            said = f"{silent}, so that nothing can be compared. {touching}"
         return Story(
-            f"One layer {finds} the hidden sentence ({touched} of texts). Reading its choice {is_good} reading all "
-            f"({of['gemfilter']} against {of['full']}); with the question kept {of['question-kept']}.",
+            said,
             f"Passwords are hidden in texts, and one is asked for at the end. GemFilter has layer {layer} (of 0 to "
             f"{run.sizes['layer'] - 1}) choose {self.keep} tokens (pieces of words) and reads those alone; others keep "
             "as much in their own ways, full attention keeps all. A curve shows how much of the answer came back.",

@@ -27,6 +27,11 @@ def of_xor(run: xr.Dataset) -> xr.Dataset:
     return run.assign_coords(threshold=list(XOR_THRESHOLDS))
 
 
+def pointing(run: xr.Dataset) -> xr.DataArray:
+    """Cosine of sure neurons' gradients to their feature; NaN where no neuron was sure."""
+    return run.cosine.where(run.sure > 0)
+
+
 @dataclass(frozen=True)
 class AtStart(FirstSteps):
     """Claims about neurons with random weights."""
@@ -86,7 +91,8 @@ class AtStart(FirstSteps):
 
         Measured: their mean cosine at t = 2 less that at t = 0.5.
         """
-        return of_xor(run).cosine.sel(threshold=2.0) - of_xor(run).cosine.sel(threshold=0.5)
+        cosine = pointing(of_xor(run))
+        return cosine.sel(threshold=2.0) - cosine.sel(threshold=0.5)
 
     @bound(
         "Lemma B.40, Section B.5.3",
@@ -167,7 +173,7 @@ class AtStart(FirstSteps):
 
         Measured: cosine to the block, mean over sure neurons.
         """
-        return run.cosine.isel(law=0, threshold=PARITY_THRESHOLDS.index(2.0))
+        return pointing(run).isel(law=0, threshold=PARITY_THRESHOLDS.index(2.0))
 
     @identity("Lemma B.50", on=PARITY_NEURONS, equals=1.0, within=0.05, because=FIVE, range=POSITIVE)
     def block_gradient_length(self, run: xr.Dataset) -> xr.DataArray:

@@ -25,6 +25,7 @@ from featscope.studies.gradient_features.arms import (
     XOR_TICKET,
     XOR_WORST,
 )
+from featscope.studies.gradient_features.at_start import pointing
 from featscope.studies.gradient_features.neurons import PARITY_SIZES, PARITY_THRESHOLDS, XOR_THRESHOLDS
 from featscope.studies.gradient_features.probes import COUNTS
 from featscope.studies.summaries import bars, chart, curve, heatmaps
@@ -37,16 +38,16 @@ _TIMES = {"start": "before", "step": "after one step", "end": "at the end"}
 
 def all_of(study: Any, runs: Runs, levels: xr.DataArray) -> Iterator[Figure]:
     """Every figure, in the order of the story."""
-    yield directions(runs[XOR], runs[XOR_NEURONS])
+    yield directions(runs[XOR], runs[XOR_NEURONS], study.dimension)
     yield cosines(runs)
     yield sure(runs[XOR_NEURONS], runs[PARITY_NEURONS], study.arm(XOR_NEURONS).recipe.data.spread)
     yield tickets(runs, study.ticket, 4 * study.quarter)
-    yield over_spread(runs[SPREADS])
+    yield over_spread(runs[SPREADS], study.dimension)
     yield random_map(runs[SPREADS])
     yield staircase(levels)
 
 
-def directions(run: xr.Dataset, neurons: xr.Dataset) -> Scatters:
+def directions(run: xr.Dataset, neurons: xr.Dataset, dimension: int) -> Scatters:
     """Unit weights of one replica's neurons in the plane of the XOR features; gradients at a higher threshold."""
     one = run.isel(replica=0)
     corners = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], float)
@@ -60,9 +61,9 @@ def directions(run: xr.Dataset, neurons: xr.Dataset) -> Scatters:
     return Scatters(
         "directions",
         "One step of gradient descent turns random neurons into the plane of the features",
-        "Each dot is a neuron of the first replica of xor: its cosines to two of the features, in 100 dimensions. "
-        "A neuron on the circle through the corners lies in their plane. Neurons with b = b~ fire for few inputs, "
-        "those with -b~ for most. Right: gradients of 200 neurons at t = 2, p_j ‖μ‖ for unit; long ones lie "
+        f"Each dot is a neuron of the first replica of xor: its cosines to two of the features, in {dimension} "
+        "dimensions. A neuron on the circle through the corners lies in their plane. Neurons with b = b~ fire for few "
+        "inputs, those with -b~ for most. Right: gradients of 200 neurons at t = 2, p_j ‖μ‖ for unit; long ones lie "
         "near the axes of the features.",
         panels,
         classes,
@@ -108,10 +109,10 @@ def sure(xor: xr.Dataset, parity: xr.Dataset, spread: float) -> Curves:
         of_parity.append(curve(parity.sure.isel(law=law), label, "threshold", x=of_law, within=(0.0, 1.0)))
         line = np.array([theory.parity_sure_probability(c, size.blocks) for c in fine])
         of_parity.append(Curve(f"{label}, formula", fine, line, dashed=True))
-    pointing = [
-        curve(xor.cosine, "XOR", "threshold", x=at),
+    directed = [
+        curve(pointing(xor), "XOR", "threshold", x=at, skipna=True),
         *(
-            curve(parity.cosine.isel(law=law), f"parity, r = {size.blocks}", "threshold", x=of_law)
+            curve(pointing(parity).isel(law=law), f"parity, r = {size.blocks}", "threshold", x=of_law, skipna=True)
             for law, size in enumerate(PARITY_SIZES)
         ),
     ]
@@ -119,10 +120,11 @@ def sure(xor: xr.Dataset, parity: xr.Dataset, spread: float) -> Curves:
         "sure",
         "How many neurons are sure of a feature follows from the threshold, and the fewer the better they point",
         "Left and middle: share of random neurons that fire for one feature and not for others. Right: mean cosine of "
-        "their gradients to it; at the highest thresholds few or none are left of three blocks.",
+        "their gradients to it, over replicas that have any; at the highest thresholds few or none are left of three "
+        "blocks.",
         Panel("XOR", "t = b~/(σ_w ‖μ‖)", "share of neurons", shares, log_y=True),
         Panel("Parities", "c = b~/(σ_w √k)", "share of neurons", of_parity, log_y=True),
-        Panel("Where they point", "threshold", "cosine to the feature", pointing),
+        Panel("Where they point", "threshold", "cosine to the feature", directed),
         claims=("xor-sure-probability", "parity-sure-probability", "higher-thresholds-point-better"),
     )
 
@@ -160,7 +162,7 @@ def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
     )
 
 
-def over_spread(run: xr.Dataset) -> Curves:
+def over_spread(run: xr.Dataset, dimension: int) -> Curves:
     """Accuracies over σ_B."""
     drawn = [
         curve(run.accuracy.isel(step=-1), "network", "spread", within=(0.0, 1.0)),
@@ -178,7 +180,7 @@ def over_spread(run: xr.Dataset) -> Curves:
     return chart(
         "over-spread",
         "Random features fall behind as clusters widen, and not before",
-        "XOR of four Gaussians in 100 dimensions, means at a distance of 10 from 0.",
+        f"XOR of four Gaussians in {dimension} dimensions, means at a distance of {dimension**0.5:.3g} from 0.",
         Panel("Accuracy", "σ_B", "accuracy", drawn),
         claims=("random-features-are-trivial", "random-features-below", "lead-grows-with-spread"),
     )

@@ -75,7 +75,7 @@ class GradientFeatures(AtStart):
         because=f"Bound: {STATED}",
         law="share",
         things=lambda study: tested,
-        note="Drift bounds of Lemma B.9 need T η B_x1 = o(1), which is 25 here: they are not judged.",
+        note="Drift bounds of Lemma B.9 need T η B_x1 = o(1), which is 25 at default sizes: they are not judged.",
     )
     def xor_trained(self, run: xr.Dataset) -> xr.DataArray:
         """Algorithm 1 learns XOR of four Gaussians.
@@ -150,14 +150,13 @@ class GradientFeatures(AtStart):
         at_least=0.8,
         because=f"Bound: {STATED}",
         range=SHARE,
-        note="Two of a hundred dimensions.",
     )
-    def outer_product_is_of_features(self, run: xr.Dataset) -> xr.DataArray:
+    def outer_product_is_of_features(self, run: xr.Dataset) -> Found:
         """What the trained network responds to lies in the plane of the features.
 
         Measured: share of the average gradient outer product's trace there.
         """
-        return run.of_features
+        return Found(run.of_features, f"The plane is two of {self.dimension} dimensions.")
 
     @ordering("Radhakrishnan et al. 2024", on=XOR, more_than=0.3, because=f"Bound: {STATED}")
     def weights_agree_with_the_outer_product(self, run: xr.Dataset) -> xr.DataArray:
@@ -218,13 +217,13 @@ class GradientFeatures(AtStart):
         at_most=0.6,
         law="share",
         things=lambda study: tested,
-        note="At σ_B = 1, far fewer features than d² and samples than d² are enough. The regime matters: see "
-        "`random-features-below`.",
+        note="At the default smallest spread, 1, far fewer features than d² and samples than d² are enough. The regime "
+        "matters: see `random-features-below`.",
     )
     def random_features_are_trivial(self, run: xr.Dataset) -> xr.DataArray:
         r"""Random features fewer than $d^2$ do no better than chance on XOR.
 
-        Measured: accuracy of 400 random features at $\sigma_B = 1$.
+        Measured: accuracy of 400 random features at the smallest $\sigma_B$.
         """
         return run.random_accuracy.sel(spread=self.spreads[0]).isel(count=probes.COUNTS.index(400))
 

@@ -291,7 +291,7 @@ class EvaluationClaims(IclRegressionArms):
         "Section 5.7",
         not_on={COVERED: "Few examples let input noise in with clean labels, too."},
         at_most=0.1,
-        because=f"Bound: a tenth of the gap at the most noise but one; {STATED}",
+        because=f"Bound: a tenth of the gap at the least noise but one; {STATED}",
         given=lambda study: study.noises[0] == 0,
         range=POSITIVE,
     )

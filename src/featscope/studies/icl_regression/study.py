@@ -278,18 +278,22 @@ class IclRegression(EvaluationClaims):
         """Which rank is best, and for what noise."""
         best = runs[EVALUATION].loss.argmin("rank")
         least, most = (in_words(best.isel(noise=at).astype(float), "{:.1f}") for at in (0, -1))
+        fell = verdict(claims, f"best-rank-falls-with-noise@{EVALUATION}")
+        falls = {"holds": "falls", "fails": "does not fall"}.get(fell, "may fall")
+        clean = self.noises[0] == 0
+        quiet, loud = ("clean labels", "the noisiest") if clean else ("the least noise", "the most")
+        leave = "Clean labels leave" if clean else "The least noise leaves"
         same = verdict(claims, f"evaluation-loss@{EVALUATION}")
         gap, free = f"gap-needs-label-noise@{COVERED}", f"free-blocks@{BLOCK}"
         words = {"holds": "as the formula says", "fails": "not as the formula says"}.get(same, "and more is not known")
         return Story(
-            f"The best rank falls from {least} with clean labels to {most} with the noisiest, {words}.",
+            f"The best rank {falls} from {least} with {quiet} to {most} with {loud}, {words}.",
             "A model sees examples of a linear rule and answers for one more. Lines are the formula for its error over "
-            "its rank, one for each noise of the labels; points are models set by hand or trained. "
-            "Noise makes small models best.",
+            "its rank, one for each noise of the labels; points are models set by hand or trained.",
             {
                 f"evaluation-loss@{EVALUATION}": "",
                 f"best-rank-falls-with-noise@{EVALUATION}": "",
-                gap: in_case(claims, gap, "Clean labels leave next to no gap.", "Few examples are noise enough."),
+                gap: in_case(claims, gap, f"{leave} next to no gap.", "Few examples are noise enough."),
                 free: in_case(
                     claims,
                     free,

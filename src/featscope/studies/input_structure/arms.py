@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import xarray as xr
+
 from featscope.options import require
 from featscope.studies.base import Arm, Role, Study
 from featscope.studies.input_structure import probes
@@ -151,6 +153,14 @@ class InputStructureArms(Study):
     def photo_arms(self) -> tuple[str, ...]:
         """Arms of photographs that there are."""
         return PHOTOS if self.residual_steps else ()
+
+    def share_injected(self, arm: str, run: xr.Dataset) -> xr.DataArray | float:
+        """Share of training inputs that are injected; what was asked for, in runs that do not have it stored.
+
+        It is less than was asked for where another data set has too few images.
+        """
+        asked: float = self.arm(arm).recipe.learner.family.data.fraction
+        return run.get("share", asked)
 
 
 def nothing(experiment: object) -> Mapping[str, Measurement]:

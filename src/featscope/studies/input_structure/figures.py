@@ -41,7 +41,7 @@ def learning(study: InputStructureArms, runs: Runs) -> Curves:
         if arm not in runs:
             continue
         run, learner = runs[arm], study.arm(arm).recipe.learner
-        x, share = np.array(learner.looks, dtype=float), learner.family.data.fraction
+        x, share = np.array(learner.looks, dtype=float), study.share_injected(arm, run)
         mixture = (1 - share) * run.original + share * run.injected
         lines = [curve(run[name], label, "look", x=x, within=(0, 1)) for name, label in _PARTS.items()]
         lines.append(curve(mixture, "the mixture", "look", x=x, within=(0, 1)))

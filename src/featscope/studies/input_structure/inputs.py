@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featscope.data.encoded_images import source_error
 from featscope.data.image_pool import ImagePool, level
 from featscope.options import require
 from featscope.streams import Draws
@@ -47,7 +48,7 @@ class Injection:
         images: "digits", "shapes", a folder, or a data set of the Hub.
         foreign: images of kind "foreign", named in the same way.
         kind: what is injected.
-        fraction: of training inputs that are injected, α.
+        fraction: of training inputs that are injected, α; less where there are too few others.
         train: labelled images; half of what there is where that is fewer, or where it is 0; None is 0 on CUDA, and on
             the CPU `on_cpu`.
         tests: of each part, as above.
@@ -77,7 +78,7 @@ class Injection:
         """Draw a selection for each replica.
 
         Raises:
-            ConfigError: the images cannot be had.
+            ConfigError: the images cannot be had, or there are no more foreign ones than are kept to judge by.
         """
         given = zip((self.train, self.tests, self.side), self.on_cpu, strict=True)
         cpu = draws.device.type == "cpu"
@@ -98,7 +99,11 @@ class Injection:
             beside = more, (test_pool.pixels(later[:, t:], self.grey) - mean) / scale
         elif self.kind == "foreign":
             others = ImagePool(self.foreign, "train", x.shape[-1])
-            m = min(m, len(others.labels) - t)
+            there = len(others.labels)
+            if there <= t:
+                allowed = f"more than {t} images, of which {t} are to judge by and the others are injected"
+                raise source_error(self.foreign, allowed, f"It has {there}. Set test lower.")
+            m = min(m, there - t)
             found = others.pixels(draws.choice(len(others.labels), m + t).cpu(), self.grey)
             mean, scale = level(found)
             found = (found - mean) / scale

@@ -104,7 +104,7 @@ class MixedInputs(Stages):
     """
 
     def __init__(self, options: Mixing, draws: Draws) -> None:
-        once = ("teacher_right", "free_right", "majority", "count", "first", "second", "first_free")
+        once = ("teacher_right", "free_right", "majority", "count", "share", "first", "second", "first_free")
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*once, "second_free", "margin_gap"), ())
         shapes |= dict.fromkeys(("original", "injected", "alone"), (LOOKS,))
         family = options.family
@@ -137,6 +137,7 @@ class MixedInputs(Stages):
             free_right=judged(answers(free, inputs.tests), inputs.test_labels)[1],
             majority=one_hot(injected.argmax(-1), inputs.classes).double().mean(1).amax(1),
             count=torch.full((len(real),), inputs.x.shape[1]),
+            share=torch.full((len(real),), self._share(), dtype=torch.float64),
             first=pull[0],
             second=pull[1],
             first_free=pull_free[0],

@@ -17,6 +17,7 @@ _ABOUT = {
     "free_right": "the same of a teacher trained without R",
     "majority": "share of injected test inputs with the most frequent label",
     "count": "labelled images to train on",
+    "share": "share of training inputs that are injected",
     "first": "R_1 on injected test inputs",
     "second": "R_2 on them",
     "first_free": "R_1 on them of a teacher trained without R",

@@ -32,7 +32,7 @@ from featscope.studies.looped_transformer.arms import (
 )
 from featscope.studies.looped_transformer.figure_8_1 import FigureEightOne
 from featscope.studies.looped_transformer.free import JUDGED
-from featscope.studies.summaries import in_words, order, verdict
+from featscope.studies.summaries import in_case, in_words, order, verdict
 from featscope.theory import looped_transformer as theory
 
 EXACT, CLEAR = 1e-12, 1e-9
@@ -329,6 +329,8 @@ class LoopedTransformer(FigureEightOne):
         learned = verdict(claims, f"training-ends-near-the-construction@{TRAINED}")
         words = {"holds": "finds this", "fails": "does not find this", "undecided": "may not find this"}[learned]
         gap = max(float(run.gap.max()) for arm, run in runs.items() if arm in exactly(self))
+        within, narrows = f"error-bound@{REAL}", f"gap-narrows-with-n@{last}"
+        kappa = in_words(runs[REAL].kappa, "{:.0f}")
         return Story(
             f"Each loop {'is' if same else 'is not always'} a step of gradient descent, to {order(gap)}; training from "
             f"random weights {words}.",
@@ -338,9 +340,18 @@ class LoopedTransformer(FigureEightOne):
             f"the bound has {printed}.",
             {
                 f"equals-gradient-descent@{first}": "",
-                f"error-bound@{REAL}": f"On real examples, condition number "
-                f"{in_words(runs[REAL].kappa, '{:.0f}')}, too.",
-                f"gap-narrows-with-n@{last}": "The text has it the other way round.",
-                f"training-ends-near-the-construction@{TRAINED}": "From the hand-set weights it stays near them.",
+                within: in_case(
+                    claims,
+                    within,
+                    f"On real examples, condition number {kappa}, too.",
+                    f"Not on real examples, condition number {kappa}.",
+                ),
+                narrows: in_case(claims, narrows, "As the text has it.", "The text has it the other way round."),
+                f"training-ends-near-the-construction@{TRAINED}": in_case(
+                    claims,
+                    f"training-ends-near-the-construction@{TUNED}",
+                    "From the hand-set weights it stays near them.",
+                    "From the hand-set weights it leaves them.",
+                ),
             },
         )

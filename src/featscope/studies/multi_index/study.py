@@ -283,11 +283,12 @@ class MultiIndexStudy(MultiIndexArms):
         """From how many samples on, and what it is good for."""
         words = {"holds": "finds", "fails": "does not find", "undecided": "may find"}
         found = words[verdict(claims, f"subspace-is-recovered@{SPAN}")]
-        half = half_at(self.placed(runs[SPAN], SPAN).share.isel(dimension=-1))
+        half = float(half_at(self.placed(runs[SPAN], SPAN).share.isel(dimension=-1)).mean(skipna=False))
+        since = f": half of the step lies in them from {half:.2f} samples a squared dimension on"
         network, random = (runs[ERRORS][name].isel(width=-1) for name in ("network", "random"))
         return Story(
-            f"One gradient step {found} the {self.directions} directions that a polynomial is of: half of the step "
-            f"lies in them from {in_words(half)} samples a squared dimension on.",
+            f"One gradient step {found} the {self.directions} directions that a polynomial is of"
+            f"{since if np.isfinite(half) else ''}.",
             "A label is a polynomial of a few directions of a random input. The first figure shows how much of "
             "the first gradient lies in these directions as samples grow; dashed, what is predicted in high dimension. "
             "Without curvature there is nothing to find.",

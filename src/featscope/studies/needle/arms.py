@@ -30,7 +30,7 @@ from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
 Compared = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o"]
 COMPARED: tuple[Compared, ...] = get_args(Compared)
-
+_RECALLED = 48  # prompts of each kind and length, for the retriever
 
 KINDS: Mapping[Kind, tuple[str, str]] = {
     "words": ("Words that were nowhere in the training.", "unseen words"),
@@ -70,9 +70,13 @@ class Asking(Questionnaire):
         of = self.study
         model, tokenizer = load_once(of.model, str(streams.device))
         method, haystack = of.reading.build(self.method, model), Haystack(tokenizer, read_texts(of.haystack))
-        own = [Needle(of.needle, of.question, of.answer)] if of.needle else []
+        needle = Needle(_parted(of.needle), _parted(of.question), of.answer, full_stops="." in of.answer)
+        own = [needle] if of.needle else []
         if own:
-            require_readable(FullCache(model), haystack, own[0], of.new_tokens, streams.at("can it be read"))
+            takes = len(haystack.encode(needle.question))
+            fits = "question-kept" not in of.methods or of.window >= takes
+            require(of, "window", fits, f">= {takes}, the question's tokens, where question-kept is compared")
+            require_readable(FullCache(model), haystack, needle, of.new_tokens, streams.at("can it be read"))
 
         def ask(length: int, depth: float, prompt: int) -> Mapping[str, float]:
             draws = streams.at(f"needle {length} {depth:g}", prompt)
@@ -90,8 +94,8 @@ class NeedleArms(Study):
     Without a needle of your own, passwords of cities are hidden, three more beside the one that is asked for; the
     retriever was trained on these. Of the paper: --needle " The best thing to do
     in San Francisco is eat a sandwich and sit in Dolores Park on a sunny day." --question "What is the best thing to do
-    in San Francisco?" --answer "eat a sandwich and sit in dolores park on a sunny day." A needle that the model does
-    not find even in a short text is refused.
+    in San Francisco?" --answer "eat a sandwich and sit in dolores park on a sunny day." Needle and question get a
+    blank before them where they begin with none. A needle that the model does not find even in a short text is refused.
 
     Attributes:
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
@@ -111,7 +115,7 @@ class NeedleArms(Study):
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         new_tokens: tokens to generate.
         recall: prompts of each kind and length that ask for what the retriever never saw, with full attention; 0
-            leaves these arms out.
+            leaves these arms out; None for 48 of the retriever, and none of another model.
     """
 
     name = "needle"
@@ -133,14 +137,14 @@ class NeedleArms(Study):
     kernel: int | None = None
     pool: Pool | None = None
     new_tokens: int = 9
-    recall: int = 48
+    recall: int | None = None
 
     def __post_init__(self) -> None:
         require_ascending(self, "lengths")
         require(self, "lengths", self.lengths[-1] <= MOST_TOKENS, f"at most {MOST_TOKENS} tokens")
         for name, most in (("depths", MOST_QUESTIONS), ("prompts", MOST_QUESTIONS), ("new_tokens", MOST_TOKENS)):
             require(self, name, 1 <= getattr(self, name) <= most, f"1 to {most}")
-        require(self, "recall", 0 <= self.recall <= MOST_QUESTIONS, f"0 to {MOST_QUESTIONS}")
+        require(self, "recall", 0 <= self.recalled <= MOST_QUESTIONS, f"0 to {MOST_QUESTIONS}")
         named = {*self.methods}.intersection(COMPARED)
         require(self, "methods", 0 < len(named) == len(self.methods), f"some of {', '.join(COMPARED)}")
         own = (self.needle, self.question, self.answer)
@@ -156,13 +160,18 @@ class NeedleArms(Study):
         return reading_of(self, needs_layer=not {"gemfilter", "question-kept"}.isdisjoint(self.methods))
 
     @property
+    def recalled(self) -> int:
+        """Prompts of each kind and length that ask for what the retriever never saw."""
+        return (_RECALLED if self.model == RETRIEVER else 0) if self.recall is None else self.recall
+
+    @property
     def places(self) -> list[float]:
         """Depths, from 0 to 1; a single one is in the middle."""
         return np.linspace(0, 1, self.depths).tolist() if self.depths > 1 else [0.5]
 
     def smallest(self) -> "NeedleArms":
         """One short prompt."""
-        return replace(self, lengths=(112,), depths=1, prompts=1, recall=1)
+        return replace(self, lengths=(112,), depths=1, prompts=1, recall=min(1, self.recalled))
 
     def arms(self) -> Sequence[Arm[Questionnaire]]:
         """The methods, and full attention without a needle; then what the retriever never saw."""
@@ -171,21 +180,26 @@ class NeedleArms(Study):
         ]
         about = "No needle in the text."
         arms.append(Arm("no-needle", Asking(self, hidden=False), about, "no needle", role="control"))
-        if not self.recall:
+        if not self.recalled:
             return arms
         arms += [
-            Arm(kind, Recall(self.model, self.haystack, self.recall, kind), about, label)
+            Arm(kind, Recall(self.model, self.haystack, self.recalled, kind), about, label)
             for kind, (about, label) in KINDS.items()
         ]
         same = "The same with random weights of the same shapes."
         return [
             *arms,
-            Arm("heads", Heads(self.model, self.recall), "Random tokens, said twice: what heads attend to.", "heads"),
+            Arm("heads", Heads(self.model, self.recalled), "Random tokens, said twice: what heads attend to.", "heads"),
             Arm(
                 "untrained-heads",
-                Heads(self.model, self.recall, random_weights=True),
+                Heads(self.model, self.recalled, random_weights=True),
                 same,
                 "random weights",
                 role="control",
             ),
         ]
+
+
+def _parted(text: str) -> str:
+    """With a blank before it, unless it begins with one or with a line end: it stands behind a sentence."""
+    return text if text[:1].isspace() else f" {text}"

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.language.attention import Attention, attention_weights, watched
+from featscope.language.chat import first_tokens
 from featscope.language.haystack import read_texts
 from featscope.language.load import layers_of, load_once
 from featscope.language.random_models import untrained
@@ -111,11 +112,12 @@ class Heads(Questionnaire):
         model, tokenizer = load_once(self.model, str(streams.device))
         model = untrained(model, streams.at("weights")) if self.random_weights else model
         usable = sorted(set(range(len(tokenizer))) - set(tokenizer.all_special_ids))
+        first = first_tokens(tokenizer) or usable[:1]
 
         def ask(prompt: int) -> Mapping[str, Sequence[float]]:
             picks = streams.at("twice", prompt).choice(len(usable), _PERIOD)[0].tolist()
             said = [usable[i] for i in picks]
-            ids = torch.tensor([[tokenizer.bos_token_id or usable[0], *said, *said]], device=model.device)
+            ids = torch.tensor([[*first, *said, *said]], device=model.device)
             seen = _Looks()
             with watched(model, seen):
                 model(ids, use_cache=False)

@@ -42,9 +42,10 @@ def on_batches(runs: Runs) -> Curves:
 
 
 def one_path(runs: Runs) -> Curves:
-    """The first trajectory that the head rescues, with and without the head."""
-    candidates = rescued(runs["head"]).isel(start=slice(0, runs["head"].sizes["path"])).values
+    """The first kept trajectory that the head rescues, or the very first, with and without the head."""
+    candidates = rescued(runs["head"]).isel(start=slice(0, runs["head"].sizes["path"])).values > 0
     replica, start = np.unravel_index(int(candidates.argmax()), candidates.shape)
+    chosen = "the first that the head rescues" if candidates.any() else "the head rescues none of those kept"
     panels = []
     for arm, title in (("head", "With the head"), ("no-head", "The same start without")):
         path = runs[arm].isel(replica=replica, start=start, path=start)
@@ -61,7 +62,7 @@ def one_path(runs: Runs) -> Curves:
     return Curves(
         "phases",
         "The four phases along one trajectory",
-        f"Gradient flow of infinite batches, replica {replica}, start {start}: the first that the head rescues.",
+        f"Gradient flow of infinite batches, replica {replica}, start {start}: {chosen}.",
         panels,
         claims=("four-phases", "substitution", "head-has-the-sign", "rise-and-fall"),
     )

@@ -11,12 +11,16 @@ from featscope.studies.summaries import bars, chart, curve, curves
 _STEP, _ALPHA, _BALANCE = "training step", "share of neurons hidden (α)", "rare over common features (F_min / F_maj)"
 
 
+def _many(neurons: int) -> str:
+    return {2: "two", 3: "three", 4: "four"}.get(neurons, str(neurons))
+
+
 def _label(ratio: float) -> str:
     return f"α = {ratio:g}" if ratio else "no pruning"
 
 
-def over_time(runs: Runs, ratio: float, bias_begins: int, pruning_begins: int) -> Curves:
-    """Balance of rare and common features; ``ratio`` is that of the straight-through arm."""
+def over_time(runs: Runs, ratio: float, neurons: int, bias_begins: int, pruning_begins: int) -> Curves:
+    """Balance of rare and common features; ``ratio`` is that of the straight-through arm, ``neurons`` a feature's."""
     planted, norm, direction = (
         curves(runs[arm].energy_ratio, "ratio", _label)
         for arm in ("stationary", "random-start", "random-start-direction")
@@ -26,9 +30,9 @@ def over_time(runs: Runs, ratio: float, bias_begins: int, pruning_begins: int) -
     return chart(
         "energy-ratio",
         "Energy of rare features over that of common ones",
-        "1 is balance. Left, two neurons hold each feature from the start. Right, the same weights and data as in the "
-        "middle, but other neurons are hidden from the logits. The dip there is of the thresholds, which begin at step "
-        f"{bias_begins}.",
+        f"1 is balance. Left, {_many(neurons)} neurons hold each feature from the start. Right, the same weights and "
+        "data as in the middle, but other neurons are hidden from the logits. The dip there is of the thresholds, "
+        f"which begin at step {bias_begins}.",
         Panel("Features held from the start", _STEP, _BALANCE, [*planted, straight]),
         Panel("Random start, ranked by size", _STEP, _BALANCE, norm, begins),
         Panel("Random start, ranked by direction", _STEP, _BALANCE, [norm[0], *direction], begins),
@@ -36,11 +40,11 @@ def over_time(runs: Runs, ratio: float, bias_begins: int, pruning_begins: int) -
     )
 
 
-def over_ratio(runs: Runs) -> Curves:
-    """The end of training over the pruning ratio."""
+def over_ratio(runs: Runs, planted: str) -> Curves:
+    """The end of training over the pruning ratio; ``planted`` is what the arm from a planted start is called."""
     unpruned = runs["random-start"].sel(ratio=[0.0])
     arms = {
-        "planted, by norm": runs["stationary"],
+        planted: runs["stationary"],
         "random, by norm": runs["random-start"],
         "random, by direction": xr.concat([unpruned, runs["random-start-direction"]], "ratio", data_vars="minimal"),
     }
@@ -63,13 +67,14 @@ def over_ratio(runs: Runs) -> Curves:
     )
 
 
-def one_step(runs: Runs) -> Bars:
-    """Growth of planted neurons in a single step."""
+def one_step(runs: Runs, neurons: int) -> Bars:
+    """Growth of planted neurons in a single step, ``neurons`` of each feature."""
+    every = "both" if neurons == 2 else f"all {_many(neurons)}"
     groups = {
         "whole": "no pruning",
-        "one": "one of two pruned",
-        "pruned": "both pruned",
-        "straight_through": "both, straight-through",
+        "one": f"one of {_many(neurons)} pruned",
+        "pruned": f"{every} pruned",
+        "straight_through": f"{every}, straight-through",
     }
     growth = {
         f"{kind} neurons": xr.concat([runs["one-step"][f"growth_{kind}_{name}"] for name in groups], "group")
@@ -99,8 +104,9 @@ def too_much(runs: Runs) -> Curves:
     return chart(
         "too-much",
         "Prune too much, and weights grow without bound",
-        "The largest energy of any feature, from a planted start. Beyond one neuron of each feature some features are "
-        "hidden altogether. A curve ends where the first replica has no finite numbers any more.",
+        "The largest energy of any feature, from a planted start. Where fewer neurons are left than there are "
+        "features, some features are hidden altogether. A curve ends where the first replica has no finite numbers "
+        "any more.",
         Panel("Planted start", _STEP, "largest energy of a feature (log10 F_j)", curves(size, "ratio", _label)),
         claims=("divergence-when-all-pruned",),
     )

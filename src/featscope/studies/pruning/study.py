@@ -293,10 +293,11 @@ class Pruning(Assumed):
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Balance over time and over the ratio, a single step, and too much."""
-        random = self.arm("random-start").recipe
-        yield figures.over_time(runs, self.pruning.ratio, random.rules["bias"].begins, random.rules["pruning"].start)
-        yield figures.over_ratio(runs)
-        yield figures.one_step(runs)
+        planted, random = self.arm("stationary"), self.arm("random-start").recipe
+        neurons, begins = planted.recipe.learner.neurons, (random.rules["bias"].begins, random.rules["pruning"].start)
+        yield figures.over_time(runs, self.pruning.ratio, neurons, *begins)
+        yield figures.over_ratio(runs, planted.label)
+        yield figures.one_step(runs, neurons)
         yield figures.too_much(runs)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:

@@ -140,7 +140,7 @@ def after_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
     unit = torch.nn.functional.normalize(network.weight.detach().double(), dim=-1)
     cosine = (unit @ experiment.source.features.mT)[..., 0].abs()
     equal = network.equal.double()
-    mean = (cosine * equal).sum(1) / equal.sum(1).clamp(min=1)
+    mean = (cosine * equal).sum(1) / equal.sum(1)  # NaN where none was
     return {"cosine": Measurement(mean, "|cos| of weights after the step to D, mean over neurons equal on A")}
 
 

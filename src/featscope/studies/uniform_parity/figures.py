@@ -31,7 +31,7 @@ def angles(runs: Runs, laws: Mapping[str, UniformParity]) -> Curves:
     trained = runs[PAIR_SAMPLED]
     pair = [
         curve(trained.accuracy.isel(step=-1), "accuracy at the end", "samples", within=_UNIT),
-        curve(trained.cosine, "cosine after the step", "samples", within=_UNIT),
+        curve(trained.cosine, "cosine after the step", "samples", within=_UNIT, skipna=True),
     ]
     return chart(
         "angles",

@@ -13,7 +13,7 @@ from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitte
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last
 from featscope.studies.gradient_features.probes import TESTED
-from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.summaries import percent, verdict
 from featscope.studies.uniform_parity import figures
 from featscope.studies.uniform_parity.arms import (
     CONES,
@@ -351,7 +351,8 @@ class UniformParityStudy(FirstGradientClaims):
             learned[verdict(claims, key)]
             for key in (f"trained-with-exact-gradient@{FOUR}", f"trained-with-sampled-gradient@{FOUR_SAMPLED}")
         )
-        opened = in_words(opens_at(self.placed(runs[FOUR_ANGLES], FOUR_ANGLES)), "{:,.0f}")
+        opened = float(opens_at(self.placed(runs[FOUR_ANGLES], FOUR_ANGLES)).mean(skipna=False))
+        within = f"Within 45 degrees from {opened:,.0f} samples on." if np.isfinite(opened) else ""
         return Story(
             "First gradients show which signs a parity is of: after one step on all inputs a network "
             f"{exact} one of four in {self.four_dimension}; on {self.four_samples:,} samples it {sampled} it.",
@@ -359,7 +360,7 @@ class UniformParityStudy(FirstGradientClaims):
             "of a neuron comes to the sum of these signs as the sample grows; dashed, what is predicted, and at the "
             "line it is within 45 degrees.",
             {
-                f"angle-opens-at@{FOUR_ANGLES}": f"Within 45 degrees from {opened} samples on.",
+                f"angle-opens-at@{FOUR_ANGLES}": within,
                 f"first-gradient-on-block@{ENUMERATED}": "Exact over all inputs; the text lacks a factor 1/2.",
                 f"trained-with-exact-gradient@{FOUR}": "",
                 f"trained-with-sampled-gradient@{FOUR_SAMPLED}": f"It ends at "
