@@ -19,6 +19,7 @@ MADE = {
     **{f"studies/{name}.md": ["claims", *of.tables] for name, of in STUDIES.items()},
 }
 MADE["studies/needle.md"] += ["seeds", "shares"]
+MADE["language.md"] += ["of others"]  # by `benchmarks.of_others`
 
 
 @pytest.mark.parametrize("page", MADE)

@@ -137,7 +137,11 @@ def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):
 
 def test_a_prompt_is_read_as_it_stands_or_refused(model_folder, tmp_path, capsys, monkeypatch):
     asked = []
-    monkeypatch.setattr("featscope.language.command._encoded", lambda options, tokenizer, text: asked.append(text))
+
+    def tokenizer(text, **options):
+        asked.append(text)
+
+    monkeypatch.setattr("featscope.language.command.load_model", lambda *given: (tiny(), tokenizer))
     (tmp_path / "p.txt").write_text("Answer:\n\n")
     with pytest.raises(AttributeError):
         generate("--model", model_folder, "--prompt", str(tmp_path / "p.txt"), "--layer", "2")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hybrid_models import HYBRIDS, hybrid
 from small_models import ARCHITECTURES, padded, prompt, tiny
-from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
+from transformers import DynamicCache, GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from featscope.language import FullCache, GemFilter, LastQueries, SnapKV
 from featscope.language.decoder import cache_argument, cache_of
@@ -189,3 +189,40 @@ def test_beams_of_full_attention_are_those_of_the_whole():
     context = full.read(prompt())
     for _ in range(2):
         assert same(context.ask(QUESTIONS[0], **beams), full.generate(both(prompt(), QUESTIONS[0]), **beams))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: {"prompt_lookup_num_tokens": 3},
+        lambda: {"assistant_model": tiny(num_hidden_layers=1)},
+        lambda: {"use_cache": False},
+        lambda: {"generation_config": GenerationConfig(use_cache=False)},
+    ],
+)
+def test_drafts_and_answers_without_a_cache_are_those_of_the_whole(given):
+    full, options = FullCache(tiny()), {"output_logits": True, "return_dict_in_generate": True, **GREEDY, **given()}
+    context = full.read(prompt())
+    expected = full.generate(both(prompt(), QUESTIONS[0]), **options)
+    for _ in range(2):
+        found = context.ask(QUESTIONS[0], **options)
+        assert torch.equal(found.sequences, expected.sequences)
+        assert torch.allclose(torch.stack(found.logits), torch.stack(expected.logits), atol=1e-5)
+    assert torch.equal(expected.sequences, full.generate(both(prompt(), QUESTIONS[0]), **GREEDY))
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+def test_what_fills_up_rows_that_ended_earlier_is_not_added(padding):
+    model = tiny(eos_token_id=2, pad_token_id=padding)
+    answers = torch.tensor([[7, 2, 2, 2], [7, 8, 9, 2]])
+    for method in (GemFilter(model, 2, 16, window=4), FullCache(model)):
+        context = method.read(torch.cat([prompt(), prompt(60, 1)]))
+        with pytest.raises(ConfigError, match="2 rows, with padding: allowed is a row without padding for each of the"):
+            context.add(answers)
+        assert context.length == 60
+        context.add(answers[:, :2])
+        context.add(answers, torch.ones_like(answers))
+        assert context.length == 66
+        alone = method.read(prompt())
+        alone.add(answers[:1])
+        assert alone.length == 64

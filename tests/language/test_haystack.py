@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from small_models import word_tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from featscope.language.haystack import BUILT_IN, Haystack, Needle, normalised_score, passwords, read_texts, score
 from featscope.options import ConfigError
@@ -77,6 +78,23 @@ def test_texts_come_from_a_folder_or_ship_with_the_package(tmp_path):
     assert read_texts(str(tmp_path)) == ["Some text. More."]
     with pytest.raises(ConfigError, match=r"has no text: allowed is a folder with \.txt files"):
         read_texts(str(tmp_path / "nothing"))
+
+
+def test_a_first_token_that_opens_a_turn_is_not_put_before_a_text_without_turns():
+    plain, chats = word_tokenizer(), word_tokenizer()
+    chats.chat_template = "{% for m in messages %}<s> {{ m.content }} </s>{% endfor %}"
+
+    def begins(tokenizer) -> list[int]:
+        stack = Haystack(tokenizer, ["w10 w11 w12 w13. w14 w15 w16 w17."])
+        found = stack.hide(draws(), 20, 0.0, Needle(" w50 w51", " w60", "w51"))
+        assert found.ids.shape == (1, 20)
+        assert found.ids[0, list(found.needle)].tolist() == [50, 51]
+        return found.ids[0, :2].tolist()
+
+    assert begins(plain) == [1, 50]
+    assert begins(chats) == [50, 51]
+    chats.backend_tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    assert begins(chats) == [1, 50]  # it puts one there itself
 
 
 def test_a_needle_that_is_not_hidden_leaves_no_trace():

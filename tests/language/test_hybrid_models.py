@@ -97,10 +97,11 @@ def test_caches_that_cannot_drop_entries_are_refused_by_name_with_a_cure_that_wo
 
 def test_the_layer_is_chosen_among_those_that_see():
     model = hybrid("gemma2")
-    examples = [(text(60, seed), " ".join(text(60, seed).split()[20:23])) for seed in range(4)]
-    found = choose_layer(model, word_tokenizer(), examples, keep=59)
+    words = [text(60, seed).replace("w5", "w6").split() for seed in range(4)]
+    examples = [(" ".join([*some[:20], "w5", *some[21:]]), "w5") for some in words]
+    found = choose_layer(model, word_tokenizer(), examples, keep=59, stable=0.75)
     assert found.layer == 1
-    assert found.covered.tolist() == [0, 1, 0, 1]
+    assert found.whole.tolist() == [0, 0.75, 0, 1]
     whole = Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool))
     chosen = choices_of_all_layers(model, whole, 16, window=0)
     assert list(chosen) == [1, 3]

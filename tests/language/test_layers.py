@@ -6,6 +6,7 @@ import torch
 from small_models import tiny, word_tokenizer
 
 from featscope.language import GemFilter, choose_layer
+from featscope.language.chat import in_template
 from featscope.language.layers import LayerChoice, choices_of_all_layers, needle_distance, needle_span
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -32,6 +33,17 @@ def test_a_needles_tokens_are_those_that_touch_it():
         needle_span(word_tokenizer(), "w5 w6", "w7")
 
 
+def test_a_needle_that_is_there_twice_is_refused():
+    prompt = "w5 w42 w6 w4 w7 w8"
+    for look in (
+        lambda: needle_span(word_tokenizer(), prompt, "w4"),
+        lambda: choose_layer(tiny(), word_tokenizer(), [(prompt, "w4")], keep=3, window=1),
+    ):
+        with pytest.raises(ConfigError, match=r"needle = 'w4' is more than once in its prompt: .* Give more of the"):
+            look()
+    assert needle_span(word_tokenizer(), prompt, "w6 w4")[1] == range(2, 4)
+
+
 def test_one_pass_gives_every_layers_choice():
     model = tiny()
     ids = torch.randint(3, 100, (2, 50), generator=torch.Generator().manual_seed(0))
@@ -41,7 +53,7 @@ def test_one_pass_gives_every_layers_choice():
         assert torch.equal(chosen, GemFilter(model, layer, 12, window=0).select(ids))
 
 
-def test_the_first_layer_that_covers_is_chosen():
+def test_the_first_layer_that_keeps_the_needle_is_chosen():
     model, tokenizer = tiny(), word_tokenizer()
     examples = [(text(60, seed), " ".join(text(60, seed).split()[20:23])) for seed in range(4)]
     found = choose_layer(model, tokenizer, examples, keep=59, window=0)
@@ -56,11 +68,37 @@ def test_the_first_layer_that_covers_is_chosen():
 def test_a_layer_must_hold_in_enough_examples(monkeypatch):
     from featscope.language import layers
 
-    rows = iter([[9, 0, 4, 0, 0], [9, 5, 4, 0, 0], [9, 5, 4, 0, 3]])
-    monkeypatch.setattr(layers, "_distances", lambda *given: next(rows))
-    found = choose_layer(tiny(), word_tokenizer(), [("w5", "w5")] * 3, keep=4, window=0, stable=0.6)
-    assert found.layer == 3
-    np.testing.assert_allclose(found.covered, [0, 1 / 3, 0, 1, 2 / 3])
+    kept = [torch.tensor([[0, 1]]), torch.tensor([[2, 3]]), torch.tensor([[3, 5]]), torch.tensor([[2, 3]])]
+    few = [torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), torch.tensor([[3, 5]]), torch.tensor([[2, 3]])]
+    shown = iter(torch.stack([*kept, *few, *few]))
+    monkeypatch.setattr(layers, "select", lambda *given: next(shown))
+    examples = [("w5 w6 w7 w8 w9 w10", "w7 w8")] * 3
+    found = choose_layer(tiny(), word_tokenizer(), examples, keep=2, window=0, stable=0.6)
+    assert found.layer == 3, "layer 2 keeps a token of every needle, and no needle"
+    np.testing.assert_allclose(found.covered, [0, 1 / 3, 1, 1])
+    np.testing.assert_allclose(found.whole, [0, 1 / 3, 0, 1])
+    np.testing.assert_array_equal(found.distance[0], [1, 0, 0, 0])
+
+
+def test_what_is_kept_of_a_needle_is_counted_in_its_tokens():
+    model, tokenizer = tiny(), word_tokenizer()
+    prompt = text(60, 1)
+    needle = " ".join(prompt.split()[20:26])
+    found = choose_layer(model, tokenizer, [(prompt, needle)], keep=20, window=0)
+    ids, span = needle_span(tokenizer, prompt, needle)
+    for layer in range(4):
+        kept = GemFilter(model, layer, 20, window=0).select(ids)[0].tolist()
+        assert found.kept[0, layer] == len({*kept} & {*span}) / 6
+
+
+def test_a_prompt_in_the_chat_template_is_looked_at_as_it_is_read():
+    tokenizer = word_tokenizer()
+    with pytest.raises(ConfigError, match="has no chat template"):
+        choose_layer(tiny(), tokenizer, [("w5 w6 w7 w8", "w6")], keep=2, window=0, chat=True)
+    tokenizer.chat_template = "{% for m in messages %}w11 {{ m.content }} w12 w13{% endfor %}"
+    ids, span = needle_span(tokenizer, in_template(tokenizer, "w5 w6 w7"), "w6", special=False)
+    assert ids.tolist() == [[11, 5, 6, 7, 12, 13]]
+    assert span == range(2, 3)
 
 
 @pytest.mark.parametrize(
@@ -83,4 +121,4 @@ def test_no_examples_are_refused():
 
 
 def test_a_choice_draws_itself_even_without_a_layer():
-    assert LayerChoice(None, np.ones((2, 3), dtype=int), 0.9).figure().axes
+    assert LayerChoice(None, np.ones((2, 3), dtype=int), np.zeros((2, 3)), 0.9).figure().axes

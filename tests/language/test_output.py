@@ -8,7 +8,7 @@ import torch
 from small_models import prompt, tiny, word_tokenizer
 from transformers import GenerationConfig, pipeline
 
-from featscope.language import FullCache, GemFilter, SnapKV
+from featscope.language import FilterLayer, FullCache, GemFilter, SnapKV
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -97,3 +97,35 @@ def test_what_a_method_does_not_have_nobody_has():
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = gem.nothing_of_the_kind
     assert copy.copy(gem).selector.keep == 16
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_moved_or_cast_is_still_the_method(method):
+    its = METHODS[method](tiny())
+    for moved in (its.to("cpu"), its.cpu(), its.train(), its.eval(), its.requires_grad_(False), its.float()):
+        assert moved is its
+    assert not its.model.training
+    assert its.to(torch.bfloat16) is its
+    assert its.dtype == torch.bfloat16
+    assert its.get_input_embeddings() is its.model.get_input_embeddings()
+    assert its.float().generate(prompt(), **GREEDY).kept.shape[-1] == (60 if method == "full" else 16)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_set_is_a_part_or_the_models_own(method):
+    its = METHODS[method](tiny())
+    config = GenerationConfig(max_new_tokens=3, do_sample=False)
+    its.generation_config = config
+    assert its.model.generation_config is config
+    assert its.generate(prompt()).shape == (1, 63)
+    for name in ("keep", "layer", "window"):
+        with pytest.raises(AttributeError, match=rf"{name} = 2048 cannot be set.*make a new {type(its).__name__}"):
+            setattr(its, name, 2048)
+    its.generate = lambda *given, **options: "somebody's own"
+    assert its.generate(prompt()) == "somebody's own"
+
+
+def test_another_selector_chooses():
+    gem = GemFilter(tiny(), 2, 16, window=4)
+    gem.selector = FilterLayer(2, 20, 4)
+    assert gem.select(prompt()).shape == (1, 20)

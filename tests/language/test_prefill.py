@@ -1,5 +1,6 @@
 """Parts of reading a long prompt, and what they make together."""
 
+import copy
 import itertools
 
 import pytest
@@ -33,7 +34,7 @@ from featscope.language import (
     WholePrompt,
     cost,
 )
-from featscope.language.decoder import cache_of
+from featscope.language.decoder import cache_argument, cache_of
 from featscope.language.keep import operations_of
 from featscope.options import ConfigError
 
@@ -198,6 +199,27 @@ def by_head(model, ids, kept):
         mask = torch.zeros(1, 4, length, length).masked_fill(~seen, torch.finfo(torch.float32).min)
         hidden = block(hidden, attention_mask=mask, position_embeddings=angles)
     return model.lm_head(model.model.norm(hidden))[:, -1]
+
+
+def test_a_cache_whose_heads_hold_different_numbers_does_not_go_on():
+    model, name = tiny(), cache_argument(tiny().forward)
+    for its in (AdaKV(model, 16, 8), GemFilter(model, 2, 60, cache=HeadBudgets(LastQueries(16, 8)))):
+        out = its.generate(prompt(), return_dict_in_generate=True, **GREEDY)
+        longer = torch.cat([out.sequences, prompt(5, 7)], 1)
+        for held in (cache_of(out), copy.deepcopy(cache_of(out))):
+            for going_on in (
+                lambda held=held: model(prompt(5, 7), **{name: held}),
+                lambda held=held, longer=longer: model.generate(longer, **{name: held}, **GREEDY),
+            ):
+                with pytest.raises(ConfigError, match=r"more entries in some heads .* Ask anew with the whole text"):
+                    going_on()
+        assert torch.equal(its.generate(prompt(), **GREEDY), out.sequences)
+    went_on = []
+    for its in (AdaKV(model, 16, 8, floor=1.0), SnapKV(model, 16, 8)):  # as many in each head: the same
+        out = its.generate(prompt(), return_dict_in_generate=True, **GREEDY)
+        longer = torch.cat([out.sequences, prompt(5, 7)], 1)
+        went_on.append(model.generate(longer, **{name: cache_of(out)}, **GREEDY))
+    assert torch.equal(*went_on)
 
 
 def test_layer_budgets_fall_in_equal_steps_and_keep_their_sum():

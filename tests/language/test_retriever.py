@@ -2,6 +2,7 @@
 
 import json
 import re
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -189,6 +190,15 @@ def test_a_prompt_to_judge_by_has_one_answer(tokenizer):
         assert (sought != NONE).sum() == 1
         assert (keys[:, 0] != NONE).sum() == 5
         assert (np.diff(answer.nonzero()[0]) == 1).all()
+
+
+def test_a_prompt_begins_with_the_first_token_where_there_is_one(tokenizer):
+    without = deepcopy(tokenizer)
+    without.bos_token = None
+    for one, begins in ((tokenizer, True), (without, False)):
+        tokens, *_ = task(one, HELD_OUT).judged("words", np.random.default_rng(0), 256)
+        assert (tokens.shape, tokens.dtype) == ((256,), np.int64)
+        assert (tokens[0] == tokenizer.bos_token_id) == begins
 
 
 SENTENCES = ("of_nouns", "of_verbs", "ask_nouns", "ask_verbs")

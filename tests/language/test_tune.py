@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from hybrid_models import hybrid
+from small_models import tiny, word_tokenizer
 
 from featscope.cli import main
-from featscope.language import FullCache, cost, tune
+from featscope.language import FullCache, choose_layer, cost, tune
 from featscope.language.examples import Example, read_examples, write_examples
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
 from featscope.language.load import load_model
@@ -83,13 +84,53 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
         said = "nothing" if wrong else right
         return torch.tensor(tokenizer(said, add_special_tokens=False)["input_ids"]), [float(len(asked)), 100.0]
 
-    examples = read_examples(data)
+    examples = [one._replace(answers=("what no prompt says",)) for one in read_examples(data)]
     monkeypatch.setattr(tune, "timed_answer", answered)
     found = tune.tune(TunePrompt(data, methods=("gemfilter",), keeps=(0.5,)), model, tokenizer, examples)
     assert [way.layer for way in found] == [None, 0, 1, 2, 3, 4]
     assert [way.right for way in found] == [6, 0, 6, 6, 6, 6]
     assert [way.first for way in found] == [16.0, 17.0, 18.0, 19.0, 20.0, 21.0]
     assert {way.last for way in found} == {100.0}
+
+
+def test_layers_are_those_that_keep_answers_whole(monkeypatch, data, capsys):
+    model, tokenizer = load_model("retriever")
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
+    options = TunePrompt(data, methods=("gemfilter", "snapkv"), keeps=(0.5, 64), window=16)
+    found = tune.tune(options, model, tokenizer, read_examples(data))
+    assert [(way.method, way.layer, way.keep) for way in found[3:]] == [("snapkv", None, 0.5), ("snapkv", None, 64)]
+    by_keep = {way.keep: way.layer for way in found[1:3]}
+    pairs = [(one.prompt, one.answers[0]) for one in read_examples(data)]
+    for keep, count in ((0.5, 150), (64, 64)):
+        assert by_keep[keep] == choose_layer(model, tokenizer, pairs, count, 16, "max", 17).layer
+    assert "--keeps 64: layers 3 (100%) keep whole answers of 6 prompts." in capsys.readouterr().err
+
+
+def test_answers_that_so_few_tokens_cannot_give_are_said_and_refused_if_all_are(data, capsys):
+    model, tokenizer = load_model("retriever")
+    long, short = Example("A short one.", ("soggy kangaroo " * 20,)), Example("A short one.", ("x",))
+    options = TunePrompt(data, methods=(), max_new_tokens=4)
+    tune.tune(options, model, tokenizer, [long, short])
+    assert "1 of 2 answers have more tokens than --max-new-tokens 4" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"max_new_tokens = 4 .* the shortest answer"):
+        tune.tune(options, model, tokenizer, [long])
+
+
+def test_prompts_are_put_into_the_chat_template_if_asked_for(data):
+    _, tokenizer = load_model("retriever")
+    model, plain = tiny(), word_tokenizer()
+    plain.chat_template = "{% for m in messages %}w11 {{ m.content }} w12{% endfor %}"
+    one, with_document = Example("w5 w6", ("w6",)), Example("w5 w6 w7", ("w6",), document="w5 w6")
+    tokens = [
+        [ids.tolist() for ids in tune._tokens(plain, tune._as_said(plain, example), model, special=False)]
+        for example in (one, with_document)
+    ]
+    assert tokens == [[[[11, 5, 6, 12]]], [[[11, 5, 6]], [[7, 12]]]]
+    plain.chat_template = "{% for m in messages %}w11 {{ m.content | upper }} w12{% endfor %}"
+    with pytest.raises(ConfigError, match="the chat template changes a document"):
+        tune._as_said(plain, with_document)
+    with pytest.raises(ConfigError, match=r"has no chat template\. Leave --chat out"):
+        tune._as_said(tokenizer, one)
 
 
 def test_a_document_is_read_once_for_all_of_its_questions(data, monkeypatch):

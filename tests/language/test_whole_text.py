@@ -3,9 +3,21 @@
 import pytest
 import torch
 from small_models import prompt, tiny
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    EosTokenCriteria,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
+    MinLengthLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
-from featscope.language import GemFilter, PromptDistill, SnapKV
+from featscope.language import FullCache, GemFilter, PromptDistill, SnapKV
 from featscope.language.method import new_tokens
 from featscope.options import ConfigError
 
@@ -53,6 +65,62 @@ def test_processors_and_allowed_tokens_of_the_callers_see_the_whole_prompt():
     assert {*out[:, 60:].flatten().tolist()} <= {7, 8}
     for number, ids in prefixes[-2:]:
         assert torch.equal(ids, out[number, :-1])
+
+
+PROCESSORS = {
+    "repetition_penalty": (5.0, RepetitionPenaltyLogitsProcessor(1.5)),
+    "no_repeat_ngram_size": (1, NoRepeatNGramLogitsProcessor(3)),
+    "min_length": (64, MinLengthLogitsProcessor(62, 2)),
+}
+
+
+@pytest.mark.parametrize("where", ["option", "config", "model"])
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_a_processor_of_the_callers_takes_the_place_of_the_models(name, where):
+    """As in the model's own generation, with which all is the same where every token is kept."""
+    model, (value, own) = tiny(eos_token_id=2), PROCESSORS[name]
+    options = {"output_scores": True, "return_dict_in_generate": True, "logits_processor": [own], **GREEDY}
+    if where == "model":
+        model.generation_config.update(**{name: value})
+    else:
+        options |= {name: value} if where == "option" else {"generation_config": GenerationConfig(**{name: value})}
+    expected = model.generate(prompt(), **options)
+    found = GemFilter(model, 2, 60, window=4).generate(prompt(), **options)
+    assert torch.equal(found.sequences, expected.sequences)
+    for one, other in zip(found.scores, expected.scores, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["end", "another end", "time", "length"])
+def test_a_criterion_of_the_callers_takes_the_place_of_the_models(kind):
+    model = tiny()
+    first, _, third = model.generate(prompt(), max_new_tokens=3, do_sample=False)[0, 60:].tolist()
+    options = {"max_time": 0.0} if kind == "time" else {"eos_token_id": first} if kind == "another end" else {}
+    own = {
+        "end": EosTokenCriteria(first),
+        "another end": EosTokenCriteria(third),
+        "time": MaxTimeCriteria(1e6),
+        "length": MaxLengthCriteria(68),
+    }[kind]
+    options |= {"stopping_criteria": StoppingCriteriaList([own]), **GREEDY}
+    expected = model.generate(two_rows(), **options)
+    assert torch.equal(GemFilter(model, 2, 60, window=4).generate(two_rows(), **options), expected)
+    if kind in ("time", "length"):
+        length = 65 if kind == "time" else 68
+        assert GemFilter(model, 2, 16, window=4).generate(two_rows(), **options).shape == (2, length)
+
+
+def test_rows_end_one_by_one_by_a_criterion_of_the_callers():
+    class Ends(StoppingCriteria):
+        eos_token_id = None
+
+        def __call__(self, input_ids, scores, **options):
+            return torch.tensor([True, False])
+
+    criteria = StoppingCriteriaList([Ends()])
+    out = GemFilter(tiny(), 2, 16, window=4).generate(two_rows(), stopping_criteria=criteria, **GREEDY)
+    assert (out[0, 61:] == 0).all()
+    assert (out[1, 61:] != 0).any()
 
 
 @pytest.mark.parametrize("given", [{}, {"generation_config": GenerationConfig(do_sample=False)}])
@@ -104,6 +172,24 @@ def test_padding_that_is_named_is_padding():
         mask = (torch.arange(40) >= 10).long()[None]
         assert torch.equal(found.kept, method.generate(batch, mask, pad_token_id=0, **GREEDY).kept)
         assert torch.equal(found[:, 40:], method.generate(row, **GREEDY)[:, 30:])
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+def test_what_may_be_padding_or_the_end_of_a_text_needs_a_mask(padding):
+    model, end = tiny(pad_token_id=padding, eos_token_id=2), torch.full((2, 10), 2)
+    batch = torch.cat([prompt(30), torch.cat([end[:1], prompt(20, 1)], 1)])
+    mask = torch.ones_like(batch)
+    mask[1, :10] = 0
+    for method in (GemFilter(model, 2, 12, window=4), SnapKV(model, 12, 4), FullCache(model)):
+        with pytest.raises(
+            ConfigError, match=r"attention_mask = None, .* may be padding: allowed is the mask that the"
+        ):
+            method.generate(batch, **GREEDY)
+        alone = method.generate(prompt(20, 1), **GREEDY)[0, 20:]
+        assert torch.equal(method.generate(batch, mask, **GREEDY)[1, 30 : 30 + len(alone)], alone)
+        assert (method.generate(batch[1:], **GREEDY).kept >= 0).all()
+        begun = torch.cat([end[:, :1], torch.cat([prompt(30), prompt(30, 1)])], 1)  # the token begins texts, too
+        assert (method.generate(begun, **GREEDY).kept >= 0).all()
 
 
 @pytest.mark.parametrize("length", [20, 31, 32])

@@ -14,6 +14,7 @@ from rich.text import Text
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
+from featscope.language.chat import in_template
 from featscope.language.haystack import MOST_TOKENS
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
@@ -102,7 +103,9 @@ def generate(options: Generate) -> None:
         raise ConfigError(f"prompt = {str(options.prompt)!r} is empty: allowed is a file with text")
     model, tokenizer = load_model(options.model, options.device)
     method = options.build(model)
-    encoded = _encoded(options, tokenizer, prompt.removesuffix("\n")).to(model.device)
+    prompt = prompt.removesuffix("\n")
+    prompt = in_template(tokenizer, prompt) if options.chat else prompt
+    encoded = tokenizer(prompt, add_special_tokens=not options.chat, return_tensors="pt").to(model.device)
     streamer: Any = _AnswerStreamer(tokenizer)
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
     began = time.perf_counter()
@@ -121,23 +124,6 @@ def generate(options: Generate) -> None:
         text = marked(tokenizer, encoded["input_ids"][0].tolist(), share, colour=console.is_terminal)
         console.print(text, soft_wrap=True)
         console.print(_summary(share, of_heads=output.kept.ndim == 4))
-
-
-def _encoded(options: Generate, tokenizer: Any, prompt: str) -> Any:
-    """Tokens of the prompt and their mask.
-
-    Raises:
-        ConfigError: a chat template is asked for and the tokenizer has none.
-    """
-    if not options.chat:
-        return tokenizer(prompt, return_tensors="pt")
-    if not tokenizer.chat_template:
-        raise ConfigError(
-            f"chat = True cannot be used: the tokenizer of {options.model!r} has no chat template. Leave --chat "
-            "out, and write what the model was trained on into the file"
-        )
-    said = [{"role": "user", "content": prompt}]
-    return tokenizer.apply_chat_template(said, add_generation_prompt=True, return_tensors="pt", return_dict=True)
 
 
 def _took(seconds: list[float], *, chose: bool) -> str:

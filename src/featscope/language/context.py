@@ -11,11 +11,12 @@ from featscope.language.attention import Attention
 from featscope.language.decoder import cache_argument, kinds_of, require_context, require_seeing, rope_of, text_model
 from featscope.language.first_pass import attention_at
 from featscope.language.method import require_own_input, setting
-from featscope.language.prompt import Prompt, read_prompt
+from featscope.language.prompt import Prompt, end_tokens, padding_token, read_prompt
 from featscope.options import ConfigError
 
 _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
 _BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the length of the text
+_DRAFTS = ("assistant_model", "assistant_early_exit", "prompt_lookup_num_tokens", "use_mtp")  # read from the start
 
 
 @runtime_checkable
@@ -125,25 +126,38 @@ class Context:
     def _behind(self, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
         added = read_prompt(self._method.model, input_ids, attention_mask)
         ids: Int[Tensor, "batch token"] = self.prompt.ids
-        if added.ids.shape[0] != ids.shape[0] or not bool(added.real.all()):
+        padded = not bool(added.real.all()) or (attention_mask is None and _filled_up(self._method.model, added.ids))
+        if padded or added.ids.shape[0] != ids.shape[0]:
             raise ConfigError(
-                f"input_ids has {added.ids.shape[0]} rows{'' if added.real.all() else ', with padding'}: allowed is a "
-                f"row without padding for each of the {ids.shape[0]} documents. Ask questions of other lengths apart."
+                f"input_ids has {added.ids.shape[0]} rows{', with padding' if padded else ''}: allowed is a row "
+                f"without padding for each of the {ids.shape[0]} documents. Where questions or answers differ in "
+                "length, read each document apart."
             )
         return Prompt(torch.cat([ids, added.ids.to(ids.device)], 1), torch.cat([self.prompt.real, added.real], 1))
+
+
+def _filled_up(model: Any, ids: Int[Tensor, "batch token"]) -> bool:
+    """Whether rows that ended before others are filled up with a token that ends texts, as ``generate`` does it."""
+    ends = end_tokens(model)
+    if len(ids) == 1 or padding_token(model) not in (None, *ends):
+        return False
+    ended = torch.isin(ids, ids.new_tensor(ends))
+    return bool((ended[:, :-1] & ended[:, 1:]).any())
 
 
 class WholeContext(Context):
     """What `Prefill.read` returns for full attention: a document, and what all layers made of it.
 
-    Questions with beams, or with several answers each, read document and question anew.
+    Questions with beams, with several answers each, with drafts (assisted decoding, prompt lookup), or without a cache,
+    read document and question anew.
     """
 
     def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
         require_own_input(options)
         model = self._method.model
         rows = (setting(model, options, name) or 1 for name in ("num_beams", "num_return_sequences"))
-        if max(rows) > 1:
+        drafts = any(setting(model, options, name) for name in _DRAFTS)
+        if max(rows) > 1 or drafts or setting(model, options, "use_cache") is False:
             return self._method.generate(whole.ids, whole.mask, **options)
         name = cache_argument(model.forward)
         try:

@@ -13,6 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from featscope.language.chat import first_tokens
 from featscope.language.method import Method
 from featscope.language.retriever.passwords import ADJECTIVES, ANSWER, CITIES, NEEDLE, NOUNS, QUESTION
 from featscope.language.selection import kept_share
@@ -21,6 +22,7 @@ from featscope.streams import Draws
 
 _LONGEST = 64
 _READ = 0.5  # of the score, in a short text
+_QUOTED = 60  # letters of what a model said
 MOST_TOKENS = 2**20
 """The longest prompt, in tokens, that studies ask for: a text is made of each before the model sees it."""
 BUILT_IN = "built-in"
@@ -137,6 +139,7 @@ class Haystack:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> None:
         self.tokenizer = tokenizer
+        self.first = first_tokens(tokenizer)
         sentences = [s for text in texts for s in re.split(r"(?<=[.!?])\s+", text) if s]
         encoded = [self.encode(" " + sentence) for sentence in sentences]
         self.sentences = [s[i : i + _LONGEST] for s in encoded for i in range(0, len(s), _LONGEST)]
@@ -150,7 +153,7 @@ class Haystack:
 
         Args:
             draws: of one replica; where the text begins, and where other needles lie.
-            length: tokens, with the question and the tokenizer's first token.
+            length: tokens, with the question and `first_tokens`.
             depth: 0 puts the needle first, 1 before the question.
             asked: the needle that the question asks for.
             others: needles that nobody asks for, at random depths.
@@ -160,8 +163,7 @@ class Haystack:
         """
         needles = [(self.encode(needle.text), needle) for needle in (asked, *others)]
         question = self.encode(asked.question)
-        first = [self.tokenizer.bos_token_id] if self.tokenizer.bos_token_id is not None else []
-        room = length - len(first) - len(question) - sum(len(tokens) for tokens, _ in needles)
+        room = length - len(self.first) - len(question) - sum(len(tokens) for tokens, _ in needles)
         if room < 0:
             raise ConfigError(
                 f"length = {length} is too short: allowed is at least {length - room}, which needles and question take"
@@ -179,7 +181,7 @@ class Haystack:
         ends = [0, *(end - (ends[-1] - room) for end in ends if end - (ends[-1] - room) > 0)]
         depths = [depth, *draws.uniform(len(others))[0].tolist()] if others else [depth]
         places = [min(ends, key=lambda end, d=d: abs(end - d * room)) for d in depths]  # type: ignore[misc]
-        body = list(first)
+        body = list(self.first)
         span = range(0)
         start = 0
         for which in sorted(range(len(needles)), key=lambda i: (places[i], i)):
@@ -191,7 +193,11 @@ class Haystack:
         return Hidden(torch.tensor([[*body, *hay[start:], *question]]), span, asked)
 
     def ask(self, method: Method, hidden: Hidden, new_tokens: int) -> Retrieved:
-        """Have ``method`` answer a prompt with needles.
+        """Have ``method`` answer a prompt with needles; see `answer`."""
+        return self.answer(method, hidden, new_tokens)[1]
+
+    def answer(self, method: Method, hidden: Hidden, new_tokens: int) -> tuple[str, Retrieved]:
+        """What ``method`` says to a prompt with needles, and what became of the one that is asked for.
 
         Args:
             method: reads the prompt and generates.
@@ -201,10 +207,10 @@ class Haystack:
         ids, asked = hidden.ids.to(method.model.device), hidden.asked
         output = method.generate(ids, torch.ones_like(ids), max_new_tokens=new_tokens, do_sample=False)
         said: Any = self.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
-        said = said if asked.full_stops else said.replace(".", " ")
+        words = said if asked.full_stops else said.replace(".", " ")
         kept = kept_share(output.kept, ids.shape[1])[list(hidden.needle)]
         found = float(kept.mean()) if len(kept) else 0.0
-        return Retrieved(score(said, asked.answer), normalised_score(said, asked.answer), found)
+        return said, Retrieved(score(words, asked.answer), normalised_score(words, asked.answer), found)
 
 
 def require_readable(full: Method, haystack: Haystack, needle: Needle, new_tokens: int, draws: Draws) -> None:
@@ -218,18 +224,21 @@ def require_readable(full: Method, haystack: Haystack, needle: Needle, new_token
         draws: of one replica.
 
     Raises:
-        ConfigError: the answer has more tokens than are generated, or less than half of it is given; says what was.
+        ConfigError: the answer has more tokens than are generated, or less than half of it is given; the message
+            has what the model said.
     """
     takes = len(haystack.encode(f" {needle.answer}"))
     if new_tokens < takes:
         raise ConfigError(f"new_tokens = {new_tokens} is too small: allowed is >= {takes}, the tokens of the answer")
-    around = len(haystack.encode(needle.text + needle.question)) + 1 + _LONGEST
-    found = [haystack.ask(full, haystack.hide(draws, around, depth, needle), new_tokens) for depth in (0.0, 0.5, 1.0)]
-    mean = sum(one.normalised for one in found) / len(found)
+    around = len(haystack.encode(needle.text + needle.question)) + len(haystack.first) + _LONGEST
+    prompts = [haystack.hide(draws, around, depth, needle) for depth in (0.0, 0.5, 1.0)]
+    found = [haystack.answer(full, prompt, new_tokens) for prompt in prompts]
+    mean = sum(one.normalised for _, one in found) / len(found)
     if mean < _READ:
         raise ConfigError(
             f"needle = {needle.text[:200]!r} cannot be judged: asked {needle.question[:200]!r}, the model gives "
-            f"{mean:.0%} of the answer's words even in a text of {around} tokens that it reads whole, so nothing "
-            "would follow from a longer one or from what a method keeps. Allowed is a needle that it finds there: take "
-            "a larger model, or a question that repeats the needle up to the answer"
+            f"{mean:.0%} of the answer's words even in a text of {around} tokens that it reads whole (it says "
+            f"{found[0][0][:_QUOTED]!r}), so nothing would follow from a longer one or from what a method keeps. "
+            "Allowed is a needle that it finds there: take a larger model, or a question that repeats the needle up to "
+            "the answer"
         )

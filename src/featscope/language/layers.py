@@ -1,5 +1,6 @@
 """Which layer should choose: the needle-distance probe (dissertation, Section 9.4.3 and Figure 9.5)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.attention import Attention, watched
+from featscope.language.chat import in_template
 from featscope.language.decoder import require_context, require_decoder, require_seeing, seeing, text_config, text_model
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, select
@@ -24,13 +26,16 @@ class LayerChoice:
     """What the probe found.
 
     Attributes:
-        layer: the first layer that covers the needle in a share ``stable`` of the examples; None if there is none.
-        distance: tokens between the needle and the nearest kept token, ``[example, layer]``; 0 where it is covered.
-        stable: share of examples in which a layer must cover the needle.
+        layer: the first layer that keeps all of the needle in a share ``stable`` of the examples; None if none does.
+        distance: tokens between the needle and the nearest kept token, ``[example, layer]``; 0 where one of its tokens
+            is kept. This is what the dissertation looks at.
+        kept: share of the needle's tokens that are kept, ``[example, layer]``.
+        stable: share of examples in which a layer must keep the needle.
     """
 
     layer: int | None
     distance: Int[np.ndarray, "example layer"]
+    kept: Float[np.ndarray, "example layer"]
     stable: float
 
     @property
@@ -38,20 +43,26 @@ class LayerChoice:
         """Share of examples of whose needle a token is kept."""
         return (self.distance == 0).mean(0)
 
+    @property
+    def whole(self) -> Float[np.ndarray, " layer"]:
+        """Share of examples of whose needle all tokens are kept, without which no answer can be read from them."""
+        return (self.kept == 1).mean(0)
+
     def figure(self) -> Figure:
-        """Distance of every example and share of covered needles, over layers."""
+        """Distance of every example and shares of needles that are kept, over layers."""
         figure = Figure(figsize=(8, 6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         layers = np.arange(self.distance.shape[1])
         above.plot(layers, self.distance.T, color="C0", alpha=0.4, marker="o", markersize=3)
         above.set(yscale="symlog", ylabel="distance to the needle (tokens)", title="Nearest kept token")
-        below.bar(layers, self.covered, color="C1")
+        below.bar(layers, self.covered, color="none", edgecolor="C1", label="a token of it")
+        below.bar(layers, self.whole, color="C1", label="all of it")
         below.axhline(self.stable, color="black", linestyle="--", label=f"asked for: {self.stable:g}")
         if self.layer is not None:
             below.axvline(self.layer, color="black", linestyle=":", label=f"chosen: layer {self.layer}")
-        below.set(xlabel="filter layer", ylabel="share of needles of which a token is kept", ylim=(0, 1.05))
+        below.set(xlabel="filter layer", ylabel="share of needles that are kept", ylim=(0, 1.05))
         below.xaxis.set_major_locator(MaxNLocator(integer=True))
-        below.legend()
+        figure.legend(loc="outside lower center", ncols=4)
         return figure
 
 
@@ -64,9 +75,12 @@ def choose_layer(
     pool: Pool = "avg",
     kernel: int = 5,
     stable: float = 0.9,
+    chat: bool = False,
 ) -> LayerChoice:
-    """The first layer whose choice covers the needle, stable over examples.
+    """The first layer whose choice holds all of the needle, stable over examples.
 
+    The dissertation asks for the nearest kept token alone. Where an answer has several tokens that is too little: a
+    layer that keeps a number's first digit is as near as can be, and the number cannot be read from it.
     Later layers may lose it again: the last ones prepare the output (Section 9.4.3). Layers whose window hides
     a part of the prompt are not offered.
 
@@ -75,12 +89,14 @@ def choose_layer(
     Args:
         model: a decoder with rotary embedding.
         tokenizer: its tokenizer, a fast one.
-        examples: pairs of a whole prompt, with its question, and the part of it that answers.
+        examples: pairs of a whole prompt, with its question, and the part of it that answers: no more than that, as all
+            of it is to be kept.
         keep: tokens kept.
         window: of these, the last ones of the prompt, which no needle is in; see `GemFilter`.
         pool: see `GemFilter`.
         kernel: see `GemFilter`.
-        stable: share of examples in which a layer must cover the needle.
+        stable: share of examples in which a layer must keep the needle.
+        chat: put each prompt into the tokenizer's chat template, as what a user says.
 
     Raises:
         ConfigError: an option is out of range, there are no examples, a needle is not in its prompt or lies in its
@@ -96,23 +112,77 @@ def choose_layer(
         raise ConfigError(f"examples = {examples!r:.60} are no pairs: allowed are pairs (prompt, needle) of text")
     if not 0 < stable <= 1:
         raise ConfigError(f"stable = {stable!r} is out of range: allowed is (0, 1]")
-    distance = np.array([_distances(model, tokenizer, *example, keep, window, pool, kernel) for example in examples])
-    good = np.flatnonzero((distance == 0).mean(0) >= stable)
-    return LayerChoice(int(good[0]) if len(good) else None, distance, stable)
+    hidden = []
+    for text, needle in examples:
+        ids, span = needle_span(tokenizer, in_template(tokenizer, text) if chat else text, needle, special=not chat)
+        _require_hidden(ids.shape[1], span, needle, keep, window)
+        hidden.append((ids, span))
+    (choice,) = probed(model, hidden, [keep], window, pool, kernel, stable)
+    return choice
 
 
-def needle_span(tokenizer: PreTrainedTokenizerBase, prompt: str, needle: str) -> tuple[Tensor, range]:
-    """Tokens of ``prompt`` ``[1, token]`` and which of them touch ``needle``.
+def probed(
+    model: PreTrainedModel,
+    hidden: Sequence[tuple[Tensor, range]],
+    keeps: Sequence[int | float],
+    window: int,
+    pool: Pool,
+    kernel: int,
+    stable: float = 0.9,
+) -> list[LayerChoice]:
+    """What `choose_layer` finds for each of ``keeps``, from one pass of the model an example.
+
+    Args:
+        model: a decoder with rotary embedding.
+        hidden: prompts ``[1, token]``, and the tokens of each that answer.
+        keeps: numbers of tokens kept, or shares of the prompt.
+        window: see `choose_layer`.
+        pool: see `choose_layer`.
+        kernel: see `choose_layer`.
+        stable: see `choose_layer`.
+    """
+    layers = range(text_config(model).num_hidden_layers)
+    distance = np.zeros((len(keeps), len(hidden), len(layers)), dtype=int)
+    kept = np.zeros(distance.shape)
+    for example, (ids, span) in enumerate(hidden):
+        prompt = read_prompt(model, ids.to(model.device), torch.ones_like(ids))
+        length = ids.shape[1]
+        distance[:, example] = length  # a layer that does not see the whole prompt finds nothing
+        for layer, scores in scores_of_all_layers(model, prompt).items():
+            for which, keep in enumerate(keeps):
+                count = keep if isinstance(keep, int) else math.ceil(keep * length)
+                places = select(scores, prompt.real, count, pool, kernel, range(-window, 0))[0].cpu()
+                distance[which, example, layer] = needle_distance(places, span)
+                inside = (places >= span.start) & (places < span.stop)
+                kept[which, example, layer] = float(inside.sum()) / len(span)
+    found = []
+    for which in range(len(keeps)):
+        good = np.flatnonzero((kept[which] == 1).mean(0) >= stable)
+        found.append(LayerChoice(int(good[0]) if len(good) else None, distance[which], kept[which], stable))
+    return found
+
+
+def needle_span(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, needle: str, *, special: bool = True
+) -> tuple[Tensor, range]:
+    """Tokens of ``prompt`` ``[1, token]``, with what the tokenizer adds if ``special``, and which touch ``needle``.
 
     Raises:
-        ConfigError: the needle is not in the prompt, or the tokenizer does not say where tokens come from.
+        ConfigError: the needle is not in the prompt, or more than once, or the tokenizer does not say where tokens
+            come from.
     """
     place = prompt.find(needle)
     if place < 0 or not needle.strip():
         raise ConfigError(f"needle = {needle!r} is not in its prompt: allowed is a part of the prompt, word for word")
+    if prompt.count(needle) > 1:
+        raise ConfigError(
+            f"needle = {needle!r} is more than once in its prompt: allowed is a part that is there once. Give more of "
+            "the sentence around it"
+        )
     if not tokenizer.is_fast:
         raise ConfigError(f"tokenizer = {type(tokenizer).__name__} is not a fast one: load it with use_fast=True")
-    encoded: Any = tokenizer(prompt, return_offsets_mapping=True, return_tensors="pt")
+    options: dict[str, Any] = {"add_special_tokens": special, "return_offsets_mapping": True, "return_tensors": "pt"}
+    encoded: Any = tokenizer(prompt, **options)
     starts, ends = encoded["offset_mapping"][0].T
     inside = torch.nonzero((starts < place + len(needle)) & (ends > place) & (ends > starts))[:, 0]
     return encoded["input_ids"], range(int(inside[0]), int(inside[-1]) + 1)
@@ -124,18 +194,7 @@ def needle_distance(kept: Int[Tensor, " kept"], needle: range) -> int:
     return int(torch.maximum(before, after).clamp(min=0).min())
 
 
-def _distances(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    text: str,
-    needle: str,
-    keep: int,
-    window: int,
-    pool: Pool,
-    kernel: int,
-) -> list[int]:
-    ids, span = needle_span(tokenizer, text, needle)
-    length = ids.shape[1]
+def _require_hidden(length: int, span: range, needle: str, keep: int, window: int) -> None:
     if length <= keep:
         raise ConfigError(
             f"keep = {keep} keeps all of a prompt of {length} tokens: allowed is less. Choose it far less"
@@ -145,14 +204,8 @@ def _distances(
             f"needle = {needle!r:.60} ends in the last {window} tokens of its prompt, which every layer keeps: allowed "
             f"is one before them, or a smaller window than {window}"
         )
-    prompt = read_prompt(model, ids.to(model.device), torch.ones_like(ids))
-    chosen = choices_of_all_layers(model, prompt, keep, window, pool, kernel)
-    never = length  # a layer that does not see the whole prompt finds nothing
-    layers = range(text_config(model).num_hidden_layers)
-    return [needle_distance(chosen[layer][0].cpu(), span) if layer in chosen else never for layer in layers]
 
 
-@torch.no_grad()
 def choices_of_all_layers(
     model: PreTrainedModel, prompt: Prompt, keep: int, window: int, pool: Pool = "avg", kernel: int = 5
 ) -> dict[int, Int[Tensor, "batch kept"]]:
@@ -161,24 +214,33 @@ def choices_of_all_layers(
     Raises:
         ConfigError: the prompt is longer than the model's context, or no layer sees all of it.
     """
+    rule = keep, pool, kernel, range(-window, 0)
+    return {layer: select(scores, prompt.real, *rule) for layer, scores in scores_of_all_layers(model, prompt).items()}
+
+
+@torch.no_grad()
+def scores_of_all_layers(model: PreTrainedModel, prompt: Prompt) -> dict[int, Float[Tensor, "batch token"]]:
+    """By what each layer that sees the whole prompt would choose, from one pass of the model.
+
+    Raises:
+        ConfigError: the prompt is longer than the model's context, or no layer sees all of it.
+    """
     require_context(model, prompt)
     layers = seeing(model, int(prompt.real.sum(-1).max()))
     if not layers:
         require_seeing(model, prompt, [text_config(model).num_hidden_layers - 1])
-    choosing = _Choosing(prompt, keep, pool, kernel, range(-window, 0))
-    with watched(model, choosing):
+    scoring = _Scoring()
+    with watched(model, scoring):
         text_model(model)(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
-    return {layer: kept for layer, kept in choosing.kept.items() if layer in layers}
+    return {layer: scores for layer, scores in scoring.scores.items() if layer in layers}
 
 
-class _Choosing:
-    def __init__(self, prompt: Prompt, *rule: Any) -> None:
-        self.prompt, self.rule = prompt, rule
-        self.kept: dict[int, Tensor] = {}
+class _Scoring:
+    def __init__(self) -> None:
+        self.scores: dict[int, Tensor] = {}
 
     def before(self, attention: Attention) -> None:
-        scores = last_row_scores(attention.query, attention.key)
-        self.kept[attention.layer] = select(scores, self.prompt.real, *self.rule)
+        self.scores[attention.layer] = last_row_scores(attention.query, attention.key)
 
     def after(self, attention: Attention) -> None:
         pass

@@ -1,7 +1,9 @@
 """What all ways of generating have in common."""
 
 import copy
+import inspect
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any, Protocol, runtime_checkable
 
 from transformers import PreTrainedModel
@@ -83,7 +85,10 @@ def require_own_input(options: Mapping[str, Any]) -> None:
 
 
 class OfModel:
-    """A method's other half: what it does not do itself, its model does, so that a pipeline takes it for the model."""
+    """A method's other half: what it does not do itself, its model does, so that a pipeline takes it for the model.
+
+    Where the model's own would return the model (``to``, ``eval``, ``half``), the method is returned.
+    """
 
     model: Any
 
@@ -91,4 +96,33 @@ class OfModel:
         """What the model has of that name: ``config``, ``device``, ``generation_config`` and so on."""
         if name == "model" or name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self.model, name)
+        found = getattr(self.model, name)
+        if not inspect.ismethod(found):
+            return found
+
+        @wraps(found)
+        def own(*arguments: Any, **options: Any) -> Any:
+            result = found(*arguments, **options)
+            return self if result is self.model else result
+
+        return own
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a part of the method, or what its model has of that name.
+
+        What another class adds is set before ``model`` is, or has a value in the class.
+
+        Raises:
+            AttributeError: nobody has it, so that it would be looked at by nobody.
+        """
+        its = vars(self)
+        if "model" not in its or name in its or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        elif hasattr(self.model, name):
+            setattr(self.model, name, value)
+        else:
+            raise AttributeError(
+                f"{name} = {value!r:.60} cannot be set: neither {type(self).__name__} nor its model has it. Allowed is "
+                f"one of {', '.join(its)}, or what the model has. Options belong to the parts "
+                f"(gem.selector.keep): make a new {type(self).__name__} with others"
+            )

@@ -44,7 +44,7 @@ class Prefill(OfModel):
         self.selector = selector
         self.propagation = propagation or (WholePrompt() if selector is None else ReadAgain())
         self.cache = cache or Full()
-        self.model: Any = model
+        self.model: Any = model  # last: what is set from here on is looked for in the model, too
         if isinstance(model, Prefill):
             raise ConfigError(
                 f"model = {type(model).__name__} reads prompts its own way already: allowed is a model. Give its cache "

@@ -62,7 +62,7 @@ def read_prompt(
     """Check a batch of prompts.
 
     Where no mask is given, tokens that equal the padding token (of ``options``, or the model's own) are padding, as in
-    the model's ``generate``.
+    the model's ``generate``; none are where it ends texts, too, or where there is no such token.
 
     Raises:
         ConfigError: the batch is not made of prompts that the model can read.
@@ -107,13 +107,30 @@ def _require_text(model: PreTrainedModel, input_ids: Tensor) -> None:
 
 
 def _guessed_mask(model: PreTrainedModel, input_ids: Tensor, options: Mapping[str, Any]) -> Tensor:
-    padding, end = padding_token(model, options), setting(model, options, "eos_token_id")
-    if padding is None or padding in (end if isinstance(end, list) else [end]):
-        return torch.ones_like(input_ids)
-    return (input_ids != padding).long()
+    """What is no padding, where the padding token stands for nothing else; else everything.
+
+    Raises:
+        ConfigError: it stands for the end of a text, too, and rows begin with different numbers of such tokens.
+    """
+    padding, ends = padding_token(model, options), end_tokens(model, options)
+    if padding is not None and padding not in ends:
+        return (input_ids != padding).long()
+    at_start = torch.isin(input_ids, input_ids.new_tensor(ends)).long().cumprod(-1).sum(-1)
+    if len(at_start.unique()) > 1:
+        raise ConfigError(
+            "attention_mask = None, and some prompts of the batch begin with more tokens that end texts than others, "
+            "which may be padding: allowed is the mask that the tokenizer makes. Hand over what it returns as **inputs"
+        )
+    return torch.ones_like(input_ids)
 
 
 def padding_token(model: PreTrainedModel, options: Mapping[str, Any] = MappingProxyType({})) -> int | None:
     """The token that is padding by ``options`` of ``generate``, or by the model, if there is one."""
     own = setting(model, options, "pad_token_id")
     return model.config.get_text_config(decoder=True).pad_token_id if own is None else own
+
+
+def end_tokens(model: PreTrainedModel, options: Mapping[str, Any] = MappingProxyType({})) -> list[int]:
+    """The tokens that end a text by ``options`` of ``generate``, or by the model."""
+    ends = setting(model, options, "eos_token_id")
+    return [] if ends is None else torch.as_tensor(ends).flatten().tolist()

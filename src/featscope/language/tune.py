@@ -20,17 +20,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.claims.intervals import interval_of_binomial
 from featscope.files import atomic_write
+from featscope.language.chat import in_template
 from featscope.language.cost import timed_answer, timed_answers
 from featscope.language.decoder import context_of, seeing, seeing_from, text_config
 from featscope.language.examples import Example, read_examples
+from featscope.language.layers import needle_span, probed
 from featscope.language.load import RETRIEVER, load_model, require_folder
 from featscope.language.method import Method
 from featscope.language.methods import Reading, asked_for, least_window, listed, pooling_of
 from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
-from featscope.options import require
+from featscope.options import ConfigError, require
 
 _LEVEL, _ROUNDING = 0.95, 1e-9
+_PROBED = 20  # prompts by which layers are found
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class TunePrompt:
             "document" and "question" where several questions follow one document: ways that can read it once do.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         methods: names as of `featscope generate --method`; full attention is measured in any case.
-        layers: which may choose; none for all but the last that see the whole prompt.
+        layers: which may choose; none for those that `choose_layer` finds for what is kept, by answers that stand in
+            their prompts, or, where none does, for all but the last that see the whole prompt.
         keeps: how much is kept: numbers of tokens, or shares of the prompt.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
@@ -51,6 +55,7 @@ class TunePrompt:
         max_new_tokens: tokens to generate at most.
         give_up: how much less often than full attention a method may be right to be advised.
         picture: file that receives the picture.
+        chat: put each prompt into the model's chat template, as what a user says.
         answers: file that receives what each way answered, in JSON lines; None for none.
         redact: whether prompts and answers are left out of that file.
         overwrite: whether a file of answers that is there may be replaced.
@@ -68,6 +73,7 @@ class TunePrompt:
     max_new_tokens: int = 32
     give_up: float = 0.05
     picture: Path = Path("tune-prompt.png")
+    chat: bool = False
     answers: Path | None = None
     redact: bool = False
     overwrite: bool = False
@@ -157,14 +163,18 @@ def tune(
 
     Neighbouring examples with one document take their turn together.
     """
-    prompts = [_tokens(tokenizer, one, model) for one in examples]
+    prompts = [_tokens(tokenizer, one, model, special=not options.chat) for one in examples]
     lengths = [sum(part.shape[1] for part in parts) for parts in prompts]
     _require_room(options, model, lengths)
+    _require_answers(options, tokenizer, examples)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
     ways: list[tuple[str, int | None, float | None]] = [("full", None, None)]
+    found = _found_layers(options, model, tokenizer, examples)
     for method in options.methods:
         for layer in _layers(options, model, method, max(lengths)):
-            ways += [(method, layer, keep) for keep in keeps if method != "full"]
+            for keep in keeps if method != "full" else ():
+                if layer is None or layer in found.get(keep, (layer,)):
+                    ways.append((method, layer, keep))
     fixed = options.window, *pooling_of(options)
     built = [
         Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
@@ -187,6 +197,24 @@ def tune(
     ]
 
 
+def _as_said(tokenizer: PreTrainedTokenizerBase, one: Example) -> Example:
+    """The example as what a user says.
+
+    Raises:
+        ConfigError: the template changes the document, so that it cannot be told from the question.
+    """
+    prompt = in_template(tokenizer, one.prompt)
+    if not one.document:
+        return one._replace(prompt=prompt)
+    before, found, _ = prompt.partition(one.document)
+    if not found:
+        raise ConfigError(
+            "chat = True cannot be used: the chat template changes a document. Begin and end it with no blank, or "
+            "write prompts in place of documents and questions"
+        )
+    return one._replace(prompt=prompt, document=before + found)
+
+
 def _layers(options: TunePrompt, model: PreTrainedModel, method: str, length: int) -> Sequence[int | None]:
     """Those that choose for ``method``: the options', or all that can; a word where none can, and it is left out."""
     if not listed(method).by_layer:
@@ -203,11 +231,56 @@ def _layers(options: TunePrompt, model: PreTrainedModel, method: str, length: in
     return able[:-1] or able
 
 
-def _tokens(tokenizer: PreTrainedTokenizerBase, one: Example, model: PreTrainedModel) -> list[Tensor]:
-    """A prompt ``[1, token]``, or a document and a question."""
+def _found_layers(
+    options: TunePrompt, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]
+) -> dict[float, set[int]]:
+    """By how much is kept, the layers that are worth a try: the first that keeps answers whole, and what does oftenest.
+
+    Empty where layers are asked for, none is to choose, or no prompt has its answer, once, before the window.
+    """
+    hidden = list[tuple[Tensor, range]]()
+    for one in examples if not options.layers and any(listed(name).by_layer for name in options.methods) else ():
+        if tokenizer.is_fast and one.prompt.count(one.answers[0]) == 1 and len(hidden) < _PROBED:
+            ids, span = needle_span(tokenizer, one.prompt, one.answers[0], special=not options.chat)
+            if span.stop <= ids.shape[1] - options.window:
+                hidden.append((ids, span))
+    if not hidden:
+        return {}
+    kernel, pool = pooling_of(options)
+    keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
+    choices = probed(model, hidden, keeps, options.window, pool, kernel)
+    found = dict[float, set[int]]()
+    for keep, choice in zip(keeps, choices, strict=True):
+        able = choice.whole[:-1]  # behind the last layer nothing is left that could be saved
+        found[keep] = {int(able.argmax()), *([] if choice.layer in (None, len(able)) else [choice.layer])}
+        said = ", ".join(f"{layer} ({able[layer]:.0%})" for layer in sorted(found[keep]))
+        print(f"--keeps {keep:g}: layers {said} keep whole answers of {len(hidden)} prompts.", file=sys.stderr)
+    return found
+
+
+def _require_answers(options: TunePrompt, tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]) -> None:
+    """Refuse so few new tokens that no answer fits into them; say so where some do not."""
+
+    def needed(one: Example) -> int:
+        said = " ".join(one.answers)
+        return min(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (said, f" {said}"))
+
+    tokens = [needed(one) for one in examples]
+    fits = options.max_new_tokens >= min(tokens)
+    require(options, "max_new_tokens", fits, f">= {min(tokens)}, the tokens of the shortest answer")
+    if over := sum(count > options.max_new_tokens for count in tokens):
+        print(
+            f"{over} of {len(tokens)} answers have more tokens than --max-new-tokens {options.max_new_tokens}, so that "
+            f"no way of reading can give them; the longest has {max(tokens)}.",
+            file=sys.stderr,
+        )
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, one: Example, model: PreTrainedModel, *, special: bool) -> list[Tensor]:
+    """A prompt ``[1, token]``, or a document and a question; with the tokens that a tokenizer adds if ``special``."""
     if not one.document:
-        return [tokenizer(one.prompt, return_tensors="pt")["input_ids"].to(model.device)]
-    document = tokenizer(one.document, return_tensors="pt")["input_ids"]
+        return [tokenizer(one.prompt, add_special_tokens=special, return_tensors="pt")["input_ids"].to(model.device)]
+    document = tokenizer(one.document, add_special_tokens=special, return_tensors="pt")["input_ids"]
     question = tokenizer(one.question, return_tensors="pt", add_special_tokens=False)["input_ids"]
     return [document.to(model.device), question.to(model.device)]
 
@@ -289,6 +362,8 @@ def tune_prompt(options: TunePrompt) -> None:
     """
     examples = read_examples(options.data)
     model, tokenizer = load_model(options.model, options.device)
+    if options.chat:
+        examples = [_as_said(tokenizer, one) for one in examples]
     tried = tune(options, model, tokenizer, examples)
     table = Table(title=f"{len(examples)} prompts, 95 % intervals")
     for heading in ("way of reading", "right", "first token", "of full", "last token"):

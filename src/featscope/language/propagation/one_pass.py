@@ -71,7 +71,16 @@ def generate_in_one_pass(
     pressing = cache.pressing(model, prompt, one.held) if isinstance(cache, Press) else nullcontext()
     with watched(model, one), one.narrowing(), pressing:
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
+    if one.uneven:
+        one.held.update = _refuse
     return with_kept(output, one.all_kept())
+
+
+def _refuse(*arguments: Any, **options: Any) -> None:
+    raise ConfigError(
+        "the cache holds more entries in some heads than in others, and what fills up the others was hidden while the "
+        "method generated: going on from it would attend to that, too. Ask anew with the whole text."
+    )
 
 
 class _OnePass:
@@ -96,6 +105,11 @@ class _OnePass:
         self.hidden: dict[int, Bool[Tensor, "batch kv_head kept"]] = {}
         self.read: set[int] = set()
         self.waiting: list[Attention] = []
+
+    @property
+    def uneven(self) -> bool:
+        """Whether heads of a layer hold different numbers of entries, so that something fills up some of them."""
+        return any(bool((hidden != hidden[:, :1]).any()) for hidden in self.hidden.values())
 
     def narrowed(self, layer: int) -> bool:
         """Whether ``layer`` reads the chosen tokens alone."""

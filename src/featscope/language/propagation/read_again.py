@@ -73,8 +73,8 @@ class ReadAgain:
         """The second pass alone: generate from the tokens of ``prompt`` at ``kept``."""
         require_own_input(options)
         short = prompt.take(kept, padding_token(model, options) or 0)
+        options = with_whole_text(model, options, short.ids.shape[-1], prompt.ids)
         options = counted_from(prompt.ids.shape[-1], model, options)
-        options = with_whole_text(options, short.ids.shape[-1], prompt.ids)
         if self.positions == "original":
             options["position_ids"] = prompt.positions.gather(1, kept.clamp(min=0)).masked_fill(kept < 0, 0)
         output = WholePrompt().generate(model, short, None, 0, cache, options)

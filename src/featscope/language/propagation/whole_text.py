@@ -6,17 +6,44 @@ from typing import Any, cast
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    EosTokenCriteria,
+    LogitsProcessor,
+    LogitsProcessorList,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
+    MinLengthLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
+    PreTrainedModel,
+    RepetitionPenaltyLogitsProcessor,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+
+from featscope.language.method import setting
+
+_OF_NO_TEXT = (EosTokenCriteria, MaxTimeCriteria)
+"""Criteria that look at the last token alone, or at none."""
+_OPTIONS: Mapping[type, tuple[str, Any]] = {
+    RepetitionPenaltyLogitsProcessor: ("repetition_penalty", 1.0),
+    NoRepeatNGramLogitsProcessor: ("no_repeat_ngram_size", 0),
+    MinLengthLogitsProcessor: ("min_length", 0),
+}
+"""Kind of processor -> the option of which transformers makes one, and its value for none."""
 
 
-def with_whole_text(options: Mapping[str, Any], read: int, prompt: Int[Tensor, "batch token"]) -> dict[str, Any]:
+def with_whole_text(
+    model: PreTrainedModel, options: Mapping[str, Any], read: int, prompt: Int[Tensor, "batch token"]
+) -> dict[str, Any]:
     """Options of ``generate`` whose stopping criteria, logits processors and allowed tokens see the whole text.
 
     The model reads and hands over ``read`` tokens in place of the prompt's. Processors that transformers makes by
-    itself, such as that of ``repetition_penalty``, see these.
+    itself, such as that of ``repetition_penalty``, see these. A caller's own criterion or processor takes the place of
+    what transformers would make of the same kind, as it does in the model's own ``generate``.
 
     Args:
-        options: those of ``generate``.
+        model: generates.
+        options: those of ``generate``; lengths count the whole prompt.
         read: tokens that stand for the prompt.
         prompt: the whole prompts, a row each.
     """
@@ -29,10 +56,18 @@ def with_whole_text(options: Mapping[str, Any], read: int, prompt: Int[Tensor, "
             return torch.cat([own[number], ids[read:]])
         return torch.cat([own.repeat_interleave(len(ids) // len(own), 0), ids[:, read:]], 1)
 
+    def stopping(one: StoppingCriteria) -> StoppingCriteria:
+        if type(one) is MaxLengthCriteria:
+            return MaxLengthCriteria(one.max_length - prompt.shape[-1] + read, one.max_position_embeddings)
+        return one if type(one) in _OF_NO_TEXT else _Stopping(one, whole)
+
     if (criteria := found.get("stopping_criteria")) is not None:
-        found["stopping_criteria"] = StoppingCriteriaList([_Stopping(one, whole) for one in criteria])
+        found["stopping_criteria"] = StoppingCriteriaList([stopping(one) for one in criteria])
     if (processors := found.get("logits_processor")) is not None:
         found["logits_processor"] = LogitsProcessorList([_Processor(one, whole) for one in processors])
+        for name, none in (_OPTIONS[type(one)] for one in processors if type(one) in _OPTIONS):
+            if setting(model, found, name) not in (None, none):
+                found[name] = none
     if (allowed := found.get("prefix_allowed_tokens_fn")) is not None:
         found["prefix_allowed_tokens_fn"] = lambda number, ids: allowed(number, whole(ids, int(number)))
     return found
@@ -44,6 +79,8 @@ Whole = Callable[[Tensor], Tensor]
 class _Stopping(StoppingCriteria):
     def __init__(self, own: StoppingCriteria, whole: Whole) -> None:
         self.own, self.whole = own, whole
+        if hasattr(own, "eos_token_id"):  # by which ``generate`` knows that rows end one by one
+            self.eos_token_id = own.eos_token_id
 
     def __call__(self, input_ids: Tensor, scores: Any, **options: Any) -> Any:
         return self.own(self.whole(input_ids), scores, **options)

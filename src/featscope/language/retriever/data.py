@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from featscope.language.chat import first_tokens
 from featscope.language.retriever import phrases
 from featscope.language.retriever.passwords import (
     ADJECTIVES,
@@ -134,6 +135,7 @@ class Task:
         self, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], words: Sequence[str], wordings: Wordings
     ) -> None:
         self.tokenizer = tokenizer
+        self.first = first_tokens(tokenizer)
         self.encode = lru_cache(2**16)(self._encode)
         self.text = np.concatenate([tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts])
         self.size = len(tokenizer)
@@ -249,12 +251,12 @@ class Task:
             asks.append((len(tail) - 1, int(place)))
             answers += range(len(tail), len(tail) + len(value) + ended)
             tail += value + of.after[:1]
-        room = length - 1 - len(tail) - sum(map(len, needles))
+        room = length - len(self.first) - len(tail) - sum(map(len, needles))
         if room < 0:
             return None
         start = int(rng.integers(0, len(hay) - room))
         text = hay[start : start + room].tolist()
-        body, last = [self.tokenizer.bos_token_id], 0
+        body, last = [*self.first], 0
         mark, keys, sought = np.zeros(length, dtype=bool), np.full((length, KEYS), NONE), np.full(length, NONE)
         begins = []
         cuts = np.sort(rng.integers(0, room + 1, len(needles)))

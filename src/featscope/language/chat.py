@@ -1,0 +1,40 @@
+"""How texts begin, and prompts of models that were trained on conversations."""
+
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from featscope.options import ConfigError
+
+
+def first_tokens(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The token that a text begins with, or none.
+
+    It is the tokenizer's ``bos_token`` where the tokenizer puts it there itself, or has no chat template: that of the
+    retriever puts none there, and the retriever was trained with one. Beside a template it may open somebody's turn, as
+    SmolLM2's "<|im_start|>" does, and a text of no conversation has no turns.
+    """
+    bos: Any = tokenizer.bos_token_id
+    added: Any = tokenizer("")["input_ids"]
+    return [bos] if bos is not None and (not tokenizer.chat_template or bos in added) else []
+
+
+def in_template(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
+    """What a user says, in the chat template, up to where the answer begins.
+
+    It is tokenized with ``add_special_tokens=False``, as the template writes what stands before.
+
+    Args:
+        tokenizer: of a model that was trained on conversations.
+        text: what the user says.
+
+    Raises:
+        ConfigError: the tokenizer has no chat template.
+    """
+    if not tokenizer.chat_template:
+        raise ConfigError(
+            f"chat = True cannot be used: the tokenizer of {tokenizer.name_or_path!r} has no chat template. Leave "
+            "--chat out, and write what the model was trained on into the prompt"
+        )
+    said: Any = [{"role": "user", "content": text}]
+    return str(tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False))
