@@ -214,6 +214,13 @@ class Twins(Sound):
         return [pulled, replace(pulled, label="far too many words here")]
 
 
+class OneLabel(Sound):
+    """Two arms of one label: figures have to call them by name."""
+
+    def arms(self):
+        return [replace(arm, label="near it") for arm in super().arms()]
+
+
 class Nameless(Sound):
     """A claim without a prediction."""
 
@@ -227,6 +234,10 @@ def test_names_and_labels_of_arms_are_looked_at():
     found = problems(Twins())
     assert "two arms are called 'pulled'" in found
     assert any("is labelled 'far too many words here': allowed are two or three words" in line for line in found)
+
+
+def test_two_arms_of_one_label_are_told():
+    assert problems(OneLabel()) == ["two arms are labelled 'near it'"]
 
 
 def test_a_claim_that_says_no_prediction_is_named():

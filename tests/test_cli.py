@@ -16,7 +16,7 @@ import pytest
 
 from featscope import __version__
 from featscope.claims import Claim
-from featscope.cli import COMMANDS, main
+from featscope.cli import COMMANDS, USAGE, main
 from featscope.commands import run as commands
 from featscope.commands.parsing import as_typed, program
 from featscope.commands.show import card_of, stored_card
@@ -64,6 +64,17 @@ def test_without_a_command_it_shows_how_to_use_it(capfd):
         )
     )
     assert call(capfd, "--help")[:2] == (0, out)
+
+
+def test_exit_codes_of_claims_that_raise_and_of_equal_replicas_are_told():
+    page = (Path(__file__).parents[1] / "docs" / "concepts.md").read_text()
+    two, three = (re.search(rf"^\| {code} \| (.*) \|$", page, re.M)[1] for code in (2, 3))
+    assert "code of a claim raises" in two
+    assert "featscope judge DIR" in two
+    assert "replicas are equal" in three
+    codes = " ".join(USAGE.partition("Exit codes")[2].split())
+    assert "code of a claim raised: mend it, then featscope judge DIR" in codes
+    assert "replicas are equal" in codes
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from featscope.evaluation import (
 )
 from featscope.options import ConfigError
 from featscope.streams import Streams
+from of_gpu import OfGPU
 
 
 def clusters(count: int, spread: float, seed: int):
@@ -108,3 +109,21 @@ def test_a_domain_of_its_own_is_not_recognised():
 def test_one_domain_alone_is_refused():
     with pytest.raises(ConfigError, match="2 or more"):
         leave_one_domain_out(*clusters(9, 0.1, 0), torch.zeros(9, dtype=torch.long))
+
+
+def test_features_labels_and_domains_may_be_on_a_gpu():
+    (features, labels), domains = clusters(90, 0.05, 0), torch.arange(90) % 2
+    held = held_out(domains, 0.2, Streams(0, [0]).at("held"))
+    there = [one.as_subclass(OfGPU) for one in (features, labels, domains, held)]
+    assert torch.equal(held_out(there[2], 0.2, Streams(0, [0]).at("held")), held)
+    assert accuracy_by_class(labels, there[1], 3) == accuracy_by_class(labels, labels, 3)
+    assert accuracy_by_class(there[1], labels, 3) == accuracy_by_class(labels, labels, 3)
+    wanted = leave_one_domain_out(features, labels, domains, held)
+    assert leave_one_domain_out(*there) == wanted
+    assert leave_one_domain_out(features, labels, there[2], there[3]) == wanted
+
+    def namer(train, train_labels, test):
+        assert {type(one) for one in (train, train_labels, test)} == {OfGPU}  # which may train there
+        return linear_probe_labels(train, train_labels, test).as_subclass(OfGPU)
+
+    assert leave_one_domain_out(*there, namer) == wanted

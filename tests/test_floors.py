@@ -1,4 +1,7 @@
-"""The floors of the package: a forbidden import breaks the contract and is named; the guide names the same floors."""
+"""The floors of the package: a forbidden import breaks the contract and is named; the guide names the same floors.
+
+And the floors below it: versions of what it needs.
+"""
 
 import re
 import shutil
@@ -8,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "featscope"
@@ -88,3 +92,15 @@ def test_contributing_names_the_floors_of_the_contract_in_their_order():
     assert all((PACKAGE / file).exists() for file in files.values())
     rows = re.findall(r"^\| (`[^|]+`[^|]*?) *\|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
     assert [name for row in rows for name in re.findall(r"`([^`]+)`", row)] == list(files.values())
+
+
+@pytest.mark.parametrize(
+    ("package", "lacking", "first"),
+    [("numpy", "1.26.4", "2.0.0"), ("scipy", "1.12.0", "1.13.0"), ("scikit-learn", "1.5.2", "1.6.0")],
+)
+def test_versions_that_lack_what_is_called_are_not_allowed(package, lacking, first):
+    """`numpy.trapezoid`, SciPy for NumPy 2, `sklearn.utils.validation.validate_data`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = {one.name: one.specifier for one in map(Requirement, project["dependencies"])}
+    assert not asked[package].contains(lacking)
+    assert asked[package].contains(first)

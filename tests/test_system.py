@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 import swept
 from featscope import files
@@ -36,6 +37,18 @@ def test_a_terminal_that_knows_no_greek_is_served():
     environment = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"}
     code, err = featscope("show", "tensor-power", stdout=subprocess.PIPE, env=environment)
     assert (code, err) == (0, "")
+
+
+def test_a_file_loses_no_letter_whatever_the_locale_knows():
+    program = [sys.executable, "-c", "from featscope.cli import main; main()", "show", "tensor-power"]
+    plain = {"PATH": "/usr/bin:/bin", "COLUMNS": "120"}
+    ascii_alone = plain | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    said = [
+        subprocess.run(program, env=env, stdout=subprocess.PIPE, timeout=120, check=True).stdout.decode()
+        for env in (plain | {"PYTHONUTF8": "1"}, ascii_alone)
+    ]
+    assert said[0] == said[1]
+    assert not said[0].isascii()
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2, 3, 4, 5])
@@ -70,6 +83,11 @@ def test_a_full_disk_leaves_a_run_that_goes_on(tmp_path, monkeypatch, capfd, wri
 def test_memory_and_files_are_the_systems_and_faults_of_the_program_are_not():
     assert "no memory left" in refused_by_system(MemoryError())
     assert "no memory left" in refused_by_system(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    full = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 9.00 GiB"
+    said = refused_by_system(torch.OutOfMemoryError(f"{full}\nCompile with `TORCH_USE_CUDA_DSA`"))
+    assert said == f"the system has no memory left ({full})."
+    library = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+    assert "no memory left" in refused_by_system(library)
     assert refused_by_system(PermissionError(13, "Permission denied", "x")) == "the system says Permission denied: x."
     assert refused_by_system(RuntimeError("shapes do not fit")) == ""
     assert refused_by_system(KeyError("a")) == ""

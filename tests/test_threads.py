@@ -1,9 +1,12 @@
-"""How many threads compute."""
+"""How many threads compute, on how many cores, in what memory."""
+
+import os
 
 import pytest
 import torch
 
-from featscope.threads import one_thread_where_small
+from featscope.system import free_memory
+from featscope.threads import cores, one_thread_where_small
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +34,65 @@ def test_a_worker_keeps_its_one_thread():
     torch.set_num_threads(1)
     with one_thread_where_small(2**20):
         assert torch.get_num_threads() == 1
+
+
+@pytest.fixture
+def group(tmp_path, monkeypatch):
+    """A function that writes files of control groups, on a machine with 64 cores."""
+    monkeypatch.setattr("featscope.system._GROUPS", tmp_path)
+    monkeypatch.setattr("featscope.system._MINE", tmp_path / "mine")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def write(name: str, said: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{said}\n")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({}, 64),
+        ({"cpu.max": "250000 100000"}, 2),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "max 100000"}, 64),
+        ({"cpu.max": ""}, 64),
+        ({"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}, 4),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+        ({"cpu/cpu.cfs_quota_us": "400000"}, 64),
+        ({"mine": "0::/job/step", "job/cpu.max": "300000 100000", "job/step/cpu.max": "max 100000"}, 3),
+        ({"mine": "0::/other", "job/cpu.max": "300000 100000"}, 64),
+        ({"mine": "0::/../job", "job/cpu.max": "300000 100000", "cpu.max": "500000 100000"}, 5),
+        ({"mine": "5:cpu,cpuacct:/job\n0::/", "cpu/job/cpu.cfs_quota_us": "6", "cpu/job/cpu.cfs_period_us": "1"}, 6),
+        ({"mine": "no such\nline"}, 64),
+    ],
+)
+def test_no_more_cores_are_used_than_control_groups_allow(group, files, count):
+    """As of a container; in both layouts, at every depth."""
+    for name, said in files.items():
+        group(name, said)
+    assert cores() == count
+
+
+@pytest.mark.parametrize(
+    ("place", "most", "used", "stat"),
+    [
+        ("", "memory.max", "memory.current", "anon 5\ninactive_file 1024"),
+        ("memory/", "memory.limit_in_bytes", "memory.usage_in_bytes", "inactive_file 7\ntotal_inactive_file 1024"),
+    ],
+)
+def test_no_more_memory_is_free_than_control_groups_allow(group, place, most, used, stat):
+    before = free_memory()
+    assert before > 2**21
+    group(f"{place}{most}", f"{2**20}")
+    group(f"{place}{used}", f"{2**19}")
+    assert free_memory() == 2**19
+    group(f"{place}memory.stat", stat)
+    assert free_memory() == 2**19 + 1024  # files that were read give way
+    group(f"{place}{used}", f"{2**21}")
+    assert free_memory() == 0
+    for unlimited in ("max", f"{2**63 - 4096}"):
+        group(f"{place}{most}", unlimited)
+        assert free_memory() > 2**21

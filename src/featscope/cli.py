@@ -38,7 +38,8 @@ FeatScope, a microscope for feature learning.
 Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
 last, before its own options: featscope run decoupling --seed 1 optimizer:torch-optimizer --optimizer.lr 0.01
 
-Exit codes: 0 done, 2 wrong usage, 3 training diverged, 4 refused by the system (disk full, no memory; resumable),
+Exit codes: 0 done, 2 wrong usage (or the code of a claim raised: mend it, then featscope judge DIR),
+3 training diverged (or replicas are equal), 4 refused by the system (disk full, no memory; resumable),
 130 interrupted (resumable);
 1 with 'verify --strict' when an expected claim does not hold.
 """
@@ -84,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that knows no η shows "?"
+            file = not stream.isatty() and "PYTHONIOENCODING" not in os.environ  # or a pipe
+            stream.reconfigure(encoding="utf-8" if file else None, errors="replace")  # in a terminal "?" stands for η
     try:
         code = _answer(words)
         if code == 130 and arguments is None:  # the process ends: a further Ctrl-C has nothing left to stop

@@ -104,6 +104,7 @@ def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 2
 
 def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[Accuracy]:
     """The accuracy on the samples of each class."""
+    named, labels = named.cpu(), labels.cpu()
     return [Accuracy.of((named == labels)[labels == one]) for one in range(classes)]
 
 
@@ -115,6 +116,7 @@ def mean_by_class(values: Float[Tensor, " sample"], labels: Labels, classes: int
 
 def held_out(groups: Int[Tensor, " sample"], share: float, draws: Draws) -> Bool[Tensor, " sample"]:
     """Which samples are set aside: ``share`` of each group (domain, class), rounded, chosen at random."""
+    groups = groups.cpu()
     order = draws.uniform(len(groups))[0].cpu()
     chosen = torch.zeros(len(groups), dtype=torch.bool)
     for group in groups.unique():
@@ -146,12 +148,13 @@ def leave_one_domain_out(
     count = int(domains.max()) + 1
     if count < 2:
         raise ConfigError(f"domains = {count} is out of range: allowed are 2 or more. One is left out.")
-    used = torch.ones(len(labels), dtype=torch.bool) if held is None else ~held
+    domains = domains.cpu()
+    used = torch.ones(len(labels), dtype=torch.bool) if held is None else ~held.cpu()
     found = []
     for target in range(count):
         train, test = used & (domains != target), used & (domains == target)
         named = namer(features[train], labels[train], features[test])
-        found.append(Accuracy.of(named == labels[test]))
+        found.append(Accuracy.of(named.cpu() == labels[test].cpu()))
     return found
 
 

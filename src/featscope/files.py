@@ -4,6 +4,12 @@ import os
 import tempfile
 from pathlib import Path
 
+AS_IT_IS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""How `os.open` reads a file that anybody may have put there: no link is followed, no pipe waited for.
+
+Windows knows neither, and must be told to change no ends of lines.
+"""
+
 
 def atomic_write(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` in one step: whole or not at all."""

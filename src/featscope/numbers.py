@@ -1,4 +1,4 @@
-"""Numbers of options that may differ between replicas.
+"""Numbers of options that may differ between replicas, and float64 where a device has none.
 
 An option that is a float becomes a tensor ``[replica]`` where experiments that differ in it train as one program (see
 `featscope.training.stack`). Parts use such numbers through `per_replica`; for everybody else they stay floats.
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 Number = float | Float[Tensor, "replica"]
+_NO_FLOAT64 = ("mps",)  # kinds of devices: Apple's
 
 
 def per_replica(number: Number, like: Tensor) -> float | Float[Tensor, "replica ..."]:
@@ -17,3 +18,13 @@ def per_replica(number: Number, like: Tensor) -> float | Float[Tensor, "replica 
         return number
     dtype = like.dtype if like.is_floating_point() else torch.get_default_dtype()
     return number.to(like.device, dtype).view(-1, *[1] * (like.ndim - 1))
+
+
+def place_of_doubles(device: torch.device) -> torch.device:
+    """Where float64 numbers of tensors on ``device`` are: there, or on the processor where the device has none."""
+    return torch.device("cpu") if device.type in _NO_FLOAT64 else device
+
+
+def in_double(values: Tensor) -> Tensor:
+    """``values`` in float64, see `place_of_doubles`."""
+    return (values.cpu() if values.device.type in _NO_FLOAT64 else values).double()

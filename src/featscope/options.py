@@ -1,7 +1,7 @@
 """Checks of options, and the error that a wrong one raises."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
@@ -116,6 +116,21 @@ NAME = "1 to 100 letters, digits, '-', '.', '_', '@', '=' and '+', the first a l
 def is_name(value: Any) -> bool:
     """Whether ``value`` can be the name of a file and of a group in one, on any machine."""
     return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@=+-]{0,99}", value) is not None
+
+
+def alike(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of ``names`` of which the second is the first again, or differs from it by capitals alone.
+
+    Both are one file on machines whose names of files know no capitals, as on most of macOS and Windows.
+    """
+    first: dict[str, str] = {}
+    found: dict[tuple[str, str], None] = {}
+    for name in names:
+        if (plain := name.lower()) in first:
+            found[first[plain], name] = None
+        else:
+            first[plain] = name
+    return list(found)
 
 
 def require_name(config: Any, field: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from featscope.options import ConfigError
+from featscope.system import allowed_cores
 
 _FEWEST_SHARED = (
     2**16
@@ -17,8 +18,12 @@ _FEWEST_SHARED = (
 
 
 def cores() -> int:
-    """Cores this process may use (its CPU affinity, capped by ``OMP_NUM_THREADS`` where that is set)."""
+    """Cores this process may use.
+
+    Those of its CPU affinity; no more than a container's limit is worth, nor than ``OMP_NUM_THREADS`` where it is set.
+    """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    available = max(1, int(min(available, allowed_cores())))
     wanted = os.environ.get("OMP_NUM_THREADS")
     if wanted is None:
         return available

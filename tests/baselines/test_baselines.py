@@ -95,3 +95,19 @@ def test_pipelines_choose_their_penalty_and_classify():
     for model in (random_features(50, random_state=0, scale=1.0), tangent_features(network), ridge()):
         assert model.fit(X, y).score(X, y) > 0.9
     assert ridge((1.0, 2.0)).fit(X, y).alpha_ in (1.0, 2.0)
+
+
+class OnGPU(nn.Module):
+    """A network elsewhere: its inputs meet its weights where both are on one device alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, device="meta"))
+
+    def forward(self, x):
+        return (x * self.weight).sum(-1)
+
+
+def test_tangent_features_of_a_network_on_a_gpu_are_brought_to_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda its: torch.zeros_like(its, device="cpu"))
+    assert TangentFeatures(OnGPU()).fit_transform(X[:5]).shape == (5, 3)

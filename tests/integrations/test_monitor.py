@@ -2,6 +2,7 @@
 
 import random
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +67,30 @@ def test_what_is_trained_is_the_same_with_and_without_a_monitor(tmp_path):
     assert torch.equal(torch.rand(3), drawn[0])
     assert np.random.rand() == drawn[1]  # noqa: NPY002
     assert all(part.training for part in watched.modules())
+
+
+def test_a_look_begins_when_the_gpus_of_the_model_are_done(monkeypatch):
+    net, waited = model(), []
+    monitor = Monitor(net, batches(), every=1)
+    found = monitor._measured()
+    places = [SimpleNamespace(device=torch.device(name), is_cuda=name != "cpu") for name in ("cuda:1", "cpu", "cuda:1")]
+    monkeypatch.setattr(net, "parameters", lambda: places)
+    monkeypatch.setattr(monitor, "_measured", lambda: found)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda place=None: waited.append(place))
+    monitor.step()
+    assert waited == [torch.device("cuda:1")]
+    assert len(monitor) == 2
+
+
+def test_apples_gpu_is_waited_for_as_well(monkeypatch):
+    net, waited = model(), []
+    monitor = Monitor(net, batches(), every=1)
+    found = monitor._measured()
+    monkeypatch.setattr(net, "parameters", lambda: [SimpleNamespace(device=torch.device("mps"), is_cuda=False)])
+    monkeypatch.setattr(monitor, "_measured", lambda: found)
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: waited.append("mps"))
+    monitor.step()
+    assert waited == ["mps"]
 
 
 def test_a_submodule_is_watched_before_what_comes_next_works_in_place():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from featscope.probes import collapse_of, embeddings, measure_collapse
+from featscope.probes import collapse_of, embeddings, measure_collapse, simplified_gradient_of_layer
 
 X = torch.randn(10, 6, generator=torch.Generator().manual_seed(0))
 
@@ -93,6 +93,17 @@ def test_a_module_with_a_projection_to_one_direction_is_caught():
     assert found.effective_rank == pytest.approx(1, abs=1e-3)
     assert found.mean_correlation == pytest.approx(1)
     assert found.constant == 1
+
+
+def test_a_plain_tensor_has_no_second_view_no_labels_and_no_names():
+    module = network()
+    with pytest.raises(ValueError, match="positive = 1 is out of range: a batch is a tensor: allowed is 0"):
+        measure_collapse(module, [X], positive=1)
+    with pytest.raises(ValueError, match="entry = 'pixels'"):
+        embeddings(module, [X], entry="pixels")
+    with pytest.raises(ValueError, match="label = 1"):
+        simplified_gradient_of_layer(module, [X], at="0")
+    assert measure_collapse(module, [X]).alignment is None
 
 
 @pytest.mark.parametrize(

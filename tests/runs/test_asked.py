@@ -1,6 +1,7 @@
 """A run is paused, goes on and is stopped by a word in its folder, and tells how far it is."""
 
 import json
+import os
 import threading
 import time
 from functools import partial
@@ -12,6 +13,8 @@ from featscope.runs.asked import NAME, ask, asked
 from featscope.runs.progress import NAME as PROGRESS
 from featscope.runs.progress import Monitor, Part
 from featscope.runs.workers import InterruptedRunError, train_all
+from featscope.watch.address import Address, keep_address, read_address
+from featscope.watch.state import look
 from swept import Pull
 
 LONG = Pull(steps=2_000_000, probe_every=1_000_000)
@@ -87,6 +90,19 @@ def test_a_link_or_a_folder_is_no_wish(tmp_path):
     (tmp_path / NAME).unlink()
     (tmp_path / NAME).mkdir()
     assert asked(tmp_path) == ""
+
+
+def test_windows_which_has_no_such_flags_and_no_user_ids_is_asked_too(tmp_path, monkeypatch):
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "getuid"):
+        monkeypatch.delattr(os, name)
+    ask(tmp_path, "stop")
+    assert asked(tmp_path) == "stop"
+    with Monitor([Part("a", "a", 1, 1)], tmp_path, show="quiet") as monitor:
+        assert monitor.wish() == "stop"
+        assert [arm["label"] for arm in look(tmp_path)["arms"]] == ["a"]
+    kept = Address(4000, "a" * 43)
+    keep_address(tmp_path, kept)
+    assert read_address(tmp_path) == kept
 
 
 def test_what_cannot_pause_is_not_paused(tmp_path):

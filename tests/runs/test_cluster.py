@@ -22,6 +22,7 @@ from featscope.options import ConfigError, MissingExtraError
 from featscope.runs import Settings, cluster, run
 from featscope.runs.cluster import on_cluster
 from featscope.runs.folder import RunFolder
+from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.workers import train_all
 from featscope.studies.sweep import Sweep
 from featscope.training import SGD, DivergedError
@@ -167,6 +168,21 @@ def test_a_damaged_checkpoint_is_set_aside_by_the_driver_and_its_shard_is_sent_a
     assert file.with_name(f"{file.name}.damaged").read_bytes() == damaged
     assert "pulled.2.0.safetensors.damaged, and what it held of this run is computed again" in capfd.readouterr().err
     assert all(one.identical(whole.runs[name]) for name, one in again.runs.items())
+
+
+@pytest.mark.parametrize(("asked", "there"), [("cpu", "cpu"), ("cuda", "cuda"), ("cuda:1", "cuda")])
+def test_a_workers_own_gpu_is_the_first_that_it_sees(asked, there, monkeypatch):
+    seen = []
+
+    def trained(shard, folder, stopped, progress):
+        seen.append(shard.device)
+        (folder.path / "checkpoint").mkdir(exist_ok=True)
+        return ShardResult([], {})
+
+    monkeypatch.setattr(Shard, "run", trained)
+    monkeypatch.setattr(cluster, "_environment", lambda device, module: {"device": device})
+    result, files = cluster._in_worker(Shard(Pull(), Pull().arms()[0], range(1), 0, asked))
+    assert (seen, result.computed_by, files) == ([there], {"device": there}, {})
 
 
 @pytest.mark.long

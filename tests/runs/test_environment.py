@@ -225,6 +225,18 @@ def test_every_state_of_uncommitted_code_has_a_name_of_its_own(tmp_path):
     assert _revision(alone) is None  # in no commit
 
 
+@pytest.mark.parametrize("folder", ["Kapitel 3", "Größen"])
+def test_uncommitted_code_is_seen_in_folders_of_any_name(tmp_path, folder):
+    module = tmp_path / folder / "study.py"
+    module.parent.mkdir()
+    module.write_text("a = 1")
+    committed(tmp_path)
+    clean = _revision(module)
+    assert "dirty" not in clean
+    module.write_text("a = 2")
+    assert _revision(module).startswith(f"{clean}-dirty-")
+
+
 def test_a_script_is_told_by_its_name_and_code(tmp_path, monkeypatch):
     script = tmp_path / "try.py"
     script.write_text("a = 1")

@@ -216,6 +216,36 @@ def test_a_worker_killed_before_the_last_has_its_work_interrupts_the_run(tmp_pat
         run(Toy(), Settings(), tmp_path / "run")
 
 
+@pytest.fixture
+def refused_in_a_fork(monkeypatch):
+    """A function: experiments are built in this process alone, and raise in any other what it is given."""
+    here, build = os.getpid(), Estimating.build
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 2)
+
+    def refuse(said: str) -> None:
+        def build_here(self, streams):
+            if os.getpid() != here:
+                raise RuntimeError(said)
+            return build(self, streams)
+
+        monkeypatch.setattr(Estimating, "build", build_here)
+
+    return refuse
+
+
+def test_shards_follow_each_other_where_torch_takes_no_gradient_in_a_fork(tmp_path, refused_in_a_fork):
+    """As in a notebook that has taken one before, on a machine with a GPU."""
+    refused_in_a_fork("Unable to handle autograd's threading in combination with fork-based multiprocessing. See ...")
+    outcome = run(Toy(), Settings(), tmp_path / "run")
+    assert [claim.verdict for claim in outcome.claims] == ["holds", "holds"]
+
+
+def test_other_errors_in_a_fork_are_raised(tmp_path, refused_in_a_fork):
+    refused_in_a_fork("shapes do not fit")
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        run(Toy(), Settings(), tmp_path / "run")
+
+
 def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, monkeypatch):
     whole = run(Toy(), Settings(), tmp_path / "whole")
     parent, build, sent = os.getpid(), Estimating.build, tmp_path / "sent"

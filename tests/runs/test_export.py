@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from calling import call
 
-from featscope.commands.stored import export_run, list_runs
+from featscope.commands.stored import export_run, list_runs, runs_below
 from featscope.options import ConfigError
 from featscope.runs.export import claims_frame, measured_frames
 from featscope.runs.stored import read_claims, read_trajectory
@@ -60,3 +60,14 @@ def test_runs_are_found_below_a_folder(out, capsys, monkeypatch):
     assert "cannot be read" in said
     with pytest.raises(ConfigError, match="is no folder"):
         list_runs(out / "nowhere")
+
+
+def test_runs_behind_links_are_found_once(out, tmp_path):
+    """As where a cluster keeps what is large on another disk."""
+    for name, place in (("linked", out), ("newest", out), ("round", tmp_path), ("gone", tmp_path / "nowhere")):
+        (tmp_path / name).symlink_to(place, target_is_directory=True)
+    assert list(runs_below(tmp_path)) == [tmp_path / "linked"]
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "config.json").write_text("{}")
+    (tmp_path / "a link to it").symlink_to(tmp_path / "whole", target_is_directory=True)
+    assert list(runs_below(tmp_path)) == [tmp_path / "whole", tmp_path / "linked"]

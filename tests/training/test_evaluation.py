@@ -158,6 +158,20 @@ def test_askers_draw_from_the_replica_s_own_streams():
     assert one["product"][0, 0, 0] == again["product"][0, 0, 0] != other["product"][0, 0, 0]
 
 
+class Written(Products):
+    """As `Products`, whatever the device."""
+
+    on_cpu = True
+
+
+def test_what_is_answered_on_the_cpu_is_kept_on_the_device():
+    streams = Streams(0, [3], "meta")  # from which no number comes back
+    experiment = Written(noise=1.0).build(streams)
+    assert experiment["product"].is_meta
+    assert experiment.ask(2, 10.0) == Products(noise=1.0).build(Streams(0, [3])).ask(2, 10.0)
+    assert streams.purposes == {"error"}
+
+
 class Best(Products):
     """As `Products`; only the largest is measured."""
 

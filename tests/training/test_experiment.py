@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from toys import Numbers, Targets, squared_distance
 
 from featscope.streams import Streams
@@ -124,6 +125,24 @@ def test_whole_numbers_stay_and_so_does_what_is_measured_before():
     assert found["pair"][1:] == ("two", ("number",), "m")
     assert not kept["pair"].values.isnan().any()
     assert found["count"].values.tolist() == [0, 1, 2]
+
+
+class OneDevice(TorchFunctionMode):
+    """Refuses tensors of two devices in one call, as a GPU does."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        given = (*args, *(kwargs or {}).values())
+        assert len({one.device for one in given if isinstance(one, torch.Tensor)}) <= 1, function
+        return function(*args, **(kwargs or {}))
+
+
+def test_what_is_measured_on_another_device_is_masked_there():
+    """As by a probe that computes on the CPU whatever the device."""
+    made = experiment()
+    made.diverged[0] = 4
+    with OneDevice():
+        found = made.masked({"elsewhere": Measurement(torch.ones(3, 2, device="meta"), "two", ("number",))})
+    assert found["elsewhere"].values.is_meta
 
 
 class Sees(nn.Module):

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from featscope.data import Images
+from featscope.data import Images, ImageSource
+from featscope.data.images import as_float
 from featscope.losses import NonContrastive, NTXent
 from featscope.models import AlexNet, PredictionHead, ProjectionHead
 from featscope.options import ConfigError
@@ -172,6 +173,16 @@ def test_images_are_trained_one_replica_at_a_time_heads_included(objective):
     assert heads
     assert all(heads)
     assert {name.split(".")[0] for name in experiment.kept()} == {"learner"}
+
+
+def test_a_loss_on_images_that_are_trained_on_is_not_called_fresh(monkeypatch):
+    experiment, drawn, sample = recipe(ClassifyImages(Crop(), batch=6)).build(STREAMS), [], ImageSource.sample
+    monkeypatch.setattr(ImageSource, "sample", lambda *args: drawn.append(sample(*args)) or drawn[-1])
+    with torch.no_grad():
+        about = experiment.look(0)["loss"].about
+    known = {image.numpy().tobytes() for image in as_float(experiment.source.train_set.pixels)}
+    assert all(image.numpy().tobytes() in known for image in drawn[0].x[0])
+    assert about == "loss on what is trained on"
 
 
 def test_the_learner_can_be_had_as_it_was_before_the_first_step():

@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from featscope.training.rosenbrock import StepSizeError, Trajectories, _jacobian, _try, integrate, reference
+from featscope.models.population import Population, PopulationNetwork, random_start
+from featscope.streams import Streams
+from featscope.training.rosenbrock import (
+    StepSizeError,
+    Trajectories,
+    _jacobian,
+    _PowersAsProducts,
+    _try,
+    integrate,
+    reference,
+)
 
 
 def van_der_pol(y, constants):
@@ -32,6 +43,52 @@ def test_the_jacobian_is_exact():
         [torch.stack([0 * y[0], 1 + 0 * y[0]]), torch.stack([-6 * y[0] * y[1] - 1, 3 * (1 - y[0] ** 2)])]
     )
     torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-14)
+
+
+class PowersOfCuda(TorchDispatchMode):
+    """Takes complex powers as CUDA does, as exp(n log z), and counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports its compiler
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.pow.Tensor_Scalar and args[0].is_complex():
+            self.count += 1
+            return (args[1] * args[0].log()).exp()
+        return func(*args, **(kwargs or {}))
+
+
+def powers(y, constants):
+    return torch.stack([y[0] ** 3 + y[1] ** 2, y[0] ** -2 * y[1] ** 5])
+
+
+def test_the_jacobian_of_powers_of_what_is_negative_is_exact_where_cuda_takes_them():
+    y, none = torch.tensor([[-0.5, 1.5], [-2.0, -0.3]], dtype=torch.float64), torch.empty(0, 2)
+    a, b = y
+    expected = torch.stack([torch.stack([3 * a**2, 2 * b]), torch.stack([-2 * b**5 / a**3, 5 * b**4 / a**2])])
+    with PowersOfCuda():
+        lost = _jacobian(powers, y, none)
+    assert (lost - expected).abs().max() > 1e9
+    with PowersOfCuda(), _PowersAsProducts():
+        found = _jacobian(powers, y, none)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    with PowersOfCuda() as taken:
+        _jacobian(powers, y.to("meta"), none.to("meta"))  # which is as far from the CPU as a GPU is
+    assert taken.count == 0
+
+
+def test_the_learner_with_infinite_batches_has_one_jacobian_however_powers_are_taken():
+    start = random_start(Streams(0, range(1)).at("start"), 5, 30, 2)
+    network = PopulationNetwork(start, 2, Population.alike(1, (1.0, 0.5), (2.0, 1.0), 4.0, 0.8, 0.3))
+    y, given = network.state.detach().flatten(0, 1).mT, network.constants()
+    with PowersOfCuda(), _PowersAsProducts():
+        found = _jacobian(network.velocity, y, given)
+    torch.testing.assert_close(found, _jacobian(network.velocity, y, given), rtol=1e-9, atol=1e-12)
 
 
 def test_each_trajectory_agrees_with_scipy_at_its_own_end():

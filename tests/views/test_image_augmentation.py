@@ -76,6 +76,13 @@ def test_jitter_of_strength_zero_changes_nothing(images):
     torch.testing.assert_close(view.augment(images, draws()), Crop().augment(images, draws()), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("scaled", [lambda x: 255 * x, lambda x: (x - 0.5) * 4], ids=["bytes", "normalised"])
+def test_pixels_of_another_scale_are_refused(images, scaled):
+    with pytest.raises(ValueError, match="allowed is from 0 to 1"):
+        CropColor()(scaled(images), draws())
+    CropColor()(images * 1.05, draws())  # as resizing overshoots
+
+
 def test_colours_change_by_image(images):
     whole = Crop(smallest=1.0, stretch=1.0)
     view = CropColor(crop=whole, jitter=1.0, grayscale=0.0).augment(images, draws())

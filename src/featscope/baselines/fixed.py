@@ -72,14 +72,14 @@ class TangentFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "n_features_in_")
         network: Any = self.network
         parameters = {name: one.detach() for name, one in network.named_parameters()}
-        dtype = next(iter(parameters.values())).dtype
-        inputs = torch.as_tensor(validate_data(self, X, reset=False), dtype=dtype)
+        first = next(iter(parameters.values()))
+        inputs = torch.as_tensor(validate_data(self, X, reset=False), dtype=first.dtype, device=first.device)
 
         def answer(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
             return torch.func.functional_call(network, parameters, (x[None],)).squeeze()
 
         gradients = torch.func.vmap(torch.func.grad(answer), (None, 0))(parameters, inputs)
-        return torch.cat([one.flatten(1) for one in gradients.values()], 1).numpy().astype(np.float64)
+        return torch.cat([one.flatten(1) for one in gradients.values()], 1).cpu().numpy().astype(np.float64)
 
 
 def ridge(penalties: Sequence[float] = PENALTIES) -> RidgeClassifierCV:

@@ -63,9 +63,18 @@ def list_runs(folder: Path) -> int:
 
 
 def runs_below(folder: Path) -> Iterator[Path]:
-    """Folders with a plan, in order; a run's own folders are not searched."""
-    for place, below, files in os.walk(folder):
-        below.sort()
+    """Folders with a plan, in order; a run's own folders are not searched.
+
+    Links are followed, as runs may lie on another disk; what has several names is given by one, not a link's if it can.
+    """
+    seen: set[str] = set()
+    for place, below, files in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(place)) in seen:  # or links lead in a circle
+            below.clear()
+            continue
+        seen.add(real)
+        links = {name for name in below if os.path.islink(os.path.join(place, name))}
+        below[:] = [*sorted({*below} - links), *sorted(links)]
         if "config.json" in files:
             below.clear()
             yield Path(place)

@@ -102,7 +102,7 @@ class EncodedImages:
             ConfigError: a line of another form.
         """
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise source_error(source, f"lines 'path label' in {file.name}", f"It cannot be read: {error}.") from None
         lines = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip()]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -143,7 +143,10 @@ class ImageSource(nn.Module):
     Attributes:
         class_names: name of each class.
         colour_names: name of each nuisance colour; empty for photographs.
+        finite: samples are of a set that ends, so that no batch of them is fresh.
     """
+
+    finite: ClassVar[bool] = True
 
     _train_pixels: UInt8[Tensor, "image channel height width"]
     _train_labels: Int[Tensor, " image"]

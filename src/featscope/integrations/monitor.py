@@ -185,8 +185,7 @@ class Monitor:
         self.close()
 
     def _look(self) -> None:
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()  # what is still to do there is training's
+        _wait_for_training(self._model)
         began = perf_counter()
         with undisturbed():  # a logger or a file may draw, too
             found = self._measured()
@@ -266,6 +265,15 @@ class Monitor:
     def _write_environment(self) -> None:
         if self._folder is not None:
             self._folder.write_json("environment.json", {**self._environment, "seconds": self._pace.elapsed})
+
+
+def _wait_for_training(model: nn.Module) -> None:
+    """Until its devices have done what they still have to do, which is training's."""
+    for device in {parameter.device for parameter in model.parameters()}:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        elif device.type == "mps":  # Apple's; there is one
+            torch.mps.synchronize()
 
 
 def _of_classes(found: Mapping[str, Measurement]) -> dict[str, float]:

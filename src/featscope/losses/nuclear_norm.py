@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from featscope.losses.processes import gathered, others, require_equal
-from featscope.numbers import Number, per_replica
+from featscope.numbers import Number, in_double, per_replica
 from featscope.options import ConfigError, require, require_word
 
 
@@ -23,9 +23,9 @@ class NuclearNorm:
     as they are, and so do batches of zeros. (`torch.linalg.svdvals` gives them a gradient of size one in a direction
     that chance picks.) Singular values below ``max(batch, neuron)`` roundings of the largest are taken as zero there.
 
-    It works in float64 whatever the features are, under autocast too, and gives float32 at least. Half precision and
-    float32 go through the Gram matrix of the smaller side, which is faster and loses nothing that they hold; float64
-    features through their singular vectors.
+    It works in float64 whatever the features are, under autocast too, and gives float32 at least; where the
+    features' device has no float64, on the processor. Half precision and float32 go through the Gram matrix of the
+    smaller side, which is faster and loses nothing that they hold; float64 features through their singular vectors.
 
     A head that is trained without a penalty of its own takes the norm away: features of half the size before a head
     of twice the size predict the same. Keep the head fixed, bound it, or give it weight decay.
@@ -86,15 +86,15 @@ class _NuclearNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, features: Tensor) -> Tensor:
-        f = features.double()
+        f = in_double(features)
         finite = f.sum((-2, -1)).isfinite()  # to ask each entry takes 20 times as long
         if not finite.all():
             f = f.where(finite[..., None, None], 0.0)
         result = torch.float64 if features.dtype == torch.float64 else torch.float32  # half precision is exact in it
         decompose = _by_vectors if features.dtype == torch.float64 else _by_gram
         values, slope = decompose(f, max(f.shape[-2:]) * torch.finfo(result).eps)
-        ctx.save_for_backward(slope.to(features.dtype))
-        return values.masked_fill(~finite, torch.nan).to(result)
+        ctx.save_for_backward(slope.to(features.dtype).to(features.device))
+        return values.masked_fill(~finite, torch.nan).to(result).to(features.device)
 
     @staticmethod
     @once_differentiable

@@ -14,10 +14,15 @@ from featscope.probes.alignment import (
 from featscope.probes.collapse import (
     Collapse,
     collapse_of,
+    constant_dimensions,
     correlation_matrix,
+    deviations,
     effective_rank,
+    mean_correlation,
     pair_alignment,
     singular_spectrum,
+    spread,
+    standardised,
     uniformity,
 )
 from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
@@ -47,9 +52,11 @@ __all__ = [
     "amplitudes",
     "average_gradient_outer_product",
     "collapse_of",
+    "constant_dimensions",
     "correlation_matrix",
     "cosine_to_noise",
     "coverage",
+    "deviations",
     "effective_rank",
     "embeddings",
     "false_firing",
@@ -60,6 +67,7 @@ __all__ = [
     "lucky",
     "matrix_agreement",
     "matrix_power_spectrum",
+    "mean_correlation",
     "measure_collapse",
     "members",
     "missed_firing",
@@ -78,5 +86,7 @@ __all__ = [
     "simplified_gradient_of_mixture",
     "singletons",
     "singular_spectrum",
+    "spread",
+    "standardised",
     "uniformity",
 ]

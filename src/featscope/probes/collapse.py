@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from featscope.numbers import in_double
+
 Embeddings = Float[Tensor, "*replica sample dimension"]
 
 _ROUNDING = 10 * torch.finfo(torch.float32).eps
@@ -88,12 +90,12 @@ def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Ten
 
 def spread(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
     """Variance on the unit sphere, 1 - ||mean of z/||z|| ||²: 0 if all point one way, 1 if directions cancel."""
-    return 1 - normalize(embeddings.double(), dim=-1).mean(-2).square().sum(-1)
+    return 1 - normalize(in_double(embeddings), dim=-1).mean(-2).square().sum(-1)
 
 
 def pair_alignment(one: Embeddings, other: Embeddings, power: float = 2.0) -> Float[Tensor, "*replica"]:
     """E ||z - z'||^power over positive pairs on the unit sphere (Wang & Isola 2020, Section 4.1); 0 is perfect."""
-    distance = (normalize(one.double(), dim=-1) - normalize(other.double(), dim=-1)).norm(dim=-1)
+    distance = (normalize(in_double(one), dim=-1) - normalize(in_double(other), dim=-1)).norm(dim=-1)
     return distance.pow(power).mean(-1)
 
 
@@ -102,7 +104,7 @@ def uniformity(embeddings: Embeddings, t: float = 2.0) -> Float[Tensor, "*replic
 
     0 if all samples are in one place, lower the more evenly they are spread; NaN for a single sample.
     """
-    z = normalize(embeddings.double(), dim=-1)
+    z = normalize(in_double(embeddings), dim=-1)
     samples = z.shape[-2]
     squared = z.square().sum(-1)
     total = torch.zeros(z.shape[:-2], dtype=z.dtype, device=z.device)
@@ -115,7 +117,7 @@ def uniformity(embeddings: Embeddings, t: float = 2.0) -> Float[Tensor, "*replic
 
 
 def _centred(embeddings: Embeddings) -> Float[Tensor, "*replica sample dimension"]:
-    x = embeddings.double()
+    x = in_double(embeddings)
     centred = x - x.mean(-2, keepdim=True)
     size = x.square().mean(-2, keepdim=True).sqrt()
     constant = centred.square().mean(-2, keepdim=True).sqrt() <= _ROUNDING * size

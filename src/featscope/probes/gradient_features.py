@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from featscope.numbers import in_double
 from featscope.probes.of_module import Entry, batch_input, evaluating
 
 _CHUNK = 2**24  # activations at a time
@@ -84,7 +85,8 @@ def simplified_gradient_of_layer(
 
     Raises:
         AttributeError: there is no submodule of that name.
-        ValueError: no batches; the submodule is no linear layer, did not run, or got anything but ``[sample, input]``.
+        ValueError: no batches, or none with labels; the submodule is no linear layer, did not run, or got anything but
+            ``[sample, input]``.
     """
     layer = module.get_submodule(at)
     if not isinstance(layer, nn.Linear):
@@ -92,18 +94,18 @@ def simplified_gradient_of_layer(
     seen: list[Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _layer, inputs: seen.append(inputs[0].clone()))
     bias = torch.zeros_like(layer.weight[:, 0]) if layer.bias is None else -layer.bias
-    total, count = torch.zeros_like(layer.weight, dtype=torch.float64), 0
+    total, count = in_double(torch.zeros_like(layer.weight)), 0
     try:
         with evaluating(module):
             for batch in batches:
                 seen.clear()
                 module(batch_input(batch, entry).to(layer.weight.device))
-                y = batch_input(batch, label)
+                y = batch_input(batch, label, "label")
                 y = (y if signs is None else signs(y)).to(layer.weight)
                 if not seen or seen[-1].ndim != 2 or len(seen[-1]) != len(y):
                     got = f"an input of shape {tuple(seen[-1].shape)}" if seen else "nothing"
                     raise ValueError(f"at = {at!r} is out of range: it got {got}, allowed is [sample, input]")
-                total += len(y) * simplified_gradient(layer.weight, bias, seen[-1], y)
+                total += in_double(len(y) * simplified_gradient(layer.weight, bias, seen[-1], y))
                 count += len(y)
     finally:
         hook.remove()

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.numbers import in_double
 from featscope.probes.of_module import Entry, batch_input, evaluating
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -94,7 +95,7 @@ def layer_agreement(
 
     hook = layer.register_forward_hook(keep)
     generator = torch.Generator().manual_seed(seed)
-    matrix, count = weight.detach().flatten(1).double(), 0
+    matrix, count = in_double(weight.detach().flatten(1)), 0
     total = torch.zeros(len(matrix), len(matrix), dtype=matrix.dtype, device=matrix.device)
     try:
         with evaluating(module), torch.enable_grad():
@@ -108,7 +109,7 @@ def layer_agreement(
                 along = torch.randn(out.shape, generator=generator).to(out)
                 (slope,) = torch.autograd.grad((out * along).sum(), seen[-1])
                 places = slope.movedim(1, -1) if isinstance(layer, _CONVOLUTIONS) else slope
-                rows = places.reshape(-1, len(matrix)).double()
+                rows = in_double(places.reshape(-1, len(matrix)))
                 total += rows.mT @ rows
                 count += len(out)
                 if count >= samples:

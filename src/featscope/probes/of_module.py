@@ -1,6 +1,6 @@
 """Probes of any PyTorch module on any loader."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ def measure_collapse(
     Args:
         positive: where the other view of each input is, in the same batch; for the alignment.
     """
-    entries = (entry,) if positive is None else (entry, positive)
+    entries = {"entry": entry} if positive is None else {"entry": entry, "positive": positive}
     return collapse_of(*_embed(module, batches, at, entries, reduce))
 
 
@@ -49,7 +49,7 @@ def embeddings(
 
     Args:
         module: called as ``module(x)``, with x moved to where its first parameter is.
-        batches: such as a `torch.utils.data.DataLoader`. A batch is a tensor, or holds one.
+        batches: such as a `torch.utils.data.DataLoader`. A batch is a tensor, whose ``entry`` is 0, or holds one.
         at: name of the submodule to measure, as `nn.Module.named_modules` has it; "" is ``module`` itself. Of one that
             runs several times in a pass, the last output counts.
         entry: where in a batch the input is.
@@ -58,9 +58,9 @@ def embeddings(
 
     Raises:
         AttributeError: there is no submodule of that name.
-        ValueError: no batches, or an output that is no matrix.
+        ValueError: no batches, no tensor at ``entry``, or an output that is no matrix.
     """
-    return _embed(module, batches, at, (entry,), reduce)[0]
+    return _embed(module, batches, at, {"entry": entry}, reduce)[0]
 
 
 @torch.no_grad()
@@ -68,7 +68,7 @@ def _embed(
     module: nn.Module,
     batches: Iterable[Any],
     at: str,
-    entries: tuple[Entry, ...],
+    entries: Mapping[str, Entry],
     reduce: Callable[[Any], Tensor] | None,
 ) -> list[Float[Tensor, "sample dimension"]]:
     parameter = next(module.parameters(), None)
@@ -76,9 +76,9 @@ def _embed(
     found: list[list[Tensor]] = [[] for _ in entries]
     with evaluating(module), _outputs_of(module.get_submodule(at)) as outputs:
         for batch in batches:
-            for rows, entry in zip(found, entries, strict=True):
+            for rows, (option, entry) in zip(found, entries.items(), strict=True):
                 outputs.clear()
-                module(batch_input(batch, entry).to(device))
+                module(batch_input(batch, entry, option).to(device))
                 rows.append(_matrix(outputs, at, reduce).cpu())
     if not found[0]:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
@@ -113,8 +113,14 @@ def _outputs_of(part: nn.Module) -> Iterator[list[Any]]:
         hook.remove()
 
 
-def batch_input(batch: Any, entry: Entry) -> Tensor:
+def batch_input(batch: Any, entry: Entry, option: str = "entry") -> Tensor:
+    """What a batch has at ``entry``, of which a plain tensor has 0 alone; ``option`` is what errors call it."""
     if isinstance(batch, Tensor):
+        if entry != 0:
+            raise ValueError(
+                f"{option} = {entry!r} is out of range: a batch is a tensor: allowed is 0, which is all of it. For "
+                "more let each batch be a tuple or dictionary."
+            )
         return batch
     try:
         held = batch[entry]
@@ -122,7 +128,7 @@ def batch_input(batch: Any, entry: Entry) -> Tensor:
         held = None
     if not isinstance(held, Tensor):
         kind = type(batch).__name__
-        raise ValueError(f"entry = {entry!r} is out of range: a batch is a {kind} without a tensor there")
+        raise ValueError(f"{option} = {entry!r} is out of range: a batch is a {kind} without a tensor there")
     return held
 
 

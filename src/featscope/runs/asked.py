@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, get_args
 
-from featscope.files import atomic_write
+from featscope.files import AS_IT_IS, atomic_write
 
 NAME = ".featscope.asked"
 Wish = Literal["", "pause", "stop"]
@@ -32,7 +32,7 @@ def ask(folder: Path, wish: Wish) -> None:
 def asked(folder: Path) -> Wish:
     """What is asked of the run in ``folder``; anything that is not understood is no wish."""
     with suppress(OSError):
-        handle = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(folder / NAME, AS_IT_IS)
         try:
             said = os.read(handle, 16).decode(errors="replace")
         finally:

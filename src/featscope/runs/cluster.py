@@ -175,6 +175,8 @@ def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
     """Train ``shard`` with one core: its result, and the files that a local run would have left."""
     torch.set_num_threads(1)
     keep_freed_memory()
+    if shard.device != "cpu":
+        shard = replace(shard, device="cuda")  # Ray shows a worker its own GPU alone, which is the first there
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder.create(Path(scratch))
         result = shard.run(folder, lambda: False, lambda steps, status: None)

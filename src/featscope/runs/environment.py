@@ -178,7 +178,7 @@ def _revision(code: Path) -> str | None:
     try:
         git("ls-files", "--error-unmatch", code.name)  # not some other project's checkout
         changed = git("status", "--porcelain", "--untracked-files=all", "--", code.name).splitlines()
-        uncommitted = any(line.endswith(".py") for line in changed)
+        uncommitted = any(line.endswith((".py", '.py"')) for line in changed)  # git quotes some names
         return git("describe", "--always") + (f"-dirty-{_digest(code)}" if uncommitted else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 import torch
 import xarray as xr
 
@@ -23,6 +22,7 @@ from featscope.runs.environment import computed_by, environment, mixed, with_his
 from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import differences, to_plain
+from featscope.runs.repeatable import repeatable
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.size import require_countable, require_steps, within
 from featscope.runs.stored import read_environment, read_plan
@@ -30,6 +30,7 @@ from featscope.runs.twins import require_different
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
 from featscope.streams import METHOD
 from featscope.studies.base import Arm, Assay, Study, require_different_names
+from featscope.system import free_memory
 from featscope.training.experiment import DivergedError
 from featscope.training.memory import peak_bytes
 
@@ -279,11 +280,12 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
     if settings.memory_limit is not None:
         limit = settings.memory_limit * 2**30
     elif settings.device == "cpu":
-        limit = psutil.virtual_memory().available / 2
+        limit = free_memory() / 2
     else:
         limit = torch.cuda.mem_get_info(settings.device)[0] / 2
     size = math.ceil(replicas / workers) if any(arm.recipe.replica_axis for arm in arms) else 1
 
+    @repeatable(settings.device)
     def first_step(arm: Arm, then: Sequence[Assay]) -> None:
         first = Shard(study, arm, range(1), settings.seed, settings.device, points=_points_together(arm)[0])
         for program in first.build():

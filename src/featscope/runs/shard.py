@@ -13,6 +13,7 @@ from featscope.allocator import hand_back_freed_memory
 from featscope.axes import points
 from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
+from featscope.runs.repeatable import repeatable
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Assay, Study
 from featscope.threads import one_thread_where_small
@@ -113,6 +114,12 @@ class Shard:
             DivergedError: see `train`. In both cases the state has been saved, unless its weights are broken: then
                 the last sound checkpoint is kept.
         """
+        with repeatable(self.device):
+            return self._to_the_end(folder, stopped, progress)
+
+    def _to_the_end(
+        self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[float, str], None]
+    ) -> "ShardResult":
         data: list[xr.Dataset] = []
         weights: Mapping[str, np.ndarray] = {}
         programs = self.build()

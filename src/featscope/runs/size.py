@@ -11,6 +11,7 @@ import psutil
 
 from featscope.options import MOST_COUNTED, ConfigError, require
 from featscope.studies.base import Arm
+from featscope.system import free_memory
 
 _MOST_STEPS = 10**9  # weeks, at a thousand a second
 _MOST_LOOKS = 10**6  # as many rows of every measurement
@@ -80,7 +81,7 @@ def within(limit: float, compute: Callable[[], T]) -> T:
             more = f"{int(asked[1]) / 2**30:.1f} GiB at once" if asked else "more"
             wrong = ConfigError(
                 f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: a replica needs {more}, "
-                f"and {psutil.virtual_memory().available / 2**30:.1f} GiB are free. Shrink the study, by its widths, "
+                f"and {free_memory() / 2**30:.1f} GiB are free. Shrink the study, by its widths, "
                 "numbers of samples or lengths, or raise --memory-limit."
             )
             wrong.owner, wrong.field = "Settings", "memory_limit"

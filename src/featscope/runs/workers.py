@@ -35,6 +35,7 @@ _STOP = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if ha
 STOPPING = "stopping after this step, saving ..."
 """Said once a run is to end."""
 _KILLED = "a worker process was killed, perhaps for want of memory"
+_NO_FORK = "fork-based multiprocessing"  # in what torch says of it
 
 T = TypeVar("T")
 
@@ -72,27 +73,43 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
         InterruptedRunError: Ctrl-C, a termination signal, or a worker that was killed.
         DivergedError, ConfigError: what a shard raised; the others have stopped and saved their state.
     """
-    monitor = Monitor(parts([shard.arm for shard in shards]), folder.path, show)
     names = [shard.arm.name for shard in shards]
+
+    def watched() -> Monitor:
+        return Monitor(parts([shard.arm for shard in shards]), folder.path, show)
 
     def compute(index: int, stopped: Callable[[], bool], progress: Callable[[float, str], None]) -> ShardResult:
         return shards[index].run(folder, stopped, progress)
 
     workers = min(worker_count(device), len(shards))
-    if workers == 1:
-        stop = threading.Event()
-        torch.set_num_threads(cores())
-        keep_freed_memory()
-        asks = _Patient(monitor, stop)
-        with monitor, stop_on_signals(stop, monitor):
-            try:
-                return [
-                    compute(i, asks, lambda steps, status, i=i: monitor.advance(names[i], steps, status))  # type: ignore[misc]
-                    for i in range(len(shards))
-                ]
-            except StoppedError:
-                raise InterruptedRunError from None
-    return _in_workers(compute, len(shards), workers, monitor, names)
+    if workers > 1:
+        with _may_be_unfit_for_forking():
+            return _in_workers(compute, len(shards), workers, watched(), names)
+    stop, monitor = threading.Event(), watched()
+    torch.set_num_threads(cores())
+    keep_freed_memory()
+    asks = _Patient(monitor, stop)
+    with monitor, stop_on_signals(stop, monitor):
+        try:
+            return [
+                compute(i, asks, lambda steps, status, i=i: monitor.advance(names[i], steps, status))  # type: ignore[misc]
+                for i in range(len(shards))
+            ]
+        except StoppedError:
+            raise InterruptedRunError from None
+
+
+@contextmanager
+def _may_be_unfit_for_forking() -> Iterator[None]:
+    """Where torch refuses in a fork, go on behind this, where the work is done in this process.
+
+    A process that sees a GPU and has taken a gradient, as a notebook may have, has threads that no fork of it has.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if _NO_FORK not in str(error):
+            raise
 
 
 class _Patient:
@@ -114,9 +131,10 @@ class _Patient:
 
 def in_worker(compute: Callable[[], T]) -> T:
     """The result of ``compute`` in a worker of its own, so that this process stays fit for forking."""
-    if worker_count("cpu") == 1:
-        return compute()
-    return _in_workers(lambda index, stopped, progress: compute(), 1, 1, Monitor(), [""])[0]
+    if worker_count("cpu") > 1:
+        with _may_be_unfit_for_forking():
+            return _in_workers(lambda index, stopped, progress: compute(), 1, 1, Monitor(), [""])[0]
+    return compute()
 
 
 def _in_workers(

@@ -156,6 +156,8 @@ class Questionnaire:
     """
 
     replica_axis: ClassVar[bool] = False
+    on_cpu: ClassVar[bool] = False
+    """Whether it is answered on the CPU whatever the device, as by NumPy; answers are kept on the device."""
 
     @property
     def texts(self) -> Sequence[str]:
@@ -196,7 +198,11 @@ class Questionnaire:
 
     def build(self, streams: Streams) -> Evaluation:
         """The questions of one replica, not asked yet."""
-        return Evaluation(self.asker(streams), self.grid, self.answers, streams, self.summary, self.texts)
+        asked = streams
+        if self.on_cpu:
+            asked = Streams(streams.seed, streams.replicas)  # with the same draws
+            asked.purposes = streams.purposes
+        return Evaluation(self.asker(asked), self.grid, self.answers, streams, self.summary, self.texts)
 
 
 @dataclass(frozen=True)

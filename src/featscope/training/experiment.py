@@ -95,7 +95,8 @@ class Experiment(nn.Module):
         def mask(values: Tensor) -> Tensor:
             if not values.is_floating_point():
                 return values
-            return values.masked_fill(given_up.view(-1, *[1] * (values.ndim - 1)), torch.nan)
+            lost = given_up.to(values.device)  # some are measured on the CPU, whatever the device
+            return values.masked_fill(lost.view(-1, *[1] * (values.ndim - 1)), torch.nan)
 
         return {name: one._replace(values=mask(one.values)) for name, one in found.items()}
 

@@ -26,7 +26,7 @@ class SourceConfig(Protocol):
     """Options of data. Their source samples, and knows the true features."""
 
     def build(self, draws: Draws, /) -> nn.Module:
-        """A source for the replicas of ``draws``."""
+        """A source for the replicas of ``draws``, with ``finite = True`` where its samples are of a set that ends."""
 
 
 @runtime_checkable
@@ -42,7 +42,10 @@ class ObjectiveConfig(Protocol):
     """Options of an objective."""
 
     def build(self, source: Any, learner: Any, streams: Streams, /) -> Objective:
-        """The loss of a fresh batch. If it is a module (a head, say) its parameters are trained too."""
+        """The loss of a batch. If it is a module (a head, say) its parameters are trained too.
+
+        It has ``finite = True`` where it keeps to a set of samples that ends, and its source does not.
+        """
 
 
 @runtime_checkable
@@ -226,9 +229,10 @@ class GradientTraining(Experiment):
         return {name: step.masked_fill(given_up & (step >= self.diverged), -1) for name, step in found.items()}
 
     def look(self, step: int) -> Mapping[str, Measurement]:
-        """The loss on fresh data."""
+        """The loss on another batch: of fresh data, or of what is trained on if source or objective are ``finite``."""
         loss = self.loss(self.streams.at("evaluate", step))
-        return {"loss": Measurement(loss, about="loss on fresh data")}
+        finite = any(getattr(part, "finite", False) is True for part in (self.source, self.objective))
+        return {"loss": Measurement(loss, about="loss on what is trained on" if finite else "loss on fresh data")}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Parameters and buffers, and what the optimizer remembers; its step size, too, which a rule may change."""
@@ -259,7 +263,9 @@ class GradientTraining(Experiment):
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         for index, rate in rates.items():
-            self.optimizer.param_groups[int(index)]["lr"] = rate
+            group = self.optimizer.param_groups[int(index)]
+            both = isinstance(rate, Tensor) and isinstance(group["lr"], Tensor)
+            group["lr"] = rate.to(group["lr"].device) if both else rate  # a file is read on the CPU
 
     def require_sound(self, step: int) -> None:
         """Raise `DivergedError` if any trained parameter is not finite, or give its replica up."""

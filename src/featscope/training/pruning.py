@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from featscope.losses.similarity import Masked
+from featscope.numbers import place_of_doubles
 from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
 
@@ -122,7 +123,8 @@ class PruningMask(nn.Module):
         replicas, device = len(magnitudes[0]), magnitudes[0].device
         units = sum(each.shape[1] for each in magnitudes)
         self.register_buffer("kept", torch.ones(replicas, units, dtype=torch.bool, device=device))
-        self.register_buffer("ratio", torch.full((replicas,), config.ratio, dtype=torch.float64, device=device))
+        ratio = torch.full((replicas,), config.ratio, dtype=torch.float64, device=place_of_doubles(device))
+        self.register_buffer("ratio", ratio)
         self.register_buffer("began", torch.full((replicas,), -1, dtype=torch.int64, device=device))
 
     def _weights(self, module: nn.Module) -> Iterator[tuple[str, Float[Tensor, "replica unit entry"]]]:
@@ -343,7 +345,8 @@ def _all_but_smallest(
     """All but the ``ratio * unit`` smallest of each row, rounded to whole units; of equal ones the first go."""
     units = magnitudes.shape[1]
     order = magnitudes.argsort(dim=1, stable=True)
-    large = torch.arange(units, device=order.device) >= (ratio.to(order.device) * units).round()[:, None]
+    small = (ratio * units).round().long().to(order.device)
+    large = torch.arange(units, device=order.device) >= small[:, None]
     return torch.zeros_like(large).scatter_(1, order, large)
 
 

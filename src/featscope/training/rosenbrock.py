@@ -6,11 +6,15 @@ The Jacobian is exact to rounding: differences along the imaginary axis subtract
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import reduce
+from operator import mul
+from typing import Any
 
 import torch
 from jaxtyping import Float, Inexact
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from featscope.kernels import Attempt, Tableau, backend
 
@@ -19,8 +23,10 @@ Rate = Callable[
 ]
 """(states, constants) -> dy/dt of each trajectory, from its own state and constants alone.
 
-It is asked for complex states too, and must be analytic: no absolute values, no comparisons. What it takes from
-elsewhere, such as an attribute of its object, may be read once, before the first step: what changes is a constant.
+It is asked for complex states too, and must be analytic: no absolute values, no comparisons. Of what may be
+negative, powers above the cube are best written as products: torch loses a tiny imaginary part in its own. What it
+takes from elsewhere, such as an attribute of its object, may be read once, before the first step: what changes is a
+constant.
 """
 
 _RODAS = Tableau(
@@ -45,6 +51,7 @@ _ORDER = 4
 _IMAGINARY = 1e-30
 _LEAST = 1e-16  # a step, of the whole
 _FIRST = 1e-8
+_PRODUCTS = range(1, 17)  # whole powers, or those of 1/z, that are taken as products
 _BLOCK = 1024  # trajectories whose Jacobians fit in a core's cache
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 6.0
 
@@ -194,7 +201,31 @@ def _jacobian(rate: Rate, y: Tensor, constants: Tensor) -> Float[Tensor, "of by 
     n, count = y.shape
     directions = torch.eye(n, dtype=y.dtype, device=y.device)[..., None].expand(n, n, count)
     shifted = torch.complex(y[:, None].expand(n, n, count).contiguous(), _IMAGINARY * directions)
-    return rate(shifted.flatten(1), constants.repeat(1, n)).imag.unflatten(1, (n, count)) / _IMAGINARY
+    taken: Any = nullcontext() if y.device.type == "cpu" else _PowersAsProducts()
+    with taken:
+        moved = rate(shifted.flatten(1), constants.repeat(1, n))
+    return moved.imag.unflatten(1, (n, count)) / _IMAGINARY
+
+
+class _PowersAsProducts(TorchDispatchMode):
+    """Takes whole powers of complex numbers as products, as the CPU takes squares and cubes.
+
+    CUDA takes them as exp(n log z). Beside z < 0 the logarithm holds π, and an imaginary part of 1e-30 is lost in how
+    π is rounded: of a cube, the derivative becomes 1e14 times what it is.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """As in `featscope.training.memory`: else torch would import its compiler."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.pow.Tensor_Scalar and args[0].is_complex():
+            base, power = args
+            if isinstance(power, int | float) and power != 1 and abs(power) in _PRODUCTS:
+                product = reduce(mul, [base] * int(abs(power)))
+                return product if power > 0 else product.reciprocal()
+        return func(*args, **(kwargs or {}))
 
 
 def _solver(matrix: Float[Tensor, "state state trajectory"]) -> Callable[[Tensor], Tensor]:

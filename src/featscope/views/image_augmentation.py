@@ -12,6 +12,7 @@ from featscope.options import MissingExtraError, require
 from featscope.streams import Draws
 
 Pixels = Float[Tensor, "replica batch channel height width"]
+_OVERSHOT = 0.1  # by which bicubic resizing may leave the range of pixels
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class CropColor:
     """Crop-resize with flips, then colour jitter and random grayscale (Wen & Li 2021, Figure 2).
 
     The paper gives no strengths; these are SimCLR's for CIFAR-10. Brightness, contrast, saturation and hue
-    are jittered in this order, where SimCLR shuffles the order.
+    are jittered in this order, where SimCLR shuffles the order. Pixels are from 0 to 1: colours beyond are cut off.
 
     Attributes:
         crop: the crop.
@@ -90,11 +91,23 @@ class CropColor:
         return self.augment(x, draws), self.augment(x, draws)
 
     def augment(self, x: Pixels, draws: Draws) -> Pixels:
-        """One view of each image."""
+        """One view of each image.
+
+        Raises:
+            ValueError: pixels are not from 0 to 1, but for what resizing may overshoot.
+            MissingExtraError: the extra 'images' is not installed.
+        """
         try:
             from kornia import color, enhance
         except ImportError:
             raise MissingExtraError("Colour distortion", "images") from None
+        if x.numel():
+            low, high = (float(end) for end in x.detach().aminmax())
+            if low < -_OVERSHOT or high > 1 + _OVERSHOT:
+                raise ValueError(
+                    f"pixels are from {low:.3g} to {high:.3g}: allowed is from 0 to 1, as colours beyond are cut off. "
+                    "Divide bytes by 255, and normalise after the view."
+                )
         cropped = self.crop.augment(x, draws)
         images = cropped.flatten(0, 1)
         u = draws.uniform(6, x.shape[1]).transpose(0, 1).flatten(1)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from featscope.files import AS_IT_IS
 from featscope.runs.folder import WATCHED
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -39,12 +40,13 @@ class Address:
 def read_address(folder: Path) -> Address:
     """The address kept in ``folder``; port 0 (any) and a new word where there is none, or none to be trusted."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        handle = os.open(folder / WATCHED, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(folder / WATCHED, AS_IT_IS)
         with os.fdopen(handle, "rb") as file:
             about = os.fstat(handle)
             said = json.loads(file.read(200))
         port, token = said["port"], said["token"]
-        ours = about.st_uid == os.getuid() and not about.st_mode & 0o077
+        posix = hasattr(os, "getuid")  # elsewhere who may read a file is not among what `fstat` says
+        ours = not posix or (about.st_uid == os.getuid() and not about.st_mode & 0o077)
         if ours and type(port) is int and 1024 <= port < 65536 and _TOKEN.fullmatch(token):
             return Address(port, token)
     return Address(0, secrets.token_urlsafe(32))

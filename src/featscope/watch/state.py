@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 
 import psutil
 
+from featscope.files import AS_IT_IS
 from featscope.runs.progress import NAME as PROGRESS
 from featscope.runs.unfinished import is_unfinished
 
@@ -78,7 +79,7 @@ def look(folder: Path, before: Seen | None = None) -> Seen:
 
 def _said(folder: Path) -> dict[str, Any] | None:
     with suppress(OSError, ValueError, RecursionError):
-        handle = os.open(folder / PROGRESS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(folder / PROGRESS, AS_IT_IS)
         with os.fdopen(handle, "rb") as file:
             said = json.loads(file.read(_MOST))
         if _is_sound(said):
