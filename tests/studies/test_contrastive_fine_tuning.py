@@ -117,6 +117,12 @@ def test_lines_of_sentences_end_at_line_feeds_alone(tmp_path):
         assert text.endswith("and on")
 
 
+def test_the_mark_before_a_file_is_not_of_its_first_label(tmp_path):
+    """As editors on Windows write it."""
+    (tmp_path / "mr").write_text("\ufeff0 one\n1 two\n", "utf-8")
+    assert source._lines(tmp_path / "mr") == [("0", "one"), ("1", "two")]
+
+
 def test_tables_have_the_label_last(tmp_path):
     (tmp_path / "sst2").mkdir()
     for name, count in (("train", 20), ("test", 6)):
@@ -125,6 +131,16 @@ def test_tables_have_the_label_last(tmp_path):
     pool, labels, test, test_labels, _ = source._sentences("sst2", tmp_path)
     assert (len(pool), test[3], int(test_labels[3])) == (20, "test 3", 1)
     assert [int(text.split()[1]) % 2 for text in pool] == labels.tolist()
+
+
+def test_a_table_without_labels_is_refused(tmp_path):
+    """As GLUE's test.tsv is: a number and a sentence in each line."""
+    (tmp_path / "sst2").mkdir()
+    train = ["sentence\tlabel"] + [f"film {i} \t{i % 2}" for i in range(20)]
+    (tmp_path / "sst2" / "train.tsv").write_text("\n".join(train))
+    (tmp_path / "sst2" / "test.tsv").write_text("index\tsentence\n" + "\n".join(f"{i}\tplay {i}" for i in range(6)))
+    with pytest.raises(ConfigError, match=r"labels that are trained on\. One is 'play 0'\. .* take its dev\.tsv"):
+        source._sentences("sst2", tmp_path)
 
 
 def test_sentences_that_are_not_there_are_named(tmp_path):
@@ -183,6 +199,13 @@ def test_every_method_learns(trained):
     assert len(trained["accuracy"]) == len(METHODS)
     for name, accuracy in zip(METHODS, trained["accuracy"], strict=True):
         assert accuracy > (0.35 if name.startswith("untrained") else 0.6), name
+
+
+def test_fewer_labels_and_classes_than_asked_for_are_told():
+    ask = one(steps_each=1).asker(Streams(0, [0]))  # made up: 300 samples of 4 classes
+    for (labels, classes), there in (((1000, 5), (300, 4)), ((60, 2), (60, 2)), ((60, 0), (60, 4))):
+        found = ask(labels, 10, classes)
+        assert (found["labelled"], found["told"]) == there
 
 
 def test_the_first_term_is_that_of_the_start(trained):
@@ -304,7 +327,8 @@ def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4):
             noise = 1e-4 * streams.at(f"noise {self.source} {views} {classes}", labels).normal(len(METHODS) + 2)[0]
             found = torch.tensor(list(accuracy.values())).double() + noise[:-2]
             beginnings = {"first_term": first * (1 + float(noise[-1])), "cold_term": cold * (1 + float(noise[-2]))}
-            return {"accuracy": found.tolist(), "cosine": 0.9, **beginnings}
+            there = {"labelled": float(labels), "told": float(classes or 10)}
+            return {"accuracy": found.tolist(), "cosine": 0.9, **beginnings, **there}
 
         return ask
 
@@ -421,11 +445,39 @@ def test_gains_are_seen_where_there_are_any(trial, monkeypatch):
     assert found.startswith("A contrastive term helps fine-tuning on 1 of 7 data sets, on 1 beyond")
 
 
+def test_points_are_at_what_there_is(trial):
+    def points(runs):
+        (growth,) = (figure for figure in trial.study.figures(runs) if figure.id == "growth")
+        assert all(len(curve.y) == len(curve.x) for panel in growth.panels for curve in panel.curves)
+        return [panel.curves[0].x.tolist() for panel in growth.panels]
+
+    asked = [[100, 300, 1000], [100, 300], [2, 5, 10], [2, 5, 10]]  # labels of two sets, views, classes
+    assert points(trial.runs) == asked
+    cut = {
+        name: trial.run(name).assign(
+            labelled=trial.run(name).labelled.clip(max=300), told=trial.run(name).told.clip(max=4)
+        )
+        for name in ("images", "few-classes")
+    }
+    assert points({**trial.runs, **cut}) == [[100, 300], [100, 300], [2, 5, 10], [2, 4]]
+    before = {name: run.drop_vars(["labelled", "told"]) for name, run in cut.items()}  # as once stored
+    assert points({**trial.runs, **before}) == asked
+
+
 def test_printed_cells_are_those_of_the_tables_in_the_text():
     assert published.gains("F.5", fractions=(100,)) == [0.93, 0.91, 0.9, 0.74]
     assert len(published.gains("F.5 F.6 F.7 F.8")) == 90
     assert min(published.gains("F.5 F.6 F.7 F.8")) == -0.28
     assert published.cells("F.7 GTSRB, 10", 2)[-1] == (81.28, 0.10)
+
+
+def test_what_pre_training_takes_twice_is_said():
+    study = ContrastiveFineTuning(batch=30, steps=70)
+    for name in (arms.UNIONS, arms.KINDS):
+        assert (study.arm(name).recipe.batch, study.arm(name).recipe.steps_each) == (60, 140)
+    assert "140 steps of 60 samples" in study.arm(arms.UNIONS).about
+    said = str(arms.ContrastiveFineTuningArms.__doc__)
+    assert said.count("on the arms `unions` and `kinds`.") == 2
 
 
 def test_the_story_names_data_that_say_nothing(trial):

@@ -10,7 +10,7 @@ from featscope.figures import Bars, Curves, Heatmaps, ImageGrids, Scatters
 from featscope.models import WideResNet
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.decoupling_images import DecouplingImages
+from featscope.studies.decoupling_images import DecouplingImages, probes
 from featscope.testing import Trial, measure
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
@@ -81,6 +81,18 @@ def test_figures_show_all_arms():
                 assert images.max() <= 1
         if isinstance(figure, Scatters):
             assert len(figure.class_names) == 8
+
+
+def test_a_comma_in_the_name_of_a_class_moves_no_other_name():
+    experiment = TINY.arm("none").recipe.build(Streams(0, [0]))
+    names = ("granulocytes (myelocytes, metamyelocytes)", *experiment.source.class_names[1:])
+    experiment.source.class_names = names
+    with torch.no_grad():
+        about = probes.readout(experiment)["map_class"].about
+    start = TRIAL.run("untrained")
+    start = start.assign(map_class=start.map_class.assign_attrs(long_name=about))
+    (figure,) = (one for one in TINY.figures(TRIAL.runs | {"untrained": start}) if isinstance(one, Scatters))
+    assert list(figure.class_names) == ["granulocytes (myelocytes; metamyelocytes)", *names[1:]]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The study domain-generalisation: its parts against slow computation, and planted answers that change verdicts."""
 
+import re
 import sys
 from typing import ClassVar
 
@@ -459,9 +460,19 @@ def test_domains_have_their_own_names_and_only_pacs_is_beside_what_is_printed_of
     assert trial.run("erm").accuracy.attrs["long_name"] == f"{recipe.LEFT_OUT}a, b, c, d"
     run = trial.run("erm").copy()
     run["accuracy"] = run.accuracy.assign_attrs(long_name=said)
-    (figure,) = (one for one in trial.study.figures({**trial.runs, "erm": run}) if one.id == "by-domain")
+    figures = {figure.id: figure for figure in trial.study.figures({**trial.runs, "erm": run})}
+    figure, gains = figures["by-domain"], figures["gains"]
     assert list(figure.groups) == list(groups)
     assert ("ERM, printed" in figure.series) == ("Table E.2" in figure.caption) == printed
+    assert ("NU, printed" in gains.series) == ("Table E.2" in gains.caption) == printed
+
+
+def test_what_options_do_not_reach_is_said():
+    study = DomainGeneralisation(steps=5000, rate=1e-4)
+    (head,) = (arm for arm in study.arms() if arm.name == arms.HEAD)
+    assert f"{head.recipe.steps_each} steps, rate {head.recipe.rate:g}" in head.about
+    said = re.findall(r"on the arm `head`, which has ([\d.]+)\.\n", str(arms.DomainGeneralisationArms.__doc__))
+    assert list(map(float, said)) == [head.recipe.steps_each, head.recipe.rate]
 
 
 def test_printed_averages_are_means():

@@ -10,6 +10,7 @@ from featscope.data import DictionaryData, DictionarySource
 from featscope.data.sign_mixture import SignMixtureSource
 from featscope.models import FixedBiasReLU, Layers, TangentModel, UnbiasedStart, truncated_relu
 from featscope.options import ConfigError
+from featscope.streams import Streams
 from featscope.studies.fixed_features import FixedFeatures, enumerated, trained
 from featscope.studies.fixed_features.arms import (
     COHERENT,
@@ -35,6 +36,7 @@ from featscope.studies.fixed_features.mixtures import FIRST, NO_THRESHOLDS, SECO
 from featscope.testing import Fault, measure
 from featscope.theory import dictionary_learning as theory
 from featscope.training import TorchOptimizer
+from of_gpu import OfGPU
 
 WIDE = {
     "step1-off-patterns-at-the-floor",
@@ -135,6 +137,14 @@ def test_more_than_the_length_is_said_to_differ_after_one_step():
 def test_options_out_of_range_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         FixedFeatures(**options)
+
+
+def test_features_that_are_enumerated_on_a_gpu_are_judged_on_the_cpu():
+    here = STUDY.arm(ENUMERATED).recipe.build(Streams(0, [0, 1])).learner
+    wanted = enumerated._hardest(here)
+    here.present, here.features = (one.as_subclass(OfGPU) for one in (here.present, here.features))
+    for found, known in zip(enumerated._hardest(here), wanted, strict=True):
+        assert torch.equal(found, known)
 
 
 def test_parts_refuse_what_they_cannot_do():

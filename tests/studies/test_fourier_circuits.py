@@ -14,6 +14,7 @@ from featscope.models import PolynomialNetwork
 from featscope.options import ConfigError
 from featscope.probes import fourier
 from featscope.runs.shard import Shard
+from featscope.streams import Streams
 from featscope.studies import Axis
 from featscope.studies.fourier_circuits import FourierCircuits, exact, identities, probes, training
 from featscope.studies.fourier_circuits.training import DecayingAdamW, PenalisedCrossEntropy
@@ -224,6 +225,12 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
     TRIAL.require_noticed(FAULTS[name], monkeypatch)
+
+
+@pytest.mark.parametrize("questions", [identities.Identities(), identities.OneTerm(), exact.Constructed(((2, 5),))])
+def test_what_is_written_down_is_looked_at_on_the_cpu_whatever_the_device(questions):
+    evaluation = questions.build(Streams(0, [0], "meta"))  # from which no number comes back
+    assert np.isfinite(list(evaluation.ask(**evaluation.points[0]).values())).all()
 
 
 def test_penalties_run_as_one_program():

@@ -10,6 +10,7 @@ import xarray as xr
 from featscope.data.structured_parity import StructuredParitySource
 from featscope.models.fixed_bias_relu import FixedBiasReLU
 from featscope.options import ConfigError
+from featscope.streams import Streams
 from featscope.studies.gradient_features import GradientFeatures, at_start, exact, figures, neurons, probes, study
 from featscope.studies.gradient_features.arms import (
     FIRST,
@@ -126,6 +127,12 @@ def test_sentences_have_the_numbers_of_the_options():
     trivial = TRIAL.healthy["random-features-are-trivial", SPREADS]
     assert "smallest" in trivial.measures
     assert "default" in trivial.note
+
+
+@pytest.mark.parametrize("questions", [exact.TrueNetworks(), exact.MixtureNetworks(samples=500)])
+def test_true_networks_are_asked_on_the_cpu_whatever_the_device(questions):
+    evaluation = questions.build(Streams(0, [0], "meta"))  # from which no number comes back
+    assert np.isfinite(list(evaluation.ask(**evaluation.points[0]).values())).all()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What the studies of images have in common."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -31,6 +31,31 @@ def test_the_initial_network_is_that_of_an_arm_before_its_first_step(study):
             assert torch.equal(now, before)
     experiment.advance(0)
     assert not torch.equal(experiment.learner.filters, small.initial(experiment).filters)
+
+
+@dataclass(frozen=True)
+class OneLabel(DecouplingImages):
+    """Two arms may have one label, as where one is derived from the other by `replace`."""
+
+    labels: tuple[str, str, str] = ("plain", "plain", "both")
+
+    def arms(self):
+        labels = dict(zip(("none", "crop", "crop-colour"), self.labels, strict=True))
+        return [replace(arm, label=labels.get(arm.name, arm.label)) for arm in super().arms()]
+
+
+@pytest.mark.parametrize(
+    ("labels", "called"),
+    [
+        (("plain", "crops", "both"), ["plain", "crops", "both"]),
+        (("plain", "plain", "both"), ["none", "crop", "both"]),
+        (("plain", "plain", "none"), ["none", "crop", "crop-colour"]),  # the third is labelled as the first is named
+    ],
+)
+def test_arms_of_one_label_are_called_by_their_names(labels, called):
+    runs = {name: xr.Dataset({"which": index}) for index, name in enumerate(("none", "crop", "crop-colour"))}
+    found = OneLabel(data="shapes", labels=labels).labelled(runs)
+    assert [(label, int(run.which)) for label, run in found.items()] == [(called[i], i) for i in range(3)]
 
 
 def test_only_what_no_chance_enters_is_exact_on_the_untrained_network():

@@ -10,7 +10,7 @@ import xarray as xr
 from featscope.claims import Claim
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.learned_filters import LearnedFilters
+from featscope.studies.learned_filters import LearnedFilters, figures
 from featscope.studies.learned_filters import study as claims_of
 from featscope.studies.learned_filters.arms import (
     DIGITS,
@@ -22,7 +22,7 @@ from featscope.studies.learned_filters.arms import (
     TRAINED,
     WIDE_LOT,
 )
-from featscope.studies.learned_filters.clusters import PICKED, clusters
+from featscope.studies.learned_filters.clusters import PICKED, clusters, unit
 from featscope.studies.learned_filters.training import CHUNK, CHUNKS, Filters
 from featscope.testing import Fault
 from featscope.testing.trial import by_name
@@ -156,6 +156,32 @@ def test_filters_that_are_picked_of_random_ones_are_alike():
     assert found.picked > PICKED**-0.5
     assert found.own < 0.3
     assert found.silhouettes[0] < 0.05
+
+
+def test_five_filters_are_picked_or_none():
+    """The first group of ResNet(4) has four filters: any two or three are near to the mean of them."""
+    assert np.isnan(clusters(np.random.default_rng(0).standard_normal((4, 36))).picked)
+    side = np.repeat([1.0, -1.0], [20, 2])  # one cluster of twenty, one of two
+    filters = side[:, None] * np.eye(30)[0] * 3 + 0.2 * np.random.default_rng(1).standard_normal((22, 30))
+    found = clusters(filters)
+    large = found.members == found.members[0]
+    assert (large.sum(), (~large).sum()) == (20, 2)
+    of_twenty = unit(filters[large])
+    five = of_twenty[np.argsort(-(of_twenty @ unit(of_twenty.mean(0))))[:PICKED]]
+    assert found.picked == pytest.approx((five @ unit(five.mean(0))).mean())
+
+
+def test_groups_of_blocks_without_five_in_a_cluster_are_left_out():
+    has_five = xr.DataArray([False, True, True, True], dims="layer")
+    picked = RUNS[RESIDUAL].picked
+    few = RUNS | {RESIDUAL: RUNS[RESIDUAL].assign(picked=picked.where(has_five))}
+    claim = judged_alone("picked-clusters-are-in-random-filters", RESIDUAL, few)
+    assert claim.verdict == "holds"
+    assert claim.measured == pytest.approx(picked.isel(stage=0, layer=slice(1, None)).mean().item())
+    figure = figures.by_layer(few)
+    height = figure.series["of five that are picked"][0]
+    assert [group for group, one in zip(figure.groups, height, strict=True) if np.isnan(one)] == ["slim 1"]
+    assert "no bar where a replica has no cluster of five or more" in figure.caption
 
 
 def test_gradients_are_those_of_the_first_steps():

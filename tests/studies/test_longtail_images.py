@@ -13,7 +13,7 @@ from featscope.models import ResNet18
 from featscope.options import ConfigError
 from featscope.probes.long_tail import accuracy, gap, tail_minus_head
 from featscope.streams import Streams
-from featscope.studies.longtail_images import LongTailImages, probes
+from featscope.studies.longtail_images import LongTailImages, figures, probes
 from featscope.studies.longtail_images.table2 import TABLE_2
 from featscope.studies.summaries import identities
 from featscope.testing import Trial, measure
@@ -166,6 +166,16 @@ def test_many_classes_are_shown_in_groups():
     figure = next(f for f in TINY.figures(many) if f.id == "class-accuracy")
     assert len(figure.groups) == 20
     assert figure.groups[0] == "classes 1-2 (17 each)"
+
+
+def test_a_comma_in_the_name_of_a_class_moves_no_other_name():
+    experiment = TINY.arm("plain").recipe.build(Streams(0, [0]))
+    experiment.source.class_names = ("tench, Tinca tinca", *experiment.source.class_names[1:])
+    with torch.no_grad():
+        about = probes.readout(experiment)["class_size"].about
+    sizes = TRIAL.run("plain")["class_size"].isel(replica=0)
+    named = figures._names(sizes.assign_attrs(long_name=about))
+    assert named == ["tench; Tinca tinca (20)", *figures._names(sizes)[1:]]
 
 
 def test_one_replica_still_makes_a_report():

@@ -1,6 +1,6 @@
 """Names of arms and figures become names of files: nothing else gets through."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -61,7 +61,38 @@ def test_two_of_one_name_are_refused_before_anything_is_written(tmp_path):
     assert "two figures have the id 'one'" in check(TwinFigures()).problems
 
 
+@dataclass(frozen=True)
+class Cousins(Pull):
+    """Two arms, and two figures, whose names differ by capitals alone."""
+
+    def arms(self):
+        first, *_ = super().arms()
+        return [first, replace(first, name="Pulled")]
+
+    def figures(self, runs):
+        return [Curves("one", "", "", []), Curves("One", "", "", [])]
+
+
+def test_names_that_differ_by_capitals_alone_are_one_on_some_machines(tmp_path):
+    """There the second arm would go on from the checkpoint of the first, and have what that measured."""
+    said = "Arm.name = 'Pulled' differs by capitals alone from another arm's, 'pulled': "
+    with pytest.raises(ConfigError) as refused:
+        run(Cousins(), Settings(replicas=2), tmp_path / "run")
+    assert str(refused.value).startswith(said)
+    assert not (tmp_path / "run").exists()
+    problems = check(Cousins()).problems
+    assert any(line.startswith("two arms are called 'pulled' and 'Pulled', which are one") for line in problems)
+    assert any(line.startswith("two figures have the id 'one' and 'One', which") for line in problems)
+
+
 @pytest.mark.parametrize("model", ["..", "/models/two words", "/models/\0"])
 def test_models_whose_names_cannot_be_arms_are_refused(model):
     with pytest.raises(ConfigError, match="models = .* is out of range: allowed is names with different last parts"):  # noqa: RUF043
         IclFlippedLabels(models=(model,))
+
+
+@pytest.mark.parametrize("models", [("one/Small", "other/small"), ("one/model", "other/model")])
+def test_models_whose_last_parts_would_be_one_file_are_refused(models):
+    with pytest.raises(ConfigError, match="allowed is names with different last parts"):
+        IclFlippedLabels(models=models)
+    assert IclFlippedLabels(models=("one/small", "other/smaller")).short_names == ["small", "smaller"]

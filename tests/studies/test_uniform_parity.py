@@ -109,6 +109,12 @@ def test_the_headline_is_of_every_replica_or_of_none():
     assert STUDY.story(TRIAL.runs | {FOUR_ANGLES: one_less}, []).headlines[shown] == ""
 
 
+@pytest.mark.parametrize("questions", [exact.Enumerated(7, (2,), 4), exact.Cones((65,), (2,), 400)])
+def test_what_is_enumerated_is_on_the_cpu_whatever_the_device(questions):
+    evaluation = questions.build(Streams(0, [0], "meta"))  # from which no number comes back
+    assert np.isfinite(list(evaluation.ask(**evaluation.points[0]).values())).all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

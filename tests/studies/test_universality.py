@@ -136,6 +136,13 @@ def test_losses_of_tables_are_those_of_all_triples():
     torch.testing.assert_close(tables.pair_loss(phi, of_r, of_u, lambda t: (-t).exp()), slow)
 
 
+def test_tables_are_searched_on_one_device():
+    streams = Streams(0, [0], "meta")  # whose numbers do not meet those of the CPU
+    searched = tables.SearchedTables(steps=1).build(streams.at("start"))
+    searched(streams.at("batch"))
+    assert searched.get_buffer("distance").is_meta
+
+
 PAIR, ALL, DESCENDED = tables.pair_loss, tables.sign_patterns, tables.descended
 WITHIN, PAIRS, SUPERPOSED = pretraining.within, TaskFeatureSource.hidden_pairs, pretraining.superposed
 BALL, COMPLEXITY, SUMMED = labelled.ball_minimiser, labelled.LabelledFitted._complexity, labelled.summed

@@ -1,7 +1,7 @@
 """Batches of modular addition for networks that are trained on part of the points, and accuracy on both parts."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -49,6 +49,7 @@ class Batches(nn.Module):
         hidden: places of some others.
     """
 
+    finite: ClassVar[bool] = True
     shown: Int[Tensor, "replica point"]
     hidden: Int[Tensor, "replica other"]
 

@@ -10,7 +10,7 @@ from featscope.axes import Axis
 from featscope.claims import Claim, Statement, how_many_hold
 from featscope.claims.statement import Test, tests_of
 from featscope.figures import Figure, Table
-from featscope.options import ConfigError, require_name
+from featscope.options import ConfigError, alike, require_name
 from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import over_steps
 from featscope.training import Measurement
@@ -63,10 +63,15 @@ class Arm(Generic[R]):
 
 
 def require_different_names(arms: Iterable[Arm]) -> None:
-    """Raise `ConfigError` where two of ``arms`` have one name: they would share files and measurements."""
-    names = [arm.name for arm in arms]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"Arm.name = {twice[0]!r} is that of two arms: allowed are names that differ. Rename one.")
+    """Raise `ConfigError` where two of ``arms`` have one name: they would share files and measurements.
+
+    Names that differ by capitals alone are one in names of files, on some machines.
+    """
+    for one, other in alike(arm.name for arm in arms):
+        said = "is that of two arms" if one == other else f"differs by capitals alone from another arm's, {one!r}"
+        raise ConfigError(
+            f"Arm.name = {other!r} {said}: allowed are names that differ by more than capitals. Rename one."
+        )
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,11 @@ class Study:
         return made[name]
 
     def labelled(self, runs: Runs) -> Runs:
-        """``runs`` by the labels of their arms, as figures call them."""
-        return {self.arm(name).label or name: run for name, run in runs.items()}
+        """``runs`` by the labels of their arms, as figures call them; by name where arms share a label."""
+        labels = [self.arm(name).label or name for name in runs]
+        called = [label if labels.count(label) == 1 else name for name, label in zip(runs, labels, strict=True)]
+        called = called if len(set(called)) == len(called) else list(runs)  # a label may be the name of another arm
+        return dict(zip(called, runs.values(), strict=True))
 
     def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """What to measure on the way, beside what an experiment measures of itself."""

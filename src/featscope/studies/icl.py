@@ -11,7 +11,7 @@ from typing import ClassVar
 import xarray as xr
 
 from featscope.claims import Found
-from featscope.options import NAME, is_name, require
+from featscope.options import NAME, alike, is_name, require
 from featscope.studies.base import Runs, Study
 from featscope.training import Questionnaire
 
@@ -42,8 +42,8 @@ class OfModels(Study):
 
     def __post_init__(self) -> None:
         short, taken = self.short_names, tuple(self.hand_set)
-        distinct = len({*short, *taken}) == len(self.models) + len(taken)
-        allowed = f"names with different last parts of {NAME}, none of {taken}"
+        distinct = not alike([*short, *taken])
+        allowed = f"names with different last parts (not by capitals alone) of {NAME}, none of {taken}"
         require(self, "models", bool(short) and all(map(is_name, short)) and distinct, allowed)
 
     @property

@@ -50,8 +50,8 @@ class ContrastiveFineTuningArms(Study):
         sentence_encoder: what makes features of sentences: "minilm", a model of the Hub, as
             princeton-nlp/unsup-simcse-roberta-base, or its folder.
         units: of the adapter's hidden layer.
-        batch: labelled samples in a batch.
-        steps: of each training.
+        batch: labelled samples in a batch; twice as many, without labels, on the arms `unions` and `kinds`.
+        steps: of each training; twice as many on the arms `unions` and `kinds`.
         rate: Adam's learning rate.
     """
 
@@ -119,7 +119,8 @@ class ContrastiveFineTuningArms(Study):
             Arm(
                 UNIONS,
                 Unions(*pretraining, SHARES),
-                "An adapter pre-trained without labels, from scratch, on CIFAR-10 or a part of it, and ever more sets.",
+                "An adapter pre-trained without labels, from scratch, on CIFAR-10 or a part of it, and ever more sets; "
+                f"{2 * self.steps} steps of {2 * self.batch} samples.",
                 "unions",
             ),
             Arm(

@@ -1,5 +1,7 @@
 """The figures of the study, described for the report to draw."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 
@@ -93,9 +95,9 @@ def growth(runs: Runs, said: str) -> Curves:
     panels = []
     for arm in (IMAGES, PHOTOS):
         if arm in runs:
-            at = np.array(LABELS[arm], float)
+            at, kept = np.unique(_there(runs[arm], "labelled", LABELS[arm], views=0, classes=0), return_index=True)
             lines = [
-                curve(accuracy(runs[arm], method).isel(views=0, classes=0), label, "labels", x=at)
+                curve(accuracy(runs[arm], method).isel(views=0, classes=0, labels=kept), label, "labels", x=at)
                 for label, method in _CURVES.items()
             ]
             panels.append(Panel(f"{LABEL_OF[arm]}: labels", "labels", _ACCURACY, lines, log_x=True))
@@ -106,16 +108,21 @@ def growth(runs: Runs, said: str) -> Curves:
                 known = runs[arm].isel(labels=0, drop=True)
                 other = ({"views", "classes"} - {along}).pop()
                 at = np.array([2, 5, last], float)
+                if along == "classes":
+                    few, every = _there(known, "told", (2, 5), views=0), _there(whole, "told", (last,), views=0)
+                    at = np.concatenate([few, every])
+                at, kept = np.unique(at, return_index=True)
                 lines = []
                 for label, method in _CURVES.items():
                     parts = [accuracy(one, method).isel({other: 0}, drop=True) for one in (known, whole)]
                     joined = xr.concat([part.drop_vars(along, errors="ignore") for part in parts], along)
-                    lines.append(curve(joined, label, along, x=at))
+                    lines.append(curve(joined.isel({along: kept}), label, along, x=at))
                 panels.append(Panel(f"CIFAR-10: {along}", along, _ACCURACY, lines))
     return chart(
         "growth",
         "Labels, stored views, classes",
-        f"{said}λ = 1. Curves over views and classes are at {CURVE} labels.",
+        f"{said}λ = 1. Curves over views and classes are at {CURVE} labels. Where there are fewer labels or classes "
+        "than were asked for, points are at what there is.",
         *panels,
         claims=("the-term-helps-most-with-few-labels",),
     )
@@ -206,6 +213,13 @@ def printed() -> Bars:
         [(0.0, "equal")],
         claims=("printed-gains-are-all-above-zero", "printed-probes-gain", "printed-trade-off"),
     )
+
+
+def _there(run: xr.Dataset, name: str, asked: Sequence[int], **where: int) -> np.ndarray:
+    """How many there were, which may be fewer than ``asked``; that number in runs that do not have it stored."""
+    if name not in run:
+        return np.array(asked, dtype=float)
+    return run[name].isel(where, drop=True).mean("replica").values
 
 
 def _side_by_side(values: list[xr.DataArray]) -> xr.DataArray:

@@ -74,12 +74,14 @@ class FineTuning(Questionnaire):
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """The accuracy of each method, and how the contrastive term begins."""
+        """The accuracy of each method, how the contrastive term begins, and how much there was to learn from."""
         return {
             "accuracy": Answer("test accuracy", axes={"method": len(METHODS)}),
             "first_term": Answer("contrastive term at the first step, nats"),
             "cold_term": Answer(f"the same of the encoder's features at temperature {COLD:g}, nats"),
             "cosine": Answer("cosine of the encoder's features of two views"),
+            "labelled": Answer("labelled samples that there were"),
+            "told": Answer("classes that there were"),
         }
 
     def asker(self, streams: Streams) -> Callable[[int, int, int], Mapping[str, float | Sequence[float]]]:
@@ -125,6 +127,8 @@ class FineTuning(Questionnaire):
             "first_term": first,
             "cold_term": float(NTXent(COLD)(near[:, 0].double(), near[:, 1].double())),
             "cosine": float(torch.cosine_similarity(near[:, 0].double(), near[:, 1].double(), dim=-1).mean()),
+            "labelled": float(len(rows)),
+            "told": float(samples.classes),
         }
 
     def start(self, samples: Samples, draws: Draws) -> Weights:

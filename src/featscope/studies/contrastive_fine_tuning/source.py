@@ -204,6 +204,12 @@ def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Ten
             f"({str(error)[:200]})."
         ) from None
     train, test = rest
+    if strange := sorted({label for label, _ in test} - {label for label, _ in train}):
+        cure = "GLUE's test.tsv has no labels: take its dev.tsv." if name == "sst2" else "Correct the labels."
+        raise ConfigError(
+            f"data = {str(data)[:200]!r} is out of range: allowed are sentences of {name!r} that are tested on with "
+            f"labels that are trained on. One is {strange[0][:60]!r}. {cure}"
+        )
     order = Streams(0, [0]).at("pool").choice(len(train), len(train))[0].tolist()
     pool = [train[i] for i in order[:_SENTENCES]]
     test = test or [train[i] for i in order[_SENTENCES : _SENTENCES + _TEST_SENTENCES]]
@@ -216,7 +222,7 @@ def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Ten
 
 def _lines(file: Path) -> list[tuple[str, str]]:
     # Not splitlines: sentences hold other characters that it takes for ends of lines.
-    pairs = [line.partition(" ") for line in file.read_text("utf-8").split("\n") if line.strip()]
+    pairs = [line.partition(" ") for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
     return [(label, text.strip()) for label, _, text in pairs]
 
 

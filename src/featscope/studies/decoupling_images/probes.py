@@ -82,8 +82,8 @@ def readout(experiment: GradientTraining) -> Mapping[str, Measurement]:
         scores = (score(a, known, b, asked) for a, b in zip(fitted, measured, strict=True))
         return _by_layer((each.value if isinstance(each, Accuracy) else each for each in scores), about)
 
-    # The record keeps numbers; the names of the classes travel in the description.
-    names = ", ".join(experiment.source.class_names)
+    # The record keeps numbers; the names of the classes travel in the description, a comma between them.
+    names = ", ".join(name.replace(", ", "; ") for name in experiment.source.class_names)
     return {
         "linear_probe": read(linear_probe, y, z, "test accuracy of logistic regression"),
         "knn": read(k_nearest_neighbours, y, z, "test accuracy of 20 nearest neighbours"),

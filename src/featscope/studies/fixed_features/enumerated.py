@@ -177,14 +177,15 @@ def measured(experiment: Recursion) -> Mapping[str, Measurement]:
 def _hardest(here: EnumeratedInputs) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica"]]:
     """Hinge loss of weights of norm `NORM` on the parity that features correlate least with, and that correlation.
 
-    Inputs are uniform. Weights begin along v_A and take steps of a projected subgradient; the best are kept.
+    Inputs are uniform. Weights begin along v_A and take steps of a projected subgradient; the best are kept. All on
+    the CPU.
     """
     k, d = here.options.relevant, here.options.patterns
     flip = 2.0 ** torch.arange(d - 1, -1, -1)  # rows count up with the first pattern highest; bits with 1 - 2 phi
-    order = ((here.present @ flip.double()).argsort()).numpy()
+    order = ((here.present.cpu() @ flip.double()).argsort()).numpy()
     reverse = torch.tensor(theory.parities(d, k))
     hinges, leasts = [], []
-    for features in here.features:
+    for features in here.features.cpu():
         correlations = torch.tensor(theory.subset_correlations(features.numpy()[order], k))
         sizes = correlations.square().sum(1)
         hardest = int(sizes.argmin())

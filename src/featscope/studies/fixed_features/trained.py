@@ -1,6 +1,7 @@
 """The hinge loss on batches of the training set, and machines that are fitted at once."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,6 +43,8 @@ class BatchHinge:
 
 class BatchHingeLoss(nn.Module):
     """`BatchHinge` at work."""
+
+    finite: ClassVar[bool] = True
 
     def __init__(self, batch: int) -> None:
         super().__init__()

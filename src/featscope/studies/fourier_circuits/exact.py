@@ -39,6 +39,7 @@ class OfSizes(Questionnaire):
         sizes: (k, p).
     """
 
+    on_cpu = True
     sizes: Sizes = ()
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ class Identities(Questionnaire):
         numbers: random draws for each k.
     """
 
+    on_cpu = True
     numbers: int = 50
 
     @property
@@ -91,6 +92,7 @@ class OneTerm(Questionnaire):
     At random angles.
     """
 
+    on_cpu = True
     phases = ((0.5, 0.5, 0, 1), (0.5, 0.5, -1, 0), (0.5, -0.5, 0, 0), (-0.5, 0.5, 0, 0))
     """θ_u1, θ_u2, θ_u3, θ_w as printed, in units of π."""
     signs = ((1, 1, 1, -1), (1, 1, -1, 1), (1, -1, 1, 1), (-1, 1, 1, 1))

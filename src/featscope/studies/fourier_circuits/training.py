@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from math import cos, pi
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,7 @@ class PenalisedCrossEntropy(Ready):
         penalty: λ, on the norm to its first power; 0 where weights decay instead.
     """
 
+    finite: ClassVar[bool] = True
     floats_per_replica = True
 
     penalty: float = 5e-3

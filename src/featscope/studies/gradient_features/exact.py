@@ -164,6 +164,8 @@ class Sampling(Questionnaire):
 class TrueNetworks(Questionnaire):
     """Networks that are right on every input: linear data, and parity waves on all cases."""
 
+    on_cpu = True
+
     @property
     def grid(self) -> Mapping[str, Sequence[Any]]:
         """The linear one, then the waves."""
@@ -205,6 +207,7 @@ class MixtureNetworks(Questionnaire):
         samples: fresh ones.
     """
 
+    on_cpu = True
     samples: int = 10000
 
     @property

@@ -27,7 +27,7 @@ _ABOUT = {
     "silhouettes": "silhouette of two to six clusters",
     "own": "mean cosine of a filter with the centre of its cluster, of two",
     "between": "cosine of the centres",
-    "picked": "mean cosine of the five filters nearest to each centre with the centre of the five",
+    "picked": "mean cosine of the five filters nearest to each centre with their own centre, of clusters with five",
     "filters": "filters of the first layer",
 }
 _DIMS: Mapping[str, tuple[str, ...]] = {

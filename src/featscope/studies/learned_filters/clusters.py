@@ -18,7 +18,8 @@ class Clusters(NamedTuple):
     Attributes:
         own: mean cosine of a filter of two clusters with its own centre.
         between: cosine of their centres.
-        picked: mean cosine of the `PICKED` filters nearest to each centre with the centre of these alone.
+        picked: mean cosine of the `PICKED` filters nearest to each centre with the centre of these alone, over clusters
+            that have so many; NaN where none has.
         silhouettes: of `COUNTS` clusters, by cosine; NaN where there are too few filters.
         members: cluster of each filter, of two.
     """
@@ -52,7 +53,10 @@ def clusters(filters: Float[np.ndarray, "filter d"]) -> Clusters:
         found = members if count == COUNTS[0] else found
     centres = unit(np.stack([points[found == side].mean(0) for side in (0, 1)]))
     own = float((points * centres[found]).sum(1).mean())
-    nearest = [points[found == side] for side in (0, 1)]
-    nearest = [part[np.argsort(-(part @ centre))[:PICKED]] for part, centre in zip(nearest, centres, strict=True)]
-    picked = float(np.mean([(part @ unit(part.mean(0))).mean() for part in nearest]))
+    nearest = [
+        part[np.argsort(-(part @ centre))[:PICKED]]
+        for part, centre in zip([points[found == side] for side in (0, 1)], centres, strict=True)
+        if len(part) >= PICKED  # the fewer filters there are, the more alike are they with their own mean
+    ]
+    picked = float(np.mean([(part @ unit(part.mean(0))).mean() for part in nearest])) if nearest else np.nan
     return Clusters(own, float(centres[0] @ centres[1]), picked, silhouettes, found)

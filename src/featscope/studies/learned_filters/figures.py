@@ -85,7 +85,8 @@ def by_layer(runs: Runs) -> Bars:
         "clusters",
         "How alike are filters of one cluster, by layer and before training?",
         "Cosines within and between two clusters at the end, and of the five filters nearest to each centre with the "
-        "centre of these five. 'Still' are filters of the start; numbers are groups of blocks of a residual network.",
+        "centre of these five; no bar where a replica has no cluster of five or more. 'Still' are filters of the "
+        "start; numbers are groups of blocks of a residual network.",
         [label for _, label, _ in shown],
         series,
         "mean cosine",

@@ -176,7 +176,7 @@ class LearnedFilters(LearnedFiltersArms):
         """Filters that are picked by hand look like a cluster before any training.
 
         Measured: mean cosine of the five filters nearest to each centre with the centre of these five, at the start,
-        mean over groups of blocks.
+        mean over groups of blocks with a cluster of five or more.
         """
         return run.picked.isel(stage=0).mean("layer")
 

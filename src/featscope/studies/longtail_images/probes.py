@@ -31,8 +31,8 @@ def readout(experiment: GradientTraining) -> Mapping[str, Measurement]:
     named = linear_probe_labels(seen, fitted.labels, asked)
     accuracy = mean_by_class((named == measured.labels.cpu()).double(), measured.labels.cpu(), classes)
     sizes = torch.bincount(source.train_set.labels, minlength=classes).double()
-    # The record keeps numbers; the names of the classes travel in the description.
-    names = ", ".join(source.class_names[label] for label in source.head_to_tail)
+    # The record keeps numbers; the names of the classes travel in the description, a comma between them.
+    names = ", ".join(source.class_names[label].replace(", ", "; ") for label in source.head_to_tail)
     return {
         "class_size": _by_class(experiment, sizes, f"training images of {names}"),
         "class_accuracy": _by_class(experiment, accuracy, "test accuracy of logistic regression"),

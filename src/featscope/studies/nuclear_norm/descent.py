@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -87,6 +87,7 @@ class PenalisedRisk:
 class PenalisedRiskLoss(nn.Module):
     """Mean logistic loss and λ ‖Φ(X)‖_*/√n, always of the same batch."""
 
+    finite: ClassVar[bool] = True
     z: Float[Tensor, "replica n d"]
 
     def __init__(self, options: PenalisedRisk, z: Float[Tensor, "replica n d"]) -> None:

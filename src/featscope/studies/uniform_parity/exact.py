@@ -45,6 +45,7 @@ class Enumerated(Questionnaire):
         neurons: random ones; two more are equal on A.
     """
 
+    on_cpu = True
     dimension: int = 13
     blocks: tuple[int, ...] = (2, 4, 6)
     neurons: int = 20
@@ -123,6 +124,7 @@ class Cones(Questionnaire):
         neurons: random ones.
     """
 
+    on_cpu = True
     dimensions: tuple[int, ...] = (65, 129, 257, 513)
     blocks: tuple[int, ...] = (2, 4)
     neurons: int = 4000

@@ -194,17 +194,17 @@ class SearchedTablesFound(Once):
         o = self.options
         start = draws.normal(len(RARE) * len(NORMS), 6, 2, o.outputs, dtype=torch.float64)
         rare, norm = (torch.tensor(values, dtype=torch.float64) for values in (RARE, NORMS))
-        rare, norm = rare.repeat_interleave(len(NORMS)), norm.repeat(len(RARE))
+        rare, norm = rare.repeat_interleave(len(NORMS)), norm.repeat(len(RARE)).to(start)
         of_r = (torch.stack([1 - rare, rare], -1)[:, None] / 3).expand(-1, 3, -1).flatten(1).to(start)
         of_u = torch.full((len(rare), 2), 0.5).to(start)
         pairs = "augmented" if o.augmented else "plain"
 
         def table(free: Tensor) -> Tensor:
-            return norm[:, None, None, None].to(free) * normalize(free, dim=-1)
+            return norm[:, None, None, None] * normalize(free, dim=-1)
 
         def loss(free: Tensor) -> Tensor:
             # Losses of small norms differ little: by norm, all fall alike.
-            return (pair_loss(table(free), of_r, of_u, softplus_of_minus, pairs) / norm.to(free)).sum()
+            return (pair_loss(table(free), of_r, of_u, softplus_of_minus, pairs) / norm).sum()
 
         phi = table(descended(start, loss, o.steps))
         share = spread(phi, of_r, of_u).unflatten(-1, (2, 4))
