@@ -4,7 +4,7 @@ import re
 import time
 import traceback
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
@@ -18,6 +18,7 @@ import xarray as xr
 from featscope.axes import numeric_options
 from featscope.claims import Claim
 from featscope.figures import Figure
+from featscope.options import alike
 from featscope.studies import Arm, Study
 from featscope.studies.base import Role
 from featscope.studies.summaries import identities
@@ -29,6 +30,7 @@ _BITS, _NOISE = 1e-3, 1e-5  # by which the order of sums may change a number, re
 _TIMES = {"s", "ms"}  # no two runs take the same
 _LIBRARIES = (Path(__file__).parent, Path(traceback.__file__).parent)
 _INSTALLED = {"site-packages", "dist-packages"}
+_CAPITALS = ", which are one in names of files on machines that know no capitals"
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,7 @@ def check(study: Study) -> Checked:
             headlines = [*small.story(runs, claims).headlines]
         except Exception as error:
             problems.append(f"figures or story: {said(error, runs)}")
-    ids = [figure.id for figure in figures]
-    problems += [f"two figures have the id {name!r}" for name in dict.fromkeys(n for n in ids if ids.count(n) > 1)]
+    problems += [f"two figures have the id {twice}" for twice in _alike(figure.id for figure in figures)]
     known = [test.statement.id for test in small.tests]
     named = [(f"the figure {figure.id!r} shows", name) for figure in figures for name in figure.claims]
     named += [("the story's headlines have", name.partition("@")[0]) for name in headlines]
@@ -170,8 +171,11 @@ def _judge(study: Study, runs: Mapping[str, xr.Dataset]) -> tuple[list[Claim], l
 
 def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
     known = [arm.name for arm in arms]
-    for name in dict.fromkeys(name for name in known if known.count(name) > 1):
-        yield f"two arms are called {name!r}"
+    for twice in _alike(known):
+        yield f"two arms are called {twice}"
+    labels = list({arm.name: arm.label or arm.name for arm in arms}.values())
+    for label in dict.fromkeys(label for label in labels if labels.count(label) > 1):
+        yield f"two arms are labelled {label!r}"
     for test in study.tests:
         for name in test.arms(study):
             if name not in known and test.of_runs:
@@ -189,6 +193,11 @@ def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
             yield f"the arm {arm.name!r} has the role {arm.role!r}{_nearest(arm.role, get_args(Role))}"
         if not 1 <= len((arm.label or arm.name).split()) <= 4:
             yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are two or three words"
+
+
+def _alike(names: Iterable[str]) -> list[str]:
+    """What is there twice, in words."""
+    return [repr(one) if one == other else f"{one!r} and {other!r}{_CAPITALS}" for one, other in alike(names)]
 
 
 def _unknown_options(arm: Arm) -> list[str]:

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from featscope.report import report_run
+
 PAGE = Path(__file__).parents[2].joinpath("docs/after-a-run.md").read_text(encoding="utf-8")
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
@@ -18,3 +20,5 @@ def test_a_study_is_run_in_python(tmp_path, monkeypatch, capsys):
     assert said.startswith("<Outcome of 'runs/small'\n arms: step-sizes, ")
     assert sum(map(int, re.findall(r"(\d+) (?:hold|fail|undecided)", said))) == len(claims)
     assert "measured" in capsys.readouterr().out
+    (call,) = re.findall(r"`(report_run\(.*?\))`", PAGE)
+    assert eval(call, {"report_run": report_run}) == Path("runs/small/report.html")

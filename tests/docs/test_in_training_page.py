@@ -57,6 +57,17 @@ def test_the_head_begins_as_the_identity():
     run(NAMED["head"], names)
     torch.testing.assert_close(names["prediction"], names["model"](names["one"]))
     assert not names["target"].requires_grad
+    names["loss"].backward()
+    assert bool(names["model"][0].weight.grad.any())
+    assert bool(names["head"].scaled.grad.any())
+
+
+def test_what_pruning_did_is_said_of_the_form_that_did_it():
+    said = " ".join(re.search(r"^\*\*When it helps.*?\n\n", PAGE, re.M | re.S)[0].split())
+    assert 'gradient="straight-through"' in NAMED["pruning"]
+    assert "By straight-through, as above, they do nothing there" in said
+    assert 'gradient="theory"' in said.partition("By straight-through")[0]
+    assert 'score="direction"' in said
 
 
 def test_in_lightning():

@@ -36,3 +36,9 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     assert "hidden states go on, SnapKV  soggy kangaroo" in out
     exec(compile(parts, "language.md", "exec"), names)
     assert capsys.readouterr().out.startswith("torch.Size([1, ")
+
+
+def test_questions_behind_a_document_are_tokenized_without_what_begins_a_text():
+    """Most tokenizers add it; the small model's does not, so that running the page does not show it."""
+    (made,) = re.findall(r"question = tokenizer\((.*?)\)  #", BLOCKS[1])
+    assert "add_special_tokens=False" in made

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from featscope import probes
 from featscope.probes import collapse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "probes.md").read_text()
@@ -34,3 +35,5 @@ def test_the_table_names_what_there_is():
     assert len(named) == 9
     for name in named:
         assert callable(getattr(collapse, name))
+    for name in [*named, "standardised"]:
+        assert getattr(probes, name) is getattr(collapse, name)

@@ -146,6 +146,10 @@ def test_a_prompt_is_read_as_it_stands_or_refused(model_folder, tmp_path, capsys
     with pytest.raises(AttributeError):
         generate("--model", model_folder, "--prompt", str(tmp_path / "p.txt"), "--layer", "2")
     assert asked == ["Answer:\n"]
+    (tmp_path / "marked.txt").write_bytes(b"\xef\xbb\xbfAnswer:\n")  # as editors on Windows write it
+    with pytest.raises(AttributeError):
+        generate("--model", model_folder, "--prompt", str(tmp_path / "marked.txt"), "--layer", "2")
+    assert asked[1:] == ["Answer:"]
     (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
     assert generate("--model", model_folder, "--prompt", str(tmp_path / "latin.txt"), "--layer", "2") == 2
     assert "cannot be read" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from transformers import DynamicCache, GenerationConfig, GPT2Config, GPT2LMHeadM
 
 from featscope.language import FullCache, GemFilter, LastQueries, SnapKV
 from featscope.language.decoder import cache_argument, cache_of
+from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -226,3 +227,18 @@ def test_what_fills_up_rows_that_ended_earlier_is_not_added(padding):
         alone = method.read(prompt())
         alone.add(answers[:1])
         assert alone.length == 64
+
+
+def test_a_question_goes_where_its_document_is(monkeypatch):
+    context, cat = GemFilter(tiny(), 2, 16, window=4).read(prompt()), torch.cat
+    context.prompt = Prompt(*(part.to("meta") for part in context.prompt))
+
+    def of_one_device(tensors, *axis):
+        assert len({one.device for one in tensors}) == 1
+        return cat(tensors, *axis)
+
+    monkeypatch.setattr(torch, "cat", of_one_device)
+    whole = context._behind(prompt(5, 7), torch.ones(1, 5, dtype=torch.long))
+    assert whole.ids.is_meta
+    assert whole.real.is_meta
+    assert whole.ids.shape == whole.real.shape == (1, 65)

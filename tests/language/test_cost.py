@@ -50,6 +50,16 @@ def test_the_shortest_repetition_counts_and_works_take_turns(clock):
     assert order == ["a", "b"] * 3
 
 
+def test_the_clock_waits_for_every_gpu_that_is_in_use(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda place: (2**20, 0, 2**20)[place])
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    cost._now()
+    assert waited == [0, 2]
+
+
 def test_the_time_between_new_tokens_is_their_median(clock):
     took = [100.0, 1.0, 2.0, 9.0]  # the first with the prompt
 

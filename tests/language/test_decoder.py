@@ -1,10 +1,14 @@
-"""What versions of transformers call a cache."""
+"""What versions of transformers call a cache, and models that are spread over devices."""
 
 from types import SimpleNamespace
 
+import pytest
 import torch
+from small_models import tiny, word_tokenizer
 
+from featscope.language import Draft, FullCache, GemFilter, SnapKV, choose_layer
 from featscope.language.decoder import cache_argument, cache_of
+from featscope.options import ConfigError
 
 
 def test_a_cache_is_given_by_the_name_that_is_asked_for():
@@ -17,3 +21,23 @@ def test_a_cache_is_found_by_either_name():
     assert cache_of(SimpleNamespace(cache=3)) == 3
     assert cache_of(SimpleNamespace(past_key_values=3)) == 3
     assert cache_of(torch.ones(2)) is None
+
+
+CHOOSING = {
+    "a filter layer": lambda model: GemFilter(model, 2, 16, window=4),
+    "a cache that drops": lambda model: SnapKV(model, 16, window=4),
+    "a draft": lambda model: Draft(model, 16, window=4),
+    "a choice of layers": lambda model: choose_layer(model, word_tokenizer(), [("w3 w4 w5 w6 w7", "w4")], 2, window=1),
+}
+
+
+@pytest.mark.parametrize("way", CHOOSING)
+def test_what_chooses_wants_a_model_on_one_device(way):
+    model = tiny()
+    for one in ({"": 0}, {"model.embed_tokens": 0, "model.layers": "cpu", "lm_head": "cuda:0"}, {"": "cpu"}):
+        model.hf_device_map = one
+        CHOOSING[way](model)
+    model.hf_device_map = {"model.embed_tokens": 0, "model.layers": 1, "lm_head": "disk"}
+    with pytest.raises(ConfigError, match="LlamaForCausalLM is spread over 2 devices: allowed is a model on one"):
+        CHOOSING[way](model)
+    assert FullCache(model).reads_once

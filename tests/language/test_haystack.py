@@ -7,7 +7,12 @@ import torch
 from small_models import word_tokenizer
 from tokenizers.processors import TemplateProcessing
 
+from featscope.language.examples import read_examples
 from featscope.language.haystack import BUILT_IN, Haystack, Needle, normalised_score, passwords, read_texts, score
+from featscope.language.in_context import TASKS, load_irrelevant
+from featscope.language.in_context.examples import _from_table
+from featscope.language.longbench.data import one_file
+from featscope.language.retriever.data import read_essays
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -136,3 +141,19 @@ def test_full_stops_belong_to_words_where_the_needle_says_so(monkeypatch, full_s
     hidden = stack.hide(draws(), 40, 0.5, Needle(" w50", " w60", "w52", full_stops))
     monkeypatch.setattr(type(stack.tokenizer), "decode", lambda *given, **options: "w52.")
     assert stack.ask(Says("w52", torch.zeros(1, 1, dtype=torch.long)), hidden, 1).score == (not full_stops)
+
+
+def test_the_mark_before_a_text_is_no_text(tmp_path):
+    """As editors on Windows write it."""
+    mark = b"\xef\xbb\xbf"
+    (tmp_path / "a.txt").write_bytes(mark + b"Some text.")
+    (tmp_path / "b.jsonl").write_bytes(mark + b'{"prompt": "a", "answer": "b"}\n')
+    (tmp_path / "c.tsv").write_bytes(mark + b"sentence\tlabel\none\t0\ntwo\t1\nthree\t0\nfour\t1\nfive\t0\nsix\t1\n")
+    assert read_texts(str(tmp_path)) == ["Some text."]
+    assert read_essays(tmp_path)[1] == ["Some text."]
+    assert load_irrelevant(str(tmp_path / "a.txt"), draws(), 1) == ["Some text."]
+    assert read_examples(tmp_path / "b.jsonl")[0].prompt == "a"
+    found = [*_from_table(TASKS["sst2"], tmp_path / "c.tsv")]
+    assert (len(found), found[0].texts) == (6, ("one",))
+    (tmp_path / "data.json").write_bytes(mark + b"[]")
+    assert one_file(str(tmp_path), "data.json", "a/b")[1] == "[]"

@@ -129,6 +129,12 @@ def test_a_path_that_leads_nowhere_is_said(load, name):
         load(name)
 
 
+@pytest.mark.parametrize("device", ["mps", "meta", "no such"])
+def test_devices_beside_those_that_are_named_are_refused(device):
+    with pytest.raises(ConfigError, match=f"device = '{device}' is out of range: allowed is cpu, cuda or cuda:N"):
+        load_model("retriever", device)
+
+
 def test_a_file_is_no_model(folder):
     with pytest.raises(ConfigError, match="is a file"):
         load_model(str(folder / "model.safetensors"))

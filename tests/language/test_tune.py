@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hybrid_models import hybrid
@@ -13,6 +14,7 @@ from featscope.cli import main
 from featscope.language import FullCache, choose_layer, cost, tune
 from featscope.language.examples import Example, read_examples, write_examples
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
+from featscope.language.layers import LayerChoice
 from featscope.language.load import load_model
 from featscope.language.prefill import Prefill
 from featscope.language.tune import Answered, Tried, TunePrompt, advice, picture, store_answers
@@ -103,7 +105,37 @@ def test_layers_are_those_that_keep_answers_whole(monkeypatch, data, capsys):
     pairs = [(one.prompt, one.answers[0]) for one in read_examples(data)]
     for keep, count in ((0.5, 150), (64, 64)):
         assert by_keep[keep] == choose_layer(model, tokenizer, pairs, count, 16, "max", 17).layer
-    assert "--keeps 64: layers 3 (100%) keep whole answers of 6 prompts." in capsys.readouterr().err
+    said = "--keeps 64: layer 3 keeps whole answers most often (100% of 6 prompts)."
+    assert said in capsys.readouterr().err
+
+
+def test_where_no_layer_keeps_an_answer_whole_all_are_tried(monkeypatch, data, capsys):
+    model, tokenizer = load_model("retriever")
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
+    long = [one._replace(answers=(one.prompt[50:400],)) for one in read_examples(data)]  # of more tokens than are kept
+    options = TunePrompt(data, methods=("gemfilter",), keeps=(40,), window=16, max_new_tokens=400)
+    assert [way.layer for way in tune.tune(options, model, tokenizer, long)] == [None, 0, 1, 2, 3, 4]
+    assert "--keeps 40: no layer keeps a whole answer." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("able", "wanted"), [((1, 3, 4), [1, 4]), ((3,), [3]), ((0, 2), (0, 2)), ((None,), (None,)), ((), ())]
+)
+def test_layers_worth_a_try_are_among_those_that_a_method_can_choose_by(able, wanted):
+    whole = np.array([[0.0, 1, 0, 1, 1]] * 9 + [[0, 0, 0, 0, 1]])
+    choice = LayerChoice(1, np.zeros((10, 5), dtype=int), whole, 0.9)
+    assert tune._worth_a_try(able, choice) == wanted
+    assert tune._worth_a_try(able, None) == able
+
+
+def test_layers_are_found_by_examples_of_the_whole_file(monkeypatch, data):
+    model, tokenizer = load_model("retriever")
+    nothing = LayerChoice(None, np.zeros((1, 6), dtype=int), np.zeros((1, 6)), 0.9)
+    looked = []
+    monkeypatch.setattr(tune, "probed", lambda model, hidden, *rule: looked.extend(hidden) or [nothing] * 3)
+    many = [one for one in read_examples(data) for _ in range(5)]
+    tune._choices(TunePrompt(data, window=8), model, tokenizer, many)
+    assert [ids[0].tolist() for ids, _ in looked] == [tokenizer(one.prompt)["input_ids"] for one in many[::2]]
 
 
 def test_answers_that_so_few_tokens_cannot_give_are_said_and_refused_if_all_are(data, capsys):

@@ -96,7 +96,7 @@ def generate(options: Generate) -> None:
         ConfigError: the prompt, the model or the options cannot be used.
     """
     try:
-        prompt = options.prompt.read_text(encoding="utf-8")
+        prompt = options.prompt.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"prompt = {str(options.prompt)!r} cannot be read ({error}): allowed is UTF-8 text") from None
     if not prompt.strip():

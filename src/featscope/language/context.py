@@ -133,7 +133,8 @@ class Context:
                 f"without padding for each of the {ids.shape[0]} documents. Where questions or answers differ in "
                 "length, read each document apart."
             )
-        return Prompt(torch.cat([ids, added.ids.to(ids.device)], 1), torch.cat([self.prompt.real, added.real], 1))
+        moved = (torch.cat([of, new.to(of.device)], 1) for of, new in zip(self.prompt, added, strict=True))
+        return Prompt(*moved)
 
 
 def _filled_up(model: Any, ids: Int[Tensor, "batch token"]) -> bool:

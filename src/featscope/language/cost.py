@@ -124,8 +124,9 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _now() -> float:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    for place in range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0):
+        if torch.cuda.memory_reserved(place):  # in use; to wait for another one would put it to use
+            torch.cuda.synchronize(place)  # without a place it waits for the current one alone
     return time.perf_counter()
 
 

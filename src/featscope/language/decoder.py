@@ -102,6 +102,17 @@ def require_decoder(model: Any) -> None:
     blocks(model)
 
 
+def require_one_device(model: PreTrainedModel) -> None:
+    """Raise `ConfigError` where ``model`` is spread over GPUs: what one chooses by, another could not read."""
+    places = {str(place).removeprefix("cuda:") for place in (getattr(model, "hf_device_map", None) or {}).values()}
+    places -= {"cpu", "disk"}  # from where layers are brought to the others when they are run
+    if len(places) > 1:
+        raise ConfigError(
+            f"model = {type(model).__name__} is spread over {len(places)} devices: allowed is a model on one. Load it "
+            "without device_map, or with device_map={'': 0}; full attention (FullCache) takes it as it is"
+        )
+
+
 def is_decoder(model: Any) -> bool:
     """Whether `require_decoder` has nothing against ``model``."""
     try:

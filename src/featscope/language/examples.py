@@ -66,7 +66,7 @@ def read_examples(path: Path) -> list[Example]:
         ConfigError: it cannot be read, a line is no example, or there is none.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # other ends of lines may stand in a text
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # other ends of lines may stand in a text
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"data = {str(path)!r} cannot be read ({error}): allowed is a file of JSON lines") from None
     found = [_example(f"data = {str(path)!r}, line {i}", line) for i, line in enumerate(lines, 1) if line.strip()]

@@ -88,7 +88,7 @@ def read_texts(folder: str) -> list[str]:
     if folder == BUILT_IN:
         return [(files("featscope.language") / "haystack.txt").read_text(encoding="utf-8").replace("\n", " ")]
     paths = sorted(path for path in Path(folder).glob("*.txt") if path.is_file()) if os.path.isdir(folder) else []
-    texts = [" ".join(path.read_text(encoding="utf-8", errors="replace").split()) for path in paths]
+    texts = [" ".join(path.read_text(encoding="utf-8-sig", errors="replace").split()) for path in paths]
     if not any(texts):
         raise ConfigError(
             f"haystack = {folder[:300]!r} has no text: allowed is a folder with .txt files, or {BUILT_IN!r}"

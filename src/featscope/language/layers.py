@@ -15,7 +15,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.attention import Attention, watched
 from featscope.language.chat import in_template
-from featscope.language.decoder import require_context, require_decoder, require_seeing, seeing, text_config, text_model
+from featscope.language.decoder import (
+    require_context,
+    require_decoder,
+    require_one_device,
+    require_seeing,
+    seeing,
+    text_config,
+    text_model,
+)
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, select
 from featscope.options import ConfigError
@@ -103,6 +111,7 @@ def choose_layer(
             window, ``keep`` keeps a whole prompt, or the model cannot read one.
     """
     require_decoder(model)
+    require_one_device(model)
     if not 0 <= window < keep:
         raise ConfigError(f"window = {window!r} is out of range: allowed is 0 to {keep - 1}, less than keep = {keep}")
     require_rule("choose_layer", keep, pool, kernel)

@@ -3,13 +3,12 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 import torch
 from transformers import (
     AutoConfig,
@@ -22,6 +21,7 @@ from transformers import (
 
 from featscope.hub import asking_hub, without_bars
 from featscope.options import ConfigError, require_extra
+from featscope.system import free_memory
 
 RETRIEVER = "retriever"
 """The name of the small model that ships beside FeatScope, as a package of its own."""
@@ -146,10 +146,11 @@ def _tokenizer(place: str) -> Any:
 
 
 def _require_device(device: str) -> None:
-    try:
+    found: torch.device | None = None
+    with suppress(RuntimeError):  # torch knows no such word
         found = torch.device(device)
-    except RuntimeError:
-        raise ConfigError(f"device = {device!r} is unknown: allowed is cpu, cuda or cuda:N") from None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device = {device!r} is out of range: allowed is cpu, cuda or cuda:N")
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise ConfigError(f"device = {device!r} is not there: allowed is a device that torch sees. Use cpu.")
 
@@ -191,7 +192,7 @@ def _require_room(name: str, config: Any, device: str) -> None:
         return
     with torch.device("meta"):
         shapes = _kind_of(config).from_config(config)
-    need, free = 4 * sum(weight.numel() for weight in shapes.parameters()), psutil.virtual_memory().available
+    need, free = 4 * sum(weight.numel() for weight in shapes.parameters()), free_memory()
     if need > free:
         raise ConfigError(
             f"model = {name!r} is too large: by config.json it needs {need / 2**30:.1f} GiB, and "

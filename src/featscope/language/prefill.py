@@ -8,7 +8,7 @@ from torch import Tensor
 from featscope.language.attention import Attention
 from featscope.language.caches.full import Full
 from featscope.language.context import Context, WholeContext
-from featscope.language.decoder import is_decoder, require_decoder
+from featscope.language.decoder import is_decoder, require_decoder, require_one_device
 from featscope.language.keep import affordable, counted
 from featscope.language.method import OfModel, require_own_input
 from featscope.language.parts import Cache, LayerSelector, Propagation, Selector
@@ -52,6 +52,7 @@ class Prefill(OfModel):
             )
         if selector is not None or type(self.cache) is not Full:
             require_decoder(model)
+            require_one_device(model)
         self.propagation.require(model, selector, self.cache)
         self.cache.require(model)
         if selector is not None:

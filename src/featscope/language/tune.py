@@ -1,11 +1,11 @@
 """`featscope tune-prompt`: which method, layer and keep to read one's own prompts with."""
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from featscope.language.chat import in_template
 from featscope.language.cost import timed_answer, timed_answers
 from featscope.language.decoder import context_of, seeing, seeing_from, text_config
 from featscope.language.examples import Example, read_examples
-from featscope.language.layers import needle_span, probed
+from featscope.language.layers import LayerChoice, needle_span, probed
 from featscope.language.load import RETRIEVER, load_model, require_folder
 from featscope.language.method import Method
 from featscope.language.methods import Reading, asked_for, least_window, listed, pooling_of
@@ -83,8 +83,8 @@ class TunePrompt:
         require(self, "data", self.data.is_file(), "a file of JSON lines")
         for method in self.methods:
             listed(method)
-        whole = all(0 < keep <= 1 or keep == int(keep) >= 1 for keep in self.keeps if isfinite(keep))
-        finite = all(map(isfinite, self.keeps))
+        whole = all(0 < keep <= 1 or keep == int(keep) >= 1 for keep in self.keeps if math.isfinite(keep))
+        finite = all(map(math.isfinite, self.keeps))
         require(self, "keeps", whole and finite, "whole numbers of tokens >= 1, or shares in (0, 1]")
         least = least_window(self.methods)
         require(self, "window", self.window >= least, f">= {least}")
@@ -169,12 +169,11 @@ def tune(
     _require_answers(options, tokenizer, examples)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
     ways: list[tuple[str, int | None, float | None]] = [("full", None, None)]
-    found = _found_layers(options, model, tokenizer, examples)
+    choices = _choices(options, model, tokenizer, examples)
     for method in options.methods:
-        for layer in _layers(options, model, method, max(lengths)):
-            for keep in keeps if method != "full" else ():
-                if layer is None or layer in found.get(keep, (layer,)):
-                    ways.append((method, layer, keep))
+        able = _layers(options, model, method, max(lengths))
+        for keep in keeps if method != "full" else ():
+            ways += [(method, layer, keep) for layer in _worth_a_try(able, choices.get(keep))]
     fixed = options.window, *pooling_of(options)
     built = [
         Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
@@ -231,31 +230,42 @@ def _layers(options: TunePrompt, model: PreTrainedModel, method: str, length: in
     return able[:-1] or able
 
 
-def _found_layers(
+def _choices(
     options: TunePrompt, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]
-) -> dict[float, set[int]]:
-    """By how much is kept, the layers that are worth a try: the first that keeps answers whole, and what does oftenest.
+) -> dict[float, LayerChoice]:
+    """By how much is kept, which layers keep answers whole; of up to 20 examples, from all of the file.
 
     Empty where layers are asked for, none is to choose, or no prompt has its answer, once, before the window.
     """
     hidden = list[tuple[Tensor, range]]()
     for one in examples if not options.layers and any(listed(name).by_layer for name in options.methods) else ():
-        if tokenizer.is_fast and one.prompt.count(one.answers[0]) == 1 and len(hidden) < _PROBED:
+        if tokenizer.is_fast and one.prompt.count(one.answers[0]) == 1:
             ids, span = needle_span(tokenizer, one.prompt, one.answers[0], special=not options.chat)
             if span.stop <= ids.shape[1] - options.window:
                 hidden.append((ids, span))
     if not hidden:
         return {}
+    hidden = hidden[:: math.ceil(len(hidden) / _PROBED)]
     kernel, pool = pooling_of(options)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
     choices = probed(model, hidden, keeps, options.window, pool, kernel)
-    found = dict[float, set[int]]()
     for keep, choice in zip(keeps, choices, strict=True):
-        able = choice.whole[:-1]  # behind the last layer nothing is left that could be saved
-        found[keep] = {int(able.argmax()), *([] if choice.layer in (None, len(able)) else [choice.layer])}
-        said = ", ".join(f"{layer} ({able[layer]:.0%})" for layer in sorted(found[keep]))
-        print(f"--keeps {keep:g}: layers {said} keep whole answers of {len(hidden)} prompts.", file=sys.stderr)
-    return found
+        said = "no layer keeps a whole answer"
+        if choice.whole.any():
+            of = f"{choice.whole.max():.0%} of {len(hidden)} prompts"
+            said = f"layer {choice.whole.argmax()} keeps whole answers most often ({of})"
+        print(f"--keeps {keep:g}: {said}.", file=sys.stderr)
+    return dict(zip(keeps, choices, strict=True))
+
+
+def _worth_a_try(able: Sequence[int | None], choice: LayerChoice | None) -> Sequence[int | None]:
+    """Of layers that can choose, the first that keeps answers whole, and the one that does most often; all if none."""
+    kept = {layer: choice.whole[layer] for layer in able if layer is not None} if choice else {}
+    if not choice or not any(kept.values()):
+        return able
+    first = (layer for layer, share in kept.items() if share >= choice.stable)
+    most = max(kept, key=lambda layer: kept[layer])
+    return sorted({next(first, most), most})
 
 
 def _require_answers(options: TunePrompt, tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]) -> None:

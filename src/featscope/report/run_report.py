@@ -35,7 +35,7 @@ _UNREADABLE = (ConfigError, ArithmeticError, AttributeError, LookupError, Runtim
 _TOLD = 4  # changed options that the page names
 
 
-def report_run(directory: Path, study: Study | None = None) -> Path:
+def report_run(directory: Path | str, study: Study | None = None) -> Path:
     """Draw the figures and the page of a run, without training.
 
     Of one that is not done, ``unfinished.html`` says what is there so far; a run may be going on in the folder.
@@ -50,6 +50,7 @@ def report_run(directory: Path, study: Study | None = None) -> Path:
     Raises:
         ConfigError: ``directory`` is not the folder of a run, or a run holds it that was finished before.
     """
+    directory = Path(directory)
     plan = read_plan(directory)  # says so where there is no such folder
     if is_unfinished(directory):
         return report_unfinished(directory, study)

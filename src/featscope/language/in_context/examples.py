@@ -141,7 +141,7 @@ def load_irrelevant(source: str, draws: Draws, count: int) -> list[str]:
     if source == MADE_UP:
         return made_up_irrelevant(draws, count)
     try:
-        lines = Path(source).read_text(encoding="utf-8").splitlines()
+        lines = Path(source).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:  # no such file, no UTF-8, or no path
         reason = error.strerror if isinstance(error, OSError) else str(error)[:100]
         raise ConfigError(
@@ -194,7 +194,7 @@ def _example(task: Task, row: Mapping[str, Any], source: str) -> Example:
 def _from_table(task: Task, file: Path) -> Iterator[Example]:
     if not os.path.isfile(file):
         raise ConfigError(f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv, or a .tsv file")
-    with file.open(encoding="utf-8", newline="") as lines:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         try:
             for row in reader:

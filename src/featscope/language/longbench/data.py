@@ -85,7 +85,7 @@ def _lines(source: str, task: str) -> tuple[str, Iterator[tuple[int, str]]]:
 
 def _decoded(content: bytes, source: str, name: str) -> str:
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError(
             f"data = {source!r}: {name} is not UTF-8: allowed is the benchmark's own. Get it again."

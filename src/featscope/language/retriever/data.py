@@ -92,7 +92,7 @@ class Said(NamedTuple):
 
 def read_essays(folder: Path) -> tuple[list[str], list[str]]:
     """Texts to train on, and those held out."""
-    texts = [" ".join(path.read_text(encoding="utf-8").split()) for path in sorted(folder.glob("*.txt"))]
+    texts = [" ".join(path.read_text(encoding="utf-8-sig").split()) for path in sorted(folder.glob("*.txt"))]
     return [t for i, t in enumerate(texts) if i % _ESSAYS_KEPT], texts[::_ESSAYS_KEPT]
 
 

@@ -15,6 +15,7 @@ from featscope.language.decoder import (
     cache_argument,
     require_context,
     require_decoder,
+    require_one_device,
     require_seeing,
     seeing,
     text_config,
@@ -55,6 +56,7 @@ class Draft:
 
     def __post_init__(self) -> None:
         require_decoder(self.draft)
+        require_one_device(self.draft)
         require_keep(self, cost=True)
         require_window(self)
         require_rule("Draft", self.keep, self.pool, self.kernel, self.force_keep, self.window)
