@@ -83,7 +83,8 @@ def rows(pooling: tuple[int, Pool], choice: LayerChoice, tried: Sequence[Tried])
     made = []
     for way in tried[1:]:
         layer = "each" if way.layer is None else str(way.layer)
-        keeps = "" if way.layer is None else f"{choice.covered[way.layer]:.2f}, {choice.whole[way.layer]:.2f}"
+        looked = way.layer is not None and way.keep == KEEPS[0]  # `choice` is of so many
+        keeps = f"{choice.covered[way.layer]:.2f}, {choice.whole[way.layer]:.2f}" if looked else ""
         pooled = f"{NAMES[pool]} of {kernel}"
         time = f"{way.first / tried[0].first:.2f}"
         made.append([LABELS[way.method], layer, pooled, keeps, f"{way.keep:.0%}", _share(way), time])

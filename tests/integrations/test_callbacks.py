@@ -215,6 +215,33 @@ def test_in_lightning_s_manual_optimization_each_batch_is_a_step_until_an_optimi
     assert steps_of(lightning_callback, False, 2, True)[1] == [0.0, 1.0, 2.5]
 
 
+@pytest.mark.parametrize(("optimizers", "counted"), [(2, 2), (0, 0)], ids=["two", "another's"])
+def test_in_lightning_a_resumed_pruning_goes_on_from_its_own_count(lightning_callback, optimizers, counted):
+    """Lightning counts what each of its optimizers does in a batch, and nothing of another's."""
+
+    def trainer(steps: int) -> SimpleNamespace:
+        return SimpleNamespace(loggers=[], callback_metrics={}, global_step=steps, accumulate_grad_batches=1)
+
+    def resumed(checkpoint: dict) -> Pruner:
+        second = lightning_callback(batches(), pruning=LATE)
+        second.setup(trainer(0), net, "fit")
+        second.on_load_checkpoint(trainer(0), net, checkpoint)
+        second.on_train_start(trainer(counted), network())
+        return second.watch.pruner
+
+    first, net, checkpoint = lightning_callback(batches(), pruning=LATE), network(), {}
+    net.automatic_optimization = False
+    first.on_save_checkpoint(trainer(0), net, checkpoint)  # nothing is trained yet
+    assert resumed(checkpoint).step == counted
+    first.on_train_start(trainer(0), net)
+    first.on_train_batch_start(trainer(0), net, None, 0)
+    for _ in range(optimizers):
+        first.on_before_optimizer_step(trainer(0), net, None)
+    first.on_train_batch_end(trainer(0), net, None, None, 0)
+    first.on_save_checkpoint(trainer(counted), net, checkpoint)
+    assert (resumed(checkpoint).step, resumed(checkpoint).began) == (1, False)
+
+
 def test_lightning_without_anything_held_out_says_so():
     pytest.importorskip("lightning")
     from featscope.integrations.lightning import FeatScopeCallback

@@ -8,7 +8,17 @@ from small_models import word_tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from featscope.language.examples import read_examples
-from featscope.language.haystack import BUILT_IN, Haystack, Needle, normalised_score, passwords, read_texts, score
+from featscope.language.haystack import (
+    BUILT_IN,
+    Haystack,
+    Needle,
+    Retrieved,
+    normalised_score,
+    passwords,
+    read_texts,
+    require_readable,
+    score,
+)
 from featscope.language.in_context import TASKS, load_irrelevant
 from featscope.language.in_context.examples import _from_table
 from featscope.language.longbench.data import one_file
@@ -141,6 +151,14 @@ def test_full_stops_belong_to_words_where_the_needle_says_so(monkeypatch, full_s
     hidden = stack.hide(draws(), 40, 0.5, Needle(" w50", " w60", "w52", full_stops))
     monkeypatch.setattr(type(stack.tokenizer), "decode", lambda *given, **options: "w52.")
     assert stack.ask(Says("w52", torch.zeros(1, 1, dtype=torch.long)), hidden, 1).score == (not full_stops)
+
+
+def test_what_is_quoted_of_a_needle_that_is_not_found_is_wrong(monkeypatch):
+    right, wrong = Retrieved(1.0, 1.0, 1.0), Retrieved(0.0, 0.0, 1.0)
+    said = iter([("w52", right), ("w70", wrong), ("w71", wrong)])  # at three depths
+    monkeypatch.setattr(Haystack, "answer", lambda *asked: next(said))
+    with pytest.raises(ConfigError, match=r"gives 33% of .* \(it says 'w70'\)"):
+        require_readable(None, haystack(), Needle(" w50 w51 w52", " w60", "w52"), 2, draws())
 
 
 def test_the_mark_before_a_text_is_no_text(tmp_path):

@@ -112,7 +112,10 @@ def test_layers_are_those_that_keep_answers_whole(monkeypatch, data, capsys):
 def test_where_no_layer_keeps_an_answer_whole_all_are_tried(monkeypatch, data, capsys):
     model, tokenizer = load_model("retriever")
     monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
-    long = [one._replace(answers=(one.prompt[50:400],)) for one in read_examples(data)]  # of more tokens than are kept
+    starts = [(one, one.prompt.index(" ", 50) + 1) for one in read_examples(data)]
+    long = [
+        one._replace(answers=(one.prompt[at : one.prompt.index(" ", at + 350)],)) for one, at in starts
+    ]  # > 40 tokens
     options = TunePrompt(data, methods=("gemfilter",), keeps=(40,), window=16, max_new_tokens=400)
     assert [way.layer for way in tune.tune(options, model, tokenizer, long)] == [None, 0, 1, 2, 3, 4]
     assert "--keeps 40: no layer keeps a whole answer." in capsys.readouterr().err
@@ -126,6 +129,35 @@ def test_layers_worth_a_try_are_among_those_that_a_method_can_choose_by(able, wa
     choice = LayerChoice(1, np.zeros((10, 5), dtype=int), whole, 0.9)
     assert tune._worth_a_try(able, choice) == wanted
     assert tune._worth_a_try(able, None) == able
+
+
+@pytest.mark.parametrize("method", ["middle-row", "fastkv"])
+def test_ways_that_choose_by_another_rule_are_tried_at_all_layers(monkeypatch, data, method):
+    model, tokenizer = load_model("retriever")
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
+    options = TunePrompt(data, methods=(method,), keeps=(64,), window=16)
+    assert [way.layer for way in tune.tune(options, model, tokenizer, read_examples(data))] == [None, 0, 1, 2, 3, 4]
+
+
+def test_layers_are_looked_for_only_where_one_sees_a_whole_prompt(data):
+    words = " ".join(f"w{number}" for number in range(3, 63))
+    asked = TunePrompt(data, window=8), hybrid("windowed-mistral"), word_tokenizer()
+    assert tune._choices(*asked, [Example(words, ("w20 w21",))]) == {}
+
+
+def test_layers_are_found_by_answers_that_are_words_of_their_own(data):
+    model, tokenizer = load_model("retriever")
+    one = Example("I know the door is open. Is it closed?", ("no",))
+    assert tune._choices(TunePrompt(data, window=2), model, tokenizer, [one]) == {}
+
+
+def test_a_layer_that_is_said_to_keep_answers_is_one_that_is_tried(monkeypatch, data, capsys):
+    model, tokenizer = load_model("retriever")
+    whole = np.array([[0, 0, 0, 0.0, 0, 1], [0, 0, 0, 1, 0, 1]])
+    found = LayerChoice(None, np.zeros(whole.shape, dtype=int), whole, 0.9)
+    monkeypatch.setattr(tune, "probed", lambda *given: [found])
+    tune._choices(TunePrompt(data, keeps=(0.5,), window=8), model, tokenizer, read_examples(data))
+    assert "layer 3 keeps whole answers most often (50% of 6 prompts)" in capsys.readouterr().err
 
 
 def test_layers_are_found_by_examples_of_the_whole_file(monkeypatch, data):

@@ -11,10 +11,15 @@ from transformers import (
     MaxLengthCriteria,
     MaxTimeCriteria,
     MinLengthLogitsProcessor,
+    MinPLogitsWarper,
     NoRepeatNGramLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
     StoppingCriteriaList,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
 )
 
 from featscope.language import FullCache, GemFilter, PromptDistill, SnapKV
@@ -71,7 +76,14 @@ PROCESSORS = {
     "repetition_penalty": (5.0, RepetitionPenaltyLogitsProcessor(1.5)),
     "no_repeat_ngram_size": (1, NoRepeatNGramLogitsProcessor(3)),
     "min_length": (64, MinLengthLogitsProcessor(62, 2)),
+    "suppress_tokens": ([7], SuppressTokensLogitsProcessor([8])),
+    "temperature": (0.5, TemperatureLogitsWarper(2.0)),
+    "top_k": (3, TopKLogitsWarper(9)),
+    "top_p": (0.1, TopPLogitsWarper(0.99)),
+    "min_p": (0.9, MinPLogitsWarper(0.01)),
 }
+OF_SAMPLES = ("temperature", "top_k", "top_p", "min_p")
+"""Options that do nothing where tokens are not drawn."""
 
 
 @pytest.mark.parametrize("where", ["option", "config", "model"])
@@ -80,12 +92,16 @@ def test_a_processor_of_the_callers_takes_the_place_of_the_models(name, where):
     """As in the model's own generation, with which all is the same where every token is kept."""
     model, (value, own) = tiny(eos_token_id=2), PROCESSORS[name]
     options = {"output_scores": True, "return_dict_in_generate": True, "logits_processor": [own], **GREEDY}
+    options["do_sample"] = name in OF_SAMPLES
     if where == "model":
         model.generation_config.update(**{name: value})
     else:
         options |= {name: value} if where == "option" else {"generation_config": GenerationConfig(**{name: value})}
-    expected = model.generate(prompt(), **options)
-    found = GemFilter(model, 2, 60, window=4).generate(prompt(), **options)
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        expected = model.generate(prompt(), **options)
+        torch.manual_seed(0)
+        found = GemFilter(model, 2, 60, window=4).generate(prompt(), **options)
     assert torch.equal(found.sequences, expected.sequences)
     for one, other in zip(found.scores, expected.scores, strict=True):
         assert torch.allclose(one, other, atol=1e-5)

@@ -9,7 +9,7 @@ from featscope.claims import Claim
 from featscope.commands.compare import compare
 from featscope.figures import Curve, Panel
 from featscope.options import ConfigError
-from featscope.report.comparison import _apart, _lede
+from featscope.report.comparison import _apart, _curves, _lede
 from featscope.runs import Settings, run
 from featscope.runs.compared import Pair, _pair, after_holm, environments, options, pairs, read_runs
 from featscope.streams import METHOD
@@ -140,6 +140,16 @@ def test_a_page_goes_where_nothing_is_lost(folders, out, message):
 def test_what_cannot_be_compared_is_said(folders, chosen, message):
     with pytest.raises(ConfigError, match=message):
         read_runs([folders / name for name in chosen])
+
+
+def test_a_series_that_an_earlier_version_described_otherwise_is_laid_over_todays(folders):
+    one, far = read_runs([folders / "one", folders / "far"])
+    described = {
+        arm: data.assign(loss=data.loss.assign_attrs(long_name="loss on what is trained on"))
+        for arm, data in far.runs.items()
+    }
+    titles = [panel.title for figure in _curves([one, replace(far, runs=described)]) for panel in figure.panels]
+    assert {"loss on fresh data, pulled", "loss on fresh data, other"} <= set(titles)
 
 
 def test_without_intervals_what_is_furthest_apart_goes_by_the_range():

@@ -301,6 +301,28 @@ def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
     assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
 
 
+@dataclass(frozen=True)
+class Mended(Toy):
+    """Writes 0 where once -1 was written."""
+
+    def __post_init__(self) -> None:
+        if self.assay_mib == -1:
+            object.__setattr__(self, "assay_mib", 0)
+
+
+def test_what_is_written_otherwise_today_is_no_other_option(tmp_path):
+    run(Mended(), Settings(), tmp_path / "run")
+    plan = json.loads((tmp_path / "run" / "config.json").read_text())
+    del plan["checksum"]
+    plan["config"]["assay_mib"] = -1
+    (tmp_path / "run" / "config.json").write_text(json.dumps(plan))
+    assert run(Mended(), Settings(), tmp_path / "run", resume=True).folder == tmp_path / "run"
+    del plan["config"]["assay_mib"]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(plan))
+    with pytest.raises(ConfigError, match="assay_mib: None -> 0"):
+        run(Mended(), Settings(), tmp_path / "run", resume=True)
+
+
 def test_a_run_begun_with_other_draws_is_read_where_it_ended_and_not_gone_on_with(tmp_path):
     run(Toy(), Settings(), tmp_path / "run")
     plan = json.loads((tmp_path / "run" / "config.json").read_text())

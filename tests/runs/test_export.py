@@ -71,3 +71,21 @@ def test_runs_behind_links_are_found_once(out, tmp_path):
     (tmp_path / "whole" / "config.json").write_text("{}")
     (tmp_path / "a link to it").symlink_to(tmp_path / "whole", target_is_directory=True)
     assert list(runs_below(tmp_path)) == [tmp_path / "whole", tmp_path / "linked"]
+
+
+def test_a_link_neither_hides_runs_nor_names_them(tmp_path):
+    for run in ("z/one", "late/run", "elsewhere/deep/x/run"):
+        (tmp_path / run).mkdir(parents=True)
+        (tmp_path / run / "config.json").write_text("{}")
+    runs = tmp_path / "runs"
+    for place in ("z", "late"):
+        (runs / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).rename(runs / place)
+    links = {"a/b/c/all": runs / "z", "best/it": runs / "late" / "run"}
+    links |= {"a/b/deep": tmp_path / "elsewhere" / "deep", "zz": tmp_path / "elsewhere" / "deep"}
+    for link, place in links.items():
+        (runs / link).parent.mkdir(parents=True, exist_ok=True)
+        (runs / link).symlink_to(place, target_is_directory=True)
+    assert set(runs_below(runs)) == {runs / "z" / "one", runs / "late" / "run", runs / "zz" / "x" / "run"}
+    (runs / "zz").unlink()
+    assert len(list(runs_below(runs))) == 2  # behind the other link it lies too deep

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from featscope import registry
 from featscope.data import SparseCoding
 from featscope.options import ConfigError
-from featscope.runs.plain import differences, from_plain, to_plain
+from featscope.runs.plain import as_read, differences, from_plain, to_plain
 from featscope.studies.decoupling import Decoupling
 from featscope.training import SGD, BiasSchedule, Contrastive, TorchOptimizer
 from featscope.views import RandomMask, SameSample
@@ -92,3 +92,22 @@ def test_differences_name_the_field_and_both_values():
     assert differences(old, old) == []
     assert differences(old, new) == ["config.inner.size: 1.0 -> 2.0", "config.text: '' -> 'a'"]
     assert differences({"a": 1}, {"b": 1}) == ["config.a: 1 -> None", "config.b: None -> 1"]
+
+
+@dataclass(frozen=True)
+class Mended:
+    size: int | None = None
+    more: int = 1
+
+    def __post_init__(self) -> None:
+        if self.size == 8:
+            object.__setattr__(self, "size", None)
+
+
+def test_a_stored_value_is_read_as_it_is_written_today_and_no_field_is_filled_in():
+    stored = to_plain(Mended()) | {"size": 8}
+    assert as_read(stored) == to_plain(Mended())
+    del stored["more"]
+    assert differences(as_read(stored), to_plain(Mended())) == ["config.more: None -> 1"]
+    unknown = stored | {"gone": 1}
+    assert as_read(unknown) == unknown

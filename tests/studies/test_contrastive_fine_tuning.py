@@ -251,6 +251,14 @@ def test_pre_training_on_one_set_serves_it():
     assert alone["accuracy"][0] > 0.6
 
 
+def test_what_is_drawn_on_the_cpu_is_noted():
+    sizes = source.Data(source.MADE_UP), 60, 16, 40, 1, 0.01
+    for asked in (one(steps_each=1), pretraining.Unions(*sizes), pretraining.Kinds(*sizes)):
+        streams = Streams(0, [0])
+        asked.build(streams).advance(0)
+        assert streams.purposes >= {"adapter", "batches", "labelled"}
+
+
 def pools_of(monkeypatch, recipe, *question):
     """The samples that a question pre-trains on, as indices of rows of the sets, which are told apart by set."""
     every = [source.made_up(name) for name in pretraining.SETS]

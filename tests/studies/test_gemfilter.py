@@ -18,8 +18,9 @@ from featscope.language.propagation import ReadAgain, whole_prompt
 from featscope.language.selection import select
 from featscope.language.selectors import of_layer
 from featscope.options import ConfigError, MissingExtraError
-from featscope.report.run_report import report_run
+from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
+from featscope.runs.plain import from_plain, to_plain
 from featscope.studies.gemfilter import GemFilterStudy, arms
 from featscope.testing import Trial, by_name, measure
 
@@ -223,6 +224,14 @@ def test_a_choice_that_does_not_look_is_seen(monkeypatch):
 def test_wrong_options_say_what_is_allowed(options, message):
     with pytest.raises(ConfigError, match=message):
         GemFilterStudy(**options)
+
+
+def test_a_run_stored_when_the_default_was_a_number_is_at_defaults():
+    study = from_plain(to_plain(GemFilterStudy()) | {"trained": 1024})
+    assert changed_in_words(study) == ""
+    assert to_plain(study) == to_plain(GemFilterStudy())  # so that --resume takes it
+    other = GemFilterStudy(model="elsewhere", layer=1, trained=1024)
+    assert (other.trained, other.known) == (1024, 1024)
 
 
 def test_a_layer_that_the_model_does_not_have_is_refused():

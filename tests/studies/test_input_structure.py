@@ -15,7 +15,7 @@ from featscope.data.image_pool import ImagePool, level
 from featscope.data.splits import open_split
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.input_structure import InputStructure
+from featscope.studies.input_structure import InputStructure, probes
 from featscope.studies.input_structure import study as claims_of
 from featscope.studies.input_structure.arms import FRACTIONS, PHOTOS_FOREIGN, PHOTOS_WHITE, SAME, SIZES, WHITE, WIDE
 from featscope.studies.input_structure.by_size import Sizes, classical_minimum
@@ -258,7 +258,7 @@ def test_a_resumed_experiment_ends_where_one_ends_that_went_on(learner):
 def test_half_of_a_batch_of_a_mixture_is_injected():
     """What the student is trained on: labels of injected inputs are asked for as often as their share says."""
     learner = Mixing(replace(TINY, data=replace(TINY.data, fraction=0.75)), 3, 4).build(DRAWS.at("start"))
-    assert learner._share() == pytest.approx(0.75)
+    assert learner.share() == pytest.approx(0.75)
     assert learner.inputs.injected.shape[1] == 120
 
 
@@ -338,13 +338,26 @@ def few_images(folder):
     return str(folder)
 
 
-def test_as_many_foreign_images_are_injected_as_there_are_and_their_share_is_kept(tmp_path):
+def test_as_many_foreign_images_are_injected_as_there_are_and_their_share_is_known(tmp_path):
     data = Injection("digits", few_images(tmp_path), "foreign", train=40, tests=2)
     learner = Mixing(replace(TINY, data=data), 3, 4).build(DRAWS.at("start"))
     assert learner.inputs.injected.shape[1] == 6
-    assert learner.get_buffer("share").isnan().all()
-    learner._judge_teachers()
-    assert learner.get_buffer("share").tolist() == pytest.approx([6 / 46] * 2)
+    assert learner.share() == pytest.approx(6 / 46)
+
+
+def test_the_share_is_no_state_so_that_older_checkpoints_go_on():
+    experiment = Staged(Mixing(replace(TINY, data=replace(TINY.data, fraction=0.75)), 3, 4), 1, 1).build(DRAWS)
+    state, numbers = experiment.state()
+    assert "learner.count" in state
+    assert "learner.share" not in state
+    experiment.restore(state, numbers)
+    assert probes.mixed(experiment)["share"].values.tolist() == pytest.approx([0.75] * 2)
+
+
+def test_replicas_that_have_no_share_stored_have_the_one_that_was_asked_for():
+    asked = STUDY.share_injected(WHITE, RUNS[WHITE].drop_vars("share", errors="ignore"))
+    run = RUNS[WHITE].assign(share=("replica", [np.nan, *[0.25] * 5]))
+    assert STUDY.share_injected(WHITE, run).values.tolist() == [asked, *[0.25] * 5]
 
 
 def test_no_more_foreign_images_than_to_judge_by_are_refused(tmp_path):

@@ -14,8 +14,9 @@ from featscope.language.load import load_model
 from featscope.language.methods import METHODS, Reading
 from featscope.language.retriever.data import Task
 from featscope.options import ConfigError
-from featscope.report.run_report import report_run
+from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
+from featscope.runs.plain import from_plain, to_plain
 from featscope.streams import Streams
 from featscope.studies.needle import NeedleInAHaystack, arms, unseen
 from featscope.studies.needle.arms import KINDS
@@ -337,6 +338,14 @@ def test_all_prompts_of_heads_begin_with_the_first_token(tokenizer, monkeypatch)
     monkeypatch.setattr(unseen, "watched", lambda *given: nullcontext())
     unseen.Heads("retriever", 1).asker(Streams(0, [0]))(0)
     assert begun == [tokenizer.bos_token_id] == [0]
+
+
+def test_a_run_stored_when_the_default_was_a_number_is_at_defaults():
+    study = from_plain(to_plain(NeedleInAHaystack()) | {"recall": 48})
+    assert changed_in_words(study) == ""
+    assert to_plain(study) == to_plain(NeedleInAHaystack())  # so that --resume takes it
+    other = NeedleInAHaystack(model="elsewhere", layer=1, recall=48)
+    assert (other.recall, other.recalled) == (48, 48)
 
 
 def test_a_needle_that_the_model_cannot_read_is_refused_and_the_reason_said():

@@ -171,6 +171,17 @@ def test_default_figure_draws_each_series_of_each_arm_that_has_it(series):
     assert [curve.label for curve in loss.curves] == ["a", "b"]  # the same name of what was measured once, over sizes
 
 
+def test_arms_whose_series_are_of_different_things_are_not_drawn_under_one_name():
+    def arm(about: str) -> xr.Dataset:
+        loss = xr.DataArray(np.ones((2, 3)), dims=("replica", "step"), attrs={"long_name": about})
+        return xr.Dataset({"loss": loss}, coords={"step": [0, 1, 2]})
+
+    known, fresh = arm("loss on what is trained on"), arm("loss on fresh data")
+    (figure,) = over_steps({"a": known, "b": fresh, "c": known})
+    drawn = {panel.title: [curve.label for curve in panel.curves] for panel in figure.panels}
+    assert drawn == {"loss on what is trained on": ["a", "c"], "loss on fresh data": ["b"]}
+
+
 def test_numbers_in_sentences_are_words_where_there_is_none():
     assert in_words(xr.DataArray([1.0, 2.0]), "{:.1f} times") == "1.5 times"
     assert percent(xr.DataArray([0.2, 0.4])) == "30 %"

@@ -83,6 +83,25 @@ def test_pixels_of_another_scale_are_refused(images, scaled):
     CropColor()(images * 1.05, draws())  # as resizing overshoots
 
 
+def test_what_bicubic_resizing_makes_of_pixels_is_taken():
+    edge, point = torch.zeros(2, 3, 8, 8), torch.zeros(2, 3, 8, 8)
+    edge[..., 4:] = 1
+    point[..., 3:5, 3:5] = 1  # the most that it overshoots is in the midst of these four
+    for image in (edge, point):
+        resized = torch.nn.functional.interpolate(image, size=(17, 17), mode="bicubic")
+        assert resized.max() > 1.1
+        CropColor()(resized[None], draws())
+
+
+def test_pixels_of_another_scale_are_taken_where_no_colours_are_cut_off(images):
+    normalised = (images - 0.5) * 4
+    crop = Crop()
+    view = CropColor(crop=crop, jitter=0.0, grayscale=0.0)
+    assert torch.equal(view.augment(normalised, draws()), crop.augment(normalised, draws()))
+    gray, _ = CropColor(crop=crop, jitter=0.0, grayscale=1.0)(normalised, draws())
+    assert gray.min() < -1
+
+
 def test_colours_change_by_image(images):
     whole = Crop(smallest=1.0, stretch=1.0)
     view = CropColor(crop=whole, jitter=1.0, grayscale=0.0).augment(images, draws())

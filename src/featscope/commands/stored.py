@@ -63,23 +63,27 @@ def list_runs(folder: Path) -> int:
 
 
 def runs_below(folder: Path) -> Iterator[Path]:
-    """Folders with a plan, in order; a run's own folders are not searched.
+    """Folders with a plan, those behind links last; a run's own folders are not searched.
 
     Links are followed, as runs may lie on another disk; what has several names is given by one, not a link's if it can.
     """
-    seen: set[str] = set()
-    for place, below, files in os.walk(folder, followlinks=True):
-        if (real := os.path.realpath(place)) in seen:  # or links lead in a circle
-            below.clear()
-            continue
-        seen.add(real)
-        links = {name for name in below if os.path.islink(os.path.join(place, name))}
-        below[:] = [*sorted({*below} - links), *sorted(links)]
-        if "config.json" in files:
-            below.clear()
-            yield Path(place)
-        elif len(Path(place).relative_to(folder).parts) >= _DEEPEST:
-            below.clear()
+    reached: dict[str, int] = {}  # real folder -> how deep it was found, at the least; 0 of a run
+    tops = [folder]
+    while tops:
+        for place, below, files in os.walk(tops.pop(0)):  # into no links below
+            here, real = Path(place), os.path.realpath(place)
+            depth = len(here.relative_to(folder).parts)
+            if reached.get(real, depth + 1) <= depth:  # by another name, or links lead in a circle
+                below.clear()
+                continue
+            is_run = "config.json" in files
+            reached[real] = 0 if is_run else depth
+            if is_run:
+                yield here
+            if is_run or depth >= _DEEPEST:
+                below.clear()
+            below.sort()
+            tops += [here / name for name in below if (here / name).is_symlink()]
 
 
 def _row(run: Path) -> list[str]:

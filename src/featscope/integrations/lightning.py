@@ -20,6 +20,9 @@ else:
         except ModuleNotFoundError:
             raise MissingExtraError("A callback for Lightning", "lightning") from None
 
+_STEPS = "featscope_pruning_steps"
+"""Where a checkpoint of Lightning's has them, by the name of the part."""
+
 
 class FeatScopeCallback(Callback):
     """Watch what a `LightningModule` trains, see `Monitor`; and hide its smallest weights from the loss, if wanted.
@@ -27,6 +30,7 @@ class FeatScopeCallback(Callback):
     What is seen goes to the trainer's loggers, whatever these are, and to ``trainer.callback_metrics``, where
     `EarlyStopping` and `ModelCheckpoint` find it. A step is one of the optimizer, however many batches it sums. In
     manual optimization each batch counts until an optimizer of Lightning's, one of ``self.optimizers()``, has stepped.
+    A training that is resumed goes on from the steps that pruning had counted, which are in Lightning's checkpoints.
 
     Args:
         held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.
@@ -47,7 +51,12 @@ class FeatScopeCallback(Callback):
         super().__init__()
         self._held_out, self._of, self._pruning, self._options = held_out, of, pruning, options
         self._stepped, self._told = False, False
+        self._steps: int | None = None  # that a checkpoint has
         self.watch: Watch | None = None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Forget the checkpoint of a training or test before; Lightning loads this one's afterwards."""
+        self._steps = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Look for the first time."""
@@ -63,7 +72,17 @@ class FeatScopeCallback(Callback):
         self._stepped, self._told = False, False  # a training before may have broken off
         part = pl_module.get_submodule(self._of)
         self.watch = Watch(part, held_out, log, self._pruning, **self._options)
-        self.watch.resume(trainer.global_step)
+        # In manual optimization Lightning counts each step of each of its optimizers, and none of another's.
+        self.watch.resume(trainer.global_step if self._steps is None else self._steps)
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Keep how many steps pruning has counted. (A ``state_dict`` would forbid two such callbacks in a trainer.)"""
+        if self.watch is not None and self.watch.pruner is not None:
+            checkpoint.setdefault(_STEPS, {})[self._of] = self.watch.pruner.step
+
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Go on from there."""
+        self._steps = checkpoint.get(_STEPS, {}).get(self._of)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Hide what is pruned."""

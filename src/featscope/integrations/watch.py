@@ -42,7 +42,7 @@ class Watch:
 
     def resume(self, step: int) -> None:
         """Say that training goes on after so many steps, see `Pruner.resume`; the monitor counts from here."""
-        if self.pruner is not None:
+        if self.pruner is not None and step:
             self.pruner.resume(step)
 
     def before_loss(self) -> None:

@@ -225,7 +225,7 @@ def require_readable(full: Method, haystack: Haystack, needle: Needle, new_token
 
     Raises:
         ConfigError: the answer has more tokens than are generated, or less than half of it is given; the message
-            has what the model said.
+            has what the model said where it gave least.
     """
     takes = len(haystack.encode(f" {needle.answer}"))
     if new_tokens < takes:
@@ -235,10 +235,11 @@ def require_readable(full: Method, haystack: Haystack, needle: Needle, new_token
     found = [haystack.answer(full, prompt, new_tokens) for prompt in prompts]
     mean = sum(one.normalised for _, one in found) / len(found)
     if mean < _READ:
+        said = min(found, key=lambda one: one[1].normalised)[0]
         raise ConfigError(
             f"needle = {needle.text[:200]!r} cannot be judged: asked {needle.question[:200]!r}, the model gives "
             f"{mean:.0%} of the answer's words even in a text of {around} tokens that it reads whole (it says "
-            f"{found[0][0][:_QUOTED]!r}), so nothing would follow from a longer one or from what a method keeps. "
+            f"{said[:_QUOTED]!r}), so nothing would follow from a longer one or from what a method keeps. "
             "Allowed is a needle that it finds there: take a larger model, or a question that repeats the needle up to "
             "the answer"
         )

@@ -30,6 +30,7 @@ from featscope.language.method import Method
 from featscope.language.methods import Reading, asked_for, least_window, listed, pooling_of
 from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
+from featscope.language.selectors import FilterLayer
 from featscope.options import ConfigError, require
 
 _LEVEL, _ROUNDING = 0.95, 1e-9
@@ -46,8 +47,8 @@ class TunePrompt:
             "document" and "question" where several questions follow one document: ways that can read it once do.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         methods: names as of `featscope generate --method`; full attention is measured in any case.
-        layers: which may choose; none for those that `choose_layer` finds for what is kept, by answers that stand in
-            their prompts, or, where none does, for all but the last that see the whole prompt.
+        layers: which may choose; none for those that `choose_layer` finds, where answers stand in their prompts and a
+            method chooses by the last token's query; else for all but the last that see the whole prompt.
         keeps: how much is kept: numbers of tokens, or shares of the prompt.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
@@ -172,8 +173,9 @@ def tune(
     choices = _choices(options, model, tokenizer, examples)
     for method in options.methods:
         able = _layers(options, model, method, max(lengths))
+        found = choices if able and _by_last_row(options, model, method, able[0]) else {}
         for keep in keeps if method != "full" else ():
-            ways += [(method, layer, keep) for layer in _worth_a_try(able, choices.get(keep))]
+            ways += [(method, layer, keep) for layer in _worth_a_try(able, found.get(keep))]
     fixed = options.window, *pooling_of(options)
     built = [
         Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
@@ -239,9 +241,10 @@ def _choices(
     """
     hidden = list[tuple[Tensor, range]]()
     for one in examples if not options.layers and any(listed(name).by_layer for name in options.methods) else ():
-        if tokenizer.is_fast and one.prompt.count(one.answers[0]) == 1:
-            ids, span = needle_span(tokenizer, one.prompt, one.answers[0], special=not options.chat)
-            if span.stop <= ids.shape[1] - options.window:
+        said = one.answers[0]
+        if tokenizer.is_fast and one.prompt.count(said) == 1 and Example("", (said,)).is_right(one.prompt):
+            ids, span = needle_span(tokenizer, one.prompt, said, special=not options.chat)
+            if span.stop <= ids.shape[1] - options.window and seeing(model, ids.shape[1]):
                 hidden.append((ids, span))
     if not hidden:
         return {}
@@ -250,12 +253,20 @@ def _choices(
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
     choices = probed(model, hidden, keeps, options.window, pool, kernel)
     for keep, choice in zip(keeps, choices, strict=True):
+        shares = choice.whole[:-1]  # behind the last layer nothing is left that could be saved
         said = "no layer keeps a whole answer"
-        if choice.whole.any():
-            of = f"{choice.whole.max():.0%} of {len(hidden)} prompts"
-            said = f"layer {choice.whole.argmax()} keeps whole answers most often ({of})"
+        if shares.any():
+            of = f"{shares.max():.0%} of {len(hidden)} prompts"
+            said = f"layer {shares.argmax()} keeps whole answers most often ({of})"
         print(f"--keeps {keep:g}: {said}.", file=sys.stderr)
     return dict(zip(keeps, choices, strict=True))
+
+
+def _by_last_row(options: TunePrompt, model: PreTrainedModel, method: str, layer: int | None) -> bool:
+    """Whether a method chooses by the rule that `probed` looks at."""
+    built = Reading(layer or 0, 1.0, options.window).build(asked_for(method, options.window), model)
+    selector = getattr(built, "selector", None)
+    return isinstance(selector, FilterLayer) and selector.row == "last"
 
 
 def _worth_a_try(able: Sequence[int | None], choice: LayerChoice | None) -> Sequence[int | None]:

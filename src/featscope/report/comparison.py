@@ -135,9 +135,10 @@ def _curves(runs: Sequence[StoredRun]) -> list[Curves]:
             for panel in figure.panels:
                 for curve in panel.curves:
                     new = replace(panel, title=f"{panel.title}, {curve.label}", curves=[])
-                    known = panels.setdefault((panel.title, curve.label), new)
+                    series = panel.y_label, curve.label  # titles describe, and versions may differ in that
+                    known = panels.setdefault(series, new)
                     more = [*known.curves, replace(curve, label=run.name)]
-                    panels[panel.title, curve.label] = replace(known, curves=more)
+                    panels[series] = replace(known, curves=more)
     several = [panel for panel in panels.values() if len(panel.curves) > 1]
     several.sort(key=_apart, reverse=True)
     bands = any(_half_widths(panel.curves) for panel in several)

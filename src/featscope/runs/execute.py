@@ -21,7 +21,7 @@ from featscope.runs.diverged import how_many_diverged, without_diverged
 from featscope.runs.environment import computed_by, environment, mixed, with_history
 from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
-from featscope.runs.plain import differences, to_plain
+from featscope.runs.plain import as_read, differences, to_plain
 from featscope.runs.repeatable import repeatable
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.size import require_countable, require_steps, within
@@ -157,7 +157,7 @@ def _run(
         stored = read_plan(out)
         draws = stored.pop("draws", None)
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
-        if changed := differences(stored, plan):
+        if changed := differences(stored | {"config": as_read(stored["config"])}, plan):
             differ = "; ".join(changed)
             raise ConfigError(
                 f"--resume needs the options that the run began with; changed: {differ}. --overwrite begins anew"

@@ -60,6 +60,24 @@ def from_plain(plain: Any) -> Any:
     return plain
 
 
+def as_read(plain: Any) -> Any:
+    """A stored config as `to_plain` writes it today, in the fields that were stored; as it is where it cannot be read.
+
+    A value may be written otherwise by now, such as None for a number that stands for the same.
+    """
+    try:
+        return _in_fields_of(plain, to_plain(from_plain(plain)))
+    except (ConfigError, TypeError, ValueError):
+        return plain
+
+
+def _in_fields_of(stored: Any, today: Any) -> Any:
+    """An option that was not there is not filled in: what it does today need not be what was done."""
+    if isinstance(stored, dict) and isinstance(today, dict):
+        return {name: _in_fields_of(value, today.get(name)) for name, value in stored.items()}
+    return today
+
+
 def differences(old: Any, new: Any, field: str = "config") -> list[str]:
     """Where two plain configs differ, as "field: old -> new"."""
     if isinstance(old, dict) and isinstance(new, dict):

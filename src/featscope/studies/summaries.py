@@ -162,12 +162,12 @@ def heatmaps(
 def over_steps(runs: Mapping[str, xr.Dataset]) -> list[Curves]:
     """A panel for each series that has one value a replica, with a curve for each arm that was watched so.
 
-    No figure where there is no such series.
+    A series that is not of the same in all arms, as its description says, has several. No figure where there is none.
     """
     of_steps = {"replica", "step"}
     arms = {arm: run for arm, run in runs.items() if run.sizes.get("step", 0) > 1}
     series = {
-        str(name): (variable.attrs.get("long_name") or str(name), variable.attrs.get("units", "1"))
+        (str(name), _about(variable)): variable.attrs.get("units", "1")
         for run in arms.values()
         for name, variable in run.data_vars.items()
         if set(variable.dims) == of_steps
@@ -178,13 +178,19 @@ def over_steps(runs: Mapping[str, xr.Dataset]) -> list[Curves]:
             x_label="training step",
             y_label=name.replace("_", " ") if units == "1" else f"{name.replace('_', ' ')} ({units})",
             curves=[
-                curve(run[name], arm) for arm, run in arms.items() if name in run and set(run[name].dims) == of_steps
+                curve(run[name], arm)
+                for arm, run in arms.items()
+                if name in run and set(run[name].dims) == of_steps and _about(run[name]) == about
             ],
         )
-        for name, (about, units) in series.items()
+        for (name, about), units in series.items()
     ]
     caption = "Arms that were measured only once are left out."
     return [chart("over-steps", "Over the course of training", caption, *panels)] if panels else []
+
+
+def _about(series: xr.DataArray) -> str:
+    return str(series.attrs.get("long_name") or series.name)
 
 
 def identities(claims: Sequence[Claim]) -> list[Agreement]:

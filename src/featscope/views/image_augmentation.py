@@ -12,7 +12,7 @@ from featscope.options import MissingExtraError, require
 from featscope.streams import Draws
 
 Pixels = Float[Tensor, "replica batch channel height width"]
-_OVERSHOT = 0.1  # by which bicubic resizing may leave the range of pixels
+_OVERSHOT = 0.45  # by which torch's bicubic resizing may leave the range of pixels
 
 
 @dataclass(frozen=True)
@@ -88,26 +88,36 @@ class CropColor:
 
     def __call__(self, x: Pixels, draws: Draws) -> tuple[Pixels, Pixels]:
         """Two independent views of each image."""
-        return self.augment(x, draws), self.augment(x, draws)
+        self._require_range(x)
+        return self._augmented(x, draws), self._augmented(x, draws)
 
     def augment(self, x: Pixels, draws: Draws) -> Pixels:
         """One view of each image.
 
         Raises:
-            ValueError: pixels are not from 0 to 1, but for what resizing may overshoot.
+            ValueError: colours are jittered, and pixels are not from 0 to 1, but for what resizing may overshoot.
             MissingExtraError: the extra 'images' is not installed.
         """
+        self._require_range(x)
+        return self._augmented(x, draws)
+
+    def _require_range(self, x: Pixels) -> None:
+        """Refuse pixels that the jitter would cut off."""
+        if not x.numel() or self.jitter == 0:
+            return
+        low, high = torch.stack(tuple(x.detach().aminmax())).tolist()  # both at once: a GPU is waited for
+        if low < -_OVERSHOT or high > 1 + _OVERSHOT:
+            raise ValueError(
+                f"pixels are from {low:.3g} to {high:.3g}: allowed is from 0 to 1, as colours beyond are cut off. "
+                "Divide bytes by 255, and normalise after the view."
+            )
+
+    def _augmented(self, x: Pixels, draws: Draws) -> Pixels:
+        """One view of each image, whatever its range is."""
         try:
             from kornia import color, enhance
         except ImportError:
             raise MissingExtraError("Colour distortion", "images") from None
-        if x.numel():
-            low, high = (float(end) for end in x.detach().aminmax())
-            if low < -_OVERSHOT or high > 1 + _OVERSHOT:
-                raise ValueError(
-                    f"pixels are from {low:.3g} to {high:.3g}: allowed is from 0 to 1, as colours beyond are cut off. "
-                    "Divide bytes by 255, and normalise after the view."
-                )
         cropped = self.crop.augment(x, draws)
         images = cropped.flatten(0, 1)
         u = draws.uniform(6, x.shape[1]).transpose(0, 1).flatten(1)

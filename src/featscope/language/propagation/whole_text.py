@@ -8,22 +8,37 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import (
     EosTokenCriteria,
+    InfNanRemoveLogitsProcessor,
     LogitsProcessor,
     LogitsProcessorList,
     MaxLengthCriteria,
     MaxTimeCriteria,
     MinLengthLogitsProcessor,
+    MinPLogitsWarper,
     NoRepeatNGramLogitsProcessor,
     PreTrainedModel,
     RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
     StoppingCriteriaList,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
 )
 
 from featscope.language.method import setting
 
 _OF_NO_TEXT = (EosTokenCriteria, MaxTimeCriteria)
 """Criteria that look at the last token alone, or at none."""
+_OF_SCORES = (
+    InfNanRemoveLogitsProcessor,
+    MinPLogitsWarper,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+"""Processors that look at no token: transformers knows these by their types, and puts them in the place of its own."""
 _OPTIONS: Mapping[type, tuple[str, Any]] = {
     RepetitionPenaltyLogitsProcessor: ("repetition_penalty", 1.0),
     NoRepeatNGramLogitsProcessor: ("no_repeat_ngram_size", 0),
@@ -38,8 +53,10 @@ def with_whole_text(
     """Options of ``generate`` whose stopping criteria, logits processors and allowed tokens see the whole text.
 
     The model reads and hands over ``read`` tokens in place of the prompt's. Processors that transformers makes by
-    itself, such as that of ``repetition_penalty``, see these. A caller's own criterion or processor takes the place of
-    what transformers would make of the same kind, as it does in the model's own ``generate``.
+    itself, such as that of ``repetition_penalty``, see these. A caller's own end, time or greatest length takes the
+    place of what transformers would make of the same kind, as it does in the model's own ``generate``. So does a
+    caller's repetition penalty, ban on repeated words, least length, suppressed tokens, temperature, ``top_k``,
+    ``top_p`` and ``min_p``. Other criteria and processors act beside those of transformers.
 
     Args:
         model: generates.
@@ -64,7 +81,9 @@ def with_whole_text(
     if (criteria := found.get("stopping_criteria")) is not None:
         found["stopping_criteria"] = StoppingCriteriaList([stopping(one) for one in criteria])
     if (processors := found.get("logits_processor")) is not None:
-        found["logits_processor"] = LogitsProcessorList([_Processor(one, whole) for one in processors])
+        found["logits_processor"] = LogitsProcessorList(
+            [one if type(one) in _OF_SCORES else _Processor(one, whole) for one in processors]
+        )
         for name, none in (_OPTIONS[type(one)] for one in processors if type(one) in _OPTIONS):
             if setting(model, found, name) not in (None, none):
                 found[name] = none

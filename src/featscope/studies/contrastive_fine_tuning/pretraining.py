@@ -36,6 +36,7 @@ class Pretraining(Questionnaire):
         rate: its learning rate.
     """
 
+    on_cpu = True  # as features and adapters are, whatever the device
     data: Data
     labels: int
     units: int
@@ -94,7 +95,6 @@ class Unions(Pretraining):
             ConfigError: data cannot be read.
             MissingExtraError: what reads them, or the encoder, is not installed.
         """
-        streams = Streams(streams.seed, streams.replicas)  # features and adapters are on the CPU, whatever the device
         every = [samples_of(name, self.data) for name in SETS]
         rows = [self.labelled(one, place, streams) for place, one in enumerate(every)]
         pools = [one.views[:_POOL, :_FEW] for one in every]
@@ -144,7 +144,6 @@ class Kinds(Pretraining):
             ConfigError: data cannot be read.
             MissingExtraError: what reads them, or the encoder, is not installed.
         """
-        streams = Streams(streams.seed, streams.replicas)  # as above
         target, *others = (samples_of(name, self.data) for name in SETS)
         rows = self.labelled(target, 0, streams)
         views = torch.cat([one.views[:, :_FEW] for one in others])

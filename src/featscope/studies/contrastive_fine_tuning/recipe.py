@@ -56,6 +56,7 @@ class FineTuning(Questionnaire):
         wrong_pairs: whether the term takes another sample's view for a positive.
     """
 
+    on_cpu = True  # as features and adapters are, whatever the device
     source: str
     data: Data
     labels: tuple[int, ...]
@@ -91,7 +92,6 @@ class FineTuning(Questionnaire):
             ConfigError: data cannot be read, or the contrastive term begins at nothing.
             MissingExtraError: what reads them, or an encoder, is not installed.
         """
-        streams = Streams(streams.seed, streams.replicas)  # features and adapters are on the CPU, whatever the device
         every = samples_of(self.source, self.data)
 
         def ask(labels: int, views: int, classes: int) -> Mapping[str, float | Sequence[float]]:

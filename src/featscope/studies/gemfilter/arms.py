@@ -152,6 +152,8 @@ class GemFilterArms(Study):
         )
         require(self, "cost_lengths", longest <= MOST_COST_TOKENS, f"at most {MOST_COST_TOKENS} tokens", cure)
         read_texts(self.haystack)  # says what is wrong with the folder
+        if self.model == RETRIEVER and self.trained == RETRIEVER_LENGTH:
+            object.__setattr__(self, "trained", None)  # runs have the number stored of when it was the default
 
     @property
     def known(self) -> int:

@@ -160,7 +160,7 @@ class InputStructureArms(Study):
         It is less than was asked for where another data set has too few images.
         """
         asked: float = self.arm(arm).recipe.learner.family.data.fraction
-        return run.get("share", asked)
+        return run.share.fillna(asked) if "share" in run else asked
 
 
 def nothing(experiment: object) -> Mapping[str, Measurement]:

@@ -104,7 +104,7 @@ class MixedInputs(Stages):
     """
 
     def __init__(self, options: Mixing, draws: Draws) -> None:
-        once = ("teacher_right", "free_right", "majority", "count", "share", "first", "second", "first_free")
+        once = ("teacher_right", "free_right", "majority", "count", "first", "second", "first_free")
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*once, "second_free", "margin_gap"), ())
         shapes |= dict.fromkeys(("original", "injected", "alone"), (LOOKS,))
         family = options.family
@@ -137,7 +137,6 @@ class MixedInputs(Stages):
             free_right=judged(answers(free, inputs.tests), inputs.test_labels)[1],
             majority=one_hot(injected.argmax(-1), inputs.classes).double().mean(1).amax(1),
             count=torch.full((len(real),), inputs.x.shape[1]),
-            share=torch.full((len(real),), self._share(), dtype=torch.float64),
             first=pull[0],
             second=pull[1],
             first_free=pull_free[0],
@@ -159,7 +158,7 @@ class MixedInputs(Stages):
         y, more, *_ = self._named()
         if step == 0:
             self._look(0)
-        uniform, x, share = draws.uniform(self.options.family.fit.batch), self.inputs.x, self._share()
+        uniform, x, share = draws.uniform(self.options.family.fit.batch), self.inputs.x, self.share()
         mixed, alone = self.students.networks
         # A uniform below 1 - α picks a real input, and one above it an injected one, as from both in a row.
         own = (uniform < 1 - share)[..., None, None, None]
@@ -172,7 +171,8 @@ class MixedInputs(Stages):
         if step + 1 in self.options.looks:
             self._look(self.options.looks.index(step + 1))
 
-    def _share(self) -> float:
+    def share(self) -> float:
+        """Share of training inputs that are injected."""
         real, other = self.inputs.x.shape[1], self.inputs.injected.shape[1]
         return other / (real + other)
 

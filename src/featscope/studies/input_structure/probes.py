@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import torch
+
 from featscope.training import Measurement, Recursion
 
 _ABOUT = {
@@ -32,7 +34,7 @@ _ABOUT = {
 }
 
 
-def _found(experiment: Recursion, of: Mapping[int, Sequence[str]]) -> Mapping[str, Measurement]:
+def _found(experiment: Recursion, of: Mapping[int, Sequence[str]]) -> dict[str, Measurement]:
     learner = experiment.learner
     axes = {length: tuple(names) for length, names in of.items()}
     return {
@@ -43,10 +45,12 @@ def _found(experiment: Recursion, of: Mapping[int, Sequence[str]]) -> Mapping[st
 
 def mixed(experiment: Recursion) -> Mapping[str, Measurement]:
     """Curves of students over looks, and teachers."""
-    return _found(experiment, {0: (), 1: ("look",)})
+    found, learner = _found(experiment, {0: (), 1: ("look",)}), experiment.learner
+    share = torch.full_like(learner.get_buffer("count"), learner.share())  # no state, as it follows from the options
+    return found | {"share": Measurement(share, _ABOUT["share"])}
 
 
 def sizes(experiment: Recursion) -> Mapping[str, Measurement]:
     """Teachers over sizes, students over teachers and sizes."""
-    found = dict(_found(experiment, {0: (), 1: ("size",), 2: ("teacher", "size")}))
+    found = _found(experiment, {0: (), 1: ("size",), 2: ("teacher", "size")})
     return found | {"least": found["least"]._replace(dims=("teacher",))}

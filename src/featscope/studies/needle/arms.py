@@ -153,6 +153,8 @@ class NeedleArms(Study):
         keep = self.reading.keep
         require(self, "lengths", self.lengths[0] > keep, f"> keep = {keep}", "Shorter ones are kept whole.")
         read_texts(self.haystack)  # says what is wrong with the folder
+        if self.model == RETRIEVER and self.recall == _RECALLED:
+            object.__setattr__(self, "recall", None)  # runs have the number stored of when it was the default
 
     @property
     def reading(self) -> Reading:
