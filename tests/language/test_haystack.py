@@ -158,7 +158,13 @@ def test_what_is_quoted_of_a_needle_that_is_not_found_is_wrong(monkeypatch):
     said = iter([("w52", right), ("w70", wrong), ("w71", wrong)])  # at three depths
     monkeypatch.setattr(Haystack, "answer", lambda *asked: next(said))
     with pytest.raises(ConfigError, match=r"gives 33% of .* \(it says 'w70'\)"):
-        require_readable(None, haystack(), Needle(" w50 w51 w52", " w60", "w52"), 2, draws())
+        require_readable(
+            Says("w52", torch.zeros(1, 1, dtype=torch.long)),
+            haystack(),
+            Needle(" w50 w51 w52", " w60", "w52"),
+            2,
+            draws(),
+        )
 
 
 def test_the_mark_before_a_text_is_no_text(tmp_path):

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from featscope.language.retriever.team import Team
@@ -33,6 +34,7 @@ def test_one_process_is_left_as_it_is():
     team.leave()
 
 
+@pytest.mark.long
 def test_processes_take_the_mean_gradient_and_the_first_ones_word(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
