@@ -22,7 +22,8 @@ from featscope.language.layers import LayerChoice
 from featscope.language.load import load_model
 from featscope.language.ruler_prompts import Ruler, prompts
 from featscope.language.selection import Pool
-from featscope.language.tune import Tried, TunePrompt, tune
+from featscope.language.tried import Tried
+from featscope.language.tune import TunePrompt, tune
 
 TASKS = ("niah_single_1", "niah_single_2", "niah_multikey_1")
 EXAMPLES, LENGTH, NEW_TOKENS = 8, 1000, 12

@@ -12,7 +12,8 @@ from featscope.language.haystack import BUILT_IN, Haystack, passwords, read_text
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, load_tokenizer
 from featscope.language.ruler_prompts import Ruler
 from featscope.language.ruler_prompts import prompts as of_ruler
-from featscope.language.tune import Tried, TunePrompt, tune
+from featscope.language.tried import Tried
+from featscope.language.tune import TunePrompt, tune
 from featscope.streams import Streams
 
 RULER_KEEPS, LENGTH = (96, 256), 900

@@ -17,7 +17,8 @@ from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, r
 from featscope.language.layers import LayerChoice
 from featscope.language.load import load_model
 from featscope.language.prefill import Prefill
-from featscope.language.tune import Answered, Tried, TunePrompt, advice, picture, store_answers
+from featscope.language.tried import Answered, Tried, advice, by_task, picture, store_answers
+from featscope.language.tune import TunePrompt
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -393,7 +394,7 @@ def test_a_task_has_its_own_share():
     assert (full.of_task(EXAMPLES, "numbers").share, full.of_task(EXAMPLES, "letters").share) == (0.5, 1.0)
     assert (other.of_task(EXAMPLES, "numbers").share, other.of_task(EXAMPLES, "letters").share) == (1.0, 0.0)
     assert other.of_task(EXAMPLES, "numbers").first == other.first
-    table = tune._by_task(TRIED, EXAMPLES, ["numbers", "letters"], 0.05)
+    table = by_task(TRIED, EXAMPLES, ["numbers", "letters"], 0.05)
     assert [column.header for column in table.columns] == ["task", "prompts", "full", "a"]
     assert [list(column.cells) for column in table.columns][1] == ["2", "1"]
 
