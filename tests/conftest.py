@@ -98,6 +98,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByStudy(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
+            if "/gpu/" in file:
+                return nodeid  # each takes seconds on one core, and a GPU serves many
             name = file.rpartition("/studies/test_")[2].removesuffix(".py")
             if name.startswith("every_"):
                 return "every study"

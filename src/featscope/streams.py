@@ -1,8 +1,8 @@
 """Random draws that are addressed, not consumed.
 
 A draw is a function of (seed, replica, purpose, step). Replica 3 sees the same numbers alone, among 8 or
-among 64, in one program or in shards, on every device, and after a resume; no draw shifts another. All are made on the
-processor, whose machine code is faster than the many kernels that they would be elsewhere, and copied.
+among 64, in one program or in shards, on every device, and after a resume; no draw shifts another. A GPU of NVIDIA's
+makes its own; those of another device are made on the processor, and copied.
 
 Numbers come from a counter and a key (`featscope.kernels.philox`): seed and purpose are hashed to the key of 64 bits,
 and block, replica and step are counted. So draws of one purpose cannot meet; two of n purposes do with chance n²/2⁶⁵.
@@ -21,7 +21,6 @@ from torch import Tensor
 
 from featscope.kernels import backend, philox, suits
 
-_COINS = (torch.arange(256)[:, None] >> torch.arange(8) & 1).float()  # the eight bits of each byte
 _WORD = 2**32 - 1
 
 METHOD = "Philox4x32-10"
@@ -39,7 +38,8 @@ class Draws:
         self.replicas = len(replicas)
         self._address = step & _WORD, step >> 32 & _WORD, key & _WORD, key >> 32
         self._block = 0
-        self._numbers, self._places = _shared(tuple(replicas), device)
+        self._made = _where_made(device)
+        self._numbers, self._places = _shared(tuple(replicas), device, self._made)
 
     def _drawn(self, kind: philox.Kind, *shape: int) -> Shaped[Tensor, "replica ..."]:
         once = self._drawn_once(kind, *shape)
@@ -49,8 +49,11 @@ class Draws:
         count, replicas = prod(shape), self._numbers.shape[0]
         blocks = -(-count // 4)
         dtype = torch.int32 if kind == "word" else torch.float32
-        out = torch.empty((replicas, *(shape if 4 * blocks == count else [4 * blocks])), dtype=dtype)
-        if backend() == "llvm":
+        sizes = replicas, *(shape if 4 * blocks == count else [4 * blocks])
+        out = torch.empty(sizes, dtype=dtype, device=self._made)
+        if self._made.type == "cuda":
+            from featscope.kernels.gpu import fill
+        elif backend() == "llvm":
             from featscope.kernels.draws import fill
         else:
             from featscope.kernels.torch_words import fill
@@ -93,7 +96,7 @@ class Draws:
 
     def coins(self, *shape: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "replica ..."]:
         """Independent fair coins, 0 or 1, of shape ``[replica, *shape]``; one random byte gives eight."""
-        table = _COINS.to(self.device, dtype)
+        table = _eight_coins(self.device, dtype)
         return torch.nn.functional.embedding(self._packed(*shape).int(), table).flatten(-2)[..., : shape[-1]]
 
     def _packed(self, *shape: int) -> UInt8[Tensor, "replica ..."]:
@@ -140,11 +143,30 @@ class Draws:
         return words.topk(min(count, population), largest=False).indices
 
 
+_CPU = torch.device("cpu")
+
+
+def _where_made(device: torch.device) -> torch.device:
+    """Where numbers for a device are drawn."""
+    if device.type != "cuda" or backend() != "llvm":
+        return _CPU
+    from featscope.kernels import gpu
+
+    return device if gpu.suits(device) else _CPU
+
+
+@lru_cache(maxsize=64)
+def _eight_coins(device: torch.device, dtype: torch.dtype) -> Float[Tensor, "byte coin"]:
+    """The eight bits of each byte."""
+    return (torch.arange(256)[:, None] >> torch.arange(8) & 1).to(device, dtype)
+
+
 @lru_cache(maxsize=256)
-def _shared(replicas: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Each number once, as int32, and where on ``device`` each replica's is; ``None`` where all differ."""
+def _shared(replicas: tuple[int, ...], device: torch.device, made: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Each number once, as int32, where numbers are ``made``, and where on ``device`` each replica's is; ``None`` where
+    all differ."""
     numbers = [*dict.fromkeys(replicas)]
-    once = torch.tensor(numbers, dtype=torch.int64).int()
+    once = torch.tensor(numbers, dtype=torch.int64).int().to(made)
     if len(numbers) == len(replicas):
         return once, None
     place = {number: place for place, number in enumerate(numbers)}

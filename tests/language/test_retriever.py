@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,6 +41,7 @@ from featscope.language.retriever.data import (
 )
 from featscope.language.retriever.forward import hidden
 from featscope.language.retriever.hints import Hints
+from featscope.language.retriever.makers import Makers
 from featscope.language.retriever.model import accuracy, build, loss_and_right
 from featscope.language.retriever.muon import Muon, orthogonal
 from featscope.language.retriever.passwords import (
@@ -458,6 +459,24 @@ def test_processes_read_batches_of_their_own_that_are_as_long(tokenizer, essays)
         one, other = (module._batch(task(tokenizer), plan, module.STAGES[4], step, rank).tokens for rank in (0, 1))
         assert one.shape == other.shape
         assert not torch.equal(one, other)
+
+
+def test_batches_made_ahead_come_in_order_and_follow_the_stage(tokenizer, essays):
+    plan = Plan(essays, Path("out"), tokens=1024)
+
+    def make(stage, step):
+        return module._batch(task(tokenizer), plan, module.STAGES[stage], step, 0)
+
+    here, others = Makers(make, 0, 3), Makers(make, 2, 3)
+    for one, other in zip(islice(here.batches(), 8), islice(others.batches(), 8), strict=True):
+        assert torch.equal(one.tokens, other.tokens)
+        assert torch.equal(one.sought, other.sought)
+    batches = others.batches()
+    next(batches)
+    others.stage = 4
+    assert [batch.tokens.shape[1] for batch in islice(batches, 40, 60)] == [
+        make(4, step).tokens.shape[1] for step in range(41, 61)
+    ]
 
 
 def test_a_team_averages_every_gradient_before_each_step(tmp_path, essays, monkeypatch):

@@ -338,14 +338,14 @@ class Code:
     @contextmanager
     def loop(self, count: Whole) -> Iterator[Whole]:
         """What is written within is done for each number from 0 below ``count``."""
-        slot = self.slot("i64")
+        slot, (first, step) = self.slot("i64"), self._span()
         head, body, done = (f"l{self._name()[2:]}" for _ in range(3))
-        self._lines += [f"store i64 0, ptr {slot}", f"br label %{head}", f"{head}:"]
+        self._lines += [f"store i64 {first}, ptr {slot}", f"br label %{head}", f"{head}:"]
         at = Whole(self, self.new(f"load i64, ptr {slot}"))
         more = self.new(f"icmp slt i64 {at.name}, {count.name}")
         self._lines += [f"br i1 {more}, label %{body}, label %{done}", f"{body}:"]
         yield at
-        after = self.new(f"add nsw i64 {at.name}, 1")
+        after = self.new(f"add nsw i64 {at.name}, {step}")
         self._lines += [f"store i64 {after}, ptr {slot}", f"br label %{head}", f"{done}:"]
 
     def body(self) -> str:
@@ -357,6 +357,10 @@ class Code:
         name = self._name()
         self._slots.append(f"{name} = alloca {kind}")
         return name
+
+    def _span(self) -> tuple[str, str]:
+        """Where the loop that is now begun starts, and how far it goes at a time."""
+        return "0", "1"
 
     def _name(self) -> str:
         self._count += 1
@@ -379,14 +383,19 @@ def function(write: Write) -> Callable[..., None]:
 def _define(write: Write, module: dict[Write, tuple[str, str]], linkage: str = "", attribute: str = "") -> str:
     """Put a function into a module; its name. Vectors of 512 bits are a quarter faster where there are any."""
     code = Code(module)
-    kinds = _parameters(write)
-    write(code, *(kind(code, f"%{name}") for name, kind in kinds.items()))
-    arguments = ", ".join(f"{_KINDS[k][0]}{' noalias' * (_KINDS[k][0] == 'ptr')} %{n}" for n, k in kinds.items())
+    arguments = written(code, write)
     known: Any = write.__name__
     name = f"{known}{len(module)}"
     start = f'define {linkage} void @{name}({arguments}) {attribute} "prefer-vector-width"="512"'
     module[write] = name, f"{start} {{\n{code.body()}\n  ret void\n}}"
     return name
+
+
+def written(code: Code, write: Write) -> str:
+    """Write a function's body; its parameters, as LLVM's language has them."""
+    kinds = _parameters(write)
+    write(code, *(kind(code, f"%{name}") for name, kind in kinds.items()))
+    return ", ".join(f"{_KINDS[k][0]}{' noalias' * (_KINDS[k][0] == 'ptr')} %{n}" for n, k in kinds.items())
 
 
 def _parameters(write: Write) -> dict[str, Any]:

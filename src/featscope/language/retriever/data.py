@@ -66,6 +66,10 @@ class Batch(NamedTuple):
     keys: Int[Tensor, "row token place"]
     sought: Int[Tensor, "row token"]
 
+    def to(self, device: str) -> "Batch":
+        """The same elsewhere."""
+        return Batch(*(part.to(device) for part in self))
+
     @property
     def asks(self) -> Bool[Tensor, "row token"]:
         """Where questions end."""

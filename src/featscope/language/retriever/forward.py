@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 from transformers import LlamaForCausalLM
 
-_ALL_WEIGHTS_TO = 768  # tokens up to which attention weights are formed at once, which is faster there
+_ALL_WEIGHTS_TO = 768  # tokens up to which attention weights are formed at once, which is faster on the processor
 
 
 def hidden(
@@ -23,8 +23,8 @@ def hidden(
     config: Any = model.config
     length = tokens.shape[1]
     size = config.head_dim
-    cos, sin = (table.to(dtype) for table in turns(length, size, config.rope_parameters["rope_theta"]))
-    future = torch.full((length, length), -torch.inf).triu(1).to(dtype)
+    cos, sin = (table.to(tokens.device, dtype) for table in turns(length, size, config.rope_parameters["rope_theta"]))
+    future = torch.full((length, length), -torch.inf, device=tokens.device).triu(1).to(dtype)
 
     def norm(states: Tensor, weight: Tensor) -> Tensor:
         return rms_norm(states, weight.shape, weight, config.rms_norm_eps)
@@ -68,7 +68,7 @@ def turned(of_heads: Tensor, cos: Tensor, sin: Tensor) -> Float[Tensor, "... siz
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, future: Tensor) -> Float[Tensor, "row head token size"]:
-    if query.shape[2] > _ALL_WEIGHTS_TO:
+    if query.shape[2] > _ALL_WEIGHTS_TO or query.is_cuda:
         return scaled_dot_product_attention(query, key, value, is_causal=True)
     q, k, v = (side.flatten(0, 1) for side in (query, key, value))
     scores = torch.baddbmm(future, q, k.mT, alpha=query.shape[-1] ** -0.5)

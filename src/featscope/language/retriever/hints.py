@@ -63,7 +63,7 @@ class Hints(nn.Module):
         has = begins.any(1)
         wanted, seen = begins[has].roll(-1, 1), _normed(states[has])
         of_each = binary_cross_entropy_with_logits(
-            self.starts(seen)[..., 0], wanted.float(), reduction="none", pos_weight=torch.tensor(_RARE)
+            self.starts(seen)[..., 0], wanted.float(), reduction="none", pos_weight=seen.new_tensor(_RARE)
         )
         text = batch.answers[has].cumsum(1) == 0
         return (of_each * text).sum() / text.sum().clamp_min(1)
@@ -101,7 +101,8 @@ def of_looking(
     layer, size = model.model.layers[number], config.head_dim
     row, place = batch.asks.nonzero(as_tuple=True)
     seen = rms_norm(states, states.shape[-1:], layer.input_layernorm.weight, config.rms_norm_eps)
-    cos, sin = turns(states.shape[1], size, config.rope_parameters["rope_theta"])
+    tables = turns(states.shape[1], size, config.rope_parameters["rope_theta"])
+    cos, sin = (table.to(states.device) for table in tables)
 
     def heads(made: Tensor, at: Tensor | slice) -> Float[Tensor, "... head size"]:
         split = made.view(*made.shape[:-1], config.num_attention_heads, size)
@@ -110,7 +111,7 @@ def of_looking(
     query = heads(layer.self_attn.q_proj(seen[row, place]), place)
     key = heads(layer.self_attn.k_proj(seen), slice(None))
     scores = torch.einsum("qhs,qths->qht", query, key[row]) * size**-0.5
-    later = torch.arange(states.shape[1]) > place[:, None]
+    later = torch.arange(states.shape[1], device=place.device) > place[:, None]
     paid = scores.masked_fill(later[:, None], -torch.inf).log_softmax(-1)
     sought = batch.sought[row, place][:, None, None].expand(-1, paid.shape[1], 1)
     mean = paid.gather(2, sought)[..., 0].logsumexp(1) - math.log(paid.shape[1])

@@ -4,6 +4,7 @@
     torchrun --nproc-per-node 2 -m featscope.language.retriever.train ESSAYS --out DIR --tokens 2048
 
 ESSAYS is a folder of .txt files. Several processes average their gradients; each of them takes ``--tokens`` in a step.
+On a GPU (``--device cuda``) one trains, and ``--makers`` others make its batches.
 The loss is that of the answers, with a little of that of all tokens, and of what an answer is put together of
 (`featscope.language.retriever.hints`). Stages: random tokens that repeat teach a head
 that looks one token back and one that looks for the same predecessor (an induction head); then needles and questions,
@@ -19,7 +20,7 @@ import time
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -39,6 +40,7 @@ from featscope.language.retriever.data import (
     train_tokenizer,
 )
 from featscope.language.retriever.hints import Hints
+from featscope.language.retriever.makers import Makers
 from featscope.language.retriever.model import accuracy, build, fits, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.team import Team
@@ -105,6 +107,8 @@ class Plan:
         lr: learning rate of AdamW after a few steps; from there it falls to 0 along a line.
         muon: that of Muon.
         gate: share of answers begun right that ends a stage.
+        device: where it learns.
+        makers: processes that make batches ahead; 0 for none.
         seed: of the weights and of all batches.
     """
 
@@ -122,6 +126,8 @@ class Plan:
     lr: float = 1.5e-3
     muon: float = 0.01
     gate: float = 0.9
+    device: Literal["cpu", "cuda"] = "cpu"
+    makers: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -136,7 +142,9 @@ class Plan:
         require(self, "heads", self.width % self.heads == 0, f"a divisor of width = {self.width}")
         for name in ("minutes", "lr", "muon"):
             require(self, name, getattr(self, name) > 0, "> 0")
-        require(self, "seed", self.seed >= 0, ">= 0")
+        for name in ("seed", "makers"):
+            require(self, name, getattr(self, name) >= 0, ">= 0")
+        require(self, "device", self.device == "cpu" or torch.cuda.is_available(), "cpu, or a GPU that torch sees")
 
     def plain(self) -> dict[str, Any]:
         """The recipe as JSON can hold it, without places of this machine."""
@@ -153,6 +161,7 @@ def train(plan: Plan) -> None:
     """
     torch.set_num_threads(1)
     team = Team()
+    require(plan, "device", plan.device == "cpu" or team.size == 1, "cpu for several processes", "Give --makers more.")
     plan.out.mkdir(parents=True, exist_ok=True)
     to_train, others = read_essays(plan.essays)
     tokenizer = train_tokenizer(to_train, plan.vocabulary)
@@ -169,17 +178,21 @@ def train(plan: Plan) -> None:
         of_this_size = "a model of this width, with as many layers and heads"
         require(plan, "weights", fits(started, model), of_this_size, "`training.json` beside it has its options.")
         model.load_state_dict(started.state_dict())
+    makers = Makers(lambda stage, step: _batch(task, plan, STAGES[stage], step, team.rank), plan.makers, plan.stage)
     hints = Hints(plan.width)
+    batches = makers.batches()  # whose processes are forked before CUDA is in use
+    for part in (model, hints):
+        nn.Module.to(part, plan.device)
     optimizers = _optimizers(model, hints, plan)
     learn = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
     recipe, history = plan.plain() | {"processes": team.size}, []
-    stage, since, right, began = plan.stage, 0, 0.0, time.monotonic()
+    since, right, began = 0, 0.0, time.monotonic()
     for step in count():
         left = team.agree(max(0.0, 1 - (time.monotonic() - began) / (60 * plan.minutes)))
         for group, peak in groups:
             group["lr"] = peak * left * min(1.0, (step + 1) / _WARM_UP)
-        loss, now = loss_and_right(model, hints, _batch(task, plan, STAGES[stage], step, team.rank))
+        loss, now = loss_and_right(model, hints, next(batches).to(plan.device))
         require(plan, "lr", bool(loss.isfinite()), f"one at which the loss stays finite; step {step} is {loss:.3g}")
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -190,10 +203,11 @@ def train(plan: Plan) -> None:
             optimizer.step()
         right = team.agree(right + 0.05 * (now - right))
         if team.rank == 0 and ((step + 1) % _EVERY == 0 or not left):
-            length = STAGES[stage].length
+            length = STAGES[makers.stage].length
             found = {"step": step + 1, "length": length, "right": round(right, 3)}
             found |= {"seconds": round(time.monotonic() - began), "of the core": round(time.process_time())}
-            found |= {kind: accuracy(model, _judged(unseen, kind, max(length, _SHORTEST_JUDGED))) for kind in KINDS}
+            judged = {kind: _judged(unseen, kind, max(length, _SHORTEST_JUDGED)) for kind in KINDS}
+            found |= {kind: accuracy(model, asked.to(plan.device)) for kind, asked in judged.items()}
             history.append(found)
             print(json.dumps(found), flush=True)
             model.save_pretrained(plan.out)
@@ -201,11 +215,11 @@ def train(plan: Plan) -> None:
             atomic_write(plan.out / "training.json", (made + "\n").encode())
         if not left:
             break
-        ended = (right > plan.gate and step - since > 30) or 1 - left >= STAGES[stage].until
-        if ended and stage < len(STAGES) - 1:
-            stage, since, right = stage + 1, step, 0.0
+        ended = (right > plan.gate and step - since > 30) or 1 - left >= STAGES[makers.stage].until
+        if ended and makers.stage < len(STAGES) - 1:
+            makers.stage, since, right = makers.stage + 1, step, 0.0
             if team.rank == 0:
-                print(f"{STAGES[stage].length} tokens from step {step + 1}", flush=True)
+                print(f"{STAGES[makers.stage].length} tokens from step {step + 1}", flush=True)
     team.leave()
 
 
