@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := images,language,cluster,encoders
 
-.PHONY: demo test test-long lint cards ledger coverage bench bench-language faults fuzz trends torture docs clean
+.PHONY: demo test test-long test-gpu lint cards ledger coverage bench bench-gpu bench-language faults fuzz trends torture docs clean
 
 demo: .venv/core
 	$(BIN)/featscope run decoupling --out runs/demo $(if $(wildcard runs/demo/config.json),--resume)
@@ -13,6 +13,10 @@ test: .venv/ready
 
 test-long: .venv/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile --long
+
+# On a machine with a GPU of CUDA that torch sees; elsewhere these tests are skipped.
+test-gpu: .venv/ready
+	$(BIN)/python -m pytest -n auto tests/gpu
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -32,6 +36,10 @@ coverage: .venv/ready
 bench: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),bench]'
 	$(BIN)/python -m benchmarks
+
+bench-gpu: .venv/ready
+	$(BIN)/python -m benchmarks.on_gpu --out benchmarks/on_gpu.json
+	$(BIN)/python -m benchmarks.llama_geometry --out benchmarks/llama_geometry.json
 
 trends: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trends

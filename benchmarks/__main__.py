@@ -11,7 +11,6 @@ import tempfile  # noqa: E402
 import time  # noqa: E402
 from concurrent.futures import ProcessPoolExecutor  # noqa: E402
 from contextlib import suppress  # noqa: E402
-from dataclasses import replace  # noqa: E402
 from datetime import UTC, datetime  # noqa: E402
 from multiprocessing import get_context  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -22,21 +21,9 @@ from rich.table import Table  # noqa: E402
 
 from benchmarks import cluster, history, pairs, sweep  # noqa: E402
 from benchmarks.compare import compare  # noqa: E402
-from featscope.data import SparseCoding  # noqa: E402
-from featscope.models import SymmetricReLU  # noqa: E402
+from benchmarks.sizes import DEFAULT, SMALL  # noqa: E402
 from featscope.runs.environment import environment  # noqa: E402
-from featscope.studies.decoupling import Decoupling  # noqa: E402
 from featscope.threads import cores  # noqa: E402
-from featscope.training import Contrastive  # noqa: E402
-
-# What is timed is a step of training; thresholds, which hardly cost, are left out.
-DEFAULT = replace(Decoupling().arm("augmented").recipe, rules={})
-SMALL = replace(
-    DEFAULT,
-    data=SparseCoding(features=9, input_dim=50, dictionary="qr"),
-    learner=SymmetricReLU(width=30),
-    objective=Contrastive(anchors=128, negatives=128),
-)
 
 
 def commands() -> dict[str, float]:

@@ -3,7 +3,7 @@
 It is not the package of Dao et al., of whose version 2 torch carries a copy for CUDA, which is what runs here. All
 between a model and that kernel is what transformers runs for "flash_attention_2"; only its question whether the package
 is installed is answered here. Dropout, windows, soft caps, sinks and paged caches are not taken: this serves models
-without them, such as Llama. On a CPU, which has no such kernel, attention is computed by its definition, for trying out.
+without them, such as Llama. On a CPU, which has no such kernel, attention is computed by its definition, for trials.
 """
 
 import sys

@@ -46,6 +46,7 @@ class Bench:
     Attributes:
         out: file of JSON that receives all, line by line.
         lengths: tokens of the prompts.
+        only: methods that are tried; none for all.
         layer: r.
         keep: k.
         chunk: tokens that go through a layer at once in GemFilter's first pass; None for all.
@@ -62,6 +63,7 @@ class Bench:
 
     out: Path | None = None
     lengths: tuple[int, ...] = (8192, 16384, 32768, 65536, 131072)
+    only: tuple[str, ...] = ()
     layer: int = 13
     keep: int = 1024
     chunk: int | None = None
@@ -101,12 +103,13 @@ class Task(NamedTuple):
 
 def tasks(bench: Bench) -> Iterator[Task]:
     """All lines, in the order in which they are tried."""
-    other = FLASH if bench.attention == "sdpa" else "sdpa"
-    for group in (PUBLISHED, [name for name in [*names(), "budgets of layers"] if name not in PUBLISHED]):
+    other, others = FLASH if bench.attention == "sdpa" else "sdpa", [*names(), "budgets of layers"]
+    for group in (PUBLISHED, [name for name in others if name not in PUBLISHED]):
         for length in bench.lengths:
-            yield from (Task(length, name, bench.attention) for name in group)
+            found = [Task(length, name, bench.attention) for name in group]
             if group is PUBLISHED and length == bench.compare_at:
-                yield from (Task(length, name, other) for name in COMPARED)
+                found += [Task(length, name, other) for name in COMPARED]
+            yield from (task for task in found if not bench.only or task.method in bench.only)
 
 
 def program(bench: Bench, name: str, model: Any, draft: Any, ids: Tensor) -> Program:
@@ -144,16 +147,22 @@ class Budget:
             return f"it forms weights of all queries, and that is tried up to {self.bench.all_queries} tokens"
         length, cell = self.last.get(task[1:], (task.length, None))
         if cell is not None and not cell.seconds:
-            return cell.said.removeprefix("not tried: ") + f" at {length} tokens"
+            refused = cell.said.removeprefix("not tried: ")
+            return refused if refused != cell.said else f"{cell.said} at {length} tokens"
         expected = min(cell.seconds) * (task.length / length) ** 2 if cell else 0.0
         over = self.spent() + expected > self.bench.seconds
         return f"the budget of {self.bench.seconds:g} s" if over else None
 
 
-@torch.no_grad()
 def main() -> None:
+    """Measure what is asked for."""
+    measure(tyro.cli(Bench, description=__doc__).scaled())
+
+
+@torch.no_grad()
+def measure(bench: Bench) -> Rows:
     """Measure, print and store."""
-    bench, began = tyro.cli(Bench, description=__doc__).scaled(), time.perf_counter()
+    began = time.perf_counter()
     device, dtype = ("cpu", torch.float32) if bench.small else ("cuda", torch.bfloat16)
     sizes, context = (SMALL, SMALL_DRAFT) if bench.small else (LLAMA, DRAFT), max(bench.lengths) + 16
     model, draft = (build(size, context, device, dtype) for size in sizes)
@@ -170,6 +179,7 @@ def main() -> None:
         "options": asdict(bench) | {"out": None},
     }
     rows, budget = Rows(about, bench.out), Budget(bench, began)
+    gc.freeze()  # what is there stays, and collections between rounds need not look at it
 
     def tried_on(task: Task, rounds: int) -> Cell:
         drawn = torch.Generator().manual_seed(task.length)
@@ -180,23 +190,26 @@ def main() -> None:
             about["runs"][task.attention] = runs
             return tried(make, device, rounds, bench.patience)
 
-    print(f"{about['device']}; weights {about['weights_gib']:.2f} GiB; layer {bench.layer}, {bench.keep} kept")
+    weights = f"weights {about['weights_gib']:.2f} GiB, the draft's {about['draft_weights_gib']:.2f}"
+    print(f"{about['device']}; {weights}; layer {bench.layer}, {bench.keep} kept", flush=True)
     planned = list(tasks(bench))
     for method, attention in dict.fromkeys(task[1:] for task in planned):
         cell = tried_on(Task(bench.warm, method, attention), 1)
         if not cell.seconds:
             budget.last[method, attention] = bench.warm, cell
-    gc.freeze()  # what is there stays, and collections between rounds need not look at it
     print(f"{about['runs']}; {budget.spent():.1f} s until all methods are warm", flush=True)
+    print(f"{'tokens':>7}  {'method':<22} {'attention':<18} {'first token':>11} {'peak':>14}   shares", flush=True)
     for task in planned:
         against = budget.against(task)
         cell = Cell(f"not tried: {against}") if against else tried_on(task, bench.rounds)
         if not against:
             budget.last[task[1:]] = task.length, cell
         rows.add(*task, label_of(task.method), cell)
-    predicted = predictions(rows, sizes[0], bench.layer, bench.keep, dtype.itemsize, bench.attention)
-    rows.store(predicted=predicted, spent=budget.spent())
+        predicted = predictions(rows, sizes[0], bench.layer, bench.keep, dtype.itemsize, bench.attention)
+        rows.store(predicted=predicted, spent=budget.spent())
     Console(width=130).print(table(predicted))
+    gc.unfreeze()
+    return rows
 
 
 def label_of(name: str) -> str:

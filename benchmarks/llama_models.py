@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks.flash_of_torch import install
+from benchmarks.flash_of_torch import KERNEL, install
 from featscope.theory.token_selection import Geometry
 
 LLAMA = Geometry(layers=32, heads=32, kv_heads=8, channels=128, width=4096, hidden=14336, vocabulary=128256)
@@ -63,6 +63,8 @@ def attending(models: Sequence[Any], by: str, device: str, *, force: bool, chunk
     """
     forced = by == "sdpa" and force and device != "cpu"
     runs = install() if by == FLASH else "torch's choice"
+    if runs == KERNEL and device == "cpu":
+        runs = "attention by its definition, through a stand-in for the package flash_attn"
     backends = [SDPBackend.FLASH_ATTENTION]
     if forced:
         runs = "torch's FlashAttention 2, and nothing else"

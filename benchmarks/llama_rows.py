@@ -1,4 +1,4 @@
-"""Lines of a table, printed and stored one by one, as a run may be ended before the next."""
+"""Lines of a table, printed and stored one by one, as a run may be ended before it is done."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ class Rows:
 
     Args:
         about: what of.
-        out: file of JSON that is written anew with each line; None for none.
+        out: file of JSON that receives them; None for none.
     """
 
     def __init__(self, about: Row, out: Path | None) -> None:
@@ -42,7 +42,7 @@ class Rows:
         return self._measured.get((length, method), {}).get(attention)
 
     def add(self, length: int, method: str, attention: str, label: str, cell: Cell) -> None:
-        """Print and store a line."""
+        """Print a line, and have it."""
         row: Row = {"tokens": length, "method": method, "attention": attention, "said": cell.said}
         shown = cell.said
         if cell.seconds:
@@ -57,7 +57,6 @@ class Rows:
             self._measured.setdefault((length, method), {})[attention] = row
         self.rows.append(row)
         print(f"{length:>7}  {label:<22} {attention:<18} {shown}", flush=True)
-        self.store()
 
     def _same(self, length: int, method: str, attention: str, row: Row, output: Any) -> Row:
         """The first token that a method wrote, and whether it is that of the same method on another attention."""
@@ -72,7 +71,7 @@ class Rows:
         return found
 
     def store(self, **more: Any) -> None:
-        """Write what there is."""
+        """Write what there is, and more."""
         if self.out is not None:
             text = json.dumps(self.about | {"rows": self.rows} | more, indent=1, ensure_ascii=False)
             atomic_write(self.out, (text + "\n").encode())

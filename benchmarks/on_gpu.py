@@ -22,9 +22,9 @@ from unittest.mock import patch
 import torch
 import tyro
 
-from benchmarks.__main__ import DEFAULT, SMALL
 from benchmarks.compare import turns
 from benchmarks.floor import StepCost, seconds
+from benchmarks.sizes import DEFAULT, SMALL
 from benchmarks.step import engine, jax_program
 from featscope.kernels import gpu
 from featscope.runs.environment import environment
@@ -38,10 +38,10 @@ SIZES: tuple[tuple[str, Training, int, int, bool], ...] = (  # name, recipe, rep
     ("default", DEFAULT, 8, 60, True),
     ("default", DEFAULT, 32, 30, True),
     ("default", DEFAULT, 128, 10, True),
-    ("default", DEFAULT, 512, 5, False),
     ("small nets", SMALL, 1, 100, True),
     ("small nets", SMALL, 64, 100, True),
     ("small nets", SMALL, 1024, 40, True),
+    ("default", DEFAULT, 512, 5, False),
     ("small nets", SMALL, 8192, 10, False),
 )
 

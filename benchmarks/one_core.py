@@ -19,8 +19,8 @@ from unittest.mock import patch
 
 import torch
 
-from benchmarks.__main__ import DEFAULT, SMALL
 from benchmarks.floor import Rates, StepCost
+from benchmarks.sizes import DEFAULT, SMALL
 from benchmarks.step import jax_program
 from featscope.allocator import keep_freed_memory
 from featscope.streams import Streams
