@@ -34,13 +34,13 @@ from featscope.threads import cores
 from featscope.training import GradientTraining, Training, gradient
 
 SIZES: tuple[tuple[str, Training, int, int, bool], ...] = (  # name, recipe, replicas, steps, also on the processor
-    ("default", DEFAULT, 1, 60, True),
-    ("default", DEFAULT, 8, 60, True),
-    ("default", DEFAULT, 32, 30, True),
-    ("default", DEFAULT, 128, 10, True),
     ("small nets", SMALL, 1, 100, True),
     ("small nets", SMALL, 64, 100, True),
     ("small nets", SMALL, 1024, 40, True),
+    ("default", DEFAULT, 128, 10, True),
+    ("default", DEFAULT, 8, 60, True),
+    ("default", DEFAULT, 1, 60, True),
+    ("default", DEFAULT, 32, 30, True),
     ("default", DEFAULT, 512, 5, False),
     ("small nets", SMALL, 8192, 10, False),
 )

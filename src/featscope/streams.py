@@ -111,7 +111,7 @@ class Draws:
 
     def halves(self, x: Float[Tensor, "replica *shape"]) -> tuple[Tensor, Tensor]:
         """2 x where one of `coins` is 1 and 0 elsewhere, and 2 x where it is 0: two halves whose mean is x."""
-        if x.ndim == 3 and len(x) == self.replicas and x.stride()[1:] == (x.shape[-1], 1) and suits(x):
+        if x.ndim == 3 and len(x) == self.replicas and x.stride()[1:] == (x.shape[-1], 1) and suits(x, gpu=True):
             from featscope.kernels.rows import halves
 
             return halves(x, self._bytes(x.shape[1] * -(-x.shape[2] // 8)))
@@ -130,7 +130,7 @@ class Draws:
             dtype: of what is drawn.
         """
         uniform = self.uniform(*shape, dtype=torch.promote_types(dtype, torch.float32))
-        if isinstance(chance, float) and suits(uniform) and dtype == torch.float32:
+        if isinstance(chance, float) and suits(uniform, gpu=True) and dtype == torch.float32:
             from featscope.kernels.rows import signs
 
             signs(uniform, chance)

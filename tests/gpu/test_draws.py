@@ -7,6 +7,7 @@ import torch
 
 from featscope.kernels import draws, gpu, philox
 from featscope.streams import Streams
+from featscope.studies.decoupling import Decoupling
 
 SIZES = [(1, 1), (1, 100_003), (5, 257), (70_001, 3)]  # replicas, blocks: more rows than a grid has, too
 KINDS = {
@@ -38,6 +39,17 @@ def test_streams_are_the_same_on_both(kind, replicas):
         one, other = KINDS[kind](here), KINDS[kind](there)
         assert other.device.type == "cuda"
         assert torch.equal(other.cpu(), one)
+
+
+@pytest.mark.parametrize("replicas", [1, 5])
+def test_a_step_in_closed_form_is_the_processors_but_for_rounding(replicas):
+    recipe = Decoupling().arm("augmented").recipe.shortened(2)
+    here, there = (recipe.build(Streams(3, range(replicas), on)) for on in ("cpu", "cuda"))
+    for step in range(2):
+        here.advance(step)
+        there.advance(step)
+    for name, one in here.state_dict().items():
+        torch.testing.assert_close(there.state_dict()[name].cpu(), one, rtol=1e-3, atol=1e-5)
 
 
 def test_draws_wait_for_what_is_before_them_on_their_own_stream_of_the_gpu():

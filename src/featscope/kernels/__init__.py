@@ -59,11 +59,21 @@ def backend() -> str:
     return chosen
 
 
-def suits(*arrays: Tensor) -> bool:
-    """Whether machine code is wanted, and arrays are of float32 on the processor."""
+def suits(*arrays: Tensor, gpu: bool = False) -> bool:
+    """Whether machine code is wanted, and arrays are of float32 on the processor; or, with ``gpu``, all on a GPU."""
     if backend() != "llvm":
         return False
-    return all(array.dtype == torch.float32 and array.is_cpu and not array.requires_grad for array in arrays)
+    if not all(array.dtype == torch.float32 and not array.requires_grad for array in arrays):
+        return False
+    return all(array.is_cpu for array in arrays) or (gpu and _on_a_gpu(*arrays))
+
+
+def _on_a_gpu(*arrays: Tensor) -> bool:
+    if not all(array.is_cuda for array in arrays):
+        return False
+    from featscope.kernels import gpu
+
+    return gpu.suits(arrays[0].device)
 
 
 def _lie(a: Tensor, b: Tensor, onto: Tensor | None) -> bool:

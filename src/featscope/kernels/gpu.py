@@ -1,8 +1,8 @@
-"""The same loops on a GPU of NVIDIA's: random words in its machine code, to the bit those of the processor.
+"""The same loops on a GPU of NVIDIA's: random words, to the bit the processor's, and what is done number by number.
 
-What is written for the processor as a loop over replicas and one over blocks of numbers is shared out here: replicas
-among rows of the grid, blocks among all threads of a row. LLVM writes it in PTX, which the driver compiles; neither
-needs a toolkit.
+What is written for the processor as loops, one in the other, is shared out here: the turns of the innermost among
+threads, those of the others among rows of the grid. LLVM writes it in PTX, which the driver compiles; neither needs a
+toolkit.
 """
 
 import ctypes
@@ -18,14 +18,14 @@ from torch import Tensor
 
 from featscope.kernels import philox
 from featscope.kernels.draws import WRITERS
-from featscope.kernels.loops import Code, Write, written
+from featscope.kernels.loops import Argument, Code, Write, written
 
 _OLDEST = 7, 5
 """Compute capability that is compiled for; what is later runs it, too (Turing, 2018)."""
 _THREADS = 256
 _ROWS = 65535  # that a grid has at most
-PLACES = "tid.x", "ntid.x", "ctaid.x", "nctaid.x", "ctaid.y", "nctaid.y"
-"""What a thread knows of where it is: its place and how many there are, in its block, in its row, among rows."""
+PLACES = "tid.x", "ntid.x", *(f"{of}.{axis}" for axis in "xyz" for of in ("ctaid", "nctaid"))
+"""What a thread knows of where it is: its place and how many there are, in its block and along the axes of the grid."""
 
 
 class DriverError(RuntimeError):
@@ -51,48 +51,75 @@ def fill(
     Raises:
         DriverError: the driver has no room, say.
     """
-    rows, device = len(replicas), out.device
+    rows = len(replicas)
     blocks = out.numel() // (4 * max(1, rows))
-    if not rows * blocks:
+    launch(WRITERS[kind], (rows, blocks), out, replicas, rows, blocks, *address)
+
+
+def launch(write: Write, sizes: tuple[int, ...], *arguments: Tensor | int | float) -> None:
+    """Run what ``write`` writes, on the GPU of its first argument.
+
+    Args:
+        write: loops, one in the other, whose turns may be taken in any order.
+        sizes: how many turns each loop has, the outermost first; one to three.
+        arguments: what the function takes; tensors by their address.
+
+    Raises:
+        DriverError: the driver has no room, say.
+    """
+    if 0 in sizes:
         return
+    device = next(one.device for one in arguments if isinstance(one, Tensor))
     with torch.cuda.device(device):
-        call = _loaded(kind, device)
-        numbers = (out.data_ptr(), replicas.data_ptr(), rows, blocks, *address)
-        given = [ctypes.c_int64(number) for number in numbers]
+        call = _loaded(write, len(sizes), device)
+        given = [_as_c(one) for one in arguments]
         places = (ctypes.c_void_p * len(given))(*(ctypes.addressof(one) for one in given))
-        grid = -(-blocks // _THREADS), min(rows, _ROWS), 1
+        *outer, last = sizes
+        grid = [-(-last // _THREADS), *(min(size, _ROWS) for size in reversed(outer)), 1, 1][:3]
         stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
         _asked("cuLaunchKernel", call, *grid, _THREADS, 1, 1, 0, stream, places, None)
 
 
-class Shared(Code):
-    """A body whose outermost loop is shared out among rows of the grid, and the next one among threads of a row."""
+def _as_c(argument: Tensor | int | float) -> Any:
+    if isinstance(argument, float):
+        return ctypes.c_float(argument)
+    return ctypes.c_int64(argument.data_ptr() if isinstance(argument, Tensor) else argument)
 
-    def __init__(self, module: dict[Write, tuple[str, str]]) -> None:
-        super().__init__(module)
-        self._loops = 0
+
+class Shared(Code):
+    """A body of loops, one in the other, whose turns are shared out: the innermost loop's among threads.
+
+    Args:
+        loops: how many there are.
+    """
+
+    def __init__(self, loops: int) -> None:
+        super().__init__({})
+        self._loops = loops
+
+    def call(self, write: Write, *arguments: Argument) -> None:
+        """What another function does, in its place."""
+        write(self, *arguments)
 
     def _span(self) -> tuple[str, str]:
-        self._loops += 1
-        if self._loops == 1:
-            return self._place("ctaid.y"), self._place("nctaid.y")
-        if self._loops == 2:
-            size, thread = self._place("ntid.x"), self._place("tid.x")
-            block, blocks = self._place("ctaid.x"), self._place("nctaid.x")
-            first = self.new(f"mul nsw i64 {block}, {size}")
-            return self.new(f"add nsw i64 {first}, {thread}"), self.new(f"mul nsw i64 {blocks}, {size}")
-        return super()._span()
+        self._loops -= 1
+        if self._loops:
+            axis = "xyz"[self._loops]
+            return self._place(f"ctaid.{axis}"), self._place(f"nctaid.{axis}")
+        size, thread, block, blocks = (self._place(f"{of}.x") for of in ("ntid", "tid", "ctaid", "nctaid"))
+        first = self.new(f"mul nsw i64 {block}, {size}")
+        return self.new(f"add nsw i64 {first}, {thread}"), self.new(f"mul nsw i64 {blocks}, {size}")
 
     def _place(self, name: str) -> str:
         return self.new(f"zext i32 {self.new(f'call i32 @llvm.nvvm.read.ptx.sreg.{name}()')} to i64")
 
 
-def language(write: Write) -> str:
-    """What ``write`` writes, in LLVM's language for a GPU: two loops, one in the other, around arithmetic.
+def language(write: Write, loops: int) -> str:
+    """What ``write`` writes, in LLVM's language for a GPU: ``loops``, one in the other, around arithmetic.
 
     Each of them begins where the thread is, and the function is called ``shared``.
     """
-    code = Shared({})
+    code = Shared(loops)
     arguments = written(code, write)
     declared = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{place}()" for place in PLACES]
     declared.append("declare float @llvm.sqrt.f32(float)")
@@ -100,13 +127,13 @@ def language(write: Write) -> str:
 
 
 @lru_cache
-def assembly(kind: philox.Kind) -> str:
-    """PTX of what draws numbers of a kind."""
+def assembly(write: Write, loops: int) -> str:
+    """PTX of what ``write`` writes, see `language`."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
     machine = target.create_target_machine(cpu=f"sm_{_OLDEST[0]}{_OLDEST[1]}", opt=3)
-    module = llvm.parse_assembly(f'target triple = "nvptx64-nvidia-cuda"\n{language(WRITERS[kind])}')
+    module = llvm.parse_assembly(f'target triple = "nvptx64-nvidia-cuda"\n{language(write, loops)}')
     module.data_layout = str(machine.target_data)
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
@@ -116,10 +143,10 @@ def assembly(kind: philox.Kind) -> str:
 
 
 @lru_cache
-def _loaded(kind: philox.Kind, device: torch.device) -> ctypes.c_void_p:
+def _loaded(write: Write, loops: int, device: torch.device) -> ctypes.c_void_p:
     """The function on a device, whose context is the current one."""
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    _asked("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(assembly(kind).encode()))
+    _asked("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(assembly(write, loops).encode()))
     _asked("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(b"shared"))
     return function
 

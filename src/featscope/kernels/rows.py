@@ -1,18 +1,29 @@
 """What lies between the matrix products of a training step, each in one pass over memory instead of three to eight.
 
-For tensors that `featscope.kernels.suits` says yes to. The same in torch stands where these are called from.
+For tensors that `featscope.kernels.suits` says yes to; `shrink`, `signs`, `halves` and `descend` also where it does so
+with ``gpu``. The same in torch stands where these are called from.
 """
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from featscope.kernels.loops import Array, Bits, Code, Number, Whole, function
+from featscope.kernels.loops import Array, Bits, Code, Number, Whole, Write, function
+
+
+def _run(write: Write, sizes: tuple[int, ...], *arguments: Tensor | int | float) -> None:
+    """What ``write`` writes, loops of these ``sizes``, where the first argument is."""
+    if isinstance(arguments[0], Tensor) and arguments[0].is_cuda:
+        from featscope.kernels.gpu import launch
+
+        launch(write, sizes, *arguments)
+    else:
+        function(write)(*(one.data_ptr() if isinstance(one, Tensor) else one for one in arguments))
 
 
 def shrink(u: Float[Tensor, "replica batch neuron"], threshold: Float[Tensor, "replica neuron"]) -> None:
     """u - clamp(u, -b, b), in place."""
-    function(shrunk)(u.data_ptr(), threshold.data_ptr(), *u.shape)
+    _run(shrunk, u.shape, u, threshold, *u.shape)
 
 
 def shrunk(code: Code, u: Array, threshold: Array, replicas: Whole, rows: Whole, neurons: Whole) -> None:
@@ -40,7 +51,7 @@ def fired(code: Code, pull: Array, anchor: Array, count: Whole) -> None:
 
 def signs(uniform: Float[Tensor, "..."], chance: float) -> None:
     """1 below half the chance, -1 from 1 less half the chance on, else 0; in place of contiguous uniforms."""
-    function(signed)(uniform.data_ptr(), uniform.numel(), chance / 2, 1 - chance / 2)
+    _run(signed, (uniform.numel(),), uniform, uniform.numel(), chance / 2, 1 - chance / 2)
 
 
 def signed(code: Code, uniform: Array, count: Whole, low: Number, high: Number) -> None:
@@ -59,9 +70,8 @@ def halves(
         x: rows one after the other within a replica.
         coins: eight in a byte, the lowest bit first; a row begins with a byte.
     """
-    ones, zeros = torch.empty(x.shape), torch.empty(x.shape)
-    addresses = (tensor.data_ptr() for tensor in (x, coins, ones, zeros))
-    function(_halves)(*addresses, *x.shape, x.stride(0), coins.shape[1], -(-x.shape[2] // 8))
+    ones, zeros = (torch.empty(x.shape, device=x.device) for _ in range(2))
+    _run(_halves, x.shape, x, coins, ones, zeros, *x.shape, x.stride(0), coins.shape[1], -(-x.shape[2] // 8))
     return ones, zeros
 
 
@@ -113,7 +123,7 @@ def _choose(code: Code, chance: Array, wanted: Array, replicas: Whole, places: W
 
 def descend(weight: Float[Tensor, "..."], slope: Float[Tensor, "..."], keep: float, rate: float) -> None:
     """keep · weight - rate · slope, in place of contiguous weights; to the bit what torch makes of it, in one pass."""
-    function(_descend)(weight.data_ptr(), slope.data_ptr(), weight.numel(), keep, rate)
+    _run(_descend, (weight.numel(),), weight, slope, weight.numel(), keep, rate)
 
 
 def _descend(code: Code, weight: Array, slope: Array, count: Whole, keep: Number, rate: Number) -> None:

@@ -53,7 +53,7 @@ class Layer(NamedTuple):
 
     def of(self, u: Rows) -> Rows:
         """L (ReLU(u - b) - ReLU(-u - b)), in place of u."""
-        if suits(u):
+        if suits(u, gpu=True):
             from featscope.kernels.rows import shrink
 
             shrink(u, self.threshold)

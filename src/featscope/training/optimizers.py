@@ -102,7 +102,7 @@ def _descend(weight: Tensor, slope: Tensor, lr: Number, decay: Number) -> None:
         and isinstance(keep, float)
         and weight.is_contiguous()
         and slope.is_contiguous()
-        and suits(weight, slope)
+        and suits(weight, slope, gpu=True)
     ):
         from featscope.kernels.rows import descend
 

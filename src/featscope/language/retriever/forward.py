@@ -30,7 +30,7 @@ def hidden(
         return rms_norm(states, weight.shape, weight, config.rms_norm_eps)
 
     def together(*parts: Tensor) -> Tensor:
-        return torch.cat([part.to(dtype) for part in parts])
+        return torch.cat(parts).to(dtype)
 
     states, read = model.model.embed_tokens(tokens), []
     for layer in model.model.layers:

@@ -29,7 +29,7 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One step."""
         for group in self.param_groups:
-            shapes: dict[torch.Size, list[nn.Parameter]] = {}
+            shapes: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
                 shapes.setdefault(matrix.shape, []).append(matrix)
             for (rows, columns), matrices in shapes.items():
@@ -37,9 +37,8 @@ class Muon(torch.optim.Optimizer):
                 kept = self.state[matrices[0]].setdefault("mean", torch.zeros_like(gradients))
                 kept.lerp_(gradients, 1 - group["momentum"])
                 steps = orthogonal(gradients.lerp(kept, group["momentum"]))
-                for matrix, step in zip(matrices, steps, strict=True):
-                    matrix.mul_(1 - group["lr"] * group["decay"])
-                    matrix.add_(step, alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
+                torch._foreach_mul_(matrices, 1 - group["lr"] * group["decay"])
+                torch._foreach_add_(matrices, steps.unbind(), alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
 
 
 def orthogonal(matrices: Float[Tensor, "matrix row column"]) -> Float[Tensor, "matrix row column"]:

@@ -18,6 +18,7 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -223,6 +224,7 @@ def train(plan: Plan) -> None:
     team.leave()
 
 
+@cache
 def _judged(unseen: Task, kind: Kind, length: int) -> Batch:
     """Prompts of one kind, the same in every training."""
     rng = np.random.default_rng([1, length, KINDS.index(kind)])
