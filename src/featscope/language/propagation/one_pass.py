@@ -139,7 +139,7 @@ class _OnePass:
                 f"DeepSeek's), and {type(self.cache).__name__} keeps a set for each head: allowed is a cache with "
                 "keys of each head. Use GemFilter, which leaves the cache to the model."
             )
-        self.waiting.append(attention._replace(query=attention.query[:0], key=attention.key[:, :, :0]))
+        self.waiting.append(_without_states(attention))
         if isinstance(self.cache, Selected) and self.chosen is None:
             return
         for waiting in self.waiting:
@@ -275,6 +275,13 @@ class _OnePass:
         for layer, kept in self.kept.items():
             found[layer, :, : kept.shape[1], most - kept.shape[2] :] = kept[::copies]
         return found
+
+
+def _without_states(attention: Attention) -> Attention:
+    """It with no queries and keys. Slices of them would hold the memory of all."""
+    (batch, heads, _, channels), queries = attention.key.shape, attention.query
+    key = attention.key.new_empty(batch, heads, 0, channels)
+    return attention._replace(query=queries.new_empty(0, *queries.shape[1:]), key=key)
 
 
 def _at(values: Tensor, places: Int[Tensor, "batch kept"], axis: int) -> Tensor:
