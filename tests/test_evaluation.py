@@ -65,6 +65,13 @@ def test_means_by_class():
     assert by_class[1].isnan()
 
 
+def test_means_of_classes_are_to_the_bit_those_of_counted_bins():
+    draws = Streams(0, [0]).at("values")
+    values, labels = draws.normal(5000)[0], (7 * draws.uniform(5000)[0]).long()
+    wanted = torch.bincount(labels, values.double(), 9) / torch.bincount(labels, minlength=9)
+    assert torch.equal(mean_by_class(values, labels, 9).nan_to_num(), wanted.nan_to_num())
+
+
 def test_intervals_cover():
     truth, draws = 0.9, Streams(0, [0]).at("coins").uniform(400, 50)[0]
     found = [Accuracy.of(row < truth) for row in draws]

@@ -110,7 +110,7 @@ def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[A
 
 def mean_by_class(values: Float[Tensor, " sample"], labels: Labels, classes: int) -> Float[Tensor, " class"]:
     """Mean of ``values`` over each class's samples; NaN for a class without samples."""
-    sums = torch.bincount(labels, weights=values.double(), minlength=classes)
+    sums = values.new_zeros(classes, dtype=torch.float64).index_add_(0, labels, values.double())
     return sums / torch.bincount(labels, minlength=classes)
 
 

@@ -28,3 +28,8 @@ def place_of_doubles(device: torch.device) -> torch.device:
 def in_double(values: Tensor) -> Tensor:
     """``values`` in float64, see `place_of_doubles`."""
     return (values.cpu() if values.device.type in _NO_FLOAT64 else values).double()
+
+
+def running_sum(values: Tensor, dim: int) -> Tensor:
+    """Sums of the first ones, made on the processor: a GPU adds them in another order every time."""
+    return values.cpu().cumsum(dim).to(values.device)

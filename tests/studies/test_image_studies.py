@@ -33,6 +33,12 @@ def test_the_initial_network_is_that_of_an_arm_before_its_first_step(study):
     assert not torch.equal(experiment.learner.filters, small.initial(experiment).filters)
 
 
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_the_smallest_has_the_same_sizes_on_every_device(study):
+    small = study.smallest()
+    assert None not in [getattr(small, name) for name in small.on_cpu]
+
+
 @dataclass(frozen=True)
 class OneLabel(DecouplingImages):
     """Two arms may have one label, as where one is derived from the other by `replace`."""

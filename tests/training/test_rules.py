@@ -85,6 +85,19 @@ def test_the_median_neuron_ends_stage_1():
     assert rule.stage.tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("neurons", [1, 2, 7, 8])
+def test_the_lower_median_is_what_torch_takes(neurons):
+    shares = Streams(0, range(40)).at("shares").uniform(neurons)
+    shares[0] = 0.8
+    w = torch.zeros(40, neurons, D1)
+    w[..., 0], w[..., -1] = shares.sqrt(), (1 - shares).sqrt()
+    w[1, 0] = 0  # a neuron without a direction
+    e, rule = stage(weights(0.1, replicas=40, neurons=neurons))
+    energy = (w @ e.source.dictionary).square().sum(-1) / w.norm(dim=-1).square()
+    move(e, rule, w, 1)
+    assert torch.equal(rule.stage == 2, energy.median(-1).values >= 0.8)
+
+
 def test_biases_follow_the_norm_and_grow_by_the_minimum_where_it_does_not():
     e, rule = stage(weights(0.9))
     move(e, rule, weights(0.9), 1)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featscope.numbers import running_sum
 from featscope.options import require
 from featscope.streams import Draws
 
@@ -164,7 +165,7 @@ class GaussianMixtureSource(nn.Module):
     def sample(self, draws: Draws, count: int, dtype: torch.dtype = torch.float32) -> LabelledBatch:
         """``count`` inputs for each replica."""
         uniform = draws.uniform(count, dtype=torch.float64)
-        part = torch.searchsorted(self.weights.cumsum(0)[:-1].contiguous(), uniform)
+        part = torch.searchsorted(running_sum(self.weights, 0)[:-1].contiguous(), uniform)
         x = self.options.spread * draws.normal(count, self.options.dimension, dtype=dtype)
         means = self.means.to(dtype)
         x += means.gather(1, part[..., None].expand(-1, -1, means.shape[-1]))

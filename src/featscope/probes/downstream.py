@@ -57,7 +57,8 @@ def read_out(
     for f, t in zip(features, y, strict=True):
         errors.append(regression_error(f[:labels], t[:labels], f[labels:], t[labels:]))
         accuracies.append(classification_accuracy(f[:labels], t[:labels].sign(), f[labels:], t[labels:].sign()))
-    return torch.tensor(errors, dtype=torch.float64), torch.tensor(accuracies, dtype=torch.float64)
+    error, accuracy = (torch.tensor(each, dtype=torch.float64, device=y.device) for each in (errors, accuracies))
+    return error, accuracy
 
 
 def regression_errors(
@@ -68,7 +69,8 @@ def regression_errors(
 ) -> Float[Tensor, "replica"]:
     """`regression_error` of each replica; NaN where held-out labels never vary."""
     each = zip(train, train_y, test, test_y, strict=True)
-    return torch.tensor([regression_error(*one) if one[-1].var() > 0 else np.nan for one in each])
+    errors = [regression_error(*one) if one[-1].var() > 0 else np.nan for one in each]
+    return torch.tensor(errors, device=test_y.device)
 
 
 def _scaled(features: Tensor) -> tuple[np.ndarray, float]:

@@ -74,8 +74,9 @@ class ImageStudy(Study):
         self.arms()  # the options of its parts say what is wrong with theirs
 
     def smallest(self) -> "ImageStudy":
-        """Three steps, and few of all that costs time."""
-        return replace(self, data="shapes", batch=8, steps=3, probe_every=2, **self.few)
+        """Three steps, and few of all that costs time, on every device."""
+        few = {**self.on_cpu, **self.few}  # no size is left to the device
+        return replace(self, data="shapes", batch=8, steps=3, probe_every=2, **few)
 
     def measure(self, experiment: Any) -> Mapping[str, Measurement]:
         """What is measured at the end."""

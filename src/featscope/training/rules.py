@@ -154,8 +154,10 @@ class BiasScheduleRule(nn.Module):
             grown = per_replica(self.config.norm_growth, norm) * self.reference_norm.square()
             return (norm.square() >= grown).all(-1)
         aligned = (experiment.learner.weight @ experiment.source.dictionary).square().sum(-1)
-        median = (aligned / norm.square()).median(-1).values
-        return median >= per_replica(self.config.feature_energy, median)
+        share = aligned / norm.square()
+        # The lower median reaches what more than half of the numbers do; it is NaN where one of them is.
+        reached = (share >= per_replica(self.config.feature_energy, share)).sum(-1) > share.shape[-1] // 2
+        return reached & ~share.isnan().any(-1)
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """T1 and T2; -1 where not reached."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from featscope.data import DictionaryBatch, DictionaryData
 from featscope.models import Layers, first_steps, unbiased_start
 from featscope.models.truncated_relu import truncated_relu
+from featscope.numbers import running_sum
 from featscope.options import require
 from featscope.streams import Draws
 from featscope.theory import dictionary_learning as theory
@@ -109,7 +110,7 @@ class EnumeratedInputs(nn.Module):
         features = truncated_relu(read.drive(inputs))
         theta = torch.zeros_like(hidden.outer)
         batches, losses, squares = [], [], []
-        places = torch.searchsorted(self.chances.cumsum(0), draws.uniform(_ONLINE, _BATCH, dtype=torch.float64))
+        places = torch.searchsorted(running_sum(self.chances, 0), draws.uniform(_ONLINE, _BATCH, dtype=torch.float64))
         for at in places.clamp(max=len(self.chances) - 1).unbind(1):
             x, y = features.gather(1, at[..., None].expand(-1, -1, features.shape[-1])), labels.gather(1, at)
             margin = y * (x @ theta[..., None])[..., 0]

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
+from torch.nn.utils import skip_init
 
 from featscope.data.image_pool import ImagePool, level
 from featscope.models import ResNet18
@@ -96,7 +97,7 @@ class _Residual(nn.Module):
     def __init__(self, width: int, draws: Draws) -> None:
         super().__init__()
         self.body = ResNet18(width).build(None, draws).to(draws.device)
-        self.head = nn.Linear(self.body.features, 1, device=draws.device)
+        self.head = skip_init(nn.Linear, self.body.features, 1, device=draws.device)  # a device draws nothing itself
         with torch.no_grad():
             self.head.weight.copy_(draws.normal(1, self.body.features)[0] / self.body.features**0.5)
             self.head.bias.zero_()

@@ -136,7 +136,7 @@ class Shares(Questionnaire):
 
         def ask(dimension: int, ratio: float) -> Mapping[str, float]:
             samples = round(ratio * dimension**2)
-            places = [(10_000_000 * dimension + samples) * self.repeats + one for one in range(self.repeats)]
+            places = [(10_000_000 * dimension + samples) * self.repeats + repeat for repeat in range(self.repeats)]
             found = [one(dimension, samples, place) for place in places]
             return {name: sum(each[name] for each in found) / len(found) for name in self.answers}
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.data import SpuriousFeatures, SpuriousSource
+from featscope.numbers import running_sum
 from featscope.options import require
 from featscope.streams import Draws
 from featscope.studies.nuclear_norm.convex import Penalty, decay, minimiser, nonnegative_minimiser, risk
@@ -208,7 +209,7 @@ class DimensionsSolved(Solved):
         r, counts = o.data.invariant, o.counts
         for done in range(0, o.samples, 500):
             z = self.source.sample(draws, min(500, o.samples - done), shifted)
-            b = z[..., r:].cumsum(-1)[..., [q - 1 for q in counts]]
+            b = running_sum(z[..., r:], -1)[..., [q - 1 for q in counts]]
             found.append(torch.stack([z[..., :r].sum(-1, keepdim=True).expand_as(b), b], -1))
         return torch.cat(found, 1)
 

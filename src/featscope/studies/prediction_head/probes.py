@@ -34,7 +34,7 @@ def gradient(experiment: Experiment) -> Mapping[str, Measurement]:
     streams = experiment.streams
     source, draws = DATA.build(streams.at("exact dictionary")), streams.at("exact weights")
     weight = 0.5 * draws.normal(NEURONS, DATA.input_dim)
-    head = IdentityHead(0.5 * draws.normal(NEURONS, NEURONS), torch.ones(len(weight), 1, 1))
+    head = IdentityHead(0.5 * draws.normal(NEURONS, NEURONS), weight.new_ones(len(weight), 1, 1))
     network = OnlineNetwork(CubicPatchesNetwork(weight), head).to(streams.device)
     objective = PredictOtherView(samples=SAMPLES, noise="dense")
     batches = [streams.at("exact batch", batch) for batch in range(BATCHES)]

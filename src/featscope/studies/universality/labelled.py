@@ -95,7 +95,7 @@ class LabelledFitted(Once):
         o = self.options
         error = torch.stack([torch.stack([self._errors(draws, n, m) for m in SAMPLES], 1) for n in NOISE], 1)
         private = RANK - SHARED
-        one, four, sixteen = (self._weights(b) for b in (1.0, 0.25, 1 / 16))
+        one, four, sixteen = (self._weights(b, draws.device) for b in (1.0, 0.25, 1 / 16))
         z = draws.normal(o.pairs, RANK, dtype=torch.float64)
         other = torch.cat([torch.ones(SHARED), torch.zeros(private)]).to(z)
         sums = summed(draws, 400 * o.repeats)
@@ -111,15 +111,15 @@ class LabelledFitted(Once):
             complexity_of_rank=torch.stack([self._complexity(draws, r // 2, r, 0.25) for r in RANKS], -1),
             other_specific=sqrt(2 / pi) * blind.mean(-1),
             other_joint=sqrt(2 / pi) * seen.mean(-1),
-            row=torch.stack([similarity(z * one, z * self._weights(1 / t)) for t in ROW], -1),
+            row=torch.stack([similarity(z * one, z * self._weights(1 / t, draws.device)) for t in ROW], -1),
             between=similarity(z * four, z * sixteen),
             specifics=similarity(z * one, z * other),
             printed_variance=(0.25 * sums).var(-1) / (_DRAWN * 0.25),
             mended_variance=(0.5 * sums).var(-1) / (_DRAWN * 0.25),
         )
 
-    def _weights(self, beta: float) -> Float[Tensor, "r"]:
-        found = torch.full((RANK,), sqrt(beta), dtype=torch.float64)
+    def _weights(self, beta: float, device: torch.device) -> Float[Tensor, "r"]:
+        found = torch.full((RANK,), sqrt(beta), dtype=torch.float64, device=device)
         found[:SHARED] = 1
         return found
 
@@ -136,7 +136,7 @@ class LabelledFitted(Once):
         label = label + noise * draws.normal(self.options.repeats, samples, dtype=torch.float64)
         found = []
         for beta in betas():
-            weights = self._weights(beta).to(z)
+            weights = self._weights(beta, draws.device)
             fitted = ball_minimiser(z * weights, label, (target / weights).norm(dim=-1))
             found.append((fitted * weights - target).norm(dim=-1).mean(-1))
         return sqrt(2 / pi) * torch.stack(found, -1)
