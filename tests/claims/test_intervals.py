@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from featscope.claims import fitted_exponent, interval_of_mean
 from featscope.claims.intervals import (
+    _skewness,
     draws_for_extremes,
     interval,
     interval_of_binomial,
     interval_of_share,
     interval_where_all_agree,
+    quantile,
 )
 
 
@@ -43,6 +46,17 @@ def test_without_two_finite_samples_anything_is_possible(samples):
 def test_samples_of_another_shape_are_refused():
     with pytest.raises((ValueError, TypeError)):
         interval_of_mean(np.zeros((2, 3)))
+
+
+@given(st.integers(3, 60), st.floats(0.5, 0.9999), st.floats(0.01, 50), st.floats(0.01, 50), st.integers(0, 99))
+def test_quantiles_and_skewness_are_those_of_scipy_stats(n, level, successes, failures, seed):
+    """The general functions there are an independent way to the same; they look at their arguments for long."""
+    assert quantile(n, level) == pytest.approx(stats.t.ppf(0.5 + level / 2, n - 1), rel=1e-12)
+    low, high = interval_of_binomial(successes, successes + failures, level)
+    assert low == pytest.approx(stats.beta.ppf((1 - level) / 2, successes, failures + 1), rel=1e-9)
+    assert high == pytest.approx(stats.beta.isf((1 - level) / 2, successes + 1, failures), rel=1e-9)
+    samples = np.random.default_rng(seed).exponential(size=n)
+    assert _skewness(samples) == pytest.approx(float(stats.skew(samples, bias=False)), rel=1e-12, abs=1e-12)
 
 
 # --- laws -----------------------------------------------------------------------------------------------------------

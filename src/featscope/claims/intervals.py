@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy import special, stats
+from scipy import special
 
 LEVEL = 0.99
 """Default confidence level: an interval misses the true value at most about once in a hundred claims."""
@@ -29,7 +29,7 @@ def quantile(n: float, level: float = LEVEL) -> float:
 
     Where the degrees of freedom are no whole number, ``n`` is one more than they are.
     """
-    return float(stats.t.ppf(0.5 + level / 2, n - 1))
+    return float(special.stdtrit(n - 1, 0.5 + level / 2))  # as `scipy.stats` has it, in a thirtieth of the time
 
 
 def all_alike(samples: Float[np.ndarray, " n"]) -> bool:
@@ -64,7 +64,7 @@ def interval_of_mean(
     if all_alike(samples):
         return centre, centre
     half = t * float(samples.std(ddof=1)) / sqrt(n)
-    skewness = float(stats.skew(samples, bias=False)) if n > 2 else 0.0
+    skewness = _skewness(samples) if n > 2 else 0.0
     shift = skewness * float(samples.std(ddof=1)) * (1 + 2 * t**2) / (6 * n)
     ends = [centre - half, centre + half, centre - half + shift, centre + half + shift]
     low, high = within
@@ -76,6 +76,13 @@ def interval_of_mean(
         middle, half = float(logs.mean()) + spread / 2, t * sqrt(spread / n + spread**2 / (2 * (n - 1)))
         ends += [low + float(np.exp(min(middle + side * half, 700.0))) for side in (-1, 1)]
     return max(low, min(ends)), min(high, max(ends))
+
+
+def _skewness(samples: Float[np.ndarray, " n"]) -> float:
+    """Of the distribution that ``samples`` are drawn from, as `scipy.stats.skew` has it, in a thirtieth of the time."""
+    n, off = samples.size, samples - samples.mean()
+    squares = off**2
+    return float(np.sqrt((n - 1.0) * n) / (n - 2.0) * (squares * off).mean() / squares.mean() ** 1.5)
 
 
 def _on_logit_scale(shares: Float[np.ndarray, " n"], t: float, within: tuple[float, float]) -> list[float]:
@@ -91,8 +98,8 @@ def _on_logit_scale(shares: Float[np.ndarray, " n"], t: float, within: tuple[flo
 def interval_of_binomial(successes: float, trials: float, level: float = LEVEL) -> tuple[float, float]:
     """Clopper and Pearson's interval of a probability; it covers at every probability. Counts need not be whole."""
     tail, failures = (1 - level) / 2, trials - successes
-    low = float(stats.beta.ppf(tail, successes, failures + 1)) if successes > _ALIKE else 0.0
-    high = float(stats.beta.ppf(1 - tail, successes + 1, failures)) if failures > _ALIKE else 1.0
+    low = float(special.betaincinv(successes, failures + 1, tail)) if successes > _ALIKE else 0.0
+    high = float(special.betaincinv(successes + 1, failures, 1 - tail)) if failures > _ALIKE else 1.0
     return low, high
 
 
