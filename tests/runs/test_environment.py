@@ -249,6 +249,17 @@ def test_a_script_is_told_by_its_name_and_code(tmp_path, monkeypatch):
     assert environment("cpu", "__main__")["study"]["revision"] is None
 
 
+def test_what_was_installed_since_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    before = environment("cpu", "theirs.study")["study"]
+    assert (before["package"], before["version"]) == ("theirs", "")
+    info = tmp_path / "their_studies-1.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-studies\nVersion: 1.5\n")
+    (info / "top_level.txt").write_text("theirs\n")
+    assert environment("cpu", "theirs.study")["study"]["version"] == "1.5"
+
+
 def test_what_other_machines_computed_is_told_as_theirs():
     here = with_history(HERE, None)
     assert computed_by(here, []) == here

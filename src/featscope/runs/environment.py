@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
@@ -125,7 +126,7 @@ def _package_of(module: str) -> dict[str, Any]:
     package = module.partition(".")[0]
     if package == "featscope":
         return {}
-    of = packages_distributions().get(package, [])
+    of = _distributions(tuple((place, _changed(place)) for place in sys.path)).get(package, [])
     file = Path(getattr(sys.modules.get(module), "__file__", None) or "")
     code = _code_of(file) if file.is_file() else None  # what is typed in is in no file
     revision = _revision(code) if code else None
@@ -133,6 +134,19 @@ def _package_of(module: str) -> dict[str, Any]:
         revision = revision or _digest(code)
     name = file.name or "what was typed in" if package == "__main__" else package
     return {"study": {"package": name, "version": version(of[0]) if of else "", "revision": revision}}
+
+
+@lru_cache(maxsize=1)  # all lists of files of all that is installed: a quarter of a second
+def _distributions(places: tuple[tuple[str, int], ...]) -> Mapping[str, list[str]]:
+    """The distributions of each package, read again where something was installed or places are searched otherwise."""
+    return packages_distributions()
+
+
+def _changed(place: str) -> int:
+    try:
+        return Path(place).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _code_of(file: Path) -> Path:
