@@ -4,9 +4,9 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
 
-from jaxtyping import install_import_hook
+from types_at_run_time import install
 
-install_import_hook("featscope", "types_at_run_time.check")  # before featscope is imported
+install("featscope")  # before it is imported
 
 from collections import defaultdict
 from collections.abc import Iterator
