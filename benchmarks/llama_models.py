@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from benchmarks.flash_of_torch import KERNEL, install
+from featscope.language.random_models import llama_config
 from featscope.theory.token_selection import Geometry
 
 LLAMA = Geometry(layers=32, heads=32, kv_heads=8, channels=128, width=4096, hidden=14336, vocabulary=128256)
@@ -20,21 +21,8 @@ FLASH = "flash_attention_2"
 
 def build(size: Geometry, context: int, device: str, dtype: torch.dtype) -> Any:
     """The model, made where it stays, and as wide as it stays."""
-    config = LlamaConfig(
-        vocab_size=size.vocabulary,
-        hidden_size=size.width,
-        intermediate_size=size.hidden,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.kv_heads,
-        head_dim=size.channels,
-        max_position_embeddings=context,
-        rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
-        bos_token_id=1,
-        eos_token_id=None,
-        pad_token_id=0,
-        dtype=dtype,
-    )
+    rope = {"rope_type": "default", "rope_theta": 500000.0}
+    config = llama_config(size, context, rope_parameters=rope, dtype=dtype)
     torch.manual_seed(0)
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)

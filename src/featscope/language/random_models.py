@@ -20,7 +20,14 @@ def random_model(size: Geometry, context: int, draws: Draws, spread: float = 0.0
         draws: of one replica; the weights follow from their next number.
         spread: standard deviation of the weights.
     """
-    config = LlamaConfig(
+    with _drawn_from(draws):
+        model: Any = LlamaForCausalLM(llama_config(size, context, initializer_range=spread))
+    return model.to(draws.device).eval()
+
+
+def llama_config(size: Geometry, context: int, **more: Any) -> LlamaConfig:
+    """Of a Llama of these sizes; ``more`` options are `transformers.LlamaConfig`'s."""
+    return LlamaConfig(
         vocab_size=size.vocabulary,
         hidden_size=size.width,
         intermediate_size=size.hidden,
@@ -29,14 +36,11 @@ def random_model(size: Geometry, context: int, draws: Draws, spread: float = 0.0
         num_key_value_heads=size.kv_heads,
         head_dim=size.channels,
         max_position_embeddings=context,
-        initializer_range=spread,
         bos_token_id=1,
         eos_token_id=None,
         pad_token_id=0,
+        **more,
     )
-    with _drawn_from(draws):
-        model: Any = LlamaForCausalLM(config)
-    return model.to(draws.device).eval()
 
 
 def untrained(model: PreTrainedModel, draws: Draws) -> PreTrainedModel:

@@ -20,6 +20,7 @@ import time
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import count
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import Any, Literal
 
@@ -145,6 +146,8 @@ class Plan:
             require(self, name, getattr(self, name) > 0, "> 0")
         for name in ("seed", "makers"):
             require(self, name, getattr(self, name) >= 0, ">= 0")
+        forks = "fork" in get_all_start_methods()
+        require(self, "makers", forks or not self.makers, "0 on this system, which cannot fork processes")
         require(self, "device", self.device == "cpu" or torch.cuda.is_available(), "cpu, or a GPU that torch sees")
 
     def plain(self) -> dict[str, Any]:
