@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from featscope.claims.intervals import (
     LEVEL,
@@ -295,7 +295,7 @@ class Claim:
             return None
         each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
         spread = (high - low) / 2 * sqrt(self.n) / quantile(1 + self._freedom)
-        spread *= sqrt(self._freedom / stats.chi2.ppf(_UNLIKELY, self._freedom))
+        spread *= sqrt(self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
         edges = [self.predicted - self.tolerance, self.predicted + self.tolerance]
         gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
         more = range(self.n + 1, _MOST)

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Inexact, Int
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 from torch import Tensor, nn
 
 from featscope.streams import Draws
@@ -256,7 +256,7 @@ def random_start(draws: Draws, starts: int, input_dim: int, neurons: int) -> Flo
     below = draws.normal(starts, neurons, neurons, dtype=torch.float64).tril(-1)
     freedom = input_dim - 2 - torch.arange(neurons, dtype=torch.float64)
     chances = draws.uniform(starts, neurons, dtype=torch.float64)
-    squares = torch.from_numpy(chi2.ppf(chances.cpu().numpy(), freedom.numpy())).to(draws.device)
+    squares = torch.from_numpy(2 * gammaincinv(freedom.numpy() / 2, chances.cpu().numpy())).to(draws.device)
     factor = below + torch.diag_embed(squares.sqrt())
     gram = factor @ factor.mT
     return packed_weights(overlaps / sqrt(input_dim), gram / input_dim)

@@ -7,7 +7,7 @@ gives to each size from the fourth on, one after the other. Curves are drawn fro
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
 from featscope.claims.claim import Relation
 from featscope.trends.ladder import Measured, Scale, on_scale
@@ -153,5 +153,5 @@ def _surprise(
     drawn, error = foretold[:, 0], np.sqrt(raw.error[-1, -1])
     if raw.scale == "logit":
         drawn = special.logit(drawn.clip(1e-12, 1 - 1e-12))
-    above = stats.norm.sf((raw.mean[-1] - drawn) / max(error, 1e-300)).mean()  # share of what might have been measured
-    return float(abs(stats.norm.isf(np.clip(above, 1 / draws, 1 - 1 / draws))))
+    above = special.ndtr((drawn - raw.mean[-1]) / max(error, 1e-300)).mean()  # share of what might have been measured
+    return float(abs(special.ndtri(np.clip(above, 1 / draws, 1 - 1 / draws))))

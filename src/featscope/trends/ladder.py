@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy import special, stats
+from scipy import special
 
 Scale = Literal["raw", "log", "logit"]
 
@@ -82,9 +82,11 @@ def _smooth_error(
     x: Float[np.ndarray, " size"], mean: Float[np.ndarray, " size"], variance: Float[np.ndarray, " size"], replicas: int
 ) -> Float[np.ndarray, " size"]:
     """Standard errors of the means, drawn towards a line in log N: a few replicas tell a variance badly."""
+    from scipy.stats import theilslopes  # a second, which no run that has no trend needs to wait
+
     variance = np.maximum(variance, 1e-12 * (np.ptp(mean) ** 2 + mean.mean() ** 2) + 1e-200)
     variance = np.maximum(variance, 0.02 * np.median(variance))
-    slope, level, *_ = stats.theilslopes(np.log(variance), x)
+    slope, level, *_ = theilslopes(np.log(variance), x)
     line = level + slope * x + 0.15  # the mean of log s² is log σ² - 0.15 with 8 replicas
     freedom = max(len(x) * (replicas - 1), 3)
     smooth = np.exp(0.3 * np.log(variance) + 0.7 * line)

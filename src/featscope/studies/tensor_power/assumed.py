@@ -6,7 +6,7 @@ from math import exp, expm1
 
 import numpy as np
 import xarray as xr
-from scipy import stats
+from scipy import special
 from xarray import apply_ufunc
 
 from featscope.claims import POSITIVE, ROUNDING, SHARE, Found, identity
@@ -80,7 +80,7 @@ class Assumed(TensorPowerArms):
         half of the time. Measured: share of sequences where it is, smallest $\eta$.
         """
         finest, method = clearest(run), self.arm(arm).recipe.learner
-        median = method.spread * stats.norm.ppf(0.5 ** (1 / finest.taken)) - method.spread**2 / 2
+        median = method.spread * special.ndtri(0.5 ** (1 / finest.taken)) - method.spread**2 / 2
         above = np.log(finest.factor / method.scale) - median
         return (above < 0).where(above.notnull())
 
