@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -210,12 +211,17 @@ def test_a_package_that_raises_on_import_is_listed_as_broken(site, raises):
         assert (code, err.count("\n"), "Traceback" in err) == (2, 1, False)
 
 
-def test_a_study_whose_module_raises_is_refused(site):
+def test_a_study_whose_module_raises_is_refused(site, monkeypatch, capfd):
     (site / "theirs.py").write_text(THEIRS.replace("theirs:Means", "broken_one:Means"))
     (site / "broken_one.py").write_text("raise RuntimeError('not\\ntoday')")
-    code, _, err = featscope("run", "means", path=site)
-    assert code == 2
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)  # of another test
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "means"])
+    assert ended.value.code == 2
+    err = capfd.readouterr().err
     assert "study 'means', registered as 'broken_one:Means', cannot be loaded (RuntimeError: not today)" in err
+    del sys.modules["theirs"]
 
 
 def test_a_study_of_its_own_entry_point_is_found_beside_broken_ones(monkeypatch):

@@ -54,7 +54,7 @@ def wait_for_checkpoints(out: Path, count: int, process) -> None:
     """Return once ``count`` checkpoints have been written, or the process has ended."""
     seen = before = checkpoints(out)
     while len(seen - before) < count and process.poll() is None:
-        time.sleep(0.002)
+        time.sleep(0.01)
         seen |= checkpoints(out)
 
 
