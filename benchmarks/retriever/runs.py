@@ -68,7 +68,7 @@ _LENGTHS = ["tokens", *map(str, GemFilterStudy().lengths)]
 
 def _means(folder: Path) -> xr.Dataset:
     """Of the arm that asks the small model, over replicas."""
-    return read_trajectory(folder)["retrieval"].mean("replica").squeeze("step", drop=True)
+    return read_trajectory(folder)["retrieval"].mean("replica")
 
 
 STUDIES: dict[str, Shown] = {
