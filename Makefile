@@ -40,6 +40,7 @@ bench: .venv/ready
 bench-gpu: .venv/ready
 	$(BIN)/python -m benchmarks.on_gpu --out benchmarks/on_gpu.json
 	$(BIN)/python -m benchmarks.llama_geometry --out benchmarks/llama_geometry.json
+	$(BIN)/python -m benchmarks.llama_picture
 
 trends: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trends
