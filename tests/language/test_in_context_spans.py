@@ -21,7 +21,9 @@ def test_the_last_row_is_the_one_that_an_eager_model_returns(code):
         maps = model(ids, output_attentions=True).attentions
     model.set_attn_implementation(code)
     row = ModelRow(model, tokenizer).read(TEXT, [])
-    torch.testing.assert_close(row.weights, maps[-1][0, :, -1], atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        row.weights, maps[-1][0, :, -1], atol=1e-6, rtol=1e-5
+    )  # a few roundings, which processors differ in
     assert not torch.allclose(row.weights, maps[0][0, :, -1], atol=1e-2)
     assert model.config._attn_implementation == code
 
