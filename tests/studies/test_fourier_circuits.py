@@ -42,8 +42,8 @@ def test_what_is_expected_holds_and_what_is_not_fails():
     assert not {key for key, claim in decided.items() if claim.expected and not claim.stands}
     assert not {key for key, claim in decided.items() if not claim.expected and claim.verdict != "fails"}
     sure = {key for key, claim in decided.items() if claim.expected and claim.verdict != "holds"}
-    # One neuron of a replica strays, which a longer training mends. Whose does is a matter of the processor's roundings:
-    # on one of Intel's it holds a margin back, and the interval of all four reaches beyond the largest.
+    # One neuron of a replica strays, which a longer training mends. Whose does is a matter of the processor: on one of
+    # Intel's it holds a margin back, and the interval of all four reaches beyond the largest.
     assert sure <= {(id, "trained") for id in (*STRAY, "margin-never-exceeds")}
 
 
