@@ -10,15 +10,8 @@ from scipy import stats
 from featscope.kernels import BACKENDS, philox
 from featscope.kernels.torch_words import Lanes
 from featscope.streams import Streams
+from kinds_of_draws import KINDS
 
-KINDS = {
-    "normal": lambda draws: draws.normal(3, 5),
-    "uniform": lambda draws: draws.uniform(3, 5),
-    "coins": lambda draws: draws.coins(3, 5),
-    "choice": lambda draws: draws.choice(9, 4),
-    "double": lambda draws: draws.uniform(3, 5, dtype=torch.float64),
-    "signs": lambda draws: draws.signs(3, 5, chance=0.4),
-}
 KNOWN = [  # counters, keys and words (Random123's kat_vectors)
     ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
     ([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),

@@ -30,6 +30,6 @@ def in_double(values: Tensor) -> Tensor:
     return (values.cpu() if values.device.type in _NO_FLOAT64 else values).double()
 
 
-def running_sum(values: Tensor, dim: int) -> Tensor:
-    """Sums of the first ones, made on the processor: a GPU adds them in another order every time."""
+def running_sum(values: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
+    """Sums of the first ones along ``dim``, made on the processor: a GPU adds them in another order every time."""
     return values.cpu().cumsum(dim).to(values.device)

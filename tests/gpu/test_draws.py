@@ -8,15 +8,11 @@ import torch
 from featscope.kernels import draws, gpu, philox
 from featscope.streams import Streams
 from featscope.studies.decoupling import Decoupling
+from kinds_of_draws import KINDS
 
 SIZES = [(1, 1), (1, 100_003), (5, 257), (70_001, 3)]  # replicas, blocks: more rows than a grid has, too
-KINDS = {
-    "normal": lambda draws: draws.normal(3, 5),
-    "uniform": lambda draws: draws.uniform(3, 5),
-    "coins": lambda draws: draws.coins(3, 5),
-    "choice": lambda draws: draws.choice(900, 40),
-    "double": lambda draws: draws.uniform(3, 5, dtype=torch.float64),
-    "signs": lambda draws: draws.signs(3, 5, chance=0.4),
+KINDS_THERE = KINDS | {
+    "many": lambda draws: draws.choice(900, 40),
     "halves": lambda draws: draws.halves(torch.ones(draws.replicas, 3, 5, device=draws.device))[0],
 }
 
@@ -32,11 +28,11 @@ def test_all_bits_are_those_of_the_processor(kind, replicas, blocks):
 
 
 @pytest.mark.parametrize("replicas", [range(6), [2, 0, 2, 1]])
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(KINDS_THERE))
 def test_streams_are_the_same_on_both(kind, replicas):
     here, there = (Streams(-4, replicas, on).at("batch", 2**40) for on in ("cpu", "cuda"))
     for _ in range(2):  # the second goes on along the stream
-        one, other = KINDS[kind](here), KINDS[kind](there)
+        one, other = KINDS_THERE[kind](here), KINDS_THERE[kind](there)
         assert other.device.type == "cuda"
         assert torch.equal(other.cpu(), one)
 

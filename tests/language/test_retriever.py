@@ -446,9 +446,12 @@ def test_a_model_that_does_not_fit_is_not_gone_on_with(tmp_path, essays, monkeyp
         ({"heads": 5}, "a divisor of width = 192"),
         ({"heads": 0}, ">= 1"),
         ({"muon": float("inf")}, "> 0, and finite"),
+        ({"makers": -1}, ">= 0"),
+        ({"device": "cuda"}, "cpu, or a GPU that torch sees"),
     ],
 )
-def test_wrong_plans_say_what_is_allowed(options, message, essays):
+def test_wrong_plans_say_what_is_allowed(options, message, essays, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=message):
         replace(Plan(essays, Path("out")), **options)
 

@@ -22,6 +22,7 @@ from featscope.kernels.loops import Argument, Code, Write, written
 
 _OLDEST = 7, 5
 """Compute capability that is compiled for; what is later runs it, too (Turing, 2018)."""
+_TRIPLE = "nvptx64-nvidia-cuda"
 _THREADS = 256
 _ROWS = 65535  # that a grid has at most
 PLACES = "tid.x", "ntid.x", *(f"{of}.{axis}" for axis in "xyz" for of in ("ctaid", "nctaid"))
@@ -33,8 +34,10 @@ class DriverError(RuntimeError):
 
 
 def suits(device: torch.device) -> bool:
-    """Whether a device is such a GPU."""
-    return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device) >= _OLDEST
+    """Whether a device is such a GPU, and LLVM as it is installed writes code for one."""
+    if device.type != "cuda" or torch.version.hip is not None or not _is_known():
+        return False
+    return torch.cuda.get_device_capability(device) >= _OLDEST
 
 
 def fill(
@@ -129,17 +132,28 @@ def language(write: Write, loops: int) -> str:
 @lru_cache
 def assembly(write: Write, loops: int) -> str:
     """PTX of what ``write`` writes, see `language`."""
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-    machine = target.create_target_machine(cpu=f"sm_{_OLDEST[0]}{_OLDEST[1]}", opt=3)
-    module = llvm.parse_assembly(f'target triple = "nvptx64-nvidia-cuda"\n{language(write, loops)}')
+    machine = _target().create_target_machine(cpu=f"sm_{_OLDEST[0]}{_OLDEST[1]}", opt=3)
+    module = llvm.parse_assembly(f'target triple = "{_TRIPLE}"\n{language(write, loops)}')
     module.data_layout = str(machine.target_data)
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)
     made: str = machine.emit_assembly(module)
     return made
+
+
+def _target() -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(_TRIPLE)
+
+
+@lru_cache
+def _is_known() -> bool:
+    try:
+        return bool(_target())
+    except RuntimeError:  # some builds of LLVM know their own processor alone
+        return False
 
 
 @lru_cache

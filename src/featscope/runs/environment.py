@@ -38,9 +38,17 @@ def environment(device: str, module: str = "featscope") -> dict[str, Any]:
         "cores": cores(),
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
         "products": "cuBLAS" if device.startswith("cuda") else _products(),
-        "kernels": "torch" if device.startswith("cuda") or backend() == "torch" else f"llvmlite {version('llvmlite')}",
+        "kernels": f"llvmlite {version('llvmlite')}" if _in_machine_code(device) else "torch",
         "git_revision": _revision(_code_of(Path(__file__))),
     } | _package_of(module)
+
+
+def _in_machine_code(device: str) -> bool:
+    if backend() == "torch" or not device.startswith("cuda"):
+        return backend() != "torch"
+    from featscope.kernels import gpu
+
+    return gpu.suits(torch.device(device))
 
 
 def with_history(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
