@@ -12,6 +12,7 @@ import torch
 from featscope.kernels import draws, gpu, philox, rows
 from featscope.kernels.loops import Number, Write, function
 from featscope.kernels.machine import machine_code
+from featscope.runs.environment import _in_machine_code
 
 KINDS = get_args(philox.Kind)
 ADDRESS = 5, 7, 1, 0x9ABCDEF0, 0x12345678
@@ -88,3 +89,24 @@ def test_threads_take_each_turn_of_the_loops_once(name, grid):
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
             assert not one.isnan().any() if one.is_floating_point() else True
     assert "ld.local" not in gpu.assembly(write, loops)
+
+
+def test_an_llvm_that_knows_no_gpu_is_not_asked_for_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert gpu.suits(torch.device("cuda"))
+    monkeypatch.setattr(gpu, "_is_known", lambda: False)
+    assert not gpu.suits(torch.device("cuda"))
+
+
+@pytest.mark.parametrize("capability", [(7, 0), (6, 1)])
+def test_older_gpus_have_their_numbers_from_the_processor(monkeypatch, capability):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert not gpu.suits(torch.device("cuda"))
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_run_on_a_gpu_says_what_ran_its_code(monkeypatch, able):
+    monkeypatch.setattr(gpu, "suits", lambda device: able)
+    assert _in_machine_code("cuda:0") is able
+    monkeypatch.setenv("FEATSCOPE_KERNELS", "torch")
+    assert not _in_machine_code("cuda:0")
