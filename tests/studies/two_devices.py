@@ -24,7 +24,7 @@ ARMS = [
 
 TIMES = {"s", "ms"}
 ALIKE, ROUNDINGS, TIMES_MOVED = 2e-3, 4, 4
-# The last was set after a look: on an H200 what differed had moved 3.0 times as much as by four such roundings, at most.
+# The last was set after a look: on an H200 what differed had moved 3.0 times as much as by four such roundings at most.
 
 
 def measured(study: Study, arm: Arm, device: str, place: Path) -> xr.Dataset:
