@@ -100,10 +100,10 @@ def by_key(claims: list[dict[str, Any]]) -> dict[str, Any]:
 def compare(name: str, seed: int, old: Path, new: Path) -> list[str]:
     """What is not as it was."""
     found = []
-    for arm in sorted(xr.open_groups(old / f"{name}.{seed}.nc", engine="h5netcdf")):
-        a = xr.open_dataset(old / f"{name}.{seed}.nc", group=arm, engine="h5netcdf")
+    for arm in sorted(xr.open_groups(old / f"{name}.{seed}.nc", engine="netcdf4")):
+        a = xr.open_dataset(old / f"{name}.{seed}.nc", group=arm, engine="netcdf4")
         try:
-            b = xr.open_dataset(new / f"{name}.{seed}.nc", group=arm, engine="h5netcdf")
+            b = xr.open_dataset(new / f"{name}.{seed}.nc", group=arm, engine="netcdf4")
         except (OSError, KeyError):
             found.append(f"arm {arm} is gone")
             continue

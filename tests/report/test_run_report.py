@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-import xarray as xr
 
 from featscope.options import ConfigError
 from featscope.registry import find
 from featscope.report import report_run
 from featscope.runs import Settings, run
+from featscope.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +77,8 @@ def test_a_run_without_a_measurement_that_is_drawn_now_is_shown_as_far_as_it_is_
     folder: Path, tmp_path: Path
 ) -> None:
     copy = edited(folder, tmp_path, "config.json", lambda stored: None)
-    with xr.open_datatree(folder / "trajectory.nc", engine="h5netcdf") as tree:
-        runs = {name: arm.to_dataset().load() for name, arm in tree.children.items()}
-    lacking = {name: arm.drop_vars("total", errors="ignore") for name, arm in runs.items()}
-    xr.DataTree.from_dict(lacking).to_netcdf(copy / "trajectory.nc", engine="h5netcdf")
+    runs = RunFolder(folder).read_trajectory()
+    RunFolder(copy).write_trajectory({name: arm.drop_vars("total", errors="ignore") for name, arm in runs.items()})
     page = report_run(copy).read_text()
     assert "another version made it" in page
 

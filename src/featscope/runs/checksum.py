@@ -45,16 +45,16 @@ def with_line(data: bytes) -> bytes:
     return b"".join((data, _LINE, blake2b(data, digest_size=_BYTES).hexdigest().encode(), b"\n"))
 
 
-def is_whole(file: Path) -> bool | None:
-    """Whether a file is what `with_line` gave; None if it does not end with such a line."""
+def is_whole(file: Path) -> bool:
+    """Whether a file is what `with_line` gave, to the bit."""
     size = file.stat().st_size - _TRAILER
     if size < 0:
-        return None
+        return False
     with file.open("rb") as opened:
         opened.seek(size)
         line = opened.read()
         if not (line.startswith(_LINE) and line.endswith(b"\n")):
-            return None
+            return False
         opened.seek(0)
         state = blake2b(digest_size=_BYTES)
         while size > 0 and (some := opened.read(min(size, _AT_A_TIME))):

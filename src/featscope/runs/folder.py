@@ -18,7 +18,7 @@ from featscope.options import ConfigError
 from featscope.runs import asked, checksum, progress
 from featscope.runs.lock import NAME as LOCK
 from featscope.runs.lock import Lock, require_free
-from featscope.runs.stored import read_trajectory
+from featscope.runs.stored import ARMS, read_trajectory
 from featscope.tensors import DamagedError, packed, unpacked
 
 _FILES = (
@@ -42,7 +42,7 @@ _LARGE = 2**20  # bytes from which compression is worth its time
 def _packed(run: xr.Dataset) -> dict[str, dict[str, Any]]:
     """How the large variables of ``run`` are compressed, without loss."""
     large = (name for name, variable in run.variables.items() if variable.nbytes > _LARGE)
-    return {str(name): {"compression": "gzip", "compression_opts": 4, "shuffle": True} for name in large}
+    return {str(name): {"zlib": True, "complevel": 4, "shuffle": True} for name in large}
 
 
 def _half_written(path: Path) -> set[Path]:
@@ -176,10 +176,10 @@ class RunFolder:
 
     def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
         """Write ``trajectory.nc``, one group an arm, with a checksum."""
-        tree = xr.DataTree.from_dict(dict(runs))
-        tree.attrs[checksum.NAME] = checksum.IN_NETCDF
+        tree = xr.DataTree.from_dict({arm: run.drop_encoding() for arm, run in runs.items()})
+        tree.attrs |= {checksum.NAME: checksum.IN_NETCDF, ARMS: [*runs]}
         # In memory: HDF5 may crash where a disk is full.
-        data = tree.to_netcdf(engine="h5netcdf", encoding={f"/{arm}": _packed(runs[arm]) for arm in runs})
+        data = tree.to_netcdf(engine="netcdf4", encoding={f"/{arm}": _packed(runs[arm]) for arm in runs})
         atomic_write(self.path / "trajectory.nc", checksum.with_line(bytes(data)))
 
     def read_trajectory(self) -> dict[str, xr.Dataset]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import h5py
 import numpy as np
 import xarray as xr
 
@@ -22,6 +21,9 @@ from featscope.runs import checksum
 from featscope.runs.checked_json import Place, read_json
 from featscope.tensors import DamagedError, unpacked
 from featscope.training.evaluation import TEXT, in_words
+
+ARMS = "arms"
+"""The attribute of ``trajectory.nc`` with the arms in their order; NetCDF made in memory has groups in that of names."""
 
 
 @dataclass(frozen=True)
@@ -244,20 +246,16 @@ def read_trajectory(folder: Path) -> dict[str, xr.Dataset]:
     """What ``trajectory.nc`` holds: each arm's measurements.
 
     Raises:
-        ConfigError: it is missing, damaged, not NetCDF or cut short, or holds no arm, or one without replicas or
+        ConfigError: it is missing, damaged or not as a run wrote it, or holds no arm, or one without replicas or
             steps.
     """
     at = Place(folder / "trajectory.nc")
     try:
-        whole = checksum.is_whole(at.file)
-        if whole is False:
+        if not checksum.is_whole(at.file):  # and never opened: of some damaged files the NetCDF library crashes
             raise ConfigError(at.damaged)
-        with h5py.File(at.file) as file:  # first, as what is damaged leaves h5netcdf with half an object
-            file.visititems(lambda name, item: list(item.attrs.values()).clear())
-            if whole is None and checksum.NAME in file.attrs:
-                raise ConfigError(at.damaged)
-        with xr.open_datatree(at.file, engine="h5netcdf") as tree:
-            runs = {name: node.to_dataset().load() for name, node in tree.children.items()}
+        with xr.open_datatree(at.file, engine="netcdf4") as tree:
+            names = np.atleast_1d(tree.attrs.get(ARMS, [*tree.children]))
+            runs = {str(name): tree[name].to_dataset().load() for name in names}
     except FileNotFoundError:
         raise ConfigError(f"{at.file} is missing: finish the run first (--resume)") from None
     except (OSError, ValueError, LookupError, RuntimeError, TypeError, AttributeError) as error:

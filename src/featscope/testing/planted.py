@@ -186,9 +186,9 @@ def forked(job: Mapping[str, Any]) -> int:
 
 if __name__ == "__main__":
     # What is large and is never traced, of which each fork would import all anew:
-    import h5py  # noqa: F401
     import jaxtyping  # noqa: F401
     import llvmlite.binding  # noqa: F401
+    import netCDF4  # noqa: F401
     import rich.progress  # noqa: F401
     import scipy.linalg
     import scipy.special  # noqa: F401
