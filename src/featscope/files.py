@@ -11,6 +11,15 @@ Windows knows neither, and must be told to change no ends of lines.
 """
 
 
+def cache_folder(name: str) -> Path:
+    """What is kept between processes under ``name``: ``featscope/name`` in the user's cache, which may not be there.
+
+    Raises:
+        RuntimeError: nobody knows where the user is at home.
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "featscope" / name
+
+
 def atomic_write(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` in one step: whole or not at all."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

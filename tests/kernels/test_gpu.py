@@ -28,6 +28,12 @@ def test_every_operation_on_floats_is_rounded_by_itself(kind):
     assert not re.search(r"fma|mad\.f|\.ftz|approx", gpu.assembly(draws.WRITERS[kind], 2))
 
 
+@pytest.fixture(autouse=True)
+def _what_is_compiled_here_is_not_kept(tmp_path, monkeypatch):
+    """It has addresses of this process in it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
 class Grid:
     """What `gpu.language` writes, run by the processor one thread of the grid after the other."""
 

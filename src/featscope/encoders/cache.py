@@ -4,7 +4,6 @@ A file is named by a hash of the encoder (weights, config, how pixels enter) and
 is ever out of date, and it may be deleted at any time.
 """
 
-import os
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -15,7 +14,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from featscope.encoders.frozen import FrozenEncoder, embedded
-from featscope.files import atomic_write
+from featscope.files import atomic_write, cache_folder
 from featscope.options import ConfigError
 from featscope.tensors import DamagedError, packed, unpacked
 
@@ -41,7 +40,7 @@ class Pictures(Protocol):
 
 def default_folder() -> Path:
     """Where features are kept if nothing is said: ``featscope/features`` in the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "featscope" / "features"
+    return cache_folder("features")
 
 
 def cached_features(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from featscope.kernels.machine import intrinsics, machine_code, vectorized
+from featscope.kernels.machine import intrinsics, machine_code
 
 _SUM = "reassoc nsz contract"  # sums may be taken in any order, which is what lets LLVM take several at a time
 _MAGIC = 1.5 * 2**23  # added to a float32, it leaves the nearest whole number in the last bits
@@ -377,7 +377,8 @@ def function(write: Write) -> Callable[..., None]:
     module: dict[Write, tuple[str, str]] = {}
     name = _define(write, module)
     text = "\n".join([intrinsics(), *(definition for _, definition in module.values())])
-    return machine_code(vectorized(text), name, tuple(_KINDS[kind][1] for kind in _parameters(write).values()))
+    arguments = tuple(_KINDS[kind][1] for kind in _parameters(write).values())
+    return machine_code(text, name, arguments, vectors=True)
 
 
 def _define(write: Write, module: dict[Write, tuple[str, str]], linkage: str = "", attribute: str = "") -> str:

@@ -4,14 +4,17 @@ import ctypes
 import platform
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from featscope.kernels.remembered import remembered
+
 
 @lru_cache
 def machine_code(
-    text: str, name: str, arguments: tuple[type, ...] = (ctypes.c_int64, ctypes.c_int64)
+    text: str, name: str, arguments: tuple[type, ...] = (ctypes.c_int64, ctypes.c_int64), *, vectors: bool = False
 ) -> Callable[..., None]:
     """The function ``name`` of a module of LLVM's language, which returns nothing.
 
@@ -19,28 +22,30 @@ def machine_code(
         text: the module.
         name: of the function.
         arguments: kinds of what it takes; addresses and counts are whole numbers.
+        vectors: whether its loops are to take as many numbers at a time as the processor's registers hold.
     """
     machine = _machine()
+    of = version("llvmlite"), llvm.llvm_version_info, machine.triple, *_processor(), vectors, text
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    module = llvm.parse_assembly(text)
-    module.verify()
-    engine.add_module(module)
+    made = remembered("\n".join(map(str, of)), lambda: _compiled(text, vectors))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(made))
     engine.finalize_object()
     call: Any = ctypes.CFUNCTYPE(None, *arguments)(engine.get_function_address(name))
     call.engine = engine  # which owns the code
     return call
 
 
-@lru_cache
-def vectorized(text: str) -> str:
-    """The same module with its loops on as many numbers at a time as the processor's registers hold."""
+def _compiled(text: str, vectors: bool) -> bytes:
+    """The object file of a module."""
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return str(module)
+    if vectors:
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+    found: bytes = machine.emit_object(module)
+    return found
 
 
 @lru_cache
@@ -65,10 +70,13 @@ def waits() -> str:
     return "@llvm.x86.sse2.pause()" if platform.machine().lower() in ("x86_64", "amd64") else ""
 
 
+def _processor() -> tuple[str, str]:
+    """Its name, and what it can do."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def _machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=2
-    )
+    cpu, features = _processor()
+    return llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2)

@@ -23,7 +23,7 @@ from featscope.tensors import DamagedError, unpacked
 from featscope.training.evaluation import TEXT, in_words
 
 ARMS = "arms"
-"""The attribute of ``trajectory.nc`` with the arms in their order; NetCDF made in memory has groups in that of names."""
+"""The attribute of ``trajectory.nc`` with the arms in order. NetCDF that is made in memory has its groups by name."""
 
 
 @dataclass(frozen=True)
