@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d
+from torch.nn.utils import skip_init
 
 from featscope.kernels import suits
 from featscope.options import require
@@ -48,7 +49,7 @@ class AlexNet:
         stages: OrderedDict[str, nn.Module] = OrderedDict()
         for layer in range(1, 6):
             size, stride = (5, 2) if layer == 1 else (3, 1)
-            stages[f"conv{layer}"] = nn.Conv2d(channels[layer - 1], channels[layer], size, stride, size // 2)
+            stages[f"conv{layer}"] = skip_init(nn.Conv2d, channels[layer - 1], channels[layer], size, stride, size // 2)
             stages[f"relu{layer}"] = nn.ReLU()
             if layer <= 2:
                 stages[f"pool{layer}"] = _MaxPool()
@@ -83,7 +84,7 @@ class WideResNet:
     def build(self, source: Any, draws: Draws) -> "Encoder":
         """A network with He-normal weights and zero biases, whatever ``source`` is."""
         blocks = (self.depth - 4) // 6
-        body = nn.Sequential(OrderedDict(conv1=nn.Conv2d(3, 16, 3, padding=1)))
+        body = nn.Sequential(OrderedDict(conv1=skip_init(nn.Conv2d, 3, 16, 3, padding=1)))
         inside = 16
         for group, (channels, stride) in enumerate(((16, 1), (32, 2), (64, 2)), start=1):
             for block in range(blocks):
@@ -116,7 +117,7 @@ class ResNet18:
 
     def build(self, source: Any, draws: Draws) -> "Encoder":
         """A network with He-normal weights and zero biases, whatever ``source`` is."""
-        stem = OrderedDict(conv1=nn.Conv2d(3, self.width, 3, padding=1, bias=False), norm=_norm(self.width))
+        stem = OrderedDict(conv1=skip_init(nn.Conv2d, 3, self.width, 3, padding=1, bias=False), norm=_norm(self.width))
         body = nn.Sequential(stem | {"relu": nn.ReLU()})
         inside = self.width
         for group in range(4):
@@ -159,12 +160,12 @@ class _Block(nn.Module):
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
         self.norm1, self.relu1 = _norm(inside), nn.ReLU()
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, padding=1)
+        self.conv1 = skip_init(nn.Conv2d, inside, outside, 3, stride, padding=1)
         self.norm2, self.relu2 = _norm(outside), nn.ReLU()
-        self.conv2 = nn.Conv2d(outside, outside, 3, padding=1)
+        self.conv2 = skip_init(nn.Conv2d, outside, outside, 3, padding=1)
         self.shortcut = None
         if inside != outside or stride != 1:
-            self.shortcut = nn.Conv2d(inside, outside, 1, stride)
+            self.shortcut = skip_init(nn.Conv2d, inside, outside, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         entry = self.relu1(self.norm1(x))
@@ -177,13 +178,13 @@ class _BasicBlock(nn.Module):
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False)
+        self.conv1 = skip_init(nn.Conv2d, inside, outside, 3, stride, padding=1, bias=False)
         self.norm1, self.relu1 = _norm(outside), nn.ReLU()
-        self.conv2 = nn.Conv2d(outside, outside, 3, padding=1, bias=False)
+        self.conv2 = skip_init(nn.Conv2d, outside, outside, 3, padding=1, bias=False)
         self.norm2, self.relu2 = _norm(outside), nn.ReLU()
         self.shortcut: nn.Module = nn.Identity()
         if inside != outside or stride != 1:
-            self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), _norm(outside))
+            self.shortcut = nn.Sequential(skip_init(nn.Conv2d, inside, outside, 1, stride, bias=False), _norm(outside))
 
     def forward(self, x: Tensor) -> Tensor:
         changed = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(x)))))
@@ -210,8 +211,8 @@ def _norm(channels: int) -> nn.GroupNorm:
 def initialise(module: M, draws: Draws) -> M:
     """Set all weights from ``draws``: He-normal matrices and filters, zero biases, norms as they are built.
 
-    PyTorch's own initialisation draws from one global generator, which worker threads share; it is
-    overwritten.
+    PyTorch's own initialisation draws from one global generator, which worker threads share; layers are made by
+    `torch.nn.utils.skip_init`, which draws nothing.
     """
     for part in module.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):

@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from featscope.models.encoders import initialise
 from featscope.models.prediction_head import IdentityInit
@@ -32,7 +33,7 @@ class ProjectionHead:
 
     def build(self, features: int, draws: Draws) -> nn.Module:
         """A head for representations of dimension ``features``."""
-        hidden, output = nn.Linear(features, self.hidden), nn.Linear(self.hidden, self.outputs)
+        hidden, output = skip_init(nn.Linear, features, self.hidden), skip_init(nn.Linear, self.hidden, self.outputs)
         return initialise(nn.Sequential(OrderedDict(hidden=hidden, relu=nn.ReLU(), output=output)), draws)
 
 
@@ -60,8 +61,8 @@ class PredictionHead:
         if self.kind == "identity":
             return IdentityInit().build(outputs)
         if self.kind == "linear":
-            return _as_torch_begins(nn.Linear(outputs, outputs), draws)
-        hidden, output = nn.Linear(outputs, self.hidden), nn.Linear(self.hidden, outputs)
+            return _as_torch_begins(skip_init(nn.Linear, outputs, outputs), draws)
+        hidden, output = skip_init(nn.Linear, outputs, self.hidden), skip_init(nn.Linear, self.hidden, outputs)
         return nn.Sequential(
             OrderedDict(hidden=_as_torch_begins(hidden, draws), relu=nn.ReLU(), output=_as_torch_begins(output, draws))
         )

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import skip_init
 
 from featscope.data import ImageSet, ImageSource
 from featscope.data.images import as_float
@@ -96,7 +97,7 @@ class ClassifyImages:
 
     def build(self, source: ImageSource, learner: Any, streams: Streams) -> "ClassifyViews":
         """The objective, with a linear head of its own."""
-        head = initialise(nn.Linear(learner.features, len(source.class_names)), streams.at("head"))
+        head = initialise(skip_init(nn.Linear, learner.features, len(source.class_names)), streams.at("head"))
         return ClassifyViews(self.view, head, self.batch)
 
 
