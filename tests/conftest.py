@@ -61,6 +61,7 @@ def _types_are_checked_where_parts_are_tested(request: pytest.FixtureRequest) ->
 def pytest_collection_finish() -> None:
     """Have garbage looked for in what tests make alone: a tenth of their time went into objects of imports."""
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
 
 

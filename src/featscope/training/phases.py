@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -81,14 +81,51 @@ def invariants(y: OrderParameters, rate: Float[Tensor, " trajectory"]) -> Float[
     return (y.b**2).sum(1) + y.norms - 3 * torch.where(rate > 0, lent / rate, 0.0)
 
 
+class Signs(NamedTuple):
+    """Signs of a start.
+
+    Attributes:
+        b: of B, by role.
+        lent: of B_11 B_21, which E_21 comes to have.
+    """
+
+    b: Float[Tensor, "2 2 trajectory"]
+    lent: Float[Tensor, " trajectory"]
+
+    @classmethod
+    def of(cls, start: OrderParameters, fast: Int[Tensor, " trajectory"]) -> "Signs":
+        """Those of ``start``."""
+        b, _, _ = start.by_role(fast)
+        return cls(b.sign(), (b[0, 0] * b[1, 0]).sign())
+
+
 def quantities(
-    y: OrderParameters, start: OrderParameters, fast: Int[Tensor, " trajectory"]
+    y: OrderParameters, fast: Int[Tensor, " trajectory"], begun: Signs
 ) -> Float[Tensor, "quantity trajectory"]:
     """`QUANTITIES` of two neurons."""
-    (b, r, e), (b0, _, _) = y.by_role(fast), start.by_role(fast)
+    b, r, e = y.by_role(fast)
     cosine = y.r[0, 1].abs() * (r[0] * r[1]).rsqrt()
-    lent = e[1] * (b0[0, 0] * b0[1, 0]).sign()
-    return torch.stack([*(b * b0.sign()).flatten(0, 1), *r, cosine, e[0].abs() * r[0] ** -1.5, lent])
+    return torch.stack([*(b * begun.b).flatten(0, 1), *r, cosine, e[0].abs() * r[0] ** -1.5, e[1] * begun.lent])
+
+
+class _Fixed(NamedTuple):
+    """What stays as trajectories move.
+
+    Attributes:
+        of: the start that it is of, and how often that had been written.
+        begun: its signs.
+        kept: its `invariants`.
+        rate: η_E/η, of frozen heads, too.
+        own: C1 α_2⁶.
+        noise_patches: C2.
+    """
+
+    of: tuple[Tensor, int]
+    begun: Signs
+    kept: Float[Tensor, "neuron trajectory"]
+    rate: Float[Tensor, " trajectory"]
+    own: Float[Tensor, " trajectory"]
+    noise_patches: Float[Tensor, " trajectory"]
 
 
 class PhasesRule(nn.Module):
@@ -112,6 +149,7 @@ class PhasesRule(nn.Module):
             self.register_buffer(end, state.new_full((*shape, len(KEPT) + 1, len(QUANTITIES)), nothing))
         self.register_buffer("peak", torch.zeros_like(self.get_buffer("log_dim")))
         self.register_buffer("drift", torch.zeros_like(self.get_buffer("log_dim")))
+        self._known: _Fixed | None = None
 
     def trajectories(self) -> dict[str, Tensor]:
         """What it remembers, ``[trajectory, ...]``."""
@@ -120,38 +158,52 @@ class PhasesRule(nn.Module):
     def forward(self, experiment: Flow, step: int) -> None:
         """Look at where trajectories are."""
         learner: PopulationNetwork = experiment.learner
-        y, of, kept = learner.order_parameters, learner.population(), self.trajectories()
-        rate = learner.get_buffer("rate").repeat_interleave(learner.state.shape[1])  # of frozen heads, too
+        y, kept, fixed = learner.order_parameters, self.trajectories(), self._fixed(learner)
         b, r, e = y.by_role(kept["fast"])
         lent, state = e[1].abs(), learner.state.detach().flatten(0, 1)
-        rising = lent > kept["peak"]
-        kept["at_peak"][rising] = state[rising]
-        kept["peak"].copy_(torch.maximum(kept["peak"], lent))
-        at_start = invariants(OrderParameters.unpack(kept["start"].mT, 2), rate)
-        kept["drift"].copy_(torch.maximum(kept["drift"], (invariants(y, rate) - at_start).abs().amax(0)))
-        reach = torch.minimum(b[0, 0].abs(), lent / rate.clamp_min(1e-300).sqrt())
-        weak = b[1, 1].abs()
+        _put(kept["at_peak"], state, lent > kept["peak"])
+        torch.maximum(kept["peak"], lent, out=kept["peak"])
+        drift = (invariants(y, fixed.rate) - fixed.kept).abs().amax(0)
+        torch.maximum(kept["drift"], drift, out=kept["drift"])
+        size = b.abs()
+        strong, weak = size[0, 0], size[1, 1]
+        reach = torch.minimum(strong, lent / fixed.rate.clamp_min(1e-300).sqrt())
+        time = experiment.time.flatten()
         happened: dict[str, Bool[Tensor, " trajectory"]] = {
-            "strong_learned": b[0, 0].abs() >= LEARNED,
-            "substituted": (lent * b[0, 0] ** 3).abs() >= BORROWED * (b[1, 0] ** 3).abs(),
+            "strong_learned": strong >= LEARNED,
+            "substituted": lent * strong**3 >= BORROWED * size[1, 0] ** 3,
             "noise_fallen": r[1] < lent / kept["log_dim"],
-            "signal_leads": of.own[1] * b[1, 1] ** 6 >= of.noise_patches * r[1] ** 3,
+            "signal_leads": fixed.own * weak**6 >= fixed.noise_patches * r[1] ** 3,
             "weak_learned": (weak >= reach / 2) & (weak >= LEARNED),
             "returned": kept["weak_learned"].isfinite() & (lent <= RETURNED * kept["peak"]),
         }
-        time = experiment.time.flatten()
         for event, now in happened.items():
-            first = now & kept[event].isinf()
-            kept[event][first] = time[first]
             if event in KEPT:
-                kept[f"at_{event}"][first] = state[first]
-        self._watch(kept, y)
+                _put(kept[f"at_{event}"], state, now & kept[event].isinf())
+            torch.minimum(kept[event], time.where(now, torch.inf), out=kept[event])  # later times are larger
+        self._watch(kept, y, fixed.begun)
 
-    def _watch(self, kept: dict[str, Tensor], y: OrderParameters) -> None:
+    def _watch(self, kept: dict[str, Tensor], y: OrderParameters, begun: Signs) -> None:
         """The phase that each trajectory is in has its quantities' ends moved."""
         one, two, three = (kept[event].isfinite() for event in KEPT)
         phase = torch.where(three, 3, torch.where(one, 1 + two.long(), 0))
-        now = quantities(y, OrderParameters.unpack(kept["start"].mT, 2), kept["fast"]).mT[:, None]
+        now = quantities(y, kept["fast"], begun).mT[:, None]
         place = phase[:, None, None].expand_as(now)
         for end, least in (("low", torch.minimum), ("high", torch.maximum)):
             kept[end].scatter_(1, place, least(kept[end].gather(1, place), now))
+
+    def _fixed(self, learner: PopulationNetwork) -> _Fixed:
+        start = self.get_buffer("start")
+        if self._known is None or self._known.of[0] is not start or self._known.of[1] != start._version:
+            begun, of = OrderParameters.unpack(start.flatten(0, 1).mT, 2), learner.population()
+            rate = learner.get_buffer("rate").repeat_interleave(start.shape[1])
+            signs = Signs.of(begun, self.get_buffer("fast").flatten())
+            of_start = signs, invariants(begun, rate), rate, of.own[1], of.noise_patches
+            self._known = _Fixed((start, start._version), *of_start)
+        return self._known
+
+
+def _put(kept: Float[Tensor, "trajectory number"], state: Tensor, where: Bool[Tensor, " trajectory"]) -> None:
+    """States into the rows of those that are meant, if any are."""
+    if where.any():
+        kept.copy_(state.where(where[:, None], kept))

@@ -15,7 +15,7 @@ from featscope.probes.order_parameters import head_decay, substitution, velocity
 from featscope.theory.prediction_head import ends_on_strong
 from featscope.training import Experiment, Flow, GradientTraining, Measurement, PredictOtherView
 from featscope.training.infinite_batches import population
-from featscope.training.phases import EVENTS, KEPT, LEARNED, QUANTITIES, quantities
+from featscope.training.phases import EVENTS, KEPT, LEARNED, QUANTITIES, Signs, quantities
 
 MOMENTS = ("start", "T1", "T2", "T3", "end")
 SHOWN = 8  # starts of a replica whose paths are kept
@@ -128,7 +128,8 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
     always = torch.ones_like(fast, dtype=torch.bool)
     come = [always, *(kept[event].isfinite() for event in KEPT), always]
     states = (start, learned, borrowed, weak, y)  # at `MOMENTS`
-    seen = [torch.where(c, quantities(then, start, fast), torch.nan) for c, then in zip(come, states, strict=True)]
+    begun = Signs.of(start, fast)
+    seen = [torch.where(c, quantities(then, fast, begun), torch.nan) for c, then in zip(come, states, strict=True)]
     given = of_start["predicted_collapse"][0].view(shape)
     rescue = (of_start["diverse"][0].view(shape) & given).sum(1) / given.sum(1)
     found = {"rescued": Measurement(rescue, "of starts that would collapse without head, share that is diverse")}
