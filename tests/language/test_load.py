@@ -144,8 +144,9 @@ def test_a_file_is_no_model(folder):
 def test_studies_refuse_a_broken_model_and_write_nothing(study, folder, tmp_path, capfd):
     BROKEN["a layer is missing"][0](folder)
     option = "--models" if study.startswith("icl") else "--model"
-    layer = ["--layer", "2"] if option == "--model" else []
-    words = ["run", study, option, str(folder), *layer, "--replicas", "1", "--out", str(tmp_path / "run")]
+    rest = ["--layer", "2"] if option == "--model" else []
+    rest += ["--cost-lengths", "300"] if study == "gemfilter" else []  # which are looked at before the model
+    words = ["run", study, option, str(folder), *rest, "--replicas", "1", "--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2

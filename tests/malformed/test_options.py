@@ -19,7 +19,7 @@ from featscope.runs import Settings
 pytestmark = pytest.mark.timeout(120)
 
 ALL = settings.default.max_examples > 1000  # the profile of `make fuzz`
-ALWAYS = {float: ("nan", "inf")}  # what an option's own check must see; words do not come so far
+NUMBERS = {float: ("nan", "inf")}  # of what is wrong, what an option's own check must see: words do not come so far
 
 
 def _few(values: tuple[str, ...], turn: int, most: int) -> list[str]:
@@ -31,8 +31,8 @@ def _cases() -> list[Any]:
     for name, kind in STUDIES.items():
         for option in options(kind()):
             now = next(turn)
-            always = ALWAYS.get(option.kind, ())
-            wrong = dict.fromkeys([*_few(always, now, 1), *_few(WRONG.get(option.kind, ()), now, 1)])
+            all_wrong = WRONG.get(option.kind, ())
+            wrong = all_wrong if ALL else _few(NUMBERS.get(option.kind, all_wrong), now, 1)
             doubtful = _few(DOUBTFUL[option.kind], now, 1)
             for value, must in [*((one, True) for one in wrong), *((one, False) for one in doubtful)]:
                 id = f"{name} {option.typed} {value[:12]!r}"
