@@ -1,5 +1,7 @@
 """Machine code is made once for all processes, and never read where it is not what was made."""
 
+import os
+
 import pytest
 
 from featscope.kernels import machine, remembered
@@ -41,12 +43,15 @@ def test_where_nothing_can_be_kept_it_is_made_each_time(kept, monkeypatch):
     assert made_once("a text", lambda: b"3") == b"3"
 
 
-def test_the_oldest_go(kept, monkeypatch):
+def test_what_was_not_used_for_longest_goes(kept, monkeypatch):
     monkeypatch.setattr(remembered, "_KEPT", 3)
-    for text in "abcde":
+    file = {text: kept / f"{remembered._sum(text.encode()).hex()}.o" for text in "abcd"}
+    for hour, text in enumerate("abc"):
         made_once(text, text.encode)
-    assert len([*kept.iterdir()]) == 3
-    assert made_once("e", never) == b"e"
+        os.utime(file[text], (hour, hour))
+    made_once("a", never)
+    made_once("d", lambda: b"d")
+    assert {text for text in file if file[text].exists()} == {*"acd"}
 
 
 TEXT = """define void @f(ptr %a, i64 %n) {

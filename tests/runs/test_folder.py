@@ -170,5 +170,5 @@ def test_unreadable_trajectories_are_errors_of_use(tmp_path):
     with pytest.raises(ConfigError, match="is missing: finish the run first"):
         RunFolder(tmp_path).read_trajectory()
     (tmp_path / "trajectory.nc").write_bytes(b"not HDF5")
-    with pytest.raises(ConfigError, match="does not agree with its checksum"):
+    with pytest.raises(ConfigError, match="does not end with its checksum"):
         RunFolder(tmp_path).read_trajectory()

@@ -280,11 +280,11 @@ def test_a_trajectory_that_is_cut_short_or_no_trajectory_is_refused(out):
     file = out / "trajectory.nc"
     sound = file.read_bytes()
     file.write_bytes(b"not netCDF" * 99)
-    with pytest.raises(ConfigError, match=r"trajectory\.nc does not agree .*run again with --resume"):
+    with pytest.raises(ConfigError, match=r"trajectory\.nc does not end .*run again with --resume"):
         read_trajectory(out)
     for size in (*range(0, len(sound), len(sound) // 40), len(sound) - 1, sound.rindex(b"\nchecksum")):
         file.write_bytes(sound[:size])
-        with pytest.raises(ConfigError, match=r"trajectory\.nc does not agree.*--resume"):
+        with pytest.raises(ConfigError, match=r"trajectory\.nc does not end.*--resume"):
             read_trajectory(out)
 
 
@@ -297,7 +297,7 @@ def test_json_of_an_older_version_has_no_checksum_and_is_read(out, whole):
 def test_a_trajectory_without_its_checksum_is_not_opened(out):
     """Of NetCDF that is damaged its library may crash, and without the line nobody knows whether it is."""
     xr.DataTree.from_dict(read_trajectory(out)).to_netcdf(out / "trajectory.nc", engine="netcdf4")
-    with pytest.raises(ConfigError, match=r"trajectory\.nc does not agree with its checksum.*--resume"):
+    with pytest.raises(ConfigError, match=r"trajectory\.nc does not end with its checksum.*--resume"):
         read_trajectory(out)
 
 

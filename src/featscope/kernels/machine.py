@@ -5,6 +5,7 @@ import platform
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -24,10 +25,10 @@ def machine_code(
         arguments: kinds of what it takes; addresses and counts are whole numbers.
         vectors: whether its loops are to take as many numbers at a time as the processor's registers hold.
     """
-    machine = _machine()
-    of = version("llvmlite"), llvm.llvm_version_info, machine.triple, *_processor(), vectors, text
+    machine, how = _machine(), Path(__file__).read_text(encoding="utf-8")
+    key = version("llvmlite"), llvm.llvm_version_info, machine.triple, *_processor(), how, vectors, text
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    made = remembered("\n".join(map(str, of)), lambda: _compiled(text, vectors))
+    made = remembered("\n".join(map(str, key)), lambda: _compiled(text, vectors))
     engine.add_object_file(llvm.ObjectFileRef.from_data(made))
     engine.finalize_object()
     call: Any = ctypes.CFUNCTYPE(None, *arguments)(engine.get_function_address(name))

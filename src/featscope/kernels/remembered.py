@@ -1,12 +1,13 @@
 """Machine code that an earlier process made: LLVM takes up to a second for a function, reading it some milliseconds."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 
 from featscope.files import atomic_write, cache_folder
 
-_KEPT = 256  # files, of some 30 KiB
+_KEPT = 1024  # files, of some 15 KiB
 _SUM = 32  # bytes
 
 
@@ -27,15 +28,16 @@ def remembered(text: str, make: Callable[[], bytes]) -> bytes:
     found = b""
     with suppress(OSError):
         found = file.read_bytes()
+        os.utime(file)
     if found[_SUM:] and found[:_SUM] == _sum(found[_SUM:]):
         return found[_SUM:]
     made = make()
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(0o700, parents=True, exist_ok=True)  # what lies there is run
         atomic_write(file, _sum(made) + made)
-        by_age = sorted(file.parent.glob("*.o"), key=lambda kept: kept.stat().st_mtime)
-        for old in by_age[:-_KEPT]:
-            old.unlink()
+        by_use = sorted(file.parent.iterdir(), key=lambda kept: kept.stat().st_mtime)
+        for unused in by_use[:-_KEPT]:
+            unused.unlink()
     return made
 
 

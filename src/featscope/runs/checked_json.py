@@ -91,7 +91,10 @@ class Place(NamedTuple):
     @property
     def damaged(self) -> str:
         """What is said of a file that is not as it was written."""
-        return f"{self.file} does not agree with its checksum: it is damaged, or was edited. To mend it: {self.cure}."
+        what = "does not agree with its checksum: it is damaged, or was edited"
+        if self.file.suffix == ".nc":
+            what = "does not end with its checksum: it is damaged, was edited, or is of an early version"
+        return f"{self.file} {what}. To mend it: {self.cure}."
 
     def whole(self, content: dict[str, Any]) -> dict[str, Any]:
         """``content`` without its checksum, which it agrees with. A file of an older version has none.

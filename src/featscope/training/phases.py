@@ -193,6 +193,7 @@ class PhasesRule(nn.Module):
             kept[end].scatter_(1, place, least(kept[end].gather(1, place), now))
 
     def _fixed(self, learner: PopulationNetwork) -> _Fixed:
+        """Computed once, and again if another start was read into the buffer."""
         start = self.get_buffer("start")
         if self._known is None or self._known.of[0] is not start or self._known.of[1] != start._version:
             begun, of = OrderParameters.unpack(start.flatten(0, 1).mT, 2), learner.population()
