@@ -87,8 +87,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Studies first: they take longest, and no core should wait for one at the end. Some tests need ``--long``."""
-    items.sort(key=lambda item: item.path.parent.name != "studies")
+    """What takes longest first, studies and browsers: no core should wait for one at the end. Some need ``--long``."""
+    items.sort(key=lambda item: item.path.parent.name != "studies" and "browser" not in item.path.stem)
     if config.option.long or any("::" in argument for argument in config.args):
         return
     turns: dict[str, int] = defaultdict(int)
