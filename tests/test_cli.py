@@ -1,5 +1,6 @@
 """The command line: what it prints, what it refuses, and how it ends."""
 
+import gc
 import json
 import os
 import re
@@ -570,3 +571,15 @@ def test_a_watched_run_is_served_until_it_has_ended(tmp_path):
     assert (code, err) == (0, "")
     with pytest.raises(URLError):
         urlopen(address, timeout=5)
+
+
+def test_only_a_process_of_its_own_keeps_what_there_is_from_being_garbage(monkeypatch):
+    frozen: list[bool] = []
+    monkeypatch.setattr("featscope.cli.gc.freeze", lambda: frozen.append(True))
+    with pytest.raises(SystemExit):
+        main(["list"])
+    assert (gc.isenabled(), frozen) == (True, [])
+    monkeypatch.setattr("sys.argv", ["featscope", "list"])
+    with pytest.raises(SystemExit):
+        main()
+    assert (gc.isenabled(), frozen) == (True, [True])

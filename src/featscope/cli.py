@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             file = not stream.isatty() and "PYTHONIOENCODING" not in os.environ  # or a pipe
             stream.reconfigure(encoding="utf-8" if file else None, errors="replace")  # in a terminal "?" stands for η
     try:
-        code = _answer(words)
+        code = _answer(words, alone=arguments is None)
         if code == 130 and arguments is None:  # the process ends: a further Ctrl-C has nothing left to stop
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.stdout.flush()  # what cannot be written is said here, not when Python ends
@@ -113,7 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(4)
 
 
-def _answer(words: list[str]) -> int:
+def _answer(words: list[str], alone: bool) -> int:
+    """The exit code of a command; ``alone`` where the process is there for it."""
     if not words or words[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0 if words else 2
@@ -129,7 +130,7 @@ def _answer(words: list[str]) -> int:
         from featscope.registry import entry
 
         entry(words[1])  # a misspelt name is refused before seconds go into importing torch
-    return _command(place)(words[1:])
+    return _command(place, alone)(words[1:])
 
 
 def _require_readable(words: Sequence[str]) -> None:
@@ -151,27 +152,21 @@ def _place(word: str) -> Place:
     return place
 
 
-def _command(place: Place) -> Command:
-    """The function that is there."""
+def _command(place: Place, alone: bool) -> Command:
+    """The function that is there; ``alone`` as above."""
     if place.torch:
         _prefer_sleeping_threads()
     module = f"featscope.commands.{place.module}"
-    if module not in sys.modules:
-        _import_all_that_stays(module)
-    found: Command = getattr(sys.modules[module], place.function)
-    return found
-
-
-def _import_all_that_stays(module: str) -> None:
-    """Import with no look for garbage in a million objects that never become any: a third of the time to the start."""
     collects = gc.isenabled()
-    gc.disable()
+    gc.disable()  # a third of the time to the start went into a million objects that never become garbage
     try:
-        import_module(module)
-        gc.freeze()
+        found: Command = getattr(import_module(module), place.function)
     finally:
         if collects:
             gc.enable()
+    if alone:
+        gc.freeze()
+    return found
 
 
 def _prefer_sleeping_threads() -> None:

@@ -307,6 +307,14 @@ def test_what_is_sealed_and_no_netcdf_is_refused(out):
         read_trajectory(out)
 
 
+def test_arms_are_read_in_the_order_in_which_they_were_written(out):
+    """NetCDF that is made in memory has its groups by name."""
+    folder = RunFolder(out)
+    for order in (["pulled", "other"], ["other", "pulled"]):
+        folder.write_trajectory({arm: folder.read_trajectory()[arm] for arm in order})
+        assert [*folder.read_trajectory()] == order
+
+
 def test_others_read_the_trajectory_with_its_checksum(out):
     """It stands behind what HDF5 reads."""
     with netCDF4.Dataset(out / "trajectory.nc") as file:
