@@ -22,7 +22,7 @@ from featscope.language.haystack import (
 from featscope.language.in_context import TASKS, load_irrelevant
 from featscope.language.in_context.examples import _from_table
 from featscope.language.longbench.data import one_file
-from featscope.language.retriever.data import read_essays
+from featscope.language.retriever.texts import read_essays
 from featscope.options import ConfigError
 from featscope.streams import Streams
 

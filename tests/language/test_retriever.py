@@ -28,17 +28,8 @@ from featscope.language.load import (
 )
 from featscope.language.retriever import phrases
 from featscope.language.retriever import train as module
-from featscope.language.retriever.data import (
-    KEYS,
-    KINDS,
-    NONE,
-    Batch,
-    Task,
-    read_essays,
-    split_words,
-    together,
-    train_tokenizer,
-)
+from featscope.language.retriever.average import Average, average
+from featscope.language.retriever.data import KEYS, KINDS, NONE, Batch, Task, together
 from featscope.language.retriever.forward import hidden
 from featscope.language.retriever.hints import Hints
 from featscope.language.retriever.makers import Makers
@@ -52,6 +43,7 @@ from featscope.language.retriever.passwords import (
     NEW_NOUNS,
     NOUNS,
 )
+from featscope.language.retriever.texts import read_essays, split_words, train_tokenizer
 from featscope.language.retriever.train import Plan, train
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED, Wording, read_wordings
 from featscope.options import ConfigError
@@ -163,17 +155,66 @@ def test_what_does_not_fit_is_drawn_again_with_fewer_needles_of_the_same_kind(to
     for name in ("english", "quoted", "made_up", "gate"):
         monkeypatch.setattr(of, name, partial(watched, name, getattr(of, name)))
     kinds = []
-    for _ in range(400):
+    for _ in range(1600):
         before = len(drawn)
         of.recall(rng, 96, 0.8, 0.8, 0.5)
         (kind,) = {*drawn[before:]}
         kinds.append(kind)
-    shares = {kind: kinds.count(kind) / 400 for kind in kinds}
+    shares = {kind: kinds.count(kind) / 1600 for kind in kinds}
     assert 0.15 < shares["made_up",] < 0.25
     assert 0.34 < shares["english", False] < 0.46
     assert 0.005 < shares["gate",] < 0.05
     assert 0.09 < shares["quoted",] < 0.19
     assert len(shares) == 5
+
+
+def test_some_values_have_many_tokens_where_there_is_room(tokenizer, monkeypatch):
+    of, rng, drawn = task(tokenizer), np.random.default_rng(0), []
+    long = of.long
+
+    def watched(rng, most):
+        drawn.append(most)
+        return long(rng, most)
+
+    monkeypatch.setattr(of, "long", watched)
+    for length, most, wanted in ((96, None, 0), (192, 24, 0.15), (512, 40, 0.15)):
+        prompts, longest, with_long = 200, 0, 0
+        for _ in range(prompts):
+            drawn.clear()
+            _, answers, *_ = of.recall(rng, length, 0.8, 0.8, 0.5)
+            runs = np.diff(np.flatnonzero(np.diff(np.pad(answers, 1).astype(int))))[::2]
+            longest = max(longest, *runs)
+            with_long += bool(drawn)
+            assert {*drawn} <= {most}
+        assert abs(with_long / prompts - wanted) < 0.08, length
+        assert longest <= (most or 30) + 1  # an answer, and what follows it
+        assert not most or longest > 12
+
+
+def test_values_of_many_tokens_are_of_one_kind(tokenizer):
+    of, rng, kinds = task(tokenizer), np.random.default_rng(0), set()
+    for _ in range(200):
+        draw = of.long(rng, 40)
+        one, other = draw(), draw()
+        assert len(one) <= 40
+        text, same = (tokenizer.decode(tokens) for tokens in (one, other))
+        shape, as_shaped = (re.sub(r"[A-Za-z0-9]", "x", found) for found in (text, same))
+        codes = re.fullmatch(r" [A-Za-z0-9]+([-.:_][A-Za-z0-9]+)*", text) and shape == as_shaped
+        kinds.add("codes" if codes else "words" if re.fullmatch(r"( \w+){2,8}", text) else "random tokens")
+    assert len(kinds) == 3
+
+
+def test_some_texts_are_a_part_over_and_over(tokenizer):
+    of, rng = task(tokenizer), np.random.default_rng(0)
+    again = 0
+    for _ in range(300):
+        hay = of.hay(rng, 512, 1)
+        again += hay is not of.text
+        if hay is not of.text:
+            assert len(hay) == 513
+            assert any((hay[period:] == hay[:-period]).all() for period in range(10, 61))
+    assert 0.04 < again / 300 < 0.12
+    assert len({*of.hay(rng, 512, 0).tolist()}) > 300
 
 
 def test_too_short_a_sequence_is_not_made(tokenizer):
@@ -185,9 +226,11 @@ def test_too_short_a_sequence_is_not_made(tokenizer):
 def test_a_prompt_to_judge_by_has_one_answer(tokenizer):
     of = task(tokenizer, HELD_OUT)
     for kind in KINDS:
-        tokens, answer, keys, sought = of.judged(kind, np.random.default_rng(0), 256)
-        assert len(tokens) == 256
+        tokens, answer, keys, sought = of.judged(kind, np.random.default_rng(0), 512)
+        assert len(tokens) == 512
         assert answer.sum() >= 1
+        said = tokenizer.decode(tokens[answer])
+        assert (kind == "identifiers") == bool(re.fullmatch(" [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", said))
         assert (sought != NONE).sum() == 1
         assert (keys[:, 0] != NONE).sum() == 5
         assert (np.diff(answer.nonzero()[0]) == 1).all()
@@ -407,6 +450,47 @@ def test_it_trains_and_goes_on_from_what_it_wrote(tmp_path, essays, monkeypatch)
     assert any(not torch.equal(first[name], on[name]) for name in first)
     near = [float((first[name] - on[name]).abs().max()) for name in first]
     assert max(near) < 0.5  # it began where the other ended
+
+
+def trained(out, essays, seed, **other):
+    """A small training."""
+    train(Plan(essays, out, **{"vocabulary": 1024, "width": 32, "layers": 1, **other}, minutes=0.001, seed=seed))
+    return out
+
+
+def test_models_are_averaged_weight_by_weight(tmp_path, essays, monkeypatch):
+    monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
+    folders = tuple(trained(tmp_path / str(seed), essays, seed) for seed in (0, 1, 2))
+    average(Average(folders, tmp_path / "mean"))
+    states = [load_file(folder / "model.safetensors") for folder in folders]
+    mean = load_file(tmp_path / "mean" / "model.safetensors")
+    assert mean.keys() == states[0].keys()
+    for name in mean:
+        torch.testing.assert_close(mean[name], sum(state[name] for state in states) / 3)
+    about = json.loads((tmp_path / "mean" / "training.json").read_text())
+    assert [made["recipe"]["seed"] for made in about["mean of"]] == [0, 1, 2]
+    on = trained(tmp_path / "on", essays, 3, weights=tmp_path / "mean")
+    assert json.loads((on / "training.json").read_text())["recipe"]["weights"] == about
+
+
+@pytest.mark.parametrize(
+    ("models", "out", "message"),
+    [
+        (("one",), "mean", "two folders or more"),
+        (("one", "none"), "mean", "as the training makes them"),
+        (("one", "same"), "one", "none of the models"),
+        (("one", "wide"), "mean", "models of one shape and tokenizer"),
+        (("one", "words"), "mean", "models of one shape and tokenizer"),
+    ],
+)
+def test_what_cannot_be_averaged_is_not(tmp_path, essays, monkeypatch, models, out, message):
+    monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
+    for name, other in (("one", {}), ("same", {}), ("wide", {"width": 64}), ("words", {"vocabulary": 512})):
+        if name in models:
+            trained(tmp_path / name, essays, 0, **other)
+    with pytest.raises(ConfigError, match=message):
+        average(Average(tuple(tmp_path / name for name in models), tmp_path / out))
+    assert not (tmp_path / "mean").exists()
 
 
 def test_a_stage_takes_its_share_of_the_time_where_answers_stay_wrong(tmp_path, essays, monkeypatch, capsys):

@@ -5,10 +5,11 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, rms_norm
 
 from featscope.language.haystack import read_texts
-from featscope.language.retriever.data import KEYS, NONE, Batch, train_tokenizer
+from featscope.language.retriever.data import KEYS, NONE, Batch
 from featscope.language.retriever.forward import hidden
 from featscope.language.retriever.hints import Hints, of_looking, of_saying
 from featscope.language.retriever.model import build
+from featscope.language.retriever.texts import train_tokenizer
 
 WIDTH = 32
 

@@ -3,36 +3,25 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
+from uuid import UUID
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from featscope.language.chat import first_tokens
 from featscope.language.retriever import phrases
-from featscope.language.retriever.passwords import (
-    ADJECTIVES,
-    CITIES,
-    NEW_ADJECTIVES,
-    NEW_CITIES,
-    NEW_NOUNS,
-    NOUNS,
-)
+from featscope.language.retriever.passwords import NEW_ADJECTIVES, NEW_CITIES, NEW_NOUNS
+from featscope.language.retriever.texts import SPECIAL
 from featscope.language.retriever.wordings import GATE, TRAINED, Wording, Wordings
 
-BOS, EOS, PAD = "<s>", "</s>", "<pad>"
-SPECIAL = 3
-"""Tokens before those of text."""
 NONE = -100
 """No token or place."""
 KEYS = 4
 """Tokens of a key that a `Batch` has."""
-_ESSAYS_KEPT = 6  # one in so many essays is not trained on
 _BY_RULES = 0.2  # share of wordings that `phrases` puts together
 _FORMS = 4  # of a prompt's questions, where they are in words of their own
 _GATES, _QUOTED = 0.06, 0.35  # of prompts in English whose questions repeat the needle
@@ -40,14 +29,24 @@ _LONE = 0.15  # of those whose questions do not have one needle
 _NEEDLES = 4  # in a prompt to judge by
 _AS_THEY_ARE = 1  # as many forms keep all of their words as do not
 _MOST_EXCHANGED = 0.7  # share of a form's words
+_LONG = 0.15  # of prompts whose values have many tokens
+_LONG_KEYS = 0.3  # of those
+_SHORTEST_LONG, _MOST_LONG = 128, 40  # tokens of a prompt that has such, and of a value
+_AGAIN = 0.08  # of texts that are a few sentences over and over
+_MOST_NEEDLES = 40
+_ALPHABETS = (
+    "0123456789",
+    "0123456789abcdef",
+    "abcdefghijklmnopqrstuvwxyz0123456789",
+    "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789",
+)
 _WORD = re.compile(r"(?<![{A-Za-z'])[A-Za-z]+(?![}A-Za-z'])")
 _TRIES = 100  # to fit needles of random lengths into a prompt
-_WORDS_KEPT = 5  # one in so many words is never a key or value that is trained on
 
 _T = TypeVar("_T")
 Tokens = list[int]
-Kind = Literal["words", "wordings", "keys", "questions"]
-KINDS: tuple[Kind, ...] = ("words", "wordings", "keys", "questions")
+Kind = Literal["words", "wordings", "keys", "questions", "identifiers"]
+KINDS: tuple[Kind, ...] = ("words", "wordings", "keys", "questions", "identifiers")
 
 
 class Batch(NamedTuple):
@@ -92,36 +91,6 @@ class Said(NamedTuple):
     between: Tokens
     after: Tokens
     asks: list[tuple[Tokens, Tokens]]
-
-
-def read_essays(folder: Path) -> tuple[list[str], list[str]]:
-    """Texts to train on, and those held out."""
-    texts = [" ".join(path.read_text(encoding="utf-8-sig").split()) for path in sorted(folder.glob("*.txt"))]
-    return [t for i, t in enumerate(texts) if i % _ESSAYS_KEPT], texts[::_ESSAYS_KEPT]
-
-
-def train_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of essays."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=[BOS, EOS, PAD],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=EOS, pad_token=PAD)
-
-
-def split_words(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words of needles that are trained on, and those (one in five) that are not; no word of `passwords` in either."""
-    found = sorted({*re.findall(r"[A-Za-z]{3,}", " ".join(texts))} - {*CITIES, *ADJECTIVES, *NOUNS})
-    order = np.random.default_rng(0).permutation(len(found))
-    cut = len(found) // _WORDS_KEPT
-    return [found[i] for i in order[cut:]], [found[i] for i in order[:cut]]
 
 
 class Task:
@@ -172,6 +141,23 @@ class Task:
         if self.training and rng.random() < 0.5:
             return self.random(rng, 1, most)
         return [token for _ in range(int(rng.integers(1, 3))) for token in self.encode(self.word(rng))]
+
+    def long(self, rng: np.random.Generator, most: int) -> Callable[[], Tokens]:
+        """Draws keys or values of one kind, of many tokens, ``most`` at most: identifiers, random tokens, words."""
+        kind = int(rng.integers(4))
+        if kind == 0:
+            return lambda: self.random(rng, 5, most)
+        if kind == 1:
+            return lambda: [t for _ in range(int(rng.integers(3, 9))) for t in self.encode(self.word(rng))][:most]
+        letters, between = [*choice(rng, _ALPHABETS)], choice(rng, ("", "-", "-", ".", ":", "_"))
+        sizes = rng.integers(1, 13, int(rng.integers(1, 6)))
+        return lambda: self._encode(" " + between.join("".join(rng.choice(letters, size)) for size in sizes))[:most]
+
+    def hay(self, rng: np.random.Generator, length: int, text: float) -> np.ndarray:
+        """What needles are hidden in: the texts in a share ``text``, of it a part over and over at times; or random."""
+        if rng.random() >= text:
+            return rng.integers(SPECIAL, self.size, length + 1)
+        return np.resize(self.cut(rng, 10, 60), length + 1) if rng.random() < _AGAIN else self.text
 
     def english(self, rng: np.random.Generator, repeat: bool) -> Said:
         """A wording with its questions: in the needle's words (``repeat``) or in others."""
@@ -312,20 +298,26 @@ class Task:
             draw, lone = partial(self.english, repeat=False), _LONE
         elif (picked := rng.random()) < _GATES + _QUOTED:
             draw = self.gate if picked < _GATES else self.quoted
-        most = max(3, min(20, length // 18))
+        long = length >= _SHORTEST_LONG and rng.random() < _LONG
+        most = max(3, min(_MOST_NEEDLES, length // (60 if long else 18)))
         while True:  # until all fits
             count = 1 if rng.random() < lone else int(rng.integers(2, most + 1))
             said = [draw(rng)] * count
             if rng.random() < 0.3:
                 said = [draw(rng) for _ in range(count)]
-            if rng.random() < 0.45:
+            short = partial(self.item, rng, 4)
+            value = self.long(rng, min(_MOST_LONG, length // 8)) if long else short
+            if long and rng.random() < _LONG_KEYS:
+                key = self.long(rng, min(_MOST_LONG, length // 8))
+                keys = [key() for _ in range(count)]
+            elif rng.random() < 0.45:
                 keys = self.differing(rng, count, 2, 4)
             else:
-                keys = [self.item(rng, 4) for _ in range(count)]
+                keys = [short() for _ in range(count)]
             if len({*map(tuple, keys)}) < count:
                 continue
-            values = [self.item(rng, 4) for _ in range(count)]
-            hay = self.text if rng.random() < text else rng.integers(SPECIAL, self.size, length + 1)
+            values = [value() for _ in range(count)]
+            hay = self.hay(rng, length, text)
             questions = count if rng.random() < 0.7 else int(rng.integers(1, count + 1))
             if made := self.hide(rng, length, said, [*zip(keys, values, strict=True)], hay, questions, ended=True):
                 return made
@@ -346,6 +338,7 @@ class Task:
         - wordings: wordings and openers of questions never trained on; the question repeats the needle's words.
         - keys: wordings, keys (which differ in one token) and values of random tokens.
         - questions: wordings and question forms never trained on; the question does not repeat the needle's words.
+        - identifiers: as wordings, with values of 32 hexadecimal digits in five groups.
         """
         for _ in range(_TRIES):
             if kind == "words":
@@ -359,8 +352,9 @@ class Task:
                 said = self.made_up(rng)
                 facts = [(key, self.random(rng, 2, 3)) for key in self.differing(rng, _NEEDLES, 3, 4)]
             else:
-                said = self.english(rng, kind == "wordings")
-                facts = [(self.encode(self.word(rng)), self.encode(self.word(rng))) for _ in range(_NEEDLES)]
+                said = self.english(rng, kind != "questions")
+                value = (lambda: f" {UUID(bytes=rng.bytes(16))}") if kind == "identifiers" else partial(self.word, rng)
+                facts = [(self.encode(self.word(rng)), self.encode(value())) for _ in range(_NEEDLES)]
             if len({tuple(key) for key, _ in facts}) < _NEEDLES:
                 continue
             if made := self.hide(rng, length, [said] * _NEEDLES, facts, self.text, 1):

@@ -31,27 +31,19 @@ from torch import nn
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.files import atomic_write
-from featscope.language.retriever.data import (
-    KINDS,
-    Batch,
-    Kind,
-    Task,
-    read_essays,
-    split_words,
-    together,
-    train_tokenizer,
-)
+from featscope.language.retriever.data import KINDS, Batch, Kind, Task, together
 from featscope.language.retriever.hints import Hints
 from featscope.language.retriever.makers import Makers
 from featscope.language.retriever.model import accuracy, build, fits, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.team import Team
+from featscope.language.retriever.texts import read_essays, split_words, train_tokenizer
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
 from featscope.options import ConfigError, require
 
 _EVERY = 500  # steps between checkpoints
 _JUDGED = 48  # prompts of a kind and length
-_SHORTEST_JUDGED = 192  # tokens: nearly all sentences fit four times, with a question
+_SHORTEST_JUDGED = 320  # tokens: nearly all sentences fit four times with an identifier, and a question
 _SHORTEST = 72  # tokens of a batch that is shorter than its stage says
 _WARM_UP = 60  # steps
 
@@ -85,8 +77,8 @@ STAGES = (
     Stage(96, 0.12, 0.35, 0.5, 0.7, 0.1),
     Stage(128, 0.2, 0.3, reworded=0.4),
     Stage(192, 0.62, 0.08, 0.85, 0.85, 0.65),
-    Stage(512, 0.82, 0.12, 0.75, 0.85, 0.5),
-    Stage(1024, 1, 0.1, 0.75, 0.85, 0.5),
+    Stage(512, 0.82, 0.08, 0.8, 0.85, 0.6),
+    Stage(1024, 1, 0.08, 0.8, 0.85, 0.6),
 )
 
 

@@ -37,6 +37,7 @@ KINDS: Mapping[Kind, tuple[str, str]] = {
     "wordings": ("Wordings that were not in the training, either.", "unseen wordings"),
     "keys": ("Keys and values of random tokens; the keys differ in one.", "random keys"),
     "questions": ("Unseen wordings, and questions in words of their own.", "reworded questions"),
+    "identifiers": ("Unseen wordings, and values of 32 hexadecimal digits.", "identifiers"),
 }
 
 

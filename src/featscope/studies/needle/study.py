@@ -12,7 +12,7 @@ from featscope.figures import Figure, Panel
 from featscope.studies import Runs, Story
 from featscope.studies.needle.arms import NeedleArms
 from featscope.studies.needle.unseen import LENGTHS
-from featscope.studies.summaries import chart, curve, heatmaps, percent, verdict
+from featscope.studies.summaries import bars, chart, curve, heatmaps, percent, verdict
 
 HALF = 0.5  # of the score: what full attention must have for others to lose
 ALIKE = 0.05  # of the score: what may be lost where as much is found
@@ -137,6 +137,23 @@ class NeedleInAHaystack(NeedleArms):
         """
         return answered(run, 1024)
 
+    @unseen("derived here", on="identifiers")
+    def retrieves_identifiers(self, run: xr.Dataset) -> xr.DataArray:
+        """Identifiers are given whole, in 512 tokens.
+
+        They are 32 hexadecimal digits in five groups, some 35 tokens, of which one that is wrong is as bad as all.
+        Measured: share of prompts whose whole answer is given.
+        """
+        return answered(run, 512)
+
+    @further("derived here", on="identifiers")
+    def retrieves_identifiers_further(self, run: xr.Dataset) -> xr.DataArray:
+        """Identifiers are given whole, in 1,024 tokens.
+
+        Measured: share of prompts whose whole answer is given.
+        """
+        return answered(run, 1024)
+
     @bound(
         "derived here",
         on="heads",
@@ -159,6 +176,7 @@ class NeedleInAHaystack(NeedleArms):
         """Grids of length and depth, then means."""
         depths = [round(100 * place, 1) for place in self.places]
         at = {"length": list(self.lengths), "depth": depths}
+        whole = {label: run.whole.mean("prompt") for label, run in self.labelled(runs).items() if "whole" in run}
         runs = {arm: run.assign_coords(at) for arm, run in runs.items() if "normalised" in run}
         scores = {label: run.normalised for label, run in self.labelled(runs).items()}
         keeping = {arm: run for arm, run in runs.items() if arm not in ("full", "no-needle")}
@@ -181,6 +199,21 @@ class NeedleInAHaystack(NeedleArms):
         if kept:
             about = "Means over texts; 1 keeps all of it. For SnapKV and H2O means over layers and heads, too."
             yield grids("kept", "What was kept of the sentence", about, kept, value_label="share of its tokens kept")
+        if whole:
+            yield bars(
+                "unseen",
+                "What the model never saw",
+                "Full attention. An answer counts if all of it is given.",
+                list(whole),
+                {
+                    f"{n:,} tokens": xr.concat([w[..., i] for w in whole.values()], "kind")
+                    for i, n in enumerate(LENGTHS)
+                },
+                "share of prompts answered",
+                within=SHARE,
+                references=[(0.95, "wanted of 512 tokens"), (0.9, "of 1,024")],
+                claims=claims,
+            )
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether what is kept is enough, by the best and the worst method."""

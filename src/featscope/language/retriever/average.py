@@ -1,0 +1,66 @@
+"""The mean of models that went on from one another, or from the same one.
+
+    python -m featscope.language.retriever.average FIRST SECOND --out DIR
+
+Weights of two trainings with a common beginning lie on a line along which a model loses little, and their mean often
+answers more than either (Wortsman et al. 2022, "Model soups").
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+from featscope.files import atomic_write
+from featscope.language.retriever.model import fits
+from featscope.options import ConfigError, require
+
+
+@dataclass(frozen=True)
+class Average:
+    """Which models.
+
+    Attributes:
+        models: folders, as the training makes them.
+        out: folder that receives the mean, the tokenizer, and how each of them was made.
+    """
+
+    models: tyro.conf.Positional[tuple[Path, ...]]
+    out: Path
+
+    def __post_init__(self) -> None:
+        made = all((folder / "training.json").is_file() for folder in self.models)
+        require(self, "models", len(self.models) >= 2 and made, "two folders or more, as the training makes them")
+        new = not self.out.exists() or self.out.resolve() not in [folder.resolve() for folder in self.models]
+        require(self, "out", new, "none of the models", "Nothing is written over what is read.")
+
+
+def average(asked: Average) -> None:
+    """Write the mean.
+
+    Raises:
+        ConfigError: models differ in shape or tokenizer.
+    """
+    models = [LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in asked.models]
+    tokenizers = [PreTrainedTokenizerFast.from_pretrained(folder) for folder in asked.models]
+    first, tokenizer = models[0], tokenizers[0]
+    alike = all(fits(model, first) for model in models)
+    alike = alike and all(other.get_vocab() == tokenizer.get_vocab() for other in tokenizers)
+    require(asked, "models", alike, "models of one shape and tokenizer")
+    states = [model.state_dict() for model in models]
+    first.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in states[0]})
+    tokenizer.save_pretrained(asked.out)
+    first.save_pretrained(asked.out)
+    made = {"mean of": [json.loads((folder / "training.json").read_text()) for folder in asked.models]}
+    atomic_write(asked.out / "training.json", (json.dumps(made, indent=1) + "\n").encode())
+
+
+if __name__ == "__main__":
+    try:
+        average(tyro.cli(Average))
+    except ConfigError as error:
+        sys.exit(str(error))
