@@ -124,7 +124,7 @@ PREDICTION_HEAD = Entry(
 TENSOR_POWER = Entry(
     name="tensor-power",
     source="Wen & Li 2022, arXiv 2205.06226, Appendix G and Claim E.8",
-    summary="How fast a sequence grows by its own powers, and what it leaves to a rival: bounds, printed and sharp.",
+    summary="How fast a sequence grows by its own powers, beside a rival: the paper's bounds, and sharp ones.",
     minutes=0.5,
     target="featscope.studies.tensor_power:TensorPower",
 )
@@ -172,7 +172,7 @@ UNIFORM_PARITY = Entry(
 MULTI_INDEX = Entry(
     name="multi-index",
     source="Shi 2024 (dissertation), Section B.5.7, Algorithm 7",
-    summary="The first gradient finds the few directions that a polynomial is of, from so many samples on.",
+    summary="The first gradient finds the few directions that a polynomial depends on, given enough samples.",
     minutes=1.0,
     target="featscope.studies.multi_index:MultiIndexStudy",
 )
@@ -228,7 +228,7 @@ NUCLEAR_NORM = Entry(
 UNIVERSALITY = Entry(
     name="universality",
     source="Shi 2024 (dissertation), Section 7.2, Appendix F.1 and F.2",
-    summary="Which features contrastive pre-training on one task and on many keeps, and what labels it takes after.",
+    summary="Which features contrastive pre-training keeps on one task and on many, and how many labels it then needs.",
     minutes=0.5,
     target="featscope.studies.universality:Universality",
 )

@@ -38,6 +38,8 @@ class MissingExtraError(ImportError):
         self.part, self.extra = part, extra
 
     def __str__(self) -> str:
+        if self.extra == "retriever":  # a package of its own, which no index has
+            return f"{self.part} is a package of its own: pip install ./packages/featscope-retriever in a checkout"
         return f"{self.part} needs the extra '{self.extra}': pip install 'featscope[{self.extra}]'"
 
 
