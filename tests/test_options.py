@@ -110,7 +110,9 @@ def test_errors_come_out_of_a_worker_as_they_were():
     missing = pickle.loads(pickle.dumps(MissingExtraError("a part", "images")))
     assert str(missing) == "a part needs the extra 'images': pip install 'featscope[images]'"
     shipped = str(MissingExtraError("the small model", "retriever"))
-    assert shipped == "the small model is a package of its own: pip install ./packages/featscope-retriever in a checkout"
+    assert (
+        shipped == "the small model is a package of its own: pip install ./packages/featscope-retriever in a checkout"
+    )
 
 
 def test_a_wrong_option_is_no_wrong_value():

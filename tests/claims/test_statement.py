@@ -432,10 +432,38 @@ def test_replicas_that_diverged_are_no_data_whatever_a_claim_makes_of_them(law):
 def test_points_that_diverge_may_be_what_a_claim_is_about():
     diverged = xr.DataArray([[-1, 4], [-1, 4]], dims=("replica", "lr"))
 
-    @bound("Lemma 1", on="a", at_most=0.9, law="yes/no")
+    @bound("Lemma 1", on="a", at_most=0.9, law="yes/no", of_divergence=True)
     def large_steps_diverge(self, run):
         """Large steps diverge."""
         return (run["diverged"].isel(lr=1) >= 0).astype(float)
 
     (claim,) = large_steps_diverge.claims(None, {"a": xr.Dataset({"diverged": diverged})})
     assert claim.values == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("one_number", [False, True])
+def test_a_point_that_diverged_is_not_left_out_of_what_is_said_of_all(one_number):
+    """The largest of the others is none of all."""
+    error = xr.DataArray([[0.1, 9.0], [0.1, 0.3], [0.2, 0.3]], dims=("replica", "lr"))
+    diverged = xr.DataArray([[-1, 4], [-1, -1], [-1, -1]], dims=("replica", "lr"))
+
+    @bound("Lemma 1", on="a", at_most=0.5, law="exact" if one_number else "extreme")
+    def all_are_small(self, run):
+        """All are small."""
+        return float(run["error"].max()) if one_number else run["error"].max("lr")
+
+    (claim,) = all_are_small.claims(None, {"a": xr.Dataset({"error": error.where(diverged < 0), "diverged": diverged})})
+    assert claim.verdict == "undecided"
+    assert np.isnan(claim.measured)
+    assert np.isnan(claim.values).tolist() == ([] if one_number else [True, False, False])
+
+
+@pytest.mark.parametrize("stated", [{"things": lambda study: 2}, {}])
+def test_things_are_counted_or_stated(stated):
+    @bound("Lemma 1", on="a", at_least=0.5, law="share", **stated)
+    def most_are_so(self, run):
+        """Most are so."""
+        return run["so"] if stated else Found(run["so"], trials=2)
+
+    with pytest.raises(ValueError, match="most-are-so says how many things it counts, and measures each"):
+        most_are_so.claims(None, {"a": xr.Dataset({"so": xr.DataArray(np.ones((3, 4)), dims=("replica", "thing"))})})

@@ -49,7 +49,7 @@ def test_claims_have_titles_of_their_own_and_arms_have_roles_and_labels(name):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_decided_by_a_replica_that_diverged(name):
-    """On arms over axes, where others go on: claims are still judged and pages drawn, and say no more than before."""
+    """On arms over axes, where others go on: pages are drawn, and claims on such an arm undecided."""
     study, runs = one_step(name)
     broken = dict(runs)
     for arm in study.arms():
@@ -60,6 +60,10 @@ def test_nothing_is_decided_by_a_replica_that_diverged(name):
     before, after = ({(claim.id, claim.arm): claim.verdict for claim in study.claims(r)} for r in (runs, broken))
     assert after.keys() == before.keys()
     assert not {key: verdict for key, verdict in after.items() if verdict not in ("undecided", before[key])}
+    about_it = {test.statement.id for test in study.tests if test.of_divergence or not test.of_runs}
+    lost = {arm.name for arm in study.arms() if arm.over}
+    decided = {key for key, verdict in after.items() if key[1] in lost and verdict != "undecided"}
+    assert {id for id, _ in decided} <= about_it
     assert any(arm.over for arm in study.arms()) == bool(content(study, broken, study.claims(broken)).warnings)
 
 

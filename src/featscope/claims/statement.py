@@ -122,8 +122,10 @@ class Test:
         range: tuple[float, float],
         given: Callable[[Any], bool] | None,
         corrects: str | Sequence[str] = (),
+        of_divergence: bool = False,
     ) -> None:
         self.method, self.relation, self.bound, self.within = method, relation, bound, within
+        self.of_divergence = of_divergence
         self.on, self.not_on, self.because, self.given, self.things = on, not_on, because, given, things
         self.wants = [name for name in signature(method).parameters if name != "self"]
         if unknown := [name for name in self.wants if name not in _GIVEN]:
@@ -155,7 +157,8 @@ class Test:
         found = found if isinstance(found, Found) else Found(found)
         law = found.law or statement.law
         samples, trials = self._samples(study, found, law)
-        samples = _without_diverged(samples, runs.get(arm))
+        if not self.of_divergence:
+            samples = _without_diverged(samples, runs.get(arm))
         predicted = self.bound if found.predicted is None else found.predicted
         tolerance = self.within if found.tolerance is None else found.tolerance
         if predicted is None or (self.relation == "=" and tolerance is None):
@@ -189,6 +192,10 @@ class Test:
         measured, trials = found.measured, found.trials
         things = [str(dim) for dim in getattr(measured, "dims", ()) if dim != "replica"]
         if things and law == "share" and isinstance(measured, xr.DataArray):  # whether each is so; NaN: not counted
+            if trials is not None or self.things is not None:
+                raise ValueError(
+                    f"{self.statement.id} says how many things it counts, and measures each: expected one of both"
+                )
             return measured.astype(float).mean(things), measured.notnull().sum(things)
         if things:
             raise ValueError(
@@ -213,12 +220,17 @@ class Test:
 
 
 def _without_diverged(samples: ArrayLike | float, run: Any) -> ArrayLike | float:
-    """NaN for replicas that diverged, whatever a claim's code made of their NaN: compared with anything it is False."""
+    """NaN for replicas that diverged, at any point of the arm's axes, whatever a claim's code made of their NaN.
+
+    Compared with anything it is False, and the largest of others is not the largest of all.
+    """
     diverged = getattr(run, "data_vars", {}).get("diverged")
-    if diverged is None or diverged.dims != ("replica",):  # of points: a claim may be about which of them diverge
+    if diverged is None or not (lost := diverged >= 0).any():
         return samples
-    lost, values = diverged.values >= 0, np.asarray(samples, dtype=np.float64)
-    return np.where(lost, np.nan, values) if lost.any() and values.shape == lost.shape else samples
+    each, values = lost.any([dim for dim in lost.dims if dim != "replica"]).values, np.asarray(samples, np.float64)
+    if values.ndim == 0:  # one number of all replicas
+        return np.nan
+    return np.where(each, np.nan, values) if values.shape == each.shape else samples
 
 
 def _named(arms: Arms, study: Any) -> Mapping[str, str]:
@@ -260,6 +272,7 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
         given: Callable[[Any], bool] | None = None,
         relation: Relation | None = None,
         corrects: str | Sequence[str] = (),
+        of_divergence: bool = False,
     ) -> Callable[[Callable[..., Measured]], Test]:
         """Make a claim of a method.
 
@@ -287,6 +300,8 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
             relation: where the measurement says what is predicted (`Found`), how it should stand to it.
             corrects: ids of statements of the paper that are wrong and in whose place this one stands; the ledger
                 shows it beside them.
+            of_divergence: whether the measurement says itself what a replica that diverged is worth. Otherwise one that
+                did, at any point of the arm's axes, has measured nothing, and the claim is undecided.
         """
         bounds: dict[Relation, float | None] = {
             "=": equals,
@@ -303,7 +318,22 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
             raise TypeError(f"{source}: an ordering is strict: say more_than or less_than")
         by, value = stated[0]
         return lambda method: Test(
-            method, kind, source, by, value, within, on, not_on, because, note, law, things, range, given, corrects
+            method,
+            kind,
+            source,
+            by,
+            value,
+            within,
+            on,
+            not_on,
+            because,
+            note,
+            law,
+            things,
+            range,
+            given,
+            corrects,
+            of_divergence,
         )
 
     return declare

@@ -154,6 +154,7 @@ class Assumed(PruningArms):
         note="A hidden feature grows by η a_j (1 - b/||w||) a step at most, and all decay by ηλ: energies cannot all "
         "run away below α = (λ/d) Σ_j 1/(a_j (1 - b/||w||)).",
         law="yes/no",
+        of_divergence=True,
         given=lambda study: study.safe_ratio > LITTLE,
     )
     def settles_at_small_ratios(self, run: xr.Dataset) -> Found:

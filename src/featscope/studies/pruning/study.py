@@ -271,6 +271,7 @@ class Pruning(Assumed):
         at_least=0.5,
         because="Bound: in most networks; 1 until yes and no had intervals, which no number of networks reaches.",
         law="yes/no",
+        of_divergence=True,
     )
     def divergence_when_all_pruned(self, run: xr.Dataset) -> Found:
         r"""Prune too much, and weights grow without bound.
