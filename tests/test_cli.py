@@ -406,6 +406,14 @@ def test_an_axis_that_cannot_be_read_is_refused_with_how_to_write_it(capfd, tmp_
     assert not (tmp_path / "run").exists()
 
 
+def test_an_option_that_an_axis_sets_is_refused(capfd, tmp_path):
+    words = ["--axis", "lr=0.1,0.2", "--optimizer.lr", "0.7", "--out", tmp_path / "run"]
+    code, _, err = call(capfd, "sweep", "decoupling", *words)
+    assert code == 2
+    assert "--optimizer.lr = 0.7 would be lost: --axis lr=0.1,0.2 sets it at every point. Leave it out" in err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
@@ -508,6 +516,24 @@ def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_
     assert code == int(strict)
     assert "expected but not holding: decoupling/known (a)\n" in out
     assert seen == [(Decoupling(), tmp_path / "decoupling")]
+
+
+def test_verify_misses_what_is_expected_on_an_arm_that_is_gone(capfd, tmp_path, monkeypatch):
+    """Nothing judges it, so that ``claims.json`` says nothing of it."""
+
+    class Renamed(Decoupling):
+        def arms(self):
+            return [arm for arm in super().arms() if arm.name != "augmented"]
+
+    def execute(study, settings, out, again):
+        RunFolder.create(out).write_claims("decoupling", 0, 1, {}, [], {})
+        return 0, []
+
+    monkeypatch.setattr(commands, "find", lambda name: (name, Renamed))
+    monkeypatch.setattr(commands, "execute", execute)
+    code, out, _ = call(capfd, "verify", "decoupling", "--out", tmp_path, "--strict")
+    assert code == 1
+    assert "decoupling/singletons-emerge (augmented: no such arm)" in out
 
 
 def test_a_run_for_machines_is_an_event_a_line(tmp_path, monkeypatch, capfd):

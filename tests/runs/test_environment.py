@@ -4,19 +4,33 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from featscope.axes import Axis
 from featscope.commands.run import execute as in_terminal
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, execute, run
+from featscope.runs import environment as module
 from featscope.runs.checksum import sealed
-from featscope.runs.environment import _code_of, _revision, began, computed_by, environment, mixed, with_history
+from featscope.runs.environment import (
+    _code_of,
+    _revision,
+    began,
+    computed_by,
+    environment,
+    mixed,
+    module_of,
+    with_history,
+)
 from featscope.runs.execute import UnjudgedError
 from featscope.runs.stored import read_environment
-from featscope.runs.workers import train_all
+from featscope.runs.workers import InterruptedRunError, train_all
+from featscope.studies.sweep import Sweep
 from swept import Pull
 
 HERE = {
@@ -247,6 +261,47 @@ def test_a_script_is_told_by_its_name_and_code(tmp_path, monkeypatch):
     assert environment("cpu", "__main__")["study"]["revision"] != first["revision"]
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>")
     assert environment("cpu", "__main__")["study"]["revision"] is None
+
+
+def test_what_is_installed_and_in_no_repository_is_told_by_its_code(tmp_path, monkeypatch):
+    package = tmp_path / "theirs_installed"
+    package.mkdir()
+    (package / "__init__.py").write_text("a = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(module, "_distributions", lambda places: {"theirs_installed": ["numpy"]})
+    import_module("theirs_installed")
+    first = environment("cpu", "theirs_installed")["study"]
+    (package / "__init__.py").write_text("a = 2")
+    assert environment("cpu", "theirs_installed")["study"]["revision"] != first["revision"]
+
+
+def test_a_sweep_and_a_trend_are_of_the_module_of_their_study():
+    inner = SimpleNamespace(arms=None)
+    for study in (inner, SimpleNamespace(study=inner), SimpleNamespace(study=SimpleNamespace(study=inner, arms=None))):
+        assert module_of(study) == "types"
+    assert module_of(Sweep(Pull(), (Axis("optimizer.lr", (0.1,)),))) == Pull.__module__ == "swept"
+
+
+def test_who_computed_what_was_done_is_known_of_an_interrupted_run(tmp_path):
+    def interrupted(*given):
+        error = InterruptedRunError("in the middle")
+        error.computed_by = [environment("cpu", "swept") | {"processor": "another"}]
+        raise error
+
+    with pytest.raises(InterruptedRunError):
+        run(Pull(), Settings(replicas=2), tmp_path / "run", train=interrupted)
+    assert written(tmp_path / "run")["processor"] == "another"
+    resumed = run(Pull(), Settings(replicas=2), tmp_path / "run", resume=True)
+    assert "processor (another, then " in resumed.mixed
+
+
+def test_a_limit_of_memory_is_of_the_run_that_began_with_it(tmp_path):
+    """What is trained together was settled by it: another would be heeded by nothing."""
+    run(Pull(), Settings(replicas=2, memory_limit=1.0), tmp_path / "run")
+    run(Pull(), Settings(replicas=2, memory_limit=1.0), tmp_path / "run", resume=True)
+    for other in (None, 2.0):
+        with pytest.raises(ConfigError, match=rf"changed: config\.memory_limit: 1\.0 -> {other}"):
+            run(Pull(), Settings(replicas=2, memory_limit=other), tmp_path / "run", resume=True)
 
 
 def test_what_was_installed_since_is_found(tmp_path, monkeypatch):

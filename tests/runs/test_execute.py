@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import ClassVar
@@ -19,6 +21,7 @@ from featscope.claims import STATED, bound
 from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs import Settings, execute, run, workers
 from featscope.runs.folder import RunFolder
+from featscope.runs.progress import Monitor
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last
 from featscope.training import SGD, DivergedError, FirstTime, GradientTraining, Later, Measurement
@@ -136,6 +139,23 @@ def test_neither_shards_nor_workers_change_what_a_replica_does(tmp_path, monkeyp
     assert json.loads((tmp_path / "together" / "config.json").read_text())["shard_size"] == -(-5 // workers)
 
 
+def test_two_runs_at_a_time_do_not_exchange_their_results(monkeypatch):
+    """Each has workers of its own, which are forked when both have said what is to be done."""
+    both, entered = threading.Barrier(2), workers.stop_on_signals
+
+    def after_the_other(*given):
+        both.wait(20)
+        return entered(*given)
+
+    monkeypatch.setattr(workers, "stop_on_signals", after_the_other)
+
+    def asked(name: str) -> list[str]:
+        return workers._in_workers(lambda index, stopped, progress: f"{name} {index}", 2, 2, Monitor(), ["", ""])
+
+    with ThreadPoolExecutor(2) as threads:
+        assert [*threads.map(asked, ("one", "other"))] == [["one 0", "one 1"], ["other 0", "other 1"]]
+
+
 def shard_size(study: Toy, gib: float, replicas: int = 64) -> int:
     return execute._shard_size(study, study.arms(), replicas, Settings(memory_limit=gib))
 
@@ -175,7 +195,7 @@ def test_a_resumed_run_keeps_its_shards_whatever_memory_is_free_now(tmp_path, mo
     run(Toy(), Settings(), out)
     before = (out / "config.json").read_text()
     monkeypatch.setattr(execute, "_shard_size", None)
-    run(Toy(), Settings(memory_limit=1e-9), out, resume=True)
+    run(Toy(), Settings(), out, resume=True)
     assert (out / "config.json").read_text() == before
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from featscope.commands.run import execute
 from featscope.runs import Settings, run
@@ -61,6 +62,27 @@ def test_the_command_says_so_and_judges_nothing(monkeypatch, tmp_path, capsys):
     assert (code, claims) == (3, [])
     assert "the streams" in capsys.readouterr().err
     assert not (tmp_path / "run" / "claims.json").exists()
+
+
+def test_what_all_replicas_have_in_common_is_kept_once_and_hides_no_twins(monkeypatch, tmp_path):
+    """Of shards of two replicas each. Strung together, what they have in common would end the comparison after four."""
+    made = Source.__init__
+
+    def with_more(self, config, replicas):
+        made(self, config, replicas)
+        self.register_buffer("spectrum", torch.tensor([0.5]))
+
+    monkeypatch.setattr(Source, "__init__", with_more)
+    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: 2)
+    run(Pull(), Settings(replicas=8), tmp_path / "run")
+    kept = load_file(tmp_path / "run" / "weights" / "pulled.safetensors")
+    assert kept["source.spectrum"].tolist() == [0.5]
+    assert len(kept["learner.value"]) == 8
+    monkeypatch.setattr(
+        Draws, "__init__", lambda self, key, replicas, *more: born(self, key, [r % 7 for r in replicas], *more)
+    )
+    with pytest.raises(EqualReplicasError, match="replicas 0 and 7 of the arm 'pulled'"):
+        run(Pull(), Settings(replicas=8), tmp_path / "twins")
 
 
 def test_sound_replicas_pass(tmp_path):

@@ -279,6 +279,17 @@ def check(words: list[str]) -> int:
     return 0
 
 
+def _nowhere(study: Study) -> list[tuple[str, str]]:
+    """Claims that are expected to hold on an arm that is not there: nothing would judge them."""
+    arms = {arm.name for arm in study.arms()}
+    return [
+        (test.statement.id, arm)
+        for test in study.tests
+        for arm, (expected, _) in test.arms(study).items()
+        if test.of_runs and expected and arm not in arms
+    ]
+
+
 def verify(words: list[str]) -> int:
     """Run studies at their default size, print the verdicts, and say which were expected otherwise."""
     chosen: _VerifyArgs = parse(_VerifyArgs, words, "verify")
@@ -288,7 +299,7 @@ def verify(words: list[str]) -> int:
             print(f"featscope: {name} is left out, {why}", file=sys.stderr)
     kinds = {name: find(name)[1] for name in names}  # all names are checked before anything runs
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
-    missed = []
+    missed = [f"{name}/{id} ({arm}: no such arm)" for name in names for id, arm in _nowhere(kinds[name]())]
     for name in names:
         code, _ = execute(kinds[name](), Settings(), out / name, ["run", name, "--out", str(out / name)])
         if code:

@@ -14,6 +14,7 @@ from featscope.axes import Axis, find_option, is_whole
 from featscope.commands.parsing import as_typed, name_and_options
 from featscope.commands.run import execute, stored_study, study_options, trainer
 from featscope.options import ConfigError
+from featscope.report.provenance import changed_options
 from featscope.runs import Settings
 from featscope.runs.execute import Outcome
 from featscope.runs.growing import grow
@@ -53,6 +54,11 @@ def sweep(words: list[str]) -> int:
     for axis in chosen.sweep.axis:
         option, _, spec = axis.partition("=")
         path, values = find_option(chosen.study, option), axis_values(axis, spec)
+        typed, changed = f"--{path.replace('_', '-')}", changed_options(chosen.study)
+        if typed in changed:
+            raise ConfigError(
+                f"{typed} = {changed[typed]} would be lost: --axis {axis} sets it at every point. Leave it out"
+            )
         if spec.endswith(":log") and is_whole(chosen.study, path):
             values = tuple(dict.fromkeys(float(round(value)) for value in values))
         axes.append(Axis(path, values))

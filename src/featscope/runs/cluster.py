@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -22,7 +22,7 @@ import torch
 from featscope.allocator import keep_freed_memory
 from featscope.files import atomic_write
 from featscope.options import ConfigError, MissingExtraError
-from featscope.runs.environment import environment
+from featscope.runs.environment import environment, module_of
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
@@ -160,6 +160,9 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, sh
                         atomic_write(folder.path / "checkpoint" / name, content)
                     shard = shards[place]
                     monitor.advance(shard.arm.name, shard.arm.recipe.steps, f"replicas {shard.replicas} done")
+        except InterruptedRunError as error:
+            error.computed_by = _who(results)
+            raise
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ray.exceptions.RaySystemError):  # what was sent could not be read there
                 what = str(error.cause).partition("\n")[0]
@@ -167,8 +170,15 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, sh
                 raise ConfigError(f"Ray workers cannot load the study ({what}): {cure}") from None
             raise error.cause from None
         except ray.exceptions.RayError as error:
-            raise InterruptedRunError(f"Ray workers were lost: {error}") from None
+            lost = InterruptedRunError(f"Ray workers were lost: {error}")
+            lost.computed_by = _who(results)
+            raise lost from None
     return [results[place] for place in range(len(shards))]
+
+
+def _who(results: Mapping[int, ShardResult]) -> list[Mapping[str, Any]]:
+    """The machines that computed what is done."""
+    return [result.computed_by for result in results.values() if result.computed_by]
 
 
 def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
@@ -181,4 +191,4 @@ def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
         folder = RunFolder.create(Path(scratch))
         result = shard.run(folder, lambda: False, lambda steps, status: None)
         files = {file.name: file.read_bytes() for file in (Path(scratch) / "checkpoint").iterdir()}
-    return replace(result, computed_by=_environment(shard.device, type(shard.study).__module__)), files
+    return replace(result, computed_by=_environment(shard.device, module_of(shard.study))), files

@@ -26,6 +26,12 @@ _PATIENCE = 30  # seconds for git, on a busy machine
 _NAMES = {"python": "Python", "git_revision": "revision", "products": "matrix products"}
 
 
+def module_of(study: Any) -> str:
+    """The module of a study; of one that runs another, as sweeps and trends do, that of the other."""
+    inner = getattr(study, "study", None)
+    return module_of(inner) if hasattr(inner, "arms") else type(study).__module__
+
+
 def environment(device: str, module: str = "featscope") -> dict[str, Any]:
     """Versions, machine and revision, for ``environment.json``; ``module`` is the one that the study is of."""
     packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
@@ -138,7 +144,7 @@ def _package_of(module: str) -> dict[str, Any]:
     file = Path(getattr(sys.modules.get(module), "__file__", None) or "")
     code = _code_of(file) if file.is_file() else None  # what is typed in is in no file
     revision = _revision(code) if code else None
-    if code and not of:
+    if code:
         revision = revision or _digest(code)
     name = file.name or "what was typed in" if package == "__main__" else package
     return {"study": {"package": name, "version": version(of[0]) if of else "", "revision": revision}}

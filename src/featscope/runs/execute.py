@@ -18,7 +18,7 @@ import xarray as xr
 from featscope.claims import Claim, how_many_hold
 from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs.diverged import how_many_diverged, without_diverged
-from featscope.runs.environment import computed_by, environment, mixed, with_history
+from featscope.runs.environment import computed_by, environment, mixed, module_of, with_history
 from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
 from featscope.runs.plain import as_read, differences, to_plain
@@ -151,7 +151,7 @@ def _run(
     out, replicas = folder.path, settings.replicas or study.default_replicas
     name = study.name or type(study).__name__
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
-    plan |= {"device": settings.device, "config": to_plain(study)}
+    plan |= {"device": settings.device, "config": to_plain(study), "memory_limit": settings.memory_limit}
     before, draws = None, METHOD
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = read_plan(out)
@@ -173,7 +173,7 @@ def _run(
             "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
             "would change half-way. --overwrite begins anew; environment.json names the version that can go on"
         )
-    about_machine = with_history(environment(settings.device, type(study).__module__), before)
+    about_machine = with_history(environment(settings.device, module_of(study)), before)
     folder.write_json("environment.json", about_machine)
     earlier = about_machine.get("seconds") or 0.0
 
@@ -188,7 +188,8 @@ def _run(
         _write_weights(folder, arms, results, settings.seed)
         claims = _judged(study, runs, folder)
         folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
-    except BaseException:
+    except BaseException as error:
+        about_machine = computed_by(about_machine, getattr(error, "computed_by", ()))
         with suppress(OSError):  # a full disk may be what ended it
             write_time()
         raise
@@ -203,14 +204,21 @@ def _write_weights(
     for arm in arms:
         stack = np.concatenate if arm.recipe.replica_axis else np.stack
         parts = [r.weights for s, r in results if s.arm is arm]
-        if weights := {k: stack([p[k] for p in parts]) for k in parts[0]}:
+        sizes = [len(s.replicas) for s, _ in results if s.arm is arm]
+        common = {k for k in parts[0] if arm.recipe.replica_axis and not _of_replicas([p[k] for p in parts], sizes)}
+        if weights := {k: parts[0][k] if k in common else stack([p[k] for p in parts]) for k in parts[0]}:
             drawn = {purpose for s, r in results if s.arm is arm for purpose in r.purposes}
-            require_different(weights, drawn, seed, arm.name)
+            require_different({k: w for k, w in weights.items() if k not in common}, drawn, seed, arm.name)
             folder.write_tensors(
                 f"weights/{arm.name}.safetensors",
                 {k: torch.from_numpy(w) for k, w in weights.items()},
                 {"arm": arm.name},
             )
+
+
+def _of_replicas(parts: Sequence[np.ndarray], sizes: Sequence[int]) -> bool:
+    """Whether an array of each shard has a row for each of its replicas; one that does not is the same for all."""
+    return all(part.shape[:1] == (size,) for part, size in zip(parts, sizes, strict=True))
 
 
 def _judged(study: Study, runs: dict[str, xr.Dataset], folder: RunFolder) -> list[Claim]:

@@ -36,6 +36,7 @@ class Plan:
     device: str
     config: dict[str, Any]
     shard_size: int
+    memory_limit: float | None = None
     draws: str | None = None
     checksum: str | None = None
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -45,7 +45,13 @@ Trainer = Callable[[RunFolder, Sequence[Shard], str], list[ShardResult]]
 
 
 class InterruptedRunError(Exception):
-    """The run was interrupted; its state is saved (exit code 130)."""
+    """The run was interrupted; its state is saved (exit code 130).
+
+    Attributes:
+        computed_by: the other machines that computed what is done, as `featscope.runs.environment` describes them.
+    """
+
+    computed_by: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class _Work:
     reports: Any
 
 
-_work: _Work | None = None
+_work: _Work | None = None  # of a worker
 
 
 def worker_count(device: str) -> int:
@@ -144,10 +150,9 @@ def _in_workers(
     monitor: Monitor,
     names: Sequence[str],
 ) -> list[T]:
-    global _work
     fork = multiprocessing.get_context("fork")
     stop, reports, pause = fork.Event(), fork.SimpleQueue(), fork.RawValue(ctypes.c_bool, False)
-    _work = _Work(compute, stop, pause, reports)
+    work = _Work(compute, stop, pause, reports)  # handed over by the fork: another thread may have a pool of its own
 
     def show() -> None:
         while not reports.empty():
@@ -163,7 +168,7 @@ def _in_workers(
     try:
         with (
             stop_on_signals(stop, monitor),
-            ProcessPoolExecutor(workers, mp_context=fork, initializer=_begin, initargs=(os.getpid(),)) as pool,
+            ProcessPoolExecutor(workers, mp_context=fork, initializer=_begin, initargs=(os.getpid(), work)) as pool,
         ):
             futures = [pool.submit(_compute, index) for index in range(count)]  # forks, before any thread is begun
             with monitor:
@@ -172,8 +177,6 @@ def _in_workers(
                 show()
     except BrokenProcessPool:  # one was killed before the last had its work
         raise InterruptedRunError(_KILLED) from None
-    finally:
-        _work = None
     return _results(futures)
 
 
@@ -189,8 +192,10 @@ def _results(futures: Sequence["Future[T]"]) -> list[T]:
     return [future.result() for future in futures]
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, work: _Work) -> None:
     """In each worker, first: leave signals of the terminal to the parent, end with it, and compute with one core."""
+    global _work
+    _work = work
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
