@@ -41,6 +41,17 @@ def test_how_far_verdicts_can_be_trusted_is_said_in_a_sentence():
     assert worth([claim(9.0, law="exact")]) == ""
 
 
+@pytest.mark.parametrize(("values", "said"), [([1.0] * 8, True), ([0.99, *[1.0] * 7], False)])
+def test_it_is_said_where_no_replica_was_seen_to_fail_as_a_whole(values, said):
+    about = {"id": "a", "arm": "a", "source": "Lemma 1", "statement": "", "kind": "bound"}
+    made = Claim.from_samples(values, ">=", 0.9, law="share", trials=[1000] * 8, range=(0, 1), **about)
+    assert made.verdict == "holds"
+    found = worth([made])
+    assert ("1 is a share in which all replicas agree" in found) == said
+    assert ("up to 44% are otherwise as a whole is not excluded" in found) == said
+    assert "2 are shares" in worth([made, made]) or not said
+
+
 @pytest.mark.parametrize(("replicas", "says"), [(1, "One replica decides nothing"), (3, "3 replicas decide little")])
 def test_few_replicas_decide_little(replicas, says):
     said = worth([claim(9.0, replicas), claim(0.0, law="exact")])

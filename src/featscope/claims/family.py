@@ -48,4 +48,11 @@ def worth(claims: Sequence[Claim]) -> str:
     said = f"Chance enters into {len(by_chance)} claims: at most about {number} false verdicts are to be expected."
     if lost:
         said += f" Of the {decided} that are decided, {lost} would not survive Holm's correction for so many."
+    alike = [claim for claim in by_chance if claim.law == "share" and len({*claim.values}) == 1 < claim.n]
+    if shown := [claim for claim in alike if claim.verdict != "undecided"]:
+        unseen = 1 - (1 - LEVEL) ** (1 / min(claim.n for claim in shown))
+        said += (
+            f" {len(shown)} {'is a share' if len(shown) == 1 else 'are shares'} in which all replicas agree: things "
+            f"are counted there, and that of all replicas up to {unseen:.0%} are otherwise as a whole is not excluded."
+        )
     return said
