@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hybrid_models import HYBRIDS, hybrid
+from hybrid_models import HYBRIDS, hybrid, with_pictures
 from small_models import ARCHITECTURES, padded, prompt, tiny
 from transformers import DynamicCache, GenerationConfig, GPT2Config, GPT2LMHeadModel
 
@@ -171,6 +171,42 @@ def test_full_attention_of_models_whose_layers_differ(name):
     context = full.read(prompt())
     for question in QUESTIONS:
         assert same(context.ask(question, **GREEDY), full.generate(both(prompt(), question), **GREEDY))
+
+
+def test_a_question_stands_behind_its_document_whatever_picture_was_asked_about_before():
+    model = with_pictures("qwen2-vision")
+    full = FullCache(model)
+    context = full.read(prompt())
+    model.model.rope_deltas = torch.tensor([[-20]])  # as a question about a picture leaves them
+    for question in QUESTIONS:
+        found = context.ask(question, **GREEDY)
+        model.model.rope_deltas = None
+        assert same(found, full.generate(both(prompt(), question), **GREEDY))
+        model.model.rope_deltas = torch.tensor([[-20]])
+
+
+@pytest.mark.parametrize("make", [FullCache, lambda model: GemFilter(model, 2, 16, window=4, chunk=4)])
+def test_what_was_added_by_half_is_taken_back(make):
+    """An error in the middle of a text, as for want of memory: whoever tries again finds the document as it was."""
+    model = tiny()
+    method, fails = make(model), []
+
+    def broken(*given):
+        if fails and (fails.append(0) or len(fails) == 3):
+            raise MemoryError
+
+    model.model.layers[1].register_forward_pre_hook(broken)
+    context = method.read(prompt())
+    fails.append(0)
+    if isinstance(method, FullCache):
+        fails.append(0)  # it reads all at once
+    with pytest.raises(MemoryError):
+        context.add(QUESTIONS[1])
+    fails.clear()
+    assert context.length == 60
+    context.add(QUESTIONS[1])
+    longer = both(prompt(), QUESTIONS[1])
+    assert same(context.ask(QUESTIONS[0], **GREEDY), method.generate(both(longer, QUESTIONS[0]), **GREEDY))
 
 
 def test_full_attention_without_rotary_positions_reads_anew_and_says_so():

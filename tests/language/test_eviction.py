@@ -3,6 +3,7 @@
 import pytest
 import torch
 from small_models import ARCHITECTURES, padded, prompt, tiny
+from transformers import GenerationConfig
 
 from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV
 from featscope.language.decoder import cache_of
@@ -136,9 +137,26 @@ def test_options_that_an_evicted_cache_does_not_follow_are_refused(method, optio
 
 def test_the_models_own_settings_are_looked_at_too():
     model = tiny()
+    expected = SnapKV(model, 16, window=8).generate(prompt(), **GREEDY)
     model.generation_config.cache_implementation = "static"
     with pytest.raises(ConfigError, match="cache_implementation"):
         SnapKV(model, 16, window=8).generate(prompt(), **GREEDY)
+    found = SnapKV(model, 16, window=8).generate(prompt(), cache_implementation=None, **GREEDY)
+    assert torch.equal(found, expected)  # as the message says
+    model.generation_config.cache_implementation = "hybrid"  # of Gemma's files on the Hub
+    assert torch.equal(SnapKV(model, 16, window=8).generate(prompt(), **GREEDY), expected)
+    with pytest.raises(ConfigError, match="leaves nothing to evict"):
+        SnapKV(model, 16, window=8).generate(prompt(), generation_config=GenerationConfig(use_cache=False), **GREEDY)
+
+
+def test_tokens_that_are_taken_back_were_not_seen():
+    model = tiny()
+    out = SnapKV(model, 16, window=8).generate(prompt(), return_dict_in_generate=True, **GREEDY)
+    cache = cache_of(out)
+    held, seen = cache.layers[0].held, cache.get_seq_length()
+    for layer in cache.layers:
+        layer.crop(-2)
+    assert (cache.layers[0].held, cache.get_seq_length()) == (held - 2, seen - 2)
 
 
 def test_phi3_beyond_its_original_context_evicts_and_across_it_is_refused():

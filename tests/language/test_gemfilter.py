@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from hybrid_models import hybrid
 from small_models import ARCHITECTURES, padded, prompt, tiny
 from transformers import (
     DynamicCache,
@@ -19,6 +20,7 @@ from transformers import (
 
 from featscope.language import GemFilter, LastQueries, SnapKV
 from featscope.language.attention import watched
+from featscope.language.decoder import context_of
 from featscope.language.first_pass import attention_at
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -215,6 +217,11 @@ def test_scaled_contexts_are_as_long_as_declared_and_padding_does_not_count():
     assert GemFilter(scaled, 2, 16, window=0).select(prompt(200)).shape == (1, 16)
     with pytest.raises(ConfigError, match="at most 256"):
         GemFilter(scaled, 2, 16, window=0).select(prompt(300))
+    linear = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
+    assert context_of(tiny("qwen2", rope_parameters=linear, max_position_embeddings=64)) == 256
+    of_kinds = hybrid("gemma3")
+    of_kinds.config.rope_parameters = {"full_attention": linear, "sliding_attention": linear | {"rope_type": "default"}}
+    assert context_of(of_kinds) == of_kinds.config.max_position_embeddings  # Gemma 3 has the factor in it
     long = torch.nn.functional.pad(prompt(60), (240, 0))
     assert torch.equal(
         GemFilter(tiny(), 2, 16, window=0).select(long) - 240, GemFilter(tiny(), 2, 16, window=0).select(prompt(60))

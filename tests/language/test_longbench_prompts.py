@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from hybrid_models import with_pictures
 from small_longbench import CONTEXT, byte_tokenizer, saved_model
 
 from featscope.language import FullCache, GemFilter
@@ -93,6 +94,7 @@ def test_no_template_and_no_room_are_refused():
 def test_the_prompt_leaves_room_for_the_answer():
     model, _ = load_model(saved_model())
     assert room(model, TASKS["gov_report"]) == CONTEXT - 512
+    assert room(with_pictures("gemma3-vision"), TASKS["trec"]) == 256 - 64  # said of its text alone
     assert room(model, TASKS["trec"], 300) == 300
     assert room(model, TASKS["trec"], CONTEXT) == CONTEXT - 64
 

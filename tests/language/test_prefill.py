@@ -8,6 +8,7 @@ import torch
 from hybrid_models import hybrid
 from small_models import ARCHITECTURES, padded, prompt, tiny
 from test_attention import kernel_model, stub_kernel  # noqa: F401 - a fixture and what it needs
+from transformers import GenerationConfig
 
 from featscope.language import (
     AdaKV,
@@ -277,7 +278,8 @@ def test_keep_is_a_number_a_share_or_a_cost():
             its = Prefill(model, FilterLayer(0, Cost(share), 4), propagation)
             kept = its.select(prompt()).shape[1]
             budget = share * operations_of(model, 60)
-            fixed, layers = (0.0, 4) if propagation == ReadAgain() else (operations_of(model, 60, 1), 3)
+            again = propagation == ReadAgain()
+            fixed, layers = (0.0, range(4)) if again else (operations_of(model, 60, range(1)), range(1, 4))
             assert fixed + operations_of(model, kept, layers) <= budget * (1 + 1e-9)
             assert kept == 60 or fixed + operations_of(model, kept + 1, layers) > budget
     with pytest.raises(ConfigError, match=r"Cost\(0.2\) is spent .* choosing alone costs 0.25 of a full reading"):
@@ -296,6 +298,45 @@ def test_operations_are_those_that_are_counted():
     assert operations_of(model, 60) == pytest.approx(counted, rel=0.03)
 
 
+def test_experts_that_a_token_is_not_sent_to_and_pairs_outside_a_window_cost_nothing():
+    of_all = hybrid("gpt-oss")
+    sizes = [sum(p.numel() for p in layer.parameters()) for layer in of_all.model.layers]
+    experts = [sum(p.numel() for p in layer.mlp.experts.parameters()) for layer in of_all.model.layers]
+    its = of_all.config
+    used = its.num_experts_per_tok / its.num_local_experts
+    assert used < 1
+    linear = sum(2 * 60 * (size - (1 - used) * part) for size, part in zip(sizes, experts, strict=True))
+    windows = [16 if kind == "sliding_attention" else 60 for kind in its.layer_types]
+    pairs = sum(sum(min(place + 1, window) for place in range(60)) for window in windows)
+    square = 4 * its.num_attention_heads * its.head_dim * pairs
+    half = 2 * its.num_attention_heads * its.head_dim * sum(windows)  # of a token and itself the formula counts half
+    assert operations_of(of_all, 60) == pytest.approx(linear + square - half)
+
+
+def test_what_reads_entries_of_other_layers_keeps_as_many_of_each_head(monkeypatch):
+    model = hybrid("gemma3n")
+    model.config.num_kv_shared_layers = 2
+    with pytest.raises(
+        ConfigError, match="the last of Gemma3nForCausalLM read those of others"
+    ):
+        AdaKV(model, 16, window=4).generate(prompt(), **GREEDY)
+
+
+def test_original_positions_need_a_cache():
+    its = Prefill(tiny(), FilterLayer(1, 16, 4), ReadAgain("original"))
+    for options in ({"use_cache": False}, {"generation_config": GenerationConfig(use_cache=False)}):
+        with pytest.raises(ConfigError, match="use_cache = False cannot be used with positions = 'original'"):
+            its.generate(prompt(), **options, **GREEDY)
+
+
+def test_a_draft_may_have_more_rows_for_no_token_and_not_fewer_than_there_are():
+    larger = SpeculativePrefill(tiny(), tiny(vocab_size=104), 16, window=4)
+    assert larger.generate(prompt(), **GREEDY).shape == (1, 60 + 6)
+    fewer = SpeculativePrefill(tiny(), tiny(vocab_size=98), 16, window=4)
+    with pytest.raises(ConfigError, match=r"the prompt has the token 99, and .* knows 98: .* the same tokenizer"):
+        fewer.generate(torch.full((1, 60), 99), **GREEDY)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -306,7 +347,7 @@ def test_operations_are_those_that_are_counted():
         (lambda m: Prefill(m, FilterLayer(1, 40), WholePrompt(), Full()), "allowed is a selector with Selected"),
         (lambda m: GemFilterOneRun(m, Cost(0.5), layer=1), "cannot be met where every layer reads the whole prompt"),
         (lambda m: Prefill(m, None, ReadAgain()), "allowed is a selector, and another cache than Selected"),
-        (lambda m: Prefill(m, Draft(tiny(vocab_size=50), 16, window=4)), "same tokenizer, with 100"),
+        (lambda m: Prefill(m, Draft(tiny(vocab_size=500), 16, window=4)), "same tokenizer, with 100"),
         (lambda m: GemFilter(m, 1, 1.5), r"keep = 1.5 is out of range: allowed is >= 1 \(tokens\), or a share in"),
         (lambda m: SnapKV(m, Cost(0.5)), r"keep = Cost\(share=0.5\) is out of range"),
         (lambda m: Cost(0.0), r"Cost.share = 0.0 is out of range: allowed is \(0, 1\]"),

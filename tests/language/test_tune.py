@@ -295,7 +295,7 @@ def test_answers_never_replace_the_prompts_nor_a_file_unasked(data, tmp_path):
         (
             ["long " * 9000],
             {"keeps": (64,)},
-            r"data = .* prompts of at most \d+ tokens, which the model reads; example 1",
+            r"data = .* prompts of at most \d+ tokens, as the model reads \d+, 32 of which are new; example 1",
         ),
     ],
 )

@@ -110,12 +110,19 @@ class Context:
     @torch.no_grad()
     def _append(self, whole: Prompt) -> None:
         require_context(self._method.model, whole)
-        if self._cache is not None:
-            step = getattr(self._method.selector, "chunk", None) or whole.ids.shape[1]
-            for end in range(self.length + step, whole.ids.shape[1] + step, step):
-                self._read(Prompt(whole.ids[:, :end], whole.real[:, :end]))
-                self.prompt = Prompt(whole.ids[:, :end], whole.real[:, :end])
-        self.prompt = whole
+        before = self.prompt
+        try:
+            if self._cache is not None:
+                step = getattr(self._method.selector, "chunk", None) or whole.ids.shape[1]
+                for end in range(self.length + step, whole.ids.shape[1] + step, step):
+                    self._read(Prompt(whole.ids[:, :end], whole.real[:, :end]))
+                    self.prompt = Prompt(whole.ids[:, :end], whole.real[:, :end])
+            self.prompt = whole
+        except BaseException:  # no memory, or Ctrl-C: whoever tries again must not find a half of it
+            self.prompt = before
+            if self._cache is not None:
+                self._go_back()
+            raise
 
     @torch.no_grad()
     def _read(self, whole: Prompt) -> Any:
@@ -161,8 +168,11 @@ class WholeContext(Context):
         if max(rows) > 1 or drafts or setting(model, options, "use_cache") is False:
             return self._method.generate(whole.ids, whole.mask, **options)
         name = cache_argument(model.forward)
+        own: dict[str, Any] = {name: self._cache}
+        if hasattr(getattr(model, "model", None), "rope_deltas"):  # which are those of the last picture's question
+            own["position_ids"] = whole.positions
         try:
-            output = self._method.generate(whole.ids, whole.mask, **options, **{name: self._cache})
+            output = self._method.generate(whole.ids, whole.mask, **options, **own)
         finally:
             self._go_back()
         if not isinstance(output, Tensor):

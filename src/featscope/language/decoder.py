@@ -159,11 +159,15 @@ def require_seeing(model: PreTrainedModel, prompt: Prompt, layers: Iterable[int]
 
 
 def context_of(model: PreTrainedModel) -> int | None:
-    """The longest text that the model declares to read; scaling of its rotary angles by a factor included."""
+    """The longest text that the model declares to read; scaling of its rotary angles by a factor included.
+
+    Where layers of windows have angles of their own, as in Gemma 3, what is declared has the others' scaling in it.
+    """
     config = text_config(model)
     declared = getattr(config, "max_position_embeddings", None)
     rope = rope_of(model)
-    if declared is None or rope.get("rope_type") not in ("yarn", "dynamic", "linear"):
+    factors = ("yarn", "dynamic", "linear") if rope is config.rope_parameters else ("yarn", "dynamic")
+    if declared is None or rope.get("rope_type") not in factors:
         return declared
     original = rope.get("original_max_position_embeddings") or declared
     return max(declared, int(original * rope.get("factor", 1.0)))

@@ -1,15 +1,18 @@
 """How much of a prompt is kept: a number of tokens, a share of them, or what a cost allows."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from transformers import PreTrainedModel
 
-from featscope.language.decoder import blocks, text_config
+from featscope.language.decoder import blocks, sight_of, text_config
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError, require
+
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # what configs call their number
 
 
 @dataclass(frozen=True)
@@ -74,32 +77,29 @@ def counted(options: Any, prompt: Prompt, least: int, allowed_by: Callable[[int,
     return min(max(count, least), length)
 
 
-def operations_of(model: PreTrainedModel, length: float, layers: int | None = None) -> float:
+def operations_of(model: PreTrainedModel, length: int, layers: range | None = None) -> float:
     """Operations of ``layers`` of ``model`` (None for all) on so many tokens, embedding and head left out.
 
-    Two for each weight and token, and 2·h·d for each pair of tokens of which the later one sees the earlier.
+    Two for each weight and token, and 4·h·d for each pair of tokens of which the later one sees the earlier, which in
+    layers of windows is near. Of experts those count that a token is sent to.
     """
-    linear, square = _rates(model)
-    return (len(blocks(model)) if layers is None else layers) * (linear * length + square * length**2)
+    numbers = range(len(blocks(model))) if layers is None else layers
+    return sum(_of_layer(model, number, length) for number in numbers)
 
 
-def affordable(model: PreTrainedModel, length: int, share: float, spent: float, layers: int) -> int:
-    """The most tokens k that ``layers`` can read so that all costs ``share`` of reading ``length`` in every layer.
-
-    With a and b the operations of a layer for each token and for each squared token, k is the root of
-    layers·(a k + b k²) = share·m (a n + b n²) - spent.
+def affordable(model: PreTrainedModel, length: int, share: float, spent: float, layers: range) -> int:
+    """The most tokens that ``layers`` can read so that all costs ``share`` of reading ``length`` in every layer.
 
     Args:
         model: what reads.
         length: n.
         share: of a full reading's operations.
         spent: operations before.
-        layers: how many layers read k tokens.
+        layers: which read what is kept.
 
     Raises:
         ConfigError: nothing is left.
     """
-    linear, square = _rates(model)
     full = operations_of(model, length)
     left = share * full - spent
     if left <= 0:
@@ -107,12 +107,19 @@ def affordable(model: PreTrainedModel, length: int, share: float, spent: float, 
             f"keep = Cost({share:g}) is spent before a token is kept: choosing alone costs {spent / full:.2f} of a "
             "full reading: allowed is more than that. Choose an earlier layer, or allow more"
         )
-    count = (math.sqrt(linear**2 + 4 * square * left / layers) - linear) / (2 * square) if layers else float(length)
-    return min(math.floor(count + 1e-9), length)
+    within = left * (1 + 1e-9)
+    return bisect_right(range(1, length + 1), within, key=lambda count: operations_of(model, count, layers))
 
 
-def _rates(model: PreTrainedModel) -> tuple[float, float]:
+def _of_layer(model: PreTrainedModel, number: int, length: int) -> float:
     config: Any = text_config(model)
-    weights = sum(parameter.numel() for parameter in blocks(model).parameters()) / len(blocks(model))
+    experts = next((n for name in _EXPERTS if (n := getattr(config, name, None))), 0)
+    used = getattr(config, "num_experts_per_tok", experts) / experts if experts else 1.0
+    weights = sum(
+        parameter.numel() * (used if ".experts." in f".{name}" else 1.0)
+        for name, parameter in blocks(model)[number].named_parameters()
+    )
     channels = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return 2.0 * weights, 2.0 * config.num_attention_heads * channels
+    seen = min(sight_of(model, number), length)  # at most, by each token
+    pairs = seen * (2 * length - seen)
+    return 2.0 * weights * length + 2.0 * config.num_attention_heads * channels * pairs

@@ -11,6 +11,7 @@ from transformers import Cache, DynamicCache, DynamicLayer, PreTrainedModel
 from transformers.cache_utils import DynamicSlidingWindowLayer
 
 from featscope.language.decoder import require_seeing, seeing
+from featscope.language.method import setting
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
@@ -46,6 +47,12 @@ class PartialLayer(DynamicLayer):
         if isinstance(query_length, Tensor):  # their places, as transformers 5.2 hands them over
             query_length = query_length.shape[0]
         return self.seen - self.dropped.fewest + query_length, self.dropped.fewest
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Forget the last tokens, which were seen no more."""
+        before = self.held
+        super().crop(tokens_to_remove)
+        self.seen -= before - self.held
 
     @property
     def held(self) -> int:
@@ -93,9 +100,10 @@ def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: i
 def require_one_reading(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for options of ``generate`` that read a prompt in pieces, or without a cache."""
     for name in ("assistant_model", "prompt_lookup_num_tokens", "cache_implementation", "prefill_chunk_size"):
-        if options.get(name) or getattr(model.generation_config, name, None):
+        asked = options[name] if name in options else setting(model, options, name)
+        if asked and asked != "hybrid":  # Gemma's files on the Hub say so, and transformers makes nothing of it
             raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")
-    if not options.get("use_cache", True):
+    if setting(model, options, "use_cache") is False:
         raise ConfigError("use_cache = False leaves nothing to evict: allowed is True")
 
 

@@ -92,8 +92,8 @@ class Propagation(Protocol):
     def require(self, model: PreTrainedModel, selector: Selector | None, cache: Cache) -> None:
         """Raise `ConfigError` unless these parts go together."""
 
-    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, int]:
-        """Operations on all tokens of a prompt, by `featscope.language.keep`; how many layers read the chosen alone."""
+    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, range]:
+        """Operations on all tokens of a prompt, by `featscope.language.keep`; which layers read the chosen alone."""
 
     def generate(
         self,

@@ -44,7 +44,7 @@ class TunePrompt:
         methods: names as of `featscope generate --method`; full attention is measured in any case.
         layers: which may choose; none for those that `choose_layer` finds, where answers stand in their prompts and a
             method chooses by the last token's query; else for all but the last that see the whole prompt.
-        keeps: how much is kept: numbers of tokens, or shares of the prompt.
+        keeps: how much is kept: numbers of tokens, or shares of the prompt, below 1.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
@@ -81,7 +81,7 @@ class TunePrompt:
             listed(method)
         whole = all(0 < keep <= 1 or keep == int(keep) >= 1 for keep in self.keeps if math.isfinite(keep))
         finite = all(map(math.isfinite, self.keeps))
-        require(self, "keeps", whole and finite, "whole numbers of tokens >= 1, or shares in (0, 1]")
+        require(self, "keeps", whole and finite, "whole numbers of tokens >= 1 (1.0 is one), or shares in (0, 1)")
         least = least_window(self.methods)
         require(self, "window", self.window >= least, f">= {least}")
         pooling_of(self)
@@ -262,9 +262,10 @@ def _require_room(options: TunePrompt, model: PreTrainedModel, lengths: Sequence
     known = all(0 <= layer < count for layer in options.layers)
     require(options, "layers", known, f"0 to {count - 1}, the model's layers")
     shortest, longest, context = min(lengths), max(lengths), context_of(model)
-    fits = context is None or longest <= context
-    where = f"example {lengths.index(longest) + 1} has {longest}"
-    require(options, "data", fits, f"prompts of at most {context} tokens, which the model reads; {where}")
+    room = longest if context is None else context - options.max_new_tokens
+    where = f"{options.max_new_tokens} of which are new; example {lengths.index(longest) + 1} has {longest}"
+    fine = f"prompts of at most {room} tokens, as the model reads {context}, {where}"
+    require(options, "data", longest <= room, fine)
     if not set(options.methods) - {"full"}:
         return
     where = f"the shortest prompt, example {lengths.index(shortest) + 1}, has {shortest} tokens"

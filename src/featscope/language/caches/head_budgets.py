@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from featscope.language.attention import Attention
 from featscope.language.caches.evicting import Evicting
+from featscope.language.decoder import text_config
 from featscope.language.keep import Keep
 from featscope.language.selection import pooled
 from featscope.options import ConfigError, require
@@ -43,12 +44,17 @@ class HeadBudgets:
         return self.cache.keep
 
     def require(self, model: PreTrainedModel) -> None:
-        """Raise `ConfigError` unless attention takes a mask of its own for each head."""
+        """Raise `ConfigError` unless each layer's attention takes a mask of its own for each head."""
         name = model.config._attn_implementation
         if name not in ("eager", "sdpa"):
             raise ConfigError(
                 f"HeadBudgets hides entries head by head, which attn_implementation = {name!r} cannot: allowed is "
                 "eager or sdpa. Load the model with one of them"
+            )
+        if getattr(text_config(model), "num_kv_shared_layers", 0):
+            raise ConfigError(
+                f"HeadBudgets hides entries in the layers that hold them, and the last of {type(model).__name__} read "
+                "those of others: allowed is LastQueries or AllQueries"
             )
 
     def forced(self) -> int:

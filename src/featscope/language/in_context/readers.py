@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from featscope.language.decoder import context_of
 from featscope.language.in_context.prompt import LEAD, parse
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -106,7 +107,7 @@ def log_likelihoods(
         for tokens in whole:
             wanted.append((rows.setdefault(tuple(tokens[:-1]), len(rows)), tokens[shared:]))
     longest = max(map(len, rows))
-    context = getattr(model.config, "max_position_embeddings", None)
+    context = context_of(model)
     if context is not None and longest > context:
         raise ConfigError(
             f"a prompt has {longest} tokens: allowed is at most {context}, the context of the model. "

@@ -5,6 +5,7 @@ from typing import NamedTuple, cast
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from featscope.language.decoder import context_of
 from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.metrics import points
 from featscope.language.longbench.prompts import encode
@@ -32,7 +33,7 @@ class Answered(NamedTuple):
 
 def room(model: PreTrainedModel, task: LongBenchTask, most: int = 0) -> int:
     """Tokens that a prompt of ``task`` may have: ``most``, if it is not 0, and the model's context less the answer."""
-    context = getattr(model.config, "max_position_embeddings", None)
+    context = context_of(model)
     fitting = [most] if most else []
     if context is not None:
         fitting.append(context - task.new_tokens)

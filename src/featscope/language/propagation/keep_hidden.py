@@ -37,10 +37,11 @@ class KeepHidden:
         if its.chunk is not None:
             raise ConfigError(f"chunk = {its.chunk} cannot be used where a prompt is read once: allowed is None")
 
-    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, int]:
-        """Operations of the layers up to the selector's; how many there are above."""
+    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, range]:
+        """Operations of the layers up to the selector's; those above."""
         below = cast(LayerSelector, selector).layer + 1
-        return operations_of(model, length, below), text_config(model).num_hidden_layers - below
+        above = range(below, text_config(model).num_hidden_layers)
+        return operations_of(model, length, range(below)), above
 
     def generate(
         self,

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Selected
 from featscope.language.decoder import cache_of, text_config
-from featscope.language.method import counted_from, require_own_input
+from featscope.language.method import counted_from, require_own_input, setting
 from featscope.language.output import with_kept, with_prompt
 from featscope.language.parts import Cache, Selector
 from featscope.language.prompt import Prompt, padding_token
@@ -45,9 +45,9 @@ class ReadAgain:
                 "together: allowed is a selector, and another cache than Selected"
             )
 
-    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, int]:
+    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, range]:
         """Operations of the choice; all layers read it."""
-        return selector.spent(model, length), int(text_config(model).num_hidden_layers)
+        return selector.spent(model, length), range(text_config(model).num_hidden_layers)
 
     def generate(
         self,
@@ -76,6 +76,11 @@ class ReadAgain:
         options = with_whole_text(model, options, short.ids.shape[-1], prompt.ids)
         options = counted_from(prompt.ids.shape[-1], model, options)
         if self.positions == "original":
+            if setting(model, options, "use_cache") is False:
+                raise ConfigError(
+                    "use_cache = False cannot be used with positions = 'original', whose gaps transformers would take "
+                    "for the ends of texts: leave it out"
+                )
             options["position_ids"] = prompt.positions.gather(1, kept.clamp(min=0)).masked_fill(kept < 0, 0)
         output = WholePrompt().generate(model, short, None, 0, cache, options)
         if short.ids.shape != prompt.ids.shape:

@@ -37,9 +37,9 @@ class WholePrompt:
             )
         require_layer_selector(selector)
 
-    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, int]:
+    def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, range]:
         """All: every layer reads everything."""
-        return operations_of(model, length), 0
+        return operations_of(model, length), range(0)
 
     def generate(
         self,

@@ -25,6 +25,8 @@ from featscope.language.prompt import Prompt
 from featscope.language.selection import Pool, require_rule, require_window, select
 from featscope.options import ConfigError, require
 
+_FILLED_UP = 256  # rows by which vocabularies of one tokenizer may differ: Qwen 2.5's do by 128, Gemma 3's by 64
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -64,9 +66,9 @@ class Draft:
         require(self, "block", self.block >= 1, ">= 1")
 
     def require(self, model: PreTrainedModel) -> None:
-        """Raise `ConfigError` unless both models read the same tokens."""
+        """Raise `ConfigError` unless vocabularies are as large, but for what they are filled up with."""
         words, others = text_config(self.draft).vocab_size, text_config(model).vocab_size
-        if words != others:
+        if abs(words - others) > _FILLED_UP:
             raise ConfigError(
                 f"Draft.draft = {type(self.draft).__name__} has {words} tokens in its vocabulary: allowed is a model "
                 f"of the same tokenizer, with {others}"
@@ -93,6 +95,11 @@ class Draft:
             ConfigError: the small model cannot read the prompt.
         """
         require_context(self.draft, prompt, self.look_ahead)
+        if (unknown := int(prompt.ids.max())) >= (words := text_config(self.draft).vocab_size):
+            raise ConfigError(
+                f"the prompt has the token {unknown}, and Draft.draft = {type(self.draft).__name__} knows {words}: "
+                "allowed is a model of the same tokenizer"
+            )
         layers = seeing(self.draft, int(prompt.real.sum(-1).max()) + self.look_ahead)
         if not layers:
             require_seeing(self.draft, prompt, [text_config(self.draft).num_hidden_layers - 1])

@@ -76,7 +76,7 @@ class OfLayer:
 
     def spent(self, model: PreTrainedModel, length: int) -> float:
         """Operations of the layers below."""
-        return operations_of(model, length, self.layer)
+        return operations_of(model, length, range(self.layer))
 
     def choose(self, reached: Attention, prompt: Prompt, keep: int) -> Int[Tensor, "batch kept"]:
         """The ``keep`` tokens of the largest scores, given what enters the layer's attention."""
