@@ -110,7 +110,7 @@ def judged(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """The trained layer and the construction on the same fresh prompts, loop by loop, and how alike their weights are.
 
     The construction is given each prompt's own 1/L, and the one step size that is best for all prompts of a replica
-    after the loops of training.
+    after the loops of training. Errors are formed anew: what is wrong with the loss is not to be measured by the loss.
     """
     network = experiment.learner
     batch = experiment.source.sample(experiment.streams.at("judge"), JUDGED)
@@ -120,8 +120,8 @@ def judged(experiment: GradientTraining) -> Mapping[str, Measurement]:
     hand_set = LoopedLinearAttention(query_key.repeat(replicas, 1, 1), value.repeat(replicas, 1, 1))
 
     def errors(layer: LoopedLinearAttention, step: Tensor | float, until: int = loops) -> Tensor:
-        path = _gone_through(layer, prompts, until, step)
-        return torch.stack([squared_error(batch, answer(z)).mean(-1) for z in path], 1)
+        said = [(answer(z) * batch.tasks).sum(-1) for z in _gone_through(layer, prompts, until, step)]
+        return torch.stack([(prompts[..., -1, -1] - one).square().mean(-1) for one in said], 1)
 
     shown = prompts[..., :-1, :-1]
     largest = torch.linalg.eigvalsh(shown.mT @ shown)[..., -1]
