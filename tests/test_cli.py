@@ -505,9 +505,11 @@ def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_
     claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, law="exact", **about)]
     seen = []
 
-    def execute(study, settings, out, again):
-        seen.append((study, out))
-        RunFolder.create(out).write_claims("decoupling", 0, 1, {}, claims, {})
+    def execute(study, settings, out, again, resume):
+        seen.append((study, out, resume))
+        if not resume:
+            RunFolder.create(out).write_claims("decoupling", 0, 1, {}, claims, {})
+            (out / "config.json").touch()
         return 0, []  # what is told is what was kept
 
     monkeypatch.setattr(commands, "execute", execute)
@@ -515,7 +517,9 @@ def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_
     code, out, _ = call(capfd, *words)
     assert code == int(strict)
     assert "expected but not holding: decoupling/known (a)\n" in out
-    assert seen == [(Decoupling(), tmp_path / "decoupling")]
+    assert seen == [(Decoupling(), tmp_path / "decoupling", False)]
+    assert call(capfd, *words)[0] == int(strict)  # the same words go on with what was interrupted
+    assert seen[1:] == [(Decoupling(), tmp_path / "decoupling", True)]
 
 
 def test_verify_misses_what_is_expected_on_an_arm_that_is_gone(capfd, tmp_path, monkeypatch):
@@ -525,7 +529,7 @@ def test_verify_misses_what_is_expected_on_an_arm_that_is_gone(capfd, tmp_path, 
         def arms(self):
             return [arm for arm in super().arms() if arm.name != "augmented"]
 
-    def execute(study, settings, out, again):
+    def execute(study, settings, out, again, resume):
         RunFolder.create(out).write_claims("decoupling", 0, 1, {}, [], {})
         return 0, []
 

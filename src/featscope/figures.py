@@ -38,6 +38,8 @@ class Figure:
 
     def __post_init__(self) -> None:
         require_name(self, "id")
+        if not getattr(self, "panels", True):
+            raise ValueError(f"the figure {self.id!r} has no panels: expected one or more, or no figure")
 
 
 @dataclass(frozen=True)

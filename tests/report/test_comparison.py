@@ -60,6 +60,18 @@ def test_runs_of_one_seed_that_drew_otherwise_are_not_paired(folders):
     assert environments([one, earlier]) == {"random numbers": [METHOD, "an earlier version's"]}
 
 
+def test_another_package_and_parts_of_a_run_are_other_environments(folders):
+    one, far = read_runs([folders / "one", folders / "far"])
+    assert environments([one, far]) == {}
+    theirs = {"study": {"package": "swept", "version": "2", "revision": "b"}}
+    packaged = replace(far, environment={**far.environment, **theirs})
+    assert environments([one, packaged])["the study's package"][1] == "swept 2 b"
+    before = {**far.environment, "packages": {**far.environment["packages"], "torch": "1.0"}}
+    resumed = replace(far, environment={**far.environment, "history": [before]})
+    assert environments([one, resumed])["computed in parts"][0] == "-"
+    assert "torch (1.0, then" in environments([one, resumed])["computed in parts"][1]
+
+
 def test_what_nothing_is_known_of_is_no_difference():
     assert _pair(judged([1.0, 2.0]), judged([1.0, 2.0, 3.0]), True).paired is False
     assert _pair(judged(np.array([1.0])), judged([1.0, 2.0]), False).difference is None
@@ -121,6 +133,15 @@ def test_the_page_and_the_terminal_say_it(folders, capsys):
 
 def test_claims_of_both_are_paired_in_order(folders):
     assert not pairs(*read_runs([folders / "one", folders / "far"]))  # the study claims nothing
+
+
+def test_a_page_that_is_there_is_replaced_when_told_to(folders, tmp_path):
+    words = [str(folders / "one"), str(folders / "far"), "--out", str(tmp_path)]
+    (tmp_path / "report.html").write_text("mine")
+    with pytest.raises(ConfigError, match="holds a page: replace it by --overwrite, or choose another folder"):
+        compare(words)
+    assert (tmp_path / "report.html").read_text() == "mine"
+    assert compare([*words, "--overwrite"]) == 0
 
 
 @pytest.mark.parametrize(("out", "message"), [("one", "holds a run"), ("/proc/x", "cannot be written")])

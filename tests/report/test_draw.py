@@ -11,8 +11,9 @@ import report_samples as samples
 from matplotlib.image import imread
 
 from featscope.claims import Claim
-from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, Panel
+from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, Panel
 from featscope.report import draw
+from featscope.report.figure_data import figure_data
 from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
 from featscope.studies.summaries import identities
 
@@ -120,3 +121,22 @@ def test_log_ticks() -> None:
     assert log_ticks(3.0, 60.0) == [5, 10, 20, 50]
     assert log_ticks(1e-6, 1.0) is None
     assert log_ticks(3.0, 4.0) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Curves("a", "t", "c", []),
+        lambda: Heatmaps("a", "t", "c", {}, "row", "column", "value"),
+        lambda: ImageGrids("a", "t", "c", {}),
+    ],
+)
+def test_a_figure_of_nothing_is_refused_where_it_is_described(make):
+    """As `featscope check` sees it, and no run ends without its page."""
+    with pytest.raises(ValueError, match="the figure 'a' has no panels: expected one or more, or no figure"):
+        make()
+
+
+def test_marks_that_are_nowhere_are_left_out():
+    panel = Panel("p", "x", "y", [], marks=[(float("nan"), "never"), (1.0, "once")])
+    assert [label for _, label in figure_data(Curves("a", "t", "c", [panel]))["panels"][0]["marks"]] == ["once"]

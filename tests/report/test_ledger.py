@@ -263,6 +263,22 @@ def test_a_ledger_replaces_a_ledger_when_told_to_and_nothing_else(place, site, t
     assert "No run was given." in (copy / "index.html").read_text()
 
 
+def test_a_ledger_that_was_interrupted_can_be_replaced(place, site, tmp_path, monkeypatch):
+    copy = Path(shutil.copytree(site, tmp_path / "copy"))
+
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    for when in ("papers", "_html"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"featscope.report.ledger.{when}", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                ledger([str(place), "--out", str(copy), "--overwrite"])
+        assert (copy / "index.html").exists() == (when == "papers")  # nothing is lost before there is something
+    assert ledger([str(place), "--out", str(copy), "--overwrite"]) == 0
+    assert (copy / "index.html").exists()
+
+
 def test_a_forged_list_removes_nothing_elsewhere(tmp_path):
     (tmp_path / "mine").touch()
     site = tmp_path / "site"

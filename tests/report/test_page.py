@@ -84,6 +84,15 @@ def test_what_is_known_of_a_measurement_is_said_by_its_law() -> None:
     assert said([1.0, 1.0], law="yes/no") == "0.0707 to 1.00"
 
 
+def test_what_is_small_beside_a_loose_bound_is_no_rounding():
+    about = {"id": "a", "arm": "x", "source": "Lemma 1", "statement": "", "kind": "bound"}
+    (view,) = views([Claim.from_samples([300.0, 350.0, 400.0, 380.0], "<=", 1e9, **about)], {}, ())
+    assert view.measured == "358"
+    assert " to " in view.interval
+    (view,) = views([Claim.from_samples([1e-9, 2e-9, 3e-9, 2e-9], "=", 1.0, 0.1, **about)], {}, ())
+    assert view.measured == "0"  # of an equation it is
+
+
 def test_holm_s_correction_is_named_where_it_would_take_a_verdict_back() -> None:
     about = {"source": "", "statement": "", "kind": "bound", "arm": ""}
     samples = [0.0, 1.0, 0.5, 0.6, 0.9, 0.2, 0.7, 0.4]

@@ -13,7 +13,7 @@ import report_samples as samples
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from featscope.figures import Bars, Curve, Curves, Figure, Panel
+from featscope.figures import Bars, Curve, Curves, Figure, MatrixMovie, Panel
 from featscope.report import Content, write_report
 
 pytestmark = pytest.mark.browser
@@ -185,6 +185,26 @@ def test_play_runs_to_the_end_and_pauses(shown: Opened) -> None:
     play.click()
     shown.wait(lambda: "Play" in play.inner_text())
     assert label.inner_text() == f"step {samples.STEPS[-1]}"
+
+
+def test_a_replica_is_picked_beside_curves_that_have_none_of_it(alone: Callable[..., Opened]) -> None:
+    """As the share of runs that diverged, above the curves of a sweep."""
+    x = np.arange(3.0)
+    share = Curve("share", x, x / 3, samples=np.array([x / 3]))
+    several = Curve("several", x, x, samples=np.array([x, 2 * x, 3 * x]))
+    panels = [Panel("share", "x", "y", [share]), Panel("curves", "x", "y", [several])]
+    opened = alone(Curves("apart", "t", "c", panels), replicas=3)
+    lines = opened.page.locator("#f-apart g[clip-path] path")
+    before = lines.count()
+    opened.page.locator("#replica").select_option("2")
+    opened.wait(lambda: lines.count() == before + 1)
+
+
+def test_what_a_matrix_has_not_is_none(alone: Callable[..., Opened]) -> None:
+    frames = np.zeros((1, 2, 2, 2))
+    frames[0, :, 0, 1] = np.nan
+    movie = MatrixMovie("cells", "t", "c", [0, 1], {"m": frames}, "row", "column", "value")
+    assert alone(movie).saved("cells")[1:] == ["m,1,1,0.000", "m,1,2,", "m,2,1,0.000", "m,2,2,0.000"]
 
 
 def test_one_replica_is_picked_everywhere(shown: Opened) -> None:

@@ -1,6 +1,7 @@
 """The page of a run that was killed: it says so, shows what is there, and a finished run is not confused by it."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from featscope.runs.stored import read_plan
 from featscope.runs.unfinished import is_unfinished, so_far
 from featscope.studies import Axis, last
 from featscope.studies.sweep import Sweep
-from swept import Pull
+from swept import Pull, installed
 
 
 class Judged(Pull):
@@ -90,6 +91,13 @@ def test_a_run_that_goes_on_to_its_end_leaves_nothing_of_it(folder):
     assert not is_unfinished(folder)
     assert report_run(folder, STUDY).name == "report.html"
     assert not (folder / "unfinished.html").exists()
+
+
+def test_the_command_that_resumes_it_has_the_folder_as_one_word(folder, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    installed(tmp_path / "package")
+    moved = folder.rename(tmp_path / "my run")
+    assert shlex.split(unfinished_content(moved).command)[-3:] == ["--out", str(moved), "--resume"]
 
 
 def test_overwriting_clears_it(folder):

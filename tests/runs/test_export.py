@@ -1,5 +1,7 @@
 """Runs as tables: every measurement and claim is there again."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,6 +62,15 @@ def test_runs_are_found_below_a_folder(out, capsys, monkeypatch):
     assert "cannot be read" in said
     with pytest.raises(ConfigError, match="is no folder"):
         list_runs(out / "nowhere")
+
+
+def test_folders_are_whole_where_a_program_reads_them(out, capsys):
+    run = out.parent / ("a-name-of-a-run-that-is-as-long-as-people-give-them-" * 2)
+    shutil.copytree(out, run)
+    assert list_runs(out.parents[1]) == 0
+    said = capsys.readouterr().out
+    assert str(run) in said
+    assert "…" not in said
 
 
 def test_runs_behind_links_are_found_once(out, tmp_path):

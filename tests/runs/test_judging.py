@@ -3,10 +3,11 @@
 import re
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from featscope.axes import Axis
-from featscope.claims import ordering
+from featscope.claims import Claim, ordering
 from featscope.commands.judge import judge
 from featscope.commands.run import execute as in_terminal
 from featscope.commands.run import stored_study
@@ -14,7 +15,7 @@ from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.execute import UnjudgedError
-from featscope.runs.judging import judge_again
+from featscope.runs.judging import changes, judge_again
 from featscope.runs.plain import to_plain
 from featscope.runs.stored import read_claims, read_plan
 from featscope.studies.base import last
@@ -63,6 +64,14 @@ def test_what_a_mended_claim_changes_is_said_and_written(out, monkeypatch):
     assert changed == ["is-pulled@pulled: holds, now fails"]
     assert read_claims(out)[0].verdict == "fails"
     assert "otherwise" not in report_run(out, Judged()).read_text()
+
+
+@pytest.mark.parametrize("far", [np.inf, -np.inf, np.nan])
+def test_what_is_stored_as_none_is_as_before(far):
+    about = {"id": "a", "arm": "x", "source": "Lemma 1", "statement": "", "kind": "bound"}
+    made = Claim.from_samples([1.0, far], ">=", far, **about)
+    assert changes([Claim.from_json(made.to_json())], [made]) == []
+    assert changes([Claim.from_samples([1.0, 2.0], ">=", far, **about)], [made])
 
 
 def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):

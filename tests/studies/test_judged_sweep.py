@@ -13,12 +13,14 @@ from featscope.claims import Claim, bound
 from featscope.cli import main
 from featscope.commands.sweep import axis_values
 from featscope.options import ConfigError, require
+from featscope.report.page import page_html
 from featscope.report.provenance import command
-from featscope.report.run_report import report_run
+from featscope.report.run_report import content, report_run
 from featscope.report.unfinished import unfinished_content
 from featscope.runs import Settings, run
 from featscope.runs.growing import grow
 from featscope.runs.stored import read_claims, read_plan
+from featscope.studies import Story
 from featscope.studies.judged_sweep import JudgedSweep
 from featscope.studies.refinement import closer
 from swept import ENTRY, Pull
@@ -50,6 +52,28 @@ class Claiming(Pull):
         found = super().watch(experiment)
         own = found["distance"]._replace(values=0 * found["distance"].values + self.data.target)
         return found | {"own": own}
+
+
+def test_what_fails_on_a_control_fails_as_it_must():
+    class Controlled(Claiming):
+        @bound("Lemma 3", on="pulled", not_on="other", at_most=-1.0)
+        def nothing(self, run):
+            """Distances are below zero."""
+            return run.distance.isel(step=-1)
+
+    study = JudgedSweep(Controlled(), (TARGETS,), ("nothing",))
+    about = {"id": "nothing", "source": "Lemma 3", "statement": "", "kind": "bound", "title": "Below zero"}
+    claims = [
+        Claim.from_samples([1.0, 1.1, 1.2, 1.3], "<=", -1.0, arm=f"{arm}@target=1", expected=arm == "pulled", **about)
+        for arm in ("pulled", "other")
+    ]
+    of = xr.Dataset({"distance": ("replica", [1.0])})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JudgedSweep, "story", lambda self, runs, claims: Story("Found."))
+        patch.setattr(JudgedSweep, "figures", lambda self, runs: [])
+        said = content(study, {"pulled": of}, claims)
+    assert {*said.controls} == {"other@target=1"}
+    assert "fails on a control, as it must" in page_html(said)
 
 
 def judged(*axes, **more):

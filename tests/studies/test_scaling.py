@@ -98,6 +98,15 @@ def test_trends_are_of_the_measurements_and_stand_on_the_page(outcome):
     assert (outcome.folder / "figures" / "trend-far-pulled.png").exists()
 
 
+@pytest.mark.parametrize("chosen", [ScalingStudy(Grown()), ScalingStudy(Grown(), "width")])
+def test_the_command_that_is_printed_resumes_the_trend(chosen):
+    plan = {"seed": 0, "replicas": 4, "device": "cpu", "memory_limit": 2.5}
+    said = command(chosen, plan)
+    assert ("--axis" in said) == bool(chosen.axis)  # `--resume` compares it as it was typed
+    assert said.endswith("--memory-limit 2.5")
+    assert "--memory-limit" not in command(chosen, plan | {"memory_limit": None})
+
+
 def test_the_page_expects_nothing_of_other_sizes(outcome):
     study = ScalingStudy(Grown())
     assert content(study, outcome.runs, outcome.claims).changed == "width along a ladder"

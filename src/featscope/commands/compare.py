@@ -26,6 +26,8 @@ class _CompareArgs:
     """Run folders; the others are compared with the first."""
     out: Path | None = None
     """Folder that receives the page; a new one below runs/ if not given."""
+    overwrite: bool = False
+    """Replace a page that is there."""
 
 
 def compare(words: list[str]) -> int:
@@ -35,6 +37,8 @@ def compare(words: list[str]) -> int:
     out = chosen.out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}"
     if (out / "config.json").exists():
         raise ConfigError(f"--out = {str(out)!r} holds a run, whose page would be lost: choose another folder")
+    if (out / "report.html").exists() and not chosen.overwrite:
+        raise ConfigError(f"--out = {str(out)!r} holds a page: replace it by --overwrite, or choose another folder")
     try:
         page = write_comparison(runs, out)
     except OSError as error:

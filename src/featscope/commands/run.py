@@ -147,7 +147,7 @@ def execute(
             with redirect_stdout(sys.stderr):
                 tell(study, outcome)
         telling.claims(outcome.claims)
-        found = study.story(outcome.runs, outcome.claims).found
+        found = _found(study, outcome)
         telling.event("finished", code=0, found=found, diverged=diverged, mixed=outcome.mixed, report=str(page))
         return 0, outcome.claims
     if tell is not None:
@@ -155,15 +155,23 @@ def execute(
     elif outcome.claims:
         print_verdicts(study.name, outcome.claims, at_defaults=not changed_in_words(study))
         held = how_many_hold(outcome.claims)
-        if (found := study.story(outcome.runs, outcome.claims).found) != held:
+        if (found := _found(study, outcome)) != held:
             print(found)
         print(held, worth(outcome.claims))
     else:
-        print(study.story(outcome.runs, []).found)
+        print(_found(study, outcome))
     for more in filter(None, (diverged, outcome.mixed)):
         print(more)
     telling.say(f"report: {page}")
     return 0, outcome.claims
+
+
+def _found(study: Study, outcome: Outcome) -> str:
+    """What was found, in a sentence; or why the study cannot say it, when all is measured and written."""
+    try:
+        return study.story(outcome.runs, outcome.claims).found
+    except Exception as error:
+        return f"What was found cannot be told: {said(error, outcome.runs)}."
 
 
 def _telling(train: Trainer | None, telling: Telling) -> Trainer:
@@ -301,7 +309,8 @@ def verify(words: list[str]) -> int:
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
     missed = [f"{name}/{id} ({arm}: no such arm)" for name in names for id, arm in _nowhere(kinds[name]())]
     for name in names:
-        code, _ = execute(kinds[name](), Settings(), out / name, ["run", name, "--out", str(out / name)])
+        there = (out / name / "config.json").exists()  # of one that was interrupted
+        code, _ = execute(kinds[name](), Settings(), out / name, ["run", name, "--out", str(out / name)], resume=there)
         if code:
             return code
         claims = read_claims(out / name)  # what is told is what was kept

@@ -1,11 +1,13 @@
 """What is stored: `featscope list --runs`, and `featscope export`."""
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -20,6 +22,8 @@ from featscope.runs.lock import require_free
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 
 _DEEPEST = 4  # folders below the one that is searched
+
+_WIDE = 200  # where nobody looks, but a program reads
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,15 @@ def list_runs(folder: Path) -> int:
     """Print which runs are below a folder, when they began and what came of them."""
     if not folder.is_dir():
         raise ConfigError(f"--runs = {str(folder)!r} is no folder: allowed is one below which runs are, such as runs")
-    table = Table("folder", "study", "began (UTC)", "seed", "replicas", "what came of it")
     found = list(runs_below(folder))
+    table = Table()
+    table.add_column("folder", no_wrap=True, min_width=max((cell_len(str(run)) for run in found), default=0))
+    for heading in ("study", "began (UTC)", "seed", "replicas", "what came of it"):
+        table.add_column(heading, overflow="fold")
     for run in found:
         table.add_row(*map(escape, _row(run)), style=None)
     if found:
-        Console().print(table)
+        Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
     else:
         print(f"No run is below {folder}.")
     return 0

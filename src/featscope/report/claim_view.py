@@ -135,7 +135,7 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
         if sure
         else _worst(claim)
         if worst
-        else _ends(low, high, decimals)
+        else _ends(low, high, decimals, claim.interval[0] == claim.interval[1])
         if known
         else "no interval",
         glyph=_glyph(claim, low, high),
@@ -157,8 +157,9 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
 
 
 def _shown(claim: Claim, value: float) -> float:
-    """``value``, or 0 where it is no more than rounding beside what is wanted."""
-    return 0.0 if abs(value) < _ROUNDING * max(abs(claim.predicted), claim.tolerance) else value
+    """``value``, or 0 where an equation is met up to rounding."""
+    wanted = max(abs(claim.predicted), claim.tolerance) if claim.relation == "=" else 0.0
+    return 0.0 if abs(value) < _ROUNDING * wanted else value
 
 
 def _verdict(claim: Claim, tone: Tone, loud: bool) -> str:
@@ -226,8 +227,8 @@ def _worst(claim: Claim) -> str:
     return f"the worst of {sum(claim.trials) or claim.n:g} draws"
 
 
-def _ends(low: float, high: float, decimals: int) -> str:
-    return f"{number(low, decimals)} to {number(high, decimals)}" if low != high else "the same in every replica"
+def _ends(low: float, high: float, decimals: int, alike: bool) -> str:
+    return "the same in every replica" if alike else f"{number(low, decimals)} to {number(high, decimals)}"
 
 
 def _glyph(claim: Claim, low: float, high: float) -> Markup:

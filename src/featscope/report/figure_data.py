@@ -12,6 +12,7 @@ from featscope.report.look import scale
 from featscope.report.typeset import typeset
 
 _FRAMES, _LEVELS = 18, 32  # of a movie, as the page keeps it
+_NONE = 255  # in place of a level, where there is no value
 _DIGITS = 4  # of what was measured: more than a picture shows
 _PLACES = 12  # of places along an axis, such as steps, which are told to the last digit
 
@@ -36,7 +37,7 @@ def _panel(panel: Panel) -> Plain:
         "y": _words(panel.y_label),
         "logx": panel.log_x,
         "logy": panel.log_y,
-        "marks": [[float(x), _words(label)] for x, label in panel.marks],
+        "marks": [[float(x), _words(label)] for x, label in panel.marks if np.isfinite(x)],
         "curves": [
             {
                 "label": _words(curve.label),
@@ -58,7 +59,7 @@ def _(figure: Bars) -> Plain:
         "kind": "bars",
         "groups": [_words(group) for group in figure.groups],
         "unit": _words(figure.y_label),
-        "references": [[float(value), _words(label)] for value, label in figure.references],
+        "references": [[float(at), _words(label)] for at, label in figure.references if np.isfinite(at)],
         "series": [
             {
                 "label": _words(label),
@@ -80,6 +81,7 @@ def _(figure: MatrixMovie) -> Plain:
     return {
         "kind": "movie",
         "levels": _LEVELS,
+        "none": _NONE,
         "low": figure.low,
         "high": figure.high,
         "steps": [int(figure.steps[i]) for i in keep],
@@ -96,7 +98,7 @@ def _packed(matrices: list[np.ndarray], low: float, high: float) -> str:
     parts = []
     for frames in matrices:
         scaled = np.nan_to_num((frames - low) / (high - low)).clip(0, 1) * (_LEVELS - 1)
-        level = np.moveaxis(scaled.round().astype(np.uint8), 0, -1)
+        level = np.moveaxis(np.where(np.isnan(frames), _NONE, scaled.round()).astype(np.uint8), 0, -1)
         parts.append(np.diff(level, axis=-1, prepend=np.uint8(0)).tobytes())
     return b64encode(zlib.compress(b"".join(parts), 7)).decode()  # 9 takes five times as long for 3 % less
 

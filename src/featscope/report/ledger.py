@@ -29,20 +29,20 @@ def write_ledger(out: Path, studies: Sequence[Entry], runs: Sequence[LedgerRun],
         runs: what was run, see `featscope.report.ledger_runs.read_run`.
         command: what makes the ledger again.
     """
-    remove_ledger(out)
-    for part in ("runs", "figures"):
-        (out / part).mkdir(parents=True, exist_ok=True)
     found = papers(studies, runs)
     rows = [row for paper in found for row in paper.rows]
-    files = ["index.html", "errata.html"]
     kept = {run.name for run in runs if not run.damaged and (run.folder / "report.html").is_file()}
-    for run in runs:
-        if run.name in kept:
-            files.append(f"runs/{run.name}.html")
-            shutil.copyfile(run.folder / "report.html", out / files[-1])
-    for picture in {one.name: one for row in rows for one in row.pictures}.values():
-        files.append(f"figures/{picture.name}")
-        atomic_write(out / files[-1], small(picture.file))
+    pages = {f"runs/{run.name}.html": run.folder / "report.html" for run in runs if run.name in kept}
+    pictures = {f"figures/{one.name}": one.file for row in rows for one in row.pictures}
+    files = ["index.html", "errata.html", *pages, *pictures]
+    remove_ledger(out, but=MARK)
+    for part in ("runs", "figures"):
+        (out / part).mkdir(parents=True, exist_ok=True)
+    _mark(out, files, [])  # so that what is left of one that is interrupted is known as its own
+    for name, page in pages.items():
+        shutil.copyfile(page, out / name)
+    for name, picture in pictures.items():
+        atomic_write(out / name, small(picture))
     counts = Counter(row.tone for row in rows)
     known = {
         "papers": found,
@@ -56,14 +56,18 @@ def write_ledger(out: Path, studies: Sequence[Entry], runs: Sequence[LedgerRun],
     for name in ("index", "errata"):
         extra = {"found": headline(found)} if name == "index" else _errata(rows)
         atomic_write(out / f"{name}.html", _html(f"ledger-{name}.html", known | extra).encode())
-    content = {"files": files, "statements": [_plain(row) for row in rows]}
-    atomic_write(out / MARK, json.dumps(content, indent=1, ensure_ascii=False).encode())
+    _mark(out, files, [_plain(row) for row in rows])
     return out / "index.html"
 
 
-def remove_ledger(out: Path) -> None:
-    """Remove the files of an earlier ledger, and no others."""
-    for name in _files(out):
+def _mark(out: Path, files: Sequence[str], statements: Sequence[dict[str, Any]]) -> None:
+    content = {"files": files, "statements": statements}
+    atomic_write(out / MARK, json.dumps(content, indent=1, ensure_ascii=False).encode())
+
+
+def remove_ledger(out: Path, but: str = "") -> None:
+    """Remove the files of an earlier ledger, and no others; not the one called ``but``."""
+    for name in filter(lambda name: name != but, _files(out)):
         file = out / name
         if file.resolve().is_relative_to(out.resolve()):
             file.unlink(missing_ok=True)

@@ -105,7 +105,7 @@ def read_run(folder: Path, name: str) -> LedgerRun:
     except (ConfigError, MissingExtraError) as error:
         return LedgerRun(name, folder, study, damaged=str(error))
     rows = [row for table in content.arms for row in table.rows]
-    controls = {row.name for row in rows if row.role == "control"}
+    controls = {row.name for row in rows if row.role == "control"} | {*content.controls}
     labels = {row.name: row.label for row in rows}
     pictures: dict[str, list[Picture]] = {}
     for figure in content.figures:

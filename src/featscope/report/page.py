@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +55,7 @@ class Content:
         changed: options that are not at their defaults, for which expectations were made; in words.
         facts: name -> value of where the numbers come from.
         unfinished: of a run that is not done, what its claims are worth, in a sentence; they are grey.
+        controls: names of arms that are controls, beside those that `arms` calls so.
     """
 
     title: str
@@ -75,6 +76,7 @@ class Content:
     changed: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     unfinished: str = ""
+    controls: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def write_page(path: Path, content: Content, pictures: Path | None = None) -> No
 def page_html(content: Content, pictures: Path | None = None) -> str:
     """The page as text, see `write_page`."""
     rows = [row for table in content.arms for row in table.rows]
-    controls = {row.name for row in rows if row.role == "control"}
+    controls = {row.name for row in rows if row.role == "control"} | {*content.controls}
     every = views(
         content.claims,
         {row.name: row.label for row in rows},

@@ -63,6 +63,7 @@ def command(study: Study, plan: Mapping[str, Any]) -> str:
         return ""
     words = [f"featscope {study.command}", f"--seed {plan['seed']}", f"--replicas {plan['replicas']}"]
     words += [f"--device {plan['device']}"]
+    words += [f"--memory-limit {limit!r}"] if (limit := plan.get("memory_limit")) is not None else []
     words += [f"{option} {value}".strip() for option, value in changed_options(study).items()]
     return " ".join(words)
 

@@ -162,12 +162,19 @@ def content(study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
         warnings=_warnings(runs),
         claims=claims,
         arms=[] if over else arm_tables(list(study.arms())),
+        controls=_controls(over, claims) if over else (),
         tables=_over_points(over, claims) if over else [],
         tables_are="Where it holds" if over else "What differs",
         figures=[*study.figures(runs), *identities(claims)],
         replicas=next(iter(runs.values())).sizes["replica"],
         changed=changed_in_words(study),
     )
+
+
+def _controls(study: JudgedSweep, claims: Sequence[Claim]) -> set[str]:
+    """Names of the points of controls."""
+    own = {arm.name for arm in study.shown_arms() if arm.role == "control"}
+    return {claim.arm for claim in claims if claim.arm.partition("@")[0] in own}
 
 
 def changed_in_words(study: Study) -> str:

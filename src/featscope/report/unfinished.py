@@ -4,6 +4,7 @@ It is written beside where the report will stand, never in its place, and has no
 it is taken for a finished run's. Whatever a study cannot say of so little it leaves out.
 """
 
+import shlex
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -90,7 +91,7 @@ def unfinished_content(directory: Path, study: Study | None = None) -> Content:
         tables_are="How far it is",
         figures=figures,
         replicas=min((run.sizes["replica"] for run in found.runs.values()), default=plan["replicas"]),
-        command=f"{command(study, plan)} --out {directory} --resume" if entry else "",
+        command=f"{command(study, plan)} --out {shlex.quote(str(directory))} --resume" if entry else "",
     )
 
 

@@ -13,6 +13,7 @@ from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
 from featscope.claims.intervals import quantile
 from featscope.options import ConfigError
+from featscope.runs.environment import mixed
 from featscope.runs.lock import require_free
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 
@@ -135,6 +136,10 @@ def environments(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     flat = []
     for run in runs:
         found = {"revision" if k == "git_revision" else k: str(v) for k, v in run.environment.items() if _is_plain(k)}
+        if own := run.environment.get("study"):
+            found["the study's package"] = " ".join(str(part) for part in own.values() if part)
+        if several := mixed(run.environment):
+            found["computed in parts"] = several
         flat.append(found | dict(run.environment["packages"]) | {"random numbers": run.draws[1]})
     return _unlike(flat)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from math import isclose
+from math import isclose, isfinite
 from pathlib import Path
 
 from featscope.claims import Claim
@@ -68,4 +68,5 @@ def changes(before: Sequence[Claim], after: Sequence[Claim]) -> list[str]:
 
 
 def _alike(one: float, other: float) -> bool:
-    return isclose(one, other, rel_tol=_DIGITS, abs_tol=_NOTHING) or (one != one and other != other)
+    neither = not (isfinite(one) or isfinite(other))  # whichever they are: all are stored as none
+    return neither or isclose(one, other, rel_tol=_DIGITS, abs_tol=_NOTHING)

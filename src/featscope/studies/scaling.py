@@ -56,7 +56,7 @@ class ScalingStudy(Study):
     def command(self) -> str:
         """The words after `featscope` that run it."""
         sizes = f" --sizes {' '.join(f'{size:.12g}' for size in self.sizes)}" if self.sizes else ""
-        return f"trend {self.name} --axis {self.ladder.name}{sizes}"
+        return f"trend {self.name}{f' --axis {self.axis}' if self.axis else ''}{sizes}"
 
     @cached_property
     def ladder(self) -> Ladder:

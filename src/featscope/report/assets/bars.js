@@ -65,7 +65,8 @@ function mark(chart, series, i, x, middle, pitch, samples) {
 }
 
 function described(series, i) {
-  if (state.replica !== null && series.samples) return `${words(series.label)}: ${number(series.samples[state.replica][i])} in replica ${state.replica}`;
+  const one = alone(series);
+  if (one) return `${words(series.label)}: ${number(one[i])} in replica ${state.replica}`;
   const interval = series.low[i] === null ? "" : ` (${number(series.low[i])} to ${number(series.high[i])})`;
   return `${words(series.label)}: ${number(series.y[i])}${interval}`;
 }

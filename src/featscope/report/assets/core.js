@@ -25,6 +25,8 @@ function svg(tag, { style, ...attributes } = {}, ...children) {
 // Labels come as HTML that the page's maker has escaped; drawings take their plain text.
 const words = (label) => html("span", { innerHTML: label }).textContent;
 
+// What the replica that is picked measured; of series that have none of it, such as shares of all replicas, nothing.
+const alone = (series) => state.replica === null ? null : series.samples?.[state.replica] ?? null;
 const finite = (values) => values.filter((value) => value !== null && Number.isFinite(value));
 const superscript = (whole) => String(whole).replace(/[-0-9]/g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
 
@@ -88,6 +90,7 @@ function ramp(levels, aroundZero = false) {
     return stops[k].map((part, c) => Math.round(part + (at - k) * (stops[k + 1][c] - part)));
   });
 }
+const missing = () => dark() ? [49, 55, 63] : [201, 205, 211];
 function paintPixel(data, place, [red, green, blue]) {
   const at = 4 * place;
   data[at] = red;

@@ -65,8 +65,8 @@ function curvePanel(panel, grid, looks, hidden) {
     const lines = shown().map((c) => {
       const i = nearest(c, at);
       if (i < 0) return "";
-      const value = state.replica !== null && c.samples ? c.samples[state.replica][i] : c.y[i];
-      const sure = !c.low || c.low[i] === null || state.replica !== null;
+      const one = alone(c), value = one ? one[i] : c.y[i];
+      const sure = !c.low || c.low[i] === null || one;
       const where = c.x[i] === at ? "" : ` (at ${exact(c.x[i])})`;  // the nearest that there is
       return `${words(c.label)}${where}: ${number(value)}${sure ? "" : ` (${number(c.low[i])} to ${number(c.high[i])})`}`;
     });
@@ -118,14 +118,14 @@ function curvePanel(panel, grid, looks, hidden) {
 function curve(c, body, x, y, { colour, dashes }, few) {
   const stroke = `stroke:${colour};fill:none;stroke-linejoin:round`;
   const look = `${stroke};stroke-width:${c.dashed ? 1.8 : 2.2};stroke-dasharray:${c.dashed ? "5 3" : dashes}`;
-  const one = state.replica !== null && c.samples;
+  const one = alone(c);
   if (few && c.samples && c.samples.length > 1)
     for (const sample of c.samples) body.append(svg("path", { d: line(x, y, c.x, sample), style: `${stroke};stroke-width:1;opacity:.55` }));
   else if (c.low) body.append(svg("path", { d: band(x, y, c.x, c.low, c.high), style: `fill:${colour};opacity:.16` }));
   body.append(svg("path", { d: line(x, y, c.x, c.y), style: look + (one ? ";opacity:.3" : "") }));
-  if (one) body.append(svg("path", { d: line(x, y, c.x, c.samples[state.replica]), style: look }));
+  if (one) body.append(svg("path", { d: line(x, y, c.x, one), style: look }));
   if (c.x.length <= 12 && !c.dashed) c.x.forEach((v, i) => {
-    const value = one ? c.samples[state.replica][i] : c.y[i];
+    const value = one ? one[i] : c.y[i];
     if (value !== null && (!y.log || value > 0) && (!x.log || v > 0))
       body.append(svg("circle", { cx: x(v), cy: y(value), r: 3, style: `fill:${colour}` }));
   });

@@ -28,7 +28,7 @@ const TABLES = {
   movie: async (figure) => {
     const replica = state.replica ?? 0, cells = await unpack(figure, replica);
     const frame = Math.max(0, figure.steps.findLastIndex((step) => step <= state.step));
-    const apart = (figure.high - figure.low) / (figure.levels - 1), value = (level) => (figure.low + level * apart).toFixed(3);
+    const apart = (figure.high - figure.low) / (figure.levels - 1), value = (level) => level === null ? null : (figure.low + level * apart).toFixed(3);
     const known = `± ${number(apart / 2, 2)}; exact: featscope export`;  // the page keeps a few levels
     return [["panel", "row", "column", `value at step ${figure.steps[frame]} of replica ${replica} (${known})`],
       ...figure.panels.flatMap((p, k) => Array.from({ length: p.rows * p.columns }, (_, i) =>

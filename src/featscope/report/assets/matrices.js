@@ -24,8 +24,8 @@ function cells(figure, panel, width, colours, level) {
   const height = count * tall + below, legible = wide >= 32 && tall >= 16;
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${words(panel.label)}: ${words(figure.value)} over ${words(figure.row)} and ${words(figure.column)}` });
   const canvas = html("canvas", { width: across, height: count }), brush = canvas.getContext("2d");
-  const image = brush.createImageData(across, count), missing = dark() ? [49, 55, 63] : [201, 205, 211];
-  panel.cells.flat().forEach((value, at) => paintPixel(image.data, at, value === null ? missing : colours[level(value)]));
+  const image = brush.createImageData(across, count), none = missing();
+  panel.cells.flat().forEach((value, at) => paintPixel(image.data, at, value === null ? none : colours[level(value)]));
   brush.putImageData(image, 0, 0);
   const area = { x: left, y: 0, width: width - left, height: count * tall };
   chart.append(svg("image", { ...area, href: canvas.toDataURL(), preserveAspectRatio: "none", class: "pixels" }));

@@ -1,5 +1,6 @@
 // Matrices over steps: one byte a cell and frame, differences deflated. A click on a neuron shows its course.
 const unpacked = new Map();
+const digits = (value) => value === null ? "none" : value.toFixed(2);
 
 async function unpack(figure, replica) {
   const key = `${figure.id} ${replica}`;
@@ -9,7 +10,10 @@ async function unpack(figure, replica) {
     let start = 0;
     return figure.panels.map(({ rows, columns }) => {
       const own = cells.subarray(start, (start += rows * columns * frames));
-      return (row, column, frame) => own[(row * columns + column) * frames + frame];
+      return (row, column, frame) => {
+        const level = own[(row * columns + column) * frames + frame];
+        return level === figure.none ? null : level;
+      };
     });
   }));
   return unpacked.get(key);
@@ -35,7 +39,7 @@ function movie(figure, home) {
     canvas.addEventListener("click", (event) => pick(k, ...cellAt(event)));
     canvas.addEventListener("pointermove", async (event) => {
       const [row, column] = cellAt(event), cells = await unpack(figure, state.replica ?? 0);
-      tell([`${words(panel.label)}: row ${row + 1}, column ${column + 1}`, `${words(figure.value)}: ${valueOf(cells[k](row, column, frame)).toFixed(2)}`], event.clientX, event.clientY);
+      tell([`${words(panel.label)}: row ${row + 1}, column ${column + 1}`, `${words(figure.value)}: ${digits(valueOf(cells[k](row, column, frame)))}`], event.clientX, event.clientY);
     });
     canvas.addEventListener("pointerleave", hush);
     canvas.addEventListener("keydown", (event) => {
@@ -47,7 +51,7 @@ function movie(figure, home) {
     });
     return canvas;
   });
-  const valueOf = (level) => figure.low + (level / (figure.levels - 1)) * (figure.high - figure.low);
+  const valueOf = (level) => level === null ? null : figure.low + (level / (figure.levels - 1)) * (figure.high - figure.low);
 
   home.append(html("div", { className: "with-axis" }, html("p", { className: "axis", innerHTML: figure.row }),
     html("div", { className: "matrices" }, ...canvases.map((canvas, k) => html("div", { className: "matrix" },
@@ -62,13 +66,13 @@ function movie(figure, home) {
   home.append(html("p", { className: "key" }, number(figure.low), colours, number(figure.high), html("span", { innerHTML: figure.value })));
 
   async function paint() {
-    const replica = state.replica ?? 0, cells = await unpack(figure, replica), table = ramp(figure.levels);
+    const replica = state.replica ?? 0, cells = await unpack(figure, replica), table = ramp(figure.levels), none = missing();
     colours.style.background = gradient(table);
     figure.panels.forEach((panel, k) => {
       const brush = canvases[k].getContext("2d"), image = brush.createImageData(panel.columns, panel.rows);
       for (let row = 0, i = 0; row < panel.rows; row++)
         for (let column = 0; column < panel.columns; column++)
-          paintPixel(image.data, i++, table[cells[k](row, column, frame)]);
+          paintPixel(image.data, i++, table[cells[k](row, column, frame)] ?? none);
       brush.putImageData(image, 0, 0);
       canvases[k].parentNode.querySelectorAll("i, b").forEach((mark) => mark.remove());
       canvases[k].setAttribute("aria-label", `${words(panel.label)}: ${panel.rows} ${words(figure.row)} by ${panel.columns} `
@@ -119,7 +123,7 @@ function drawCourse(figure, course, canvases, cells, pick, valueOf, choose) {
   const x = scale(steps[0], steps.at(-1), log, 30, width - 6), y = scale(figure.low, figure.high, false, height - 22, 8);
   const path = (column) => line(x, y, steps, figure.steps.map((_, frame) => valueOf(cell(pick.row, column, frame))));
   const end = columns.reduce((best, c) => cell(pick.row, c, last) > cell(pick.row, best, last) ? c : best, 0);
-  const text = `One neuron’s course: the one in row ${pick.row + 1} ends at ${valueOf(cell(pick.row, pick.column, last)).toFixed(2)} `
+  const text = `One neuron’s course: the one in row ${pick.row + 1} ends at ${digits(valueOf(cell(pick.row, pick.column, last)))} `
     + `of feature ${pick.column + 1}${end === pick.column ? "" : `, closest to feature ${end + 1}`}`;
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, width: "100%", role: "img", "aria-label": text });
   axes(chart, x, y, height, width);
