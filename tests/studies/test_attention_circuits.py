@@ -6,6 +6,7 @@ Seed 0 is fixed. Arms other than that of three numbers take two steps here; what
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from small_attention_circuits import SHORT, STUDY, TRIAL
 
 from featscope.models import AttentionOnlyNetwork
@@ -75,6 +76,24 @@ def test_eight_bins_are_said_to_be_of_the_default_size():
     (test,) = (test for test in STUDY.tests if test.statement.id == "sparser-than-its-embeddings")
     _, why = test.arms(STUDY)["five-inputs"]
     assert why.startswith("At the default size, modulo 5,")
+
+
+def untrained(study, arm):
+    """What random weights have in four bins, of eight replicas."""
+    noise = 0.01 * np.random.default_rng(0).standard_normal((8, 4))
+    shares = xr.DataArray(study.exponential(arm) + noise, dims=("replica", "head"))
+    return xr.Dataset({"share": shares, "start_share": shares})
+
+
+@pytest.mark.parametrize(
+    ("moduli", "told"), [((17, 7, 5), ["three-inputs"]), ((61, 31, 17), ["three-inputs", "four-inputs"])]
+)
+def test_few_bins_are_judged_where_random_weights_do_not_have_half_of_the_power_there(moduli, told):
+    study = AttentionCircuits(moduli=moduli)
+    (test,) = (test for test in study.tests if test.statement.id == "few-bins-hold-most")
+    judged = {arm: test.judge(study, arm, {arm: untrained(study, arm)}) for arm in test.arms(study)}
+    assert [arm for arm, claim in judged.items() if claim.expected] == told
+    assert {claim.verdict for claim in judged.values()} == {"fails"}
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ HOLD = {
         "mask-cancels-noise dense-decoupling initial-norms lucky-set-size lucky-sets-hardly-meet lucky-for-few "
         "few-strong-at-start mask-crosstalk mask-moves logit-uniformity-slope orthogonal-rows-similarity "
         "orthogonal-rows-loss thresholds-follow-the-schedule lucky-lead-at-t2 training-has-settled singletons-emerge "
-        "sparse-energy the-lottery-pays off-feature-part no-dense-feature-in-the-end firing-rate-of-singletons "
+        "sparse-energy the-lottery-pays no-dense-feature-in-the-end firing-rate-of-singletons "
         "silent-without-its-feature average-loss no-regret loss-inversion gradient-split pseudo-objective-gradient "
         "noise-pulls-little-along-dense noise-pulls-along-what-is-held others-as-gaussian"
     ),
@@ -100,6 +100,46 @@ def test_what_only_sizes_show_turns_with_what_is_measured(claim: str):
     for level, stands in ((good, True), (bad, False)):
         found = test.judge(STUDY, "augmented", {"augmented": run.assign({name: run[name] * 0 + level + jitter})})
         assert found.stands == stands
+
+
+def judged(claim: str, arm: str, run: xr.Dataset) -> Claim:
+    """One claim on one arm, of what ``run`` says."""
+    test = next(test for test in Decoupling.tests if test.statement.id == claim)
+    return test.judge(STUDY, arm, {arm: run})
+
+
+@pytest.mark.parametrize(("second", "measured"), [(0.2, 1.0), (0.6, 10 / 11)])
+def test_a_singleton_that_has_much_of_one_other_feature_is_noticed(second: float, measured: float):
+    """Its others have a root mean square below 1/√d in both cases: 0.07 √d and 0.21 √d, times √(12/11)."""
+    run = TRIAL.run("augmented")
+    cosines = xr.zeros_like(run.alignment)
+    cosines[{"feature": 3}], cosines[{"feature": 7}] = 0.75, second
+    found = judged("off-feature-part", "augmented", run.assign(alignment=cosines))
+    assert found.measured == pytest.approx(measured)
+    assert set(found.trials) == {96 * 11}
+
+
+def test_a_pair_of_features_is_one_thing():
+    """Neurons 0 to 3 start lucky for features 0 and 1, all others for none: one pair in 66 has more than log 12."""
+    run = TRIAL.run("augmented")
+    start = xr.full_like(run.alignment, 0.2)
+    start[{"neuron": slice(4)}] = 0.01
+    start[{"neuron": slice(4), "feature": slice(2)}] = 0.7
+    found = judged("lucky-sets-hardly-meet", "augmented", run.assign(alignment=start))
+    assert found.measured == pytest.approx(1 / 66)
+    assert set(found.trials) == {66}
+
+
+def test_a_neuron_that_noise_pulls_much_at_one_look_counts_once():
+    """A quarter of the neurons do so once in Stage II, at its last look, and always before and after."""
+    run = TRIAL.run("augmented")
+    inside = (run["step"] >= run.stage1_end) & (run["step"] <= run.stage2_end)
+    assert (inside.sum("step") > 1).all()
+    once = inside & (run["step"] == run["step"].where(inside).max("step"))
+    pull = (once | ~inside) & (run["neuron"] % 4 == 0)
+    found = judged("noise-pulls-little-along-dense", "augmented", run.assign(pull_dense=pull.astype(float)))
+    assert found.measured == 0.75
+    assert set(found.trials) == {96}
 
 
 def test_heads_on_the_way_are_those_of_the_end():

@@ -25,6 +25,7 @@ from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import IdealNetwork
 from featscope.theory.masked_neuron import gate_edge
 from featscope.training import SGD, BiasSchedule
+from featscope.training.optimizers import GradientDescent
 from featscope.views import RandomMask, SameSample
 
 pytestmark = pytest.mark.long  # half a minute and more of training
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.long  # half a minute and more of training
 sgd, mask, draws_at, build_schedule = SGD.build, RandomMask.__call__, Streams.at, BiasSchedule.build
 sample, build_tasks = SparseCodingSource.sample, SignTasks.build
 activity, noise_variance = SparseCoding.activity.fget, SparseCoding.noise_variance.fget
-start, loss = SymmetricReLU.build, InfoNCE.__call__
+start, loss, descend = SymmetricReLU.build, InfoNCE.__call__, GradientDescent.step
 NOISE_MOVES = IdealNetwork.noise_moves.fget
 
 
@@ -84,6 +85,12 @@ def one_task_many_times(self, source, learner, streams):
 def another_positive(self, source, draws):
     anchor, positive = mask(self.view, source.sample(draws, self.anchors).x, draws)
     return anchor, positive.roll(1, -2), source.sample(draws, self.negatives).x
+
+
+def decay_alone(self):
+    """All that is left of a step where there is no gradient."""
+    self.zero_grad(set_to_none=False)
+    descend(self)
 
 
 def schedule(**changed: Any) -> Any:
@@ -188,6 +195,9 @@ FAULTS = {
         "loud-start",
         verdict="fails",
     ),
+    "no gradient from a loud start": Fault(
+        GradientDescent, "step", decay_alone, "plain-loss-vanishes", "loud-start", verdict="fails"
+    ),
     "decay too strong without a mask": Fault(
         SGD,
         "build",
@@ -203,6 +213,9 @@ FAULTS = {
         "negatives-need-no-mask",
         "masked-negatives",
         verdict="fails",
+    ),
+    "bias never set where negatives are masked": Fault(
+        BiasSchedule, "build", schedule(reset=0.0), "negatives-need-no-mask", "masked-negatives", verdict="fails"
     ),
     "masks not complementary, in Stage II": Fault(
         RandomMask, "__call__", independent_masks, "noise-pulls-along-what-is-held", "augmented", steps=200

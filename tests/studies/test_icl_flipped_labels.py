@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from tiny_model import remembered_examples, saved
 
 from featscope.check import check
@@ -71,6 +72,20 @@ def test_hand_set_learners_do_what_is_expected_of_them():
 def test_every_statement_fails_somewhere_or_has_a_planted_fault():
     failing = {claim.id for claim in trial().healthy.values() if claim.verdict == "fails"}
     assert failing | {fault.claim for fault in FAULTS.values()} == {s.id for s in IclFlippedLabels.statements()}
+
+
+def test_chance_enters_where_it_counts_what_the_ignorer_happens_to_know():
+    laws = {key: claim.law for key, claim in trial().healthy.items() if key[1] in HAND_SET}
+    assert {key for key, law in laws.items() if law != "exact"} == {
+        ("larger-is-better-without-flips", "follows"),
+        ("large-falls-below-chance", "ignores"),
+    }
+    known = xr.DataArray([0.5, 0.95, 0.6, 0.98, 0.98], dims="replica")  # by a larger variance than that of the draws
+    runs = dict(trial().runs)
+    runs["ignores"] = runs["ignores"].assign(accuracy=known.expand_dims(flip=5, axis=1))
+    claims = by_name(study().claims(runs))
+    assert claims["larger-is-better-without-flips", "follows"].verdict == "undecided"
+    assert claims["large-falls-below-chance", "ignores"].interval[0] < 0.75
 
 
 def test_the_followers_curves_are_a_step_and_a_line():

@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 
 from featscope.claims import Claim
+from featscope.claims.intervals import interval_of_mean
 from featscope.data import splits
 from featscope.data.image_pool import ImagePool, level
 from featscope.data.splits import open_split
@@ -52,6 +53,7 @@ def made_up() -> dict[str, xr.Dataset]:
             runs[SIZES] = xr.Dataset(
                 {
                     "loss": noisy(shape),
+                    "fitted": noisy(xr.DataArray(np.linspace(0.5, 1.1, 9), dims="size")),
                     "loss_of_fewer": noisy(shape.roll(size=-2)),
                     "right": noisy(xr.DataArray(np.linspace(0.5, 0.95, 9), dims="size")),
                     "chosen": xr.DataArray([6.0] * 6, dims="replica"),
@@ -145,6 +147,26 @@ def test_what_is_not_so_is_not_said_to_hold(id, arm):
     if id == "regulariser-is-information":
         return  # no run is in it: see FAULTS
     assert judged_alone(id, arm, RUNS | {arm: CHANGED[id](RUNS[arm])}).verdict != "holds"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_on_losses_that_only_fall_is_no_rise(seed):
+    """Each replica's own least and largest loss would say so: the second is above the first, whatever they are."""
+    chance, run = np.random.default_rng(seed), RUNS[SIZES]
+    curve = np.array([1.2, *[0.6] * 7, 0.4]) + 0.05 * chance.standard_normal((6, 9))
+    loss = xr.DataArray(curve, dims=("replica", "size"))
+    places = classical_minimum(curve, run.fitted.transpose("replica", "size").values)
+    picked = zip(curve, places, strict=True)
+    own_picks = [min(one[0] - one[at], one[at:].max() - max(one[at], one[-1])) for one, at in picked]
+    assert interval_of_mean(np.array(own_picks))[0] > 0
+    assert judged_alone("loss-descends-twice", SIZES, RUNS | {SIZES: run.assign(loss=loss)}).verdict != "holds"
+
+
+def test_one_replica_has_no_others_to_pick_sizes():
+    one = RUNS | {SIZES: RUNS[SIZES].isel(replica=[0])}
+    claim = judged_alone("loss-descends-twice", SIZES, one)
+    assert claim.verdict == "undecided"
+    assert np.isnan(claim.values).all()
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.claim)

@@ -8,9 +8,10 @@ import torch
 import xarray as xr
 
 from featscope.claims import Claim
+from featscope.claims.intervals import interval_of_share
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.learned_filters import LearnedFilters, figures
+from featscope.studies.learned_filters import LearnedFilters, figures, training
 from featscope.studies.learned_filters import study as claims_of
 from featscope.studies.learned_filters.arms import (
     DIGITS,
@@ -169,6 +170,22 @@ def test_five_filters_are_picked_or_none():
     of_twenty = unit(filters[large])
     five = of_twenty[np.argsort(-(of_twenty @ unit(of_twenty.mean(0))))[:PICKED]]
     assert found.picked == pytest.approx((five @ unit(five.mean(0))).mean())
+
+
+def test_an_image_that_all_replicas_are_judged_by_counts_once():
+    right = xr.DataArray([0.80, 0.79, 0.81, 0.80, 0.79], dims="replica")
+    few = xr.Dataset({"accuracy": right, "tests": 0 * right + 24})
+    claim = judged_alone("classes-are-learned", PHOTOS, RUNS | {PHOTOS: few})
+    assert sum(claim.trials) == pytest.approx(24)
+    assert claim.measured == pytest.approx(right.mean().item())
+    assert claim.verdict == "undecided"  # 19 of 24 images are no more than 0.53
+    assert interval_of_share(right.values, few.tests.values)[0] > 0.6  # as if there were 120
+
+
+def test_replicas_are_judged_by_the_same_images():
+    first, second = (training._two_classes(Filters(train=0), 0, Streams(seed, [0]))[2].flatten(1) for seed in (0, 1))
+    assert not torch.equal(first, second)  # in another order
+    assert torch.cdist(first, second).amin(1).max() < 0.1  # rounding
 
 
 def test_groups_of_blocks_without_five_in_a_cluster_are_left_out():

@@ -174,6 +174,13 @@ FAULTS = {
     "a bound that falls with loops": Fault(
         theory, "gatmiry_bound", lambda loops, d, n: 4.0**-loops, "gatmiry-bound-is-vacuous", "n=128"
     ),
+    "a bound without its factor": Fault(
+        theory,
+        "gatmiry_bound",
+        lambda loops, d, n: loops * 4.0**loops / np.sqrt(n),
+        "gatmiry-bound-is-vacuous",
+        "n=128",
+    ),
     "slopes less the bound twice": Fault(
         figure_8_1.FigureEightOne, "_gap", lambda self, runs: -GAP(self, runs), "gap-widens-with-n", "n=128"
     ),

@@ -34,6 +34,7 @@ HOLD = [
     ("norm-head-invariant", "no-head"),
     ("noise-decays", "no-head"),
     ("width-law", "widths"),
+    ("collapse-over-widths", "widths"),
     ("phase1-time", "sizes"),
     ("diverse-neurons-decorrelate", "head"),
     ("optimum-value", "head"),
@@ -51,8 +52,6 @@ HOLD = [
     ("head-returns-to-identity", "head"),
     ("phase1-scaling", "sizes"),
     ("no-stop-gradient-collapses", "no-stop-gradient"),
-    ("no-normalisation-strong-leads", "no-normalization"),
-    ("no-normalisation-no-rescue", "no-normalization"),
     ("sgd-follows-ode", "batches"),
     ("sphere-views-agree", "batches-sphere"),
     ("symmetric-head-baseline", "hand-set-gap"),
@@ -178,6 +177,36 @@ def test_a_share_of_wide_networks_counts_as_many_as_the_arm_has():
     claim = judged("any-width-collapses", "widths", {"widths": TRIAL.run("widths")}, study)
     neurons = study.arm("widths").recipe.start.starts
     assert set(claim.trials) == {neurons / WIDEST}
+
+
+def test_a_share_of_collapse_that_does_not_depend_on_the_ratio_is_noticed():
+    """That is right on average over the axis: the law has 0.96 to 0.40."""
+    weak, chance = xr.DataArray([0.4, 1.0, 2.0, 3.0], dims="weak"), np.random.default_rng(0)
+    law = (1 - 2 / np.pi * np.arctan((weak / 4) ** 1.5)) ** 2
+    for share, verdict in ((law, "holds"), (0 * law + 0.7, "fails")):
+        below = chance.random((8, 50, 4)) < share.values
+        ended = xr.DataArray(below.astype(float), dims=("replica", "start", "weak"))
+        run = xr.Dataset({"collapsed": ended, "mixed": 0 * ended}).assign_coords(weak=weak.values)
+        assert judged("collapse-probability", "ratios", {"ratios": run}).verdict == "holds"
+        assert judged("collapse-over-ratios", "ratios", {"ratios": run}).verdict == verdict
+
+
+def test_a_share_of_collapse_that_does_not_depend_on_the_width_is_noticed():
+    run, chance = TRIAL.run("widths"), np.random.default_rng(0)
+    made_up = 0.48 + 0.02 * chance.normal(size=run.all_collapsed.shape)
+    runs = {"widths": run.assign(all_collapsed=0 * run.all_collapsed + made_up)}
+    assert judged("width-law", "widths", runs).verdict == "holds"
+    assert judged("collapse-over-widths", "widths", runs).verdict == "fails"
+
+
+def test_nothing_is_expected_of_outputs_as_they_are_that_holds_with_a_head_that_hardly_moves():
+    arm = STUDY.arm("no-normalization")
+    run = measure(STUDY, replace(arm, recipe=replace(arm.recipe, head=replace(STUDY.head, rate=1e-9))), 4)
+    assert float(run.head_peak.max()) < 1e-9
+    for claim in ("no-normalisation-strong-leads", "no-normalisation-no-rescue"):
+        healthy, found = TRIAL.healthy[claim, arm.name], judged(claim, arm.name, {arm.name: run})
+        assert (found.measured, found.verdict) == (healthy.measured, healthy.verdict)
+        assert not healthy.expected
 
 
 def test_a_neuron_that_has_learned_nothing_has_no_feature():

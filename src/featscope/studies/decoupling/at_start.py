@@ -134,7 +134,7 @@ class AtStart(DecouplingArms):
         """
         lucky = stored.lucky(run, theory.lucky_constant()).astype(float)
         common = xr.dot(lucky, lucky.rename(feature="other"), dim="neuron")
-        return (common > log(self.data.features)).where(lucky.feature != lucky.rename(feature="other").other)
+        return (common > log(self.data.features)).where(common.feature < common.other)
 
     @bound(
         "Lemma B.2(f)",

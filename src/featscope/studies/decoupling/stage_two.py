@@ -158,10 +158,10 @@ class StageTwo(StageOne):
         return run.stage2_end.where(run.stage2_end >= 0) / (d * log(d) / (self.optimizer.lr * log(log(d))))
 
     def _at_most(self, run: xr.Dataset, pull: xr.DataArray, directions: float) -> xr.DataArray:
-        """Whether ``pull`` is at most max{Pr(fires), 1/√d}/(d √directions), at each look within Stage II."""
+        """Whether ``pull`` is at most max{Pr(fires), 1/√d}/(d √directions) at all looks of Stage II."""
         d = self.data.features
         bound = np.maximum(run.pull_firing, 1 / sqrt(d)) / (d * sqrt(directions))
-        return known(pull <= bound, in_stage_two(run, pull))
+        return known(pull <= bound, in_stage_two(run, pull)).min("step")
 
     @most("Lemma D.4", note="Over the noise the mean is in closed form, over masks and signals by sampling.")
     def noise_pulls_little_along_dense(self, run: xr.Dataset) -> xr.DataArray:
@@ -169,7 +169,7 @@ class StageTwo(StageOne):
 
         $|\mathbb{E} h_i(x^{++}) 1\{|\langle w_i, x^{+}\rangle| \ge b_i\} \langle 2D\xi, M^{\perp}_j\rangle| \le
         \lVert w_i\rVert / (d \sqrt{d_1}) \max\{\Pr(h_i \ne 0), 1/\sqrt{d}\}$ for all $j$. Measured: share of neurons
-        and looks at which it is so, with constant 1.
+        of which it is so at all looks of Stage II, with constant 1.
         """
         return self._at_most(run, run.pull_dense, self.data.input_dim)
 
@@ -187,8 +187,8 @@ class StageTwo(StageOne):
         r"""In Stage II noise hardly pulls neurons along the feature that they have most of.
 
         $|\mathbb{E} h_i(x^{++}) 1\{|\langle w_i, x^{+}\rangle| \ge b_i\} \langle 2D\xi, M_j\rangle| \le
-        \lVert w_i\rVert / d^2 \max\{\Pr(h_i \ne 0), 1/\sqrt{d}\}$. Measured: share of neurons and looks at which it
-        is so of that feature, with constant 1.
+        \lVert w_i\rVert / d^2 \max\{\Pr(h_i \ne 0), 1/\sqrt{d}\}$. Measured: share of neurons of which it is so at
+        all looks of Stage II, with constant 1.
         """
         return self._at_most(run, run.pull_feature, self.data.features**2)
 

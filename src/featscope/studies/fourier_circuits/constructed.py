@@ -230,8 +230,8 @@ class ConstructedCircuits(FourierCircuitsArms):
     def single_neuron_margin(self, run: xr.Dataset) -> xr.DataArray:
         r"""A single neuron can have the largest margin, and finds it from random weights.
 
-        Each vector in turn is set to the best given the others. Measured: mean margin over all points at the end over
-        $\gamma^*$, the smallest over restarts and sizes.
+        Each vector in turn is set to the best given the others; or all go up the gradient at once. Measured: mean
+        margin over all points at the end over $\gamma^*$, the smallest over both ways, restarts and sizes.
         """
         return run.worst.min("size")
 
@@ -239,7 +239,7 @@ class ConstructedCircuits(FourierCircuitsArms):
     def neuron_never_exceeds(self, run: xr.Dataset) -> xr.DataArray:
         r"""No neuron has a larger mean margin than the largest.
 
-        Measured: over $\gamma^*$, the largest on the way up, over restarts and sizes.
+        Measured: over $\gamma^*$, the largest on the way up, over both ways, restarts and sizes.
         """
         return run.best.max("size")
 
@@ -263,12 +263,13 @@ class ConstructedCircuits(FourierCircuitsArms):
         "Lemma C.15",
         on=ONE,
         at_most=EXACT,
-        note="The ascent keeps this; that no other split does as well is `neuron-never-exceeds`.",
+        note="From random norms. That it ends at a best neuron is `single-neuron-margin`.",
     )
     def equal_blocks(self, run: xr.Dataset) -> xr.DataArray:
         r"""Each of the best neuron's k + 1 vectors has the same norm.
 
-        Measured: largest difference of $(k+1)\|v\|^2$ to 1.
+        Measured: largest difference of $(k+1)\|v\|^2$ to 1 after gradient ascent in which the norm of the whole neuron
+        is held, and not those of its vectors.
         """
         return run.balance.max("size")
 

@@ -88,14 +88,14 @@ class FourierCircuits(ConstructedCircuits):
         on=[TRAINED, TWO, TIGHT, FOUR, FIVE, PENALTIES, DECAY, LARGE_START],
         not_on={HALF: "A margin on some of the points may be larger, and is."},
         at_most=1 + 1e-5,
+        law="exact",
         because="Bound: rounding of float32.",
-        note="At every look. Looks along one run are no draws of their own, and eight replicas do not decide of all.",
+        note="At every look. Of every network, whatever its draws: one that exceeds it refutes it.",
     )
     def margin_never_exceeds(self, run: xr.Dataset) -> xr.DataArray:
         r"""No network has a larger margin on all points than the largest.
 
-        Measured: least margin of the points to train on over $\gamma^*\|\theta\|^{k+1}$, the largest over steps, mean
-        over replicas.
+        Measured: least margin of the points to train on over $\gamma^*\|\theta\|^{k+1}$, the largest over steps.
         """
         return run.margin.max([dim for dim in run.margin.dims if dim != "replica"])
 

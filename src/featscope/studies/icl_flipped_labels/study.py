@@ -51,7 +51,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         With no label inverted, the largest model is more accurate than the smallest. Measured: the difference of their
         accuracies on the same prompts.
         """
-        return self._exactly(self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0)), arm)
+        return self.compared(runs, arm, lambda run: run.accuracy.isel(flip=0))
 
     @ordering(
         FIGURES,
@@ -106,12 +106,15 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         at_last = runs[arm].accuracy.isel(flip=-1)
         if arm in self.hand_set:
-            return self._exactly(Found(at_last), arm)
+            return self._exactly(Found(at_last), arm) if arm == FOLLOWS else Found(at_last)
         found = of_large(at_last, runs[arm])
         return found if arm == self.by_size(runs)[-1] and (found.expected or len(self.models) > 1) else None
 
     def _exactly(self, found: Found | None, arm: str) -> Found | None:
-        """``found``; of hand-set learners, whose accuracy a closed form gives, no chance enters."""
+        """``found``; of hand-set learners no chance enters, where it is all of `FOLLOWS` or a slope of `IGNORES`.
+
+        How many of the items it is asked `IGNORES` knows is drawn.
+        """
         return found._replace(law="exact") if found is not None and arm in self.hand_set else found
 
     # --- What is known of hand-set learners ---------------------------------------------------------------------------

@@ -111,13 +111,13 @@ def over_sizes(run: xr.Dataset) -> Curves:
 def over_widths(run: xr.Dataset, strong: float) -> Curves:
     """Whole networks on the strong feature, over their width; by the law one neuron is with probability ``strong``."""
     width = 2.0 ** np.arange(run.sizes["doubling"])
-    measured = curve(run.collapsed_up_to, "measured", "doubling", x=width, within=SHARE)
+    measured = curve(run.all_collapsed, "measured", "doubling", x=width, within=SHARE)
     lines = [measured, Curve("law", width, strong**width, dashed=True)]
     return chart(
         "widths",
         "Without head, wide networks do not collapse as a whole",
-        "Share of starts in which all neurons end on the strong feature. By the law it is the m-th power of one "
+        "Share of networks all of whose neurons end on the strong feature. By the law it is the m-th power of one "
         "neuron's probability, which tends to 1 only with α_1/α_2.",
-        Panel("All on the strong feature", "neurons (m)", "share of starts", lines, log_x=True),
-        claims=("any-width-collapses", "width-law"),
+        Panel("All on the strong feature", "neurons (m)", "share of networks", lines, log_x=True),
+        claims=("any-width-collapses", "width-law", "collapse-over-widths"),
     )

@@ -160,18 +160,18 @@ def ends(run: xr.Dataset, phase: int, quantity: str) -> tuple[xr.DataArray, xr.D
 
 
 def widths(experiment: Flow) -> Mapping[str, Measurement]:
-    """Whether the first m neurons of a start all end on the strong feature, for every m that is a power of 2.
+    """How often m neurons all end on the strong feature, for every m that is a power of 2, up to `WIDEST`.
 
-    Without head neurons know nothing of each other: `WIDEST` starts of one neuron are a start of as many.
+    Without head neurons know nothing of each other: any m starts of one neuron are a network of as many.
     """
     learner: PopulationNetwork = experiment.learner
     feature, pure = learner.order_parameters.features
     learned = learner.order_parameters.b.abs().amax(1) >= LEARNED
-    collapsed = ((feature == 0) & pure & learned).view(len(learner.state), -1, WIDEST)
-    ever = collapsed.cumprod(-1).double().mean(1)
-    sizes = [2**k - 1 for k in range(WIDEST.bit_length())]
-    about = "share of starts all of whose first 1, 2, 4, ... neurons end on the strong feature"
-    return {"collapsed_up_to": Measurement(ever[:, sizes], about, ("doubling",))}
+    collapsed = ((feature == 0) & pure & learned).view(len(learner.state), -1)
+    sizes = [2**k for k in range(WIDEST.bit_length())]
+    shares = [collapsed.unflatten(1, (-1, m)).all(-1).double().mean(1) for m in sizes]
+    about = "share of networks of 1, 2, 4, ... neurons that all end on the strong feature"
+    return {"all_collapsed": Measurement(torch.stack(shares, -1), about, ("doubling",))}
 
 
 def directions(experiment: GradientTraining) -> Mapping[str, Measurement]:
