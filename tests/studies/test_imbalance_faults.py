@@ -84,6 +84,11 @@ def with_other_features(self, draws, count, dtype=torch.float32):
     return drawn._replace(codes_x=drawn.codes_x.roll(1, -1))
 
 
+def with_signals_of_twice_the_size(self, draws, count, dtype=torch.float32):
+    drawn = pairs(self, draws, count, dtype)
+    return drawn._replace(codes_x=2 * drawn.codes_x)
+
+
 def both_signs_alike(self, draws, count, dtype):
     return tuple(shown.abs() for shown in signals(self, draws, count, dtype))
 
@@ -244,6 +249,9 @@ FAULTS = {
         steps=120,
     ),
     "thresholds that kill": in_lottery(BiasScheduleRule, "forward", at_their_largest, "fires-for-its-own", steps=120),
+    "signals of twice the size": in_lottery(
+        SparseTokensSource, "pairs", with_signals_of_twice_the_size, "signal-tail", steps=120
+    ),
     "tokens that all show a feature": Fault(
         SparseTokensSource,
         "_shown",

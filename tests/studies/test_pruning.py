@@ -19,7 +19,7 @@ from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
 from featscope.streams import Streams
-from featscope.studies import Axis
+from featscope.studies import Axis, last
 from featscope.studies.pruning import Pruning, probes
 from featscope.studies.pruning.study import at, final_ratio
 from featscope.studies.sweep import Sweep
@@ -179,6 +179,14 @@ def test_replicas_that_are_given_up_count_as_diverged():
     for diverged, verdict in ((100, "holds"), (-1, "fails")):
         lost["diverged"].loc[{"ratio": 0.75}] = diverged
         assert judged_with("too-much", lost)["divergence-when-all-pruned", "too-much"].verdict == verdict
+
+
+def test_rare_features_have_neurons_of_their_own_from_the_start_with_and_without_pruning():
+    """What the note of `rare-singletons` says."""
+    found, least = TRIAL.run("stationary").minority_singletons, STUDY.arm("stationary").recipe.learner.neurons / 2
+    assert bool((found.isel(step=0) >= least).all())
+    assert bool((last(TRIAL.run("stationary"), found).sel(ratio=0.0) >= least).all())
+    assert "planted start is so already" in TRIAL.healthy["rare-singletons", "stationary"].note
 
 
 def test_the_overlap_is_that_of_the_first_look_after_pruning_begins():

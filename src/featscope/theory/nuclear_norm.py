@@ -88,6 +88,11 @@ def printed_dimension(invariant: int, gamma: float) -> float:
     return invariant / gamma**2 + invariant
 
 
+def printed_strength(invariant: int) -> float:
+    """λ from which on Proposition 6.3 says so, with constant 1 in its Ω."""
+    return sqrt(invariant) / exp(sqrt(invariant) / 5)
+
+
 def crossing(invariant: int, gamma: float) -> float:
     """d - r at which the accuracy out of domain passes 1/2, at α/β = 1/(2γ)."""
     return invariant / (4 * gamma**2)

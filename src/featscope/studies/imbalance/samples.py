@@ -6,6 +6,8 @@ from dataclasses import replace
 from math import log, sqrt
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from featscope.data import TokenPairs
 from featscope.models import TokenMLPNetwork
@@ -29,17 +31,15 @@ def data(experiment: GradientTraining) -> Mapping[str, Measurement]:
     flat = source.dictionary.abs().amax((-2, -1)) * sqrt(source.dictionary.shape[-2])
     few, features = pairs.codes_x[:, :FEW_PAIRS], x.shape[-1]
     norm = weight.norm(dim=-1)[:, None]
-    of_signals = (few @ (weight @ source.dictionary).mT).abs() / norm
     mean = pairs.x[:, :FEW_PAIRS] if pairs.x.ndim == 3 else pairs.x[:, :FEW_PAIRS].mean(-2)
     of_noise = ((mean - few @ source.dictionary.mT) @ weight.mT).abs() / norm
-    signal_tail = (of_signals > sqrt(TAIL * sqrt(log(features)) / features)).float().mean((-2, -1))
     noise_tail = (of_noise >= log(features) ** 2 / sqrt(features)).float().mean((-2, -1))
     return {
         "frequency": Measurement(x.abs().mean(1), "share of pairs with the feature", ("feature",)),
         "signs": Measurement(x.sum((-2, -1)) / x.abs().sum((-2, -1)), "mean sign of active features"),
         "shared": Measurement((x == y).float().mean((-2, -1)), "share of signals that a pair has in common"),
         "flatness": Measurement(flat, "largest entry of the dictionary", units="1/√d1"),
-        "signal_tail": Measurement(signal_tail, f"Pr(<w, Mz>² > {TAIL:g} ||w||² √log d / d)"),
+        "signal_tail": _signal_tail(experiment, few),
         "noise_tail": Measurement(noise_tail, "Pr(<w, noise>² >= ||w||² log⁴ d / d)"),
     }
 
@@ -77,7 +77,7 @@ def batches(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 
 def firing(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """Who fires for what (P Lemma E.1), with N_i the features of cosine `HELD` and more."""
+    """Who fires for what (P Lemma E.1), with N_i the features of cosine `HELD` and more; tails (P Lemma E.7)."""
     source, learner = experiment.source, experiment.learner
     pairs = source.pairs(experiment.streams.at("firing"), FEW_PAIRS)
     fires, present = learner(pairs.x) != 0, (pairs.codes_x != 0).float()
@@ -92,6 +92,7 @@ def firing(experiment: GradientTraining) -> Mapping[str, Measurement]:
         "hearings": Measurement(own.sum((-2, -1)).float(), "how often a neuron's own feature was there"),
         "firing_rate": Measurement(fires.float().mean((-2, -1)), "Pr(h_i ≠ 0), mean over neurons"),
         "members_rate": Measurement(expected, "Σ p_j over the features of a neuron, mean over neurons"),
+        "signal_tail": _signal_tail(experiment, pairs.codes_x),
     }
 
 
@@ -109,6 +110,14 @@ def one_update(experiment: GradientTraining) -> Mapping[str, Measurement]:
     moved = trial.learner.weight.detach() - at.w
     error = (moved - expected).flatten(1).norm(dim=-1) / expected.flatten(1).norm(dim=-1)
     return {"update_error": Measurement(error, "a step of training against the paper's (21) with decay, relative")}
+
+
+def _signal_tail(experiment: GradientTraining, codes: Float[Tensor, "replica pair feature"]) -> Measurement:
+    """How often a signal pushes a neuron far (P Lemma E.7)."""
+    weight, dictionary = experiment.learner.weight, experiment.source.dictionary
+    pushed = (codes @ (weight @ dictionary).mT).abs() / weight.norm(dim=-1)[:, None]
+    far = pushed > sqrt(TAIL * sqrt(log(codes.shape[-1])) / codes.shape[-1])
+    return Measurement(far.float().mean((-2, -1)), f"Pr(<w, Mz>² > {TAIL:g} ||w||² √log d / d)")
 
 
 def _doubled(pairs: TokenPairs) -> TokenPairs:

@@ -17,7 +17,6 @@ from featscope.probes.stored import common_and_rare
 from featscope.studies import Runs, Story, last
 from featscope.studies.imbalance import figures
 from featscope.studies.imbalance.curves import NO_DIFFERENCE, PapersCurves
-from featscope.studies.imbalance.probes import HELD
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.imbalance import Census, activities, stated_feature_energy
 
@@ -65,14 +64,26 @@ class Imbalance(PapersCurves):
         common, _ = self._cosines(run)
         return common.max("neuron") ** 2 > 0.5
 
-    @bound("workshop version, Section 4", on="heat-map", at_least=0.9, because=f"Bound: {STATED}", law="share")
+    @bound(
+        "workshop version, Section 4",
+        not_on={
+            "heat-map": "Nearly half of all neurons end with a mixture in which no feature has half.",
+            "heat-map-unbiased": "At b = 0 neurons are not sorted.",
+            "heat-map-balanced": "With equal frequencies other features have neurons, too.",
+        },
+        at_least=0.9,
+        because=f"Bound: {STATED}",
+        note="A cosine of 0.3, which was asked for first, is no tie: a random direction in the span of nine features "
+        "has one with the nearest of five in 96 % of cases.",
+        law="share",
+    )
     def heatmap_every_neuron(self, run: xr.Dataset) -> xr.DataArray:
         """Nearly every neuron is tied to a common feature.
 
-        Measured: share of neurons with a cosine of at least 0.3 with one.
+        Measured: share of neurons with a squared cosine above 1/2 with one.
         """
         common, _ = self._cosines(run)
-        return common.max("feature") >= HELD
+        return common.max("feature") ** 2 > 0.5
 
     @bound(
         "Theorem E.1(e); workshop version, Lemma F.1(e)",

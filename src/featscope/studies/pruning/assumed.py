@@ -134,6 +134,8 @@ class Assumed(PruningArms):
         on="stationary",
         at_least=0.5,
         because="Bound: in most networks; half of m/d neurons, as Ω has no constant.",
+        note="The planted start is so already, and without pruning it stays so: all that this says is that pruning "
+        "takes none of these neurons away.",
         law="yes/no",
     )
     def rare_singletons(self, run: xr.Dataset) -> xr.DataArray:
