@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+import xarray as xr
 from small_fixed_features import STUDY, TRIAL
 
 from featscope.data import DictionaryData, DictionarySource
@@ -57,6 +59,7 @@ WIDE = {
     "rare-class-is-learned",
     "weighted-moments",
     "coherence-blurs-the-count",
+    "blurred-count-is-a-ceiling",
     "every-centre-gets-a-neuron",
     "two-steps-need-incoherence",
 }
@@ -112,6 +115,19 @@ def test_machines_that_share_a_test_set_count_it_once():
     assert TRIAL.healthy["ridge-stays-below-the-ceiling", MACHINES].trials[0] == STUDY.test
 
 
+def test_dimensions_that_are_missed_on_either_side_do_not_cancel():
+    run = TRIAL.run(COHERENT)
+    off = np.array([0.1, -0.05, -0.05]) + np.linspace(-0.001, 0.001, run.sizes["replica"])[:, None]
+    made = xr.zeros_like(run.accuracy) + xr.DataArray(STUDY.blurred(run) + off, dims=("replica", "dimension"))
+    judged = {
+        test.statement.id: test.judge(STUDY, COHERENT, {COHERENT: run.assign(accuracy=made)})
+        for test in STUDY.tests
+        if test.statement.id in ("coherence-blurs-the-count", "blurred-count-is-a-ceiling")
+    }
+    assert {claim.verdict for claim in judged.values()} == {"fails"}
+    assert judged["coherence-blurs-the-count"].measured == pytest.approx(0.1, abs=1e-6)
+
+
 def test_what_a_network_reaches_is_said_of_further_training():
     found = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values())).found
     assert found.startswith("Trained on from two gradient steps, a network is right in ")
@@ -154,9 +170,11 @@ def test_parts_refuse_what_they_cannot_do():
         trained.BatchHinge(0)
 
 
+BLUR = theory.blur
 TRUTH, CEILING, PARITIES = theory.ground_truth, theory.threshold_ceiling, theory.parities
 BEST, SUBSETS, LATE = theory.best_random_cosine, theory.subset_correlations, theory.late_step_size
 COVARIANCE, STEPPED, START = theory.background_covariance, truncated_relu.stepped, enumerated.unbiased_start
+HINGE = enumerated._hinge_gradient
 BUILD, ADAM, LOSS = UnbiasedStart.build, TorchOptimizer.build, trained.BatchHingeLoss.forward
 PATTERNS, PARITY = DictionarySource._patterns, DictionarySource._parity
 SOURCE, SAMPLE, RELU = DictionarySource.__init__, SignMixtureSource.sample, FixedBiasReLU.build
@@ -195,6 +213,14 @@ def _not_mirrored(neurons, source, draws):
 
 def _with(**options):
     return lambda self, source, draws: BUILD(replace(self, **options), source, draws)
+
+
+class _RightInMost:
+    def fit(self, *samples):
+        return self
+
+    def score(self, *samples):
+        return 0.95
 
 
 def _each_four_times(self, draws, count):
@@ -262,6 +288,13 @@ FAULTS = {
     "sums for means": Fault(
         theory, "subset_correlations", lambda f, k: 100 * SUBSETS(f, k), "parseval-lower-bound", ENUMERATED
     ),
+    "descent that stands still": Fault(
+        enumerated, "_hinge_gradient", lambda x, *a: 0 * x[:, 0], "online-convex-bound", ENUMERATED
+    ),
+    "ascent": Fault(enumerated, "_hinge_gradient", lambda *a: -HINGE(*a), "online-convex-bound", ENUMERATED),
+    "one of three machines is above the ceiling": Fault(
+        trained, "tangent_features", lambda network: _RightInMost(), "ridge-stays-below-the-ceiling", MACHINES
+    ),
     "half the correlation in the pull": Fault(DictionaryData, "gamma", HALF_GAMMA, "step1-concentration", NETWORK),
     "every sample four times": Fault(
         DictionarySource, "_patterns", _each_four_times, "step1-off-patterns-at-the-floor", NETWORK
@@ -297,6 +330,9 @@ FAULTS = {
         trained.BatchHingeLoss, "forward", lambda *a: -LOSS(*a), "general-setting-is-learned", GENERAL
     ),
     "orthonormal patterns": Fault(DictionarySource, "__init__", _orthonormal, "two-steps-need-incoherence", COHERENT),
+    "patterns that nothing blurs": Fault(
+        DictionarySource, "__init__", _orthonormal, "blurred-count-is-a-ceiling", COHERENT
+    ),
     "labels of the first sign": Fault(
         SignMixtureSource, "labels", property(lambda self: self.signs[:, 0]), "every-centre-gets-a-neuron", FIRST
     ),
@@ -319,7 +355,7 @@ def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
     ("arm", "steps", "claim", "where", "name", "line"),
     [
         (GENERAL, 1, "weighted-moments", DictionaryData, "gamma", HALF_GAMMA),
-        (COHERENT, 600, "coherence-blurs-the-count", theory, "blur", lambda d, k, p, n, noise: k * noise**2),
+        (COHERENT, 600, "blurred-count-is-a-ceiling", theory, "blur", lambda *a: 2 * BLUR(*a)),
         (NO_THRESHOLDS, 1200, "odd-parities-need-thresholds", FixedBiasReLU, "build", _with_thresholds),
     ],
 )

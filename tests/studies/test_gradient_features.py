@@ -47,7 +47,6 @@ WIDE = {
     "few-neurons-need-no-step",
     "parity-trained",
     "parity-sure-probability",
-    "printed-step-size",
 }
 """Claims that so small a size leaves undecided on some arm."""
 TOO_EASY = {("thresholds-make-the-ticket", "parity-ticket-fitting")}  # three signs are learned without thresholds
@@ -106,6 +105,7 @@ def test_where_no_neuron_is_sure_nothing_points():
         for name, run in ((XOR_NEURONS, xor), (PARITY_NEURONS, parity))
     }
     for id, arm in (
+        ("mirrors-point-least-at-their-own-block", PARITY_NEURONS),
         ("higher-thresholds-point-better", XOR_NEURONS),
         ("sure-parity-neurons-point-at-the-block", PARITY_NEURONS),
     ):
@@ -116,6 +116,15 @@ def test_where_no_neuron_is_sure_nothing_points():
     panel = figures.sure(blind[XOR_NEURONS], blind[PARITY_NEURONS], 1.0).panels[-1]
     others = at_start.pointing(xor).where(~first).mean("replica")
     assert panel.curves[0].y == pytest.approx(others.values)
+
+
+def test_one_network_that_descends_too_slowly_refutes_the_rate():
+    run = TRIAL.run(FROZEN_RATE)
+    first = xr.DataArray(np.arange(run.sizes["replica"]) == 0, dims="replica")
+    (test,) = (test for test in STUDY.tests if test.statement.id == "first-layer-frozen-rate")
+    claim = test.judge(STUDY, FROZEN_RATE, {FROZEN_RATE: run.assign(of_bound=xr.where(first, 1.1, run.of_bound / 2))})
+    assert np.mean(claim.values) < 0.7
+    assert claim.verdict == "fails"
 
 
 def test_sentences_have_the_numbers_of_the_options():
@@ -158,6 +167,7 @@ STEP, LOSS, NEAR = feature_step.take_feature_step, feature_step.margin_loss, fea
 GRADIENT, CLOSED = neurons.simplified_gradient, exact.mixture_gradient
 BUILD, MADE, SURE = FixedBiasReLU.build, neurons.GoodNetworks._made, neurons.sure_of_cluster
 CONES, DRAWN, LEVEL = neurons.gradient_features, StructuredParitySource.sample, study.level_loss
+SLOPE = exact.logistic_slope
 WAVE, TWO, MIXED = theory.parity_wave, theory.linear_network, theory.mixture_network
 OF_PARITY = theory.parity_sure_probability
 
@@ -193,6 +203,15 @@ def _signs_of_blocks_lost(self, draws, count, dtype=torch.float32):
 def _no_labels_of_blocks(self, draws, count, dtype=torch.float32):
     batch = DRAWN(self, draws, count, dtype)
     return batch._replace(y=batch.y.where(batch.part < 0, 0))
+
+
+def _rarest_first(gradients, cone, shortest, least):
+    found = CONES(gradients, cone, shortest, 0.0)
+    return found._replace(directions=found.directions.flip(0))
+
+
+def _mirrors_with_the_same_threshold(w, b, x, y):
+    return GRADIENT(w, b if w.shape[1] == 2 else b.abs(), x, y)
 
 
 def _rare(self, *given):
@@ -250,6 +269,10 @@ FAULTS = {
     "a steeper loss": Fault(
         exact, "margin_loss", lambda z, kind: 5 * LOSS(z, kind), "first-layer-frozen-rate", FROZEN_RATE
     ),
+    "descent that stands still": Fault(
+        exact, "logistic_slope", torch.zeros_like, "first-layer-frozen-rate", FROZEN_RATE
+    ),
+    "ascent": Fault(exact, "logistic_slope", lambda z: -SLOPE(z), "first-layer-frozen-rate", FROZEN_RATE),
     "plus bias": Fault(
         neurons,
         "simplified_gradient",
@@ -291,6 +314,16 @@ FAULTS = {
         lambda g, cone, shortest, least: CONES(g, 0.6, shortest, least),
         "greedy-cones-find-the-features",
         XOR_NEURONS,
+    ),
+    "sums and differences before features": Fault(
+        neurons, "gradient_features", _rarest_first, "greedy-cones-find-the-features", XOR_NEURONS
+    ),
+    "mirrors with the threshold of the neuron": Fault(
+        neurons,
+        "simplified_gradient",
+        _mirrors_with_the_same_threshold,
+        "mirrors-point-least-at-their-own-block",
+        PARITY_NEURONS,
     ),
     "one block for all": Fault(
         theory, "parity_sure_probability", lambda c, r: OF_PARITY(c, 1), "parity-sure-probability", PARITY_NEURONS

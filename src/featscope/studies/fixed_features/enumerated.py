@@ -12,6 +12,7 @@ from featscope.models import Layers, first_steps, unbiased_start
 from featscope.models.truncated_relu import truncated_relu
 from featscope.numbers import running_sum
 from featscope.options import require
+from featscope.probes.ridge import ridge_fits
 from featscope.streams import Draws
 from featscope.theory import dictionary_learning as theory
 from featscope.training import Measurement, Recursion
@@ -22,6 +23,7 @@ NORM = 2.0
 """B, of the weights on them."""
 _MOST = 16
 _ONLINE, _BATCH, _RATE = 100, 50, 0.5
+_PENALTIES = (1e-6, 1e-3, 1e-1, 1.0)  # of least squares, the rivals of descent
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,10 @@ class EnumeratedInputs(nn.Module):
         return torch.stack([*found, outside.abs().amax((1, 2)) / there[2].weights.abs().amax((1, 2))]).amax(0)
 
     def _online(self, draws: Draws) -> Float[Tensor, "replica"]:
-        """Left less right side of the online bound of Theorem A.21, for the second layer alone, which is convex."""
+        """Left less right side of the online bound of Theorem A.21, for the second layer alone, which is convex.
+
+        The right side is that of the best of some rivals: the last iterate, and least squares on all batches.
+        """
         inputs, labels = self.train_set
         hidden = self.stages[2]
         read = Layers(hidden.weights / hidden.weights.norm(dim=-1, keepdim=True), hidden.biases, hidden.outer)
@@ -114,13 +119,18 @@ class EnumeratedInputs(nn.Module):
         for at in places.clamp(max=len(self.chances) - 1).unbind(1):
             x, y = features.gather(1, at[..., None].expand(-1, -1, features.shape[-1])), labels.gather(1, at)
             margin = y * (x @ theta[..., None])[..., 0]
-            gradient = -((margin < 1) * y)[..., None].mul(x).mean(1)
+            gradient = _hinge_gradient(x, y, margin)
             losses.append((1 - margin).relu().mean(1))
             squares.append(gradient.square().sum(1))
             batches.append((x, y))
             theta = theta - _RATE * gradient
-        other = torch.stack([(1 - y * (x @ theta[..., None])[..., 0]).relu().mean(1) for x, y in batches]).mean(0)
-        bound = other + theta.square().sum(1) / (2 * _RATE * _ONLINE) + _RATE * torch.stack(squares).mean(0)
+        x, y = (torch.cat(parts, 1) for parts in zip(*batches, strict=True))
+        rivals = torch.cat([theta[None], ridge_fits(x, y, _PENALTIES)])
+        allowed = [
+            (1 - y * (x @ rival[..., None])[..., 0]).relu().mean(1) + rival.square().sum(1) / (2 * _RATE * _ONLINE)
+            for rival in rivals
+        ]
+        bound = torch.stack(allowed).amin(0) + _RATE * torch.stack(squares).mean(0)
         return torch.stack(losses).mean(0) - bound
 
     @property
@@ -130,6 +140,14 @@ class EnumeratedInputs(nn.Module):
 
     def forward(self, draws: Draws) -> None:
         """Nothing moves."""
+
+
+def _hinge_gradient(
+    x: Float[Tensor, "replica sample feature"],
+    y: Float[Tensor, "replica sample"],
+    margin: Float[Tensor, "replica sample"],
+) -> Float[Tensor, "replica feature"]:
+    return -((margin < 1) * y)[..., None].mul(x).mean(1)
 
 
 class _Elsewhere:

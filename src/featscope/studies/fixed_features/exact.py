@@ -208,7 +208,8 @@ class ExactClaims(FixedFeaturesArms):
         r"""Gradient descent on the second layer, which is convex, keeps to the online bound.
 
         From $\theta_1=0$: the mean loss on the way is at most that of any $\theta^*$ on the same batches, and
-        $\|\theta^*\|^2/(2\eta T)+\eta$ mean $\|\nabla\|^2$. Measured: left less right side, $\theta^*$ the last one.
+        $\|\theta^*\|^2/(2\eta T)+\eta$ mean $\|\nabla\|^2$. Measured: left less right side, the largest over rivals
+        $\theta^*$: the last one, and least squares with four penalties.
         """
         return run.regret
 

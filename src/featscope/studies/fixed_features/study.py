@@ -232,9 +232,10 @@ class FixedFeatures(MixtureClaims):
     def ridge_stays_below_the_ceiling(self, run: xr.Dataset) -> Found:
         """Ridge classifiers on fixed features or a fixed kernel are no better than the best linear rule.
 
-        Measured: test accuracy, mean of random features, tangent features and the Laplace kernel.
+        Measured: test accuracy, the largest of random features, tangent features and the Laplace kernel.
         """
-        return Found(run.accuracy.isel(machine=slice(FIXED + 1)).mean("machine"), predicted=self.ceiling + 0.02)
+        best = run.accuracy.isel(machine=slice(FIXED + 1)).max("machine", skipna=False)
+        return Found(best, predicted=self.ceiling + 0.02)
 
     @ordering("Radhakrishnan et al. 2024", on=MACHINES, not_on={MACHINES_WITHOUT: _CHANCE}, more_than=0.0, range=COSINE)
     def machine_learns_features(self, run: xr.Dataset) -> xr.DataArray:

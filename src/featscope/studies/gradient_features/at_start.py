@@ -116,29 +116,32 @@ class AtStart(FirstSteps):
         at_least=0.95,
         because=f"Bound: {STATED}",
         range=COSINE,
-        note="At t = 2; see `the-set-holds-features-alone`.",
+        note="At t = 2, where sums and differences of features come after them; see `the-set-holds-features-alone`.",
     )
     def greedy_cones_find_the_features(self, run: xr.Dataset) -> xr.DataArray:
-        """Cones that are sought greedily among gradients, without knowing the features, find them.
+        """Cones sought greedily among gradients, knowing no more than how many features there are, find them.
 
-        Measured: the least over features of the largest cosine to a direction found.
+        There are two but for sign. Measured: the least over features of the largest cosine to one of the two directions
+        in which most gradients point.
         """
         return of_xor(run).found.sel(threshold=2.0)
 
     @bound(
         "Definition 3.9",
         not_on=XOR_NEURONS,
-        at_most=2.0,
-        range=POSITIVE,
+        at_least=1 - CONE,
+        because="Bound: the cone of a feature.",
+        range=COSINE,
         note="Neurons that fire for two clusters have their sum or difference: at t = 1 gradients are all around the "
         "plane of the features. Lemma B.37 says no more than that features are among them.",
     )
     def the_set_holds_features_alone(self, run: xr.Dataset) -> xr.DataArray:
-        """At low thresholds there are no other directions than features, two but for sign.
+        """At low thresholds there are no other directions than features.
 
-        Measured: directions found that hold half as many gradients as a feature, at t = 1.
+        Measured: the least over directions found of the largest cosine to a feature, at t = 1. A direction is one if it
+        holds a tenth of the gradients that are long enough.
         """
-        return of_xor(run).directions.sel(threshold=1.0)
+        return of_xor(run).alone.sel(threshold=1.0)
 
     # --- Parities (Lemma B.47, Remark B.45) ---------------------------------------------------------------------------
 
@@ -221,14 +224,34 @@ class AtStart(FirstSteps):
         not_on=PARITY_NEURONS,
         at_least=0.9,
         range=COSINE,
-        note="Claimed by way of E[yx] = 0. It is so at r = 1.",
+        note="Claimed by way of E[yx] = 0. It is so at r = 1. At c = 2.",
     )
     def mirrors_point_at_the_block(self, run: xr.Dataset) -> xr.DataArray:
         r"""Mirror images of neurons that are sure of a block point at it, too, however many blocks there are.
 
-        $(D_j,-1)$ is a gradient feature. Measured: cosine to $D_1$ of the mirror image's gradient at $r = 3$.
+        $(D_j,-1)$ is a gradient feature. Measured: cosine of the mirror image's gradient to the block, without sign,
+        mean over sure neurons, at $r = 3$.
         """
-        return run.mirrored_cosine.isel(law=1).mean("threshold")
+        return self._sure_of_three(run, run.mirrors_own)
+
+    @ordering(
+        "derived, for Lemma B.47",
+        on=PARITY_NEURONS,
+        less_than=0.0,
+        range=COSINE,
+        note="At c = 2.",
+        corrects="mirrors-point-at-the-block",
+    )
+    def mirrors_point_least_at_their_own_block(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Mirror images of neurons that are sure of a block point more at every other block than at it.
+
+        $G(-w,-b) = E[yx] - G(w,b)$, and $E[yx]$ has all blocks twice. Measured: cosine of the mirror image's gradient
+        to the block less the least of those to other blocks, both without sign, mean over sure neurons, at $r = 3$.
+        """
+        return self._sure_of_three(run, run.mirrors_own - run.mirrors_other)
+
+    def _sure_of_three(self, run: xr.Dataset, found: xr.DataArray) -> xr.DataArray:
+        return found.where(run.sure > 0).isel(law=1, threshold=PARITY_THRESHOLDS.index(2.0))
 
     @identity(
         "derived, for Lemma B.47",
@@ -237,13 +260,14 @@ class AtStart(FirstSteps):
         within=0.1,
         because=TENTH,
         range=POSITIVE,
+        note="The limit of high thresholds. Neurons that are sure of a block at c = 2 are not there yet.",
         corrects="mirrors-point-at-the-block",
     )
     def mirrored_cosine(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Mirror images of neurons that are sure of a block point at all blocks, least at their own.
+        r"""The mirror image of a neuron that fires for one whole block alone points at all blocks, least at that one.
 
         $G \to p_A\sqrt k(D_j+2\sum_{l\ne j}D_l)$, with cosine $1/\sqrt{1+4(r-1)}$ to $D_j$. Measured: cosine over this
-        at $r = 3$.
+        for $-w = D_1$, at $r = 3$, mean over repetitions.
         """
         return run.mirrored_cosine.isel(law=1).mean("threshold") / theory.mirrored_cosine(PARITY_SIZES[1].blocks)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from featscope.data.labelled_gaussians import GaussianMixture, LinearMargin
@@ -234,6 +235,23 @@ class MixtureNetworks(Questionnaire):
         return ask
 
 
+def logistic_slope(margin: Tensor) -> Tensor:
+    """Slope of the logistic loss over log 2."""
+    return -torch.sigmoid(-margin) / float(np.log(2))
+
+
+def _least_allowed(hidden: Tensor, first: Tensor, pull: float) -> float:
+    """The least over rivals a of their loss and ``pull``/2 ‖a - a_1‖², by another method than descent."""
+
+    def right(place: np.ndarray) -> tuple[float, np.ndarray]:
+        a = torch.from_numpy(place).to(first).requires_grad_()
+        side = margin_loss(hidden @ a, "logistic").mean() + pull / 2 * (a - first).square().sum()
+        (slope,) = torch.autograd.grad(side, a)
+        return float(side.detach()), slope.cpu().numpy()
+
+    return float(minimize(right, first.cpu().numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500}).fun)
+
+
 @dataclass(frozen=True)
 class FrozenFirstLayer(Questionnaire):
     """Algorithm 4: one feature step, then gradient descent on the read-out alone, on the same sample; float64.
@@ -241,13 +259,11 @@ class FrozenFirstLayer(Questionnaire):
     Attributes:
         samples: n.
         quarter: a fourth of the neurons.
-        longest: steps after which the rival a* is taken.
         horizons: T.
     """
 
     samples: int = 200
     quarter: int = 20
-    longest: int = 2000
     horizons: tuple[int, ...] = (10, 100, 1000)
 
     @property
@@ -260,7 +276,7 @@ class FrozenFirstLayer(Questionnaire):
         """What is found."""
         axes = {"horizon": len(self.horizons)}
         return {
-            "of_bound": Answer("mean over T steps of loss less that of a*, over L ‖a - a*‖²/(2T)", axes=axes),
+            "of_bound": Answer("mean loss over T steps over the least L(a*) + L ‖a - a*‖²/(2T)", axes=axes),
             "curve": Answer("loss after so many steps", axes={"look": 1 + max(self.horizons)}),
         }
 
@@ -275,25 +291,20 @@ class FrozenFirstLayer(Questionnaire):
         hidden, first = hidden[0], network.readout.detach()[0]
         smooth = float(torch.linalg.matrix_norm(hidden, 2).square()) / self.samples / 4 / float(np.log(2))
 
-        def descend(steps: int, printed: int) -> tuple[Tensor, Tensor]:
+        def descend(steps: int, printed: int) -> Tensor:
             a, losses = first.clone(), []
             for step in range(steps + 1):
                 margin = hidden @ a
                 losses.append(margin_loss(margin, "logistic").mean())
-                slope = -torch.sigmoid(-margin) / float(np.log(2))
-                a -= (1 / (step + 2) if printed else 1 / smooth) * (slope @ hidden) / self.samples
-            return torch.stack(losses), a
+                a -= (1 / (step + 2) if printed else 1 / smooth) * (logistic_slope(margin) @ hidden) / self.samples
+            return torch.stack(losses)
 
-        rival = descend(self.longest, 0)[1]
-        best = float(margin_loss(hidden @ rival, "logistic").mean())
+        allowed = [_least_allowed(hidden, first, smooth / horizon) for horizon in self.horizons]
 
         def ask(printed: int) -> Mapping[str, Sequence[float]]:
-            losses, _ = descend(max(self.horizons), printed)
-            distance = float((first - rival).square().sum())
-            ratios = [
-                float((losses[1 : horizon + 1] - best).mean()) * 2 * horizon / (smooth * distance)
-                for horizon in self.horizons
-            ]
+            losses = descend(max(self.horizons), printed)
+            means = [float(losses[1 : horizon + 1].mean()) for horizon in self.horizons]
+            ratios = [mean / most for mean, most in zip(means, allowed, strict=True)]
             return {"of_bound": ratios, "curve": losses.tolist()}
 
         return ask

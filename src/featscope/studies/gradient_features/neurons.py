@@ -29,6 +29,8 @@ PARITY_SIZES = (StructuredParity(30, 5, 1, 0.25), StructuredParity(60, 7, 3, 0.1
 RATIOS = (0.25, 0.5, 1.0, 2.0, 4.0)
 CONE, SHORTEST = 0.1, 0.1
 """γ, and B_G over ‖μ‖, of the sets that are counted."""
+PART = 0.1
+"""p of directions that are sought, as a share of gradients that are long enough."""
 
 _SOUGHT = 2000  # neurons among which cones are sought
 
@@ -110,8 +112,9 @@ class XorNeurons(Questionnaire):
             "length": Answer("‖G‖/(p_j ‖μ‖) of sure neurons, mean"),
             "long_enough": Answer("share of sure neurons with ‖G‖ >= √d/5, the printed B_G"),
             "within": Answer("share of all with G in the cone of some D_j and at least B_G long"),
-            "directions": Answer("directions that greedy cones find, but for sign, with half of a feature's share"),
-            "found": Answer("least over features of the largest cosine to a direction found"),
+            "directions": Answer("directions that greedy cones find, but for sign"),
+            "found": Answer("least over features of the largest cosine to one of the two most frequent directions"),
+            "alone": Answer("least over directions of the largest cosine to a feature"),
             "plane": Answer("coordinates of G in the plane of the features", axes={"neuron": 200, "axis": 2}),
         }
 
@@ -127,10 +130,10 @@ class XorNeurons(Questionnaire):
             gradient = mixture_gradient(source, w, b)
             lengths = gradient.norm(dim=-1)[0]
             cosines = (source.features @ normalize(gradient, dim=-1).mT * source.labels[:, None])[0]
-            inside = (cosines.abs() > 1 - CONE).any(0) & (lengths >= SHORTEST * norm)
-            seen = gradient_features(
-                gradient[0, :_SOUGHT], CONE, SHORTEST * norm, least=float(inside.double().mean()) / 4
-            )
+            long = lengths >= SHORTEST * norm
+            inside = (cosines.abs() > 1 - CONE).any(0) & long
+            least = PART * float(long.double().mean())
+            seen = gradient_features(gradient[0, :_SOUGHT], CONE, SHORTEST * norm, least=least)
             nearest = (seen.directions @ source.features[0].mT).abs()
             plane = gradient[0] @ source.features[0, [0, 2]].mT
             return {
@@ -140,7 +143,8 @@ class XorNeurons(Questionnaire):
                 "long_enough": _mean((lengths.expand_as(sure)[sure] >= sqrt(self.data.dimension) / 5).double()),
                 "within": float(inside.double().mean()),
                 "directions": len(seen.directions),
-                "found": float(nearest.amax(0).min()) if len(nearest) else 0.0,
+                "found": float(nearest[:2].amax(0).min()) if len(nearest) else 0.0,
+                "alone": float(nearest.amax(1).min()) if len(nearest) else 0.0,
                 "plane": plane[:200].flatten().tolist(),
             }
 
@@ -188,6 +192,8 @@ class ParityNeurons(Questionnaire):
             "ideal_cosine": Answer("the same of the neuron D_1 that fires for the whole block alone"),
             "ideal_length": Answer("‖G‖ of that neuron over p_A √k"),
             "mirrored_cosine": Answer("cosine to D_1 of G of its mirror image"),
+            "mirrors_own": Answer("cosine to D_j of G of mirror images of sure neurons, without sign, mean"),
+            "mirrors_other": Answer("the same to another block, the least, mean; 0 if there is none"),
             "mean_along": Answer("E[yx] along D_j over p_A √k, mean over blocks"),
             "mean_off": Answer("‖E[yx] less its part along the D_j‖ over p_A √k"),
         }
@@ -207,6 +213,10 @@ class ParityNeurons(Questionnaire):
             x, y, _ = source.sample(streams.at("sample", place), self.samples, DOUBLE)
             gradient = simplified_gradient(w[:, chosen], b[:, chosen], x, y)
             cosines = (normalize(gradient, dim=-1) * features[:, owner]).sum(-1)[0]
+            mirrors = normalize(simplified_gradient(-w[:, chosen], -b[:, chosen], x, y), dim=-1)[0] @ features[0].mT
+            mirrors = mirrors.abs()
+            own = torch.nn.functional.one_hot(owner, data.blocks).bool()
+            other = mirrors.masked_fill(own, torch.inf).amin(-1)
             ideal, knot = features[:, :1], torch.full_like(b[:, :1], sqrt(data.block) - 1 / sqrt(data.block))
             pair = simplified_gradient(torch.cat([ideal, -ideal], 1), torch.cat([knot, -knot], 1), x, y)[0]
             mean = (y[..., None] * x).mean(1)
@@ -219,6 +229,8 @@ class ParityNeurons(Questionnaire):
                 "ideal_cosine": ideal_cosine,
                 "ideal_length": float(pair[0].norm()) / unit,
                 "mirrored_cosine": mirrored,
+                "mirrors_own": _mean(mirrors[own]),
+                "mirrors_other": _mean(other) if data.blocks > 1 else 0.0,
                 "mean_along": float(along.mean()) / unit,
                 "mean_off": float(off.norm()) / unit,
             }
