@@ -10,11 +10,14 @@ from featscope.evaluation import (
     held_out,
     k_nearest_neighbours,
     leave_one_domain_out,
+    leave_one_out_labels,
     linear_probe,
     linear_probe_labels,
     mean_by_class,
+    standardised,
 )
 from featscope.options import ConfigError
+from featscope.probes import constant_dimensions
 from featscope.streams import Streams
 from of_gpu import OfGPU
 
@@ -46,6 +49,31 @@ def test_scale_of_features_does_not_matter(probe):
 def test_constant_features_do_not_break_anything(probe):
     features, labels = torch.zeros(30, 4), torch.arange(30) % 3
     assert 0 <= probe(features, labels, features, labels).value <= 1
+
+
+def noisy(count: int, seed: int):
+    """Clusters, and many dimensions that are constant but for rounding."""
+    features, labels = clusters(count, 0.05, seed)
+    noise = 1 + 1e-7 * torch.randn(count, 4000, generator=torch.Generator().manual_seed(seed))
+    return torch.cat([features[:, :4], noise], 1), labels
+
+
+def test_what_is_constant_but_for_rounding_has_no_vote():
+    features, labels = noisy(150, 0)
+    assert float((leave_one_out_labels(features, labels) == labels).double().mean()) > 0.99
+    found = standardised(features, features + 3)
+    assert all(not one[:, 4:].any() and one[:, :4].any() for one in found)
+    assert (~constant_dimensions(features)).nonzero().flatten().tolist() == [0, 1, 2, 3]
+
+
+@PROBES
+def test_what_is_constant_in_training_but_for_rounding_says_nothing(probe):
+    assert probe(*noisy(150, 0), *noisy(90, 1)).value > 0.99
+
+
+def test_the_largest_label_costs_nothing():
+    features, labels = clusters(90, 0.05, 0)
+    assert torch.equal(leave_one_out_labels(features, labels * 10**12), labels * 10**12)
 
 
 def test_by_class():

@@ -1,7 +1,8 @@
 """How well classes are told apart by frozen features, with intervals: linear probes, neighbours, new domains.
 
 Features are standardised with the training set's mean and deviation first: no accuracy should depend on the scale of a
-feature. Probes run on the CPU with scikit-learn, which takes features from any model.
+feature. One that is constant there, up to float32 rounding, says nothing. Probes run on the CPU with scikit-learn,
+which takes features from any model.
 """
 
 import warnings
@@ -27,6 +28,8 @@ TestFeatures = Float[Tensor, "other feature"]
 TestLabels = Int[Tensor, " other"]
 Namer = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Names a class for each test sample, given training features, their labels and test features."""
+
+_ROUNDING = 10 * float(np.finfo(np.float32).eps)  # as `probes.constant_dimensions` has it
 
 
 class Accuracy(NamedTuple):
@@ -98,8 +101,9 @@ def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 2
     """
     (found,) = (on_sphere(each) for each in standardised(features))
     near = KNeighborsClassifier(min(neighbours, len(found) - 1), algorithm="brute").fit(found, labels.cpu().numpy())
-    votes = torch.nn.functional.one_hot(labels.cpu()[torch.from_numpy(near.kneighbors(return_distance=False))])
-    return votes.sum(1).argmax(1)
+    classes, places = labels.cpu().unique(return_inverse=True)
+    votes = torch.nn.functional.one_hot(places[torch.from_numpy(near.kneighbors(return_distance=False))])
+    return classes[votes.sum(1).argmax(1)]
 
 
 def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[Accuracy]:
@@ -159,9 +163,11 @@ def leave_one_domain_out(
 
 
 def standardised(train: Tensor, *others: Tensor) -> list[np.ndarray]:
-    """All with the mean and deviation of ``train`` taken out, feature by feature."""
+    """All with the mean and deviation of ``train`` taken out, feature by feature; 0 where it is constant there."""
     scaler = StandardScaler().fit(train.cpu().numpy())
-    return [scaler.transform(features.cpu().numpy()) for features in (train, *others)]
+    deviation = np.sqrt(scaler.var_)
+    varies = deviation > _ROUNDING * np.hypot(scaler.mean_, deviation)  # else its deviation is one of rounding
+    return [scaler.transform(features.cpu().numpy()) * varies for features in (train, *others)]
 
 
 def on_sphere(features: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Writing files so that a crash leaves the old version or the new one, never half of one."""
 
 import os
-import tempfile
 from pathlib import Path
+from secrets import token_hex
 
 AS_IT_IS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How `os.open` reads a file that anybody may have put there: no link is followed, no pipe waited for.
@@ -22,20 +22,14 @@ def cache_folder(name: str) -> Path:
 
 def atomic_write(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` in one step: whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    part = path.with_name(f".{path.name}.{token_hex(8)}")
+    file = part.open("xb")  # a new file, with the rights that new files have
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
+        part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

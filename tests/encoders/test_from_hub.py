@@ -64,6 +64,19 @@ def test_features_that_stand_for_no_whole_image_are_refused(kind, more, problem,
         HubEncoder(saved(model, tmp_path, size={"height": 32, "width": 32})).load()
 
 
+def test_maps_with_channels_last_are_refused(small_resnet, monkeypatch):
+    forward = transformers.ResNetModel.forward
+
+    def turned(self, *args, **options):
+        found = forward(self, *args, **options)
+        found.last_hidden_state = found.last_hidden_state.movedim(1, -1)
+        return found
+
+    monkeypatch.setattr(transformers.ResNetModel, "forward", turned)
+    with pytest.raises(ConfigError, match=r"its maps are \[1, 4, 4, 16\]: allowed is \[image, 16, row, column\]"):
+        HubEncoder(small_resnet).load()
+
+
 def test_another_scale_of_pixels_is_another_encoder(small_resnet, tmp_path):
     other = shutil.copytree(small_resnet, tmp_path / "other")
     change(other, image_mean=[0.5, 0.5, 0.5])

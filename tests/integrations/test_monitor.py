@@ -271,6 +271,39 @@ def test_a_training_that_diverged_is_not_ended_by_its_watch():
     assert np.isnan(monitor.latest["accuracy"])
 
 
+class Backwards(nn.Module):
+    """A linear layer whose weight is [input, output], as GPT-2's are."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def test_a_layer_before_which_others_come_is_not_taken_for_the_first():
+    with pytest.warns(UserWarning, match="layer = None: the first layer is '0', a Backwards, .* left out"):
+        monitor = Monitor(nn.Sequential(Backwards(6, 5), nn.Linear(5, 3)), batches())
+    assert "gradient_agreement" not in monitor.latest
+    tokens = [torch.randint(9, (8, 4))]
+    net = nn.Sequential(nn.Embedding(9, 5), nn.LayerNorm([4, 5]), nn.Flatten(), nn.Linear(20, 3))
+    assert Monitor(net, tokens)._layer == "3"
+
+
+def test_that_memory_does_not_suffice_is_told(monkeypatch):
+    def full(*_args, **_options):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("featscope.integrations.monitor.layer_agreement", full)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        monitor = Monitor(model(), batches(), every=1)
+        monitor.step()
+    assert [str(one.message)[:44] for one in told] == ["layer = '0': memory does not suffice for its"]
+    assert np.isnan(monitor.latest["gradient_agreement"])
+
+
 @pytest.mark.parametrize(("option", "value"), [("samples", 1), ("neighbours", 0), ("share", 0.0), ("every", 0)])
 def test_wrong_options_are_named(option, value):
     with pytest.raises(ConfigError, match=rf"Monitor\.{option} = {value}"):
@@ -316,10 +349,10 @@ def test_intervals_are_round(number, wanted):
 
 def test_rows_of_images_and_of_tokens():
     maps = torch.randn(2, 3, 4, 4)
-    assert torch.equal(one_row_a_sample(maps, maps), maps.mean((-2, -1)))
+    assert torch.equal(one_row_a_sample(maps, maps, nn.Identity()), maps.mean((-2, -1)))
     states = torch.randn(2, 3, 5)
     mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    rows = one_row_a_sample({"last_hidden_state": states}, {"attention_mask": mask})
+    rows = one_row_a_sample({"last_hidden_state": states}, {"attention_mask": mask}, nn.Identity())
     torch.testing.assert_close(rows, torch.stack([states[0, :2].mean(0), states[1, 0]]))
     assert labels_of((torch.randn(3, 2), torch.randn(3))) is None
     assert labels_of({"input_ids": mask, "labels": torch.tensor([1, 0])}).tolist() == [1, 0]

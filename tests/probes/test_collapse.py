@@ -166,3 +166,12 @@ def test_a_matrix_in_order_has_what_belongs_together_side_by_side():
     ordered = in_order(matrix)
     assert ordered[0, 1] == ordered[2, 3] == pytest.approx(0.9)
     assert ordered[0, 2] == ordered[1, 3] == pytest.approx(-0.9)
+
+
+def test_the_mean_of_correlations_is_taken_in_blocks(monkeypatch):
+    z = gaussian()
+    z[:, 2] = 1
+    wanted = pairwise_correlations(z).abs().mean()
+    monkeypatch.setattr("featscope.probes.collapse._ROWS", 3)
+    monkeypatch.setattr("featscope.probes.collapse.correlation_matrix", lambda z: 1 / 0)
+    assert float(mean_correlation(z)) == pytest.approx(float(wanted), rel=1e-12)

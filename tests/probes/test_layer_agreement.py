@@ -52,3 +52,18 @@ def test_what_has_no_gram_matrix_is_refused():
         layer_agreement(net, [torch.randn(2, 4)], at="1", output=net)
     with pytest.raises(ValueError, match="no batches"):
         layer_agreement(net, [], at="0", output=net)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(4, 60), (60, 4)])
+def test_the_matrix_is_as_large_as_the_smaller_side(inputs, outputs, monkeypatch):
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(inputs, outputs), nn.Tanh(), nn.Linear(outputs, 1)).double()
+    x = torch.randn(8, inputs, dtype=torch.float64, requires_grad=True)
+    signs = torch.randn(8, 1, generator=torch.Generator().manual_seed(0)).double()
+    (rows,) = torch.autograd.grad((net(x) * signs).sum(), x)
+    weight = net[0].weight.detach()
+    wanted = float(matrix_agreement(weight.T @ weight, rows.T @ rows))
+    sizes, product = [], torch.Tensor.__matmul__
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: (sizes.append((c := product(a, b)).numel()), c)[1])
+    assert layer_agreement(net, [x.detach()], at="0", output=net) == pytest.approx(wanted, rel=1e-9)
+    assert max(sizes) <= 8 * 4

@@ -131,3 +131,11 @@ def test_a_submodule_that_does_not_run_is_named():
 
     with pytest.raises(ValueError, match=r"at = 'idle'.*did not run"):
         embeddings(Idle(), [X], at="idle")
+
+
+def test_rows_that_are_views_do_not_keep_all_tokens(monkeypatch):
+    kept, cat = [], torch.cat
+    monkeypatch.setattr(torch, "cat", lambda rows, *more: (kept.extend(rows), cat(rows, *more))[1])
+    found = embeddings(nn.Identity(), [torch.randn(4, 50, 3)] * 2, reduce=lambda states: states[:, 0])
+    assert found.shape == (8, 3)
+    assert {row.untyped_storage().nbytes() for row in kept} == {4 * 3 * 4}

@@ -151,3 +151,27 @@ def test_theory_needs_both_networks_at_once():
     pruner = MagnitudePruning(0.5).on(network())
     with pytest.raises(ValueError, match="'straight-through'"), pruner.hidden():
         pass
+
+
+class Remembering(nn.Linear):
+    """Keeps what it has computed in evaluation mode until it is trained again."""
+
+    cache = None
+
+    def forward(self, x):
+        if not self.training:
+            self.cache = self.weight * 1
+        return super().forward(x)
+
+    def train(self, mode: bool = True):
+        if mode:
+            self.cache = None
+        return super().train(mode)
+
+
+def test_a_part_that_remembers_in_evaluation_mode_forgets_afterwards():
+    net = nn.Sequential(Remembering(4, 4), nn.BatchNorm1d(4), nn.BatchNorm1d(4))
+    net[2].eval()
+    estimate_statistics(net, [torch.randn(8, 4)])
+    assert net[0].cache is None
+    assert [part.training for part in net.modules()] == [True, True, True, False]

@@ -143,6 +143,9 @@ class _Body(nn.Module):
         found = self.model(pixel_values=x)
         maps: Tensor = found.last_hidden_state
         if maps.ndim == 4:
+            pooled = getattr(found, "pooler_output", None)
+            if isinstance(pooled, Tensor) and pooled.shape[1] != maps.shape[1]:
+                raise ValueError(f"its maps are {list(maps.shape)}: allowed is [image, {pooled.shape[1]}, row, column]")
             return maps
         # CLIP normalises the first token only in what it calls pooled; other models have a layer there that was not
         # trained with them.

@@ -4,6 +4,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from math import lgamma, log
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from featscope.probes.of_module import evaluating, kept
 
@@ -20,10 +22,11 @@ Reduce = Callable[[Any], Tensor]
 _LABELS = ("labels", "label")
 _NAMED = ("last_hidden_state", "logits")
 _ALONG = (nn.Conv1d, nn.ConvTranspose1d)
+_OF_MAPS = (nn.Conv2d, nn.ConvTranspose2d, nn.Linear, nn.LayerNorm)
 
 
 class HeldOut:
-    """The first samples of a loader, kept as they are, so that every look is at the same ones.
+    """Copies of the first samples of a loader, so that every look is at the same ones, whatever is done to a batch.
 
     It warns where they come class by class and more would follow: what is measured is of the first classes alone.
 
@@ -37,32 +40,26 @@ class HeldOut:
     """
 
     def __init__(self, batches: Iterable[Any], samples: int, run: Run | None = None) -> None:
-        self.batches: list[Any] = []
-        self.run = run or run_model
-        sizes = []
-        with undisturbed():
-            coming = iter(batches)
-            for batch in coming:
-                self.batches.append(batch)
-                sizes.append(_size(batch))
-                if sum(sizes) >= samples:
-                    break
-            self.samples = sum(sizes)
-            if self.samples < 2:
-                raise ValueError(f"held_out has {self.samples} samples: allowed are two or more")
-            labels = [labels_of(batch) for batch in self.batches]
-            found = [label for label in labels if label is not None]
-            self.labels: Int[Tensor, " sample"] | None = torch.cat(found).cpu() if len(found) == len(labels) else None
-            if self.labels is None or self.samples < samples or not _class_by_class(self.labels):
-                return
-            if next(coming, None) is not None:
-                classes = len(self.labels.unique())
-                warnings.warn(
-                    f"held_out comes class by class, as far as it was read: its first {self.samples} samples are of "
-                    f"{classes} class{'es' if classes > 1 else ''}, and accuracy and rank are among these alone. Give "
-                    "a shuffled loader.",
-                    stacklevel=3,
-                )
+        self._run = run or run_model
+        self.batches, more = first_batches(batches, samples)
+        self.samples = sum(map(_size, self.batches))
+        if self.samples < 2:
+            raise ValueError(f"held_out has {self.samples} samples: allowed are two or more")
+        labels = [labels_of(batch) for batch in self.batches]
+        found = [label for label in labels if label is not None]
+        self.labels: Int[Tensor, " sample"] | None = torch.cat(found).cpu() if len(found) == len(labels) else None
+        if more and self.labels is not None and _class_by_class(self.labels):
+            classes = len(self.labels.unique())
+            warnings.warn(
+                f"held_out comes class by class, as far as it was read: its first {self.samples} samples are of "
+                f"{classes} class{'es' if classes > 1 else ''}, and accuracy and rank are among these alone. Give "
+                "a shuffled loader.",
+                stacklevel=3,
+            )
+
+    def run(self, model: nn.Module, batch: Any) -> Any:
+        """What a model puts out on a copy of a batch, in which it may work in place."""
+        return self._run(model, copied(batch))
 
     @torch.no_grad()
     def features(self, model: nn.Module, at: str, reduce: Reduce | None) -> Float[Tensor, "sample dimension"]:
@@ -70,7 +67,8 @@ class HeldOut:
 
         Raises:
             AttributeError: there is no submodule of that name.
-            ValueError: it did not run, or what it puts out is no row a sample, or maps of one axis without `reduce`.
+            ValueError: it did not run, or what it puts out is no row a sample; or, without `reduce`, maps of one axis,
+                maps that may have channels first or last, or tokens that a mask is not of.
         """
         rows, seen = [], []
         part = model.get_submodule(at)
@@ -85,8 +83,8 @@ class HeldOut:
                     output = seen[-1]
                     if reduce is None:
                         _refuse_maps(part, at, output)
-                    row = one_row_a_sample(output, batch) if reduce is None else reduce(output)
-                    rows.append(row.float().cpu())
+                    row = one_row_a_sample(output, batch, part, at) if reduce is None else reduce(output)
+                    rows.append(row.float().cpu().clone())  # a view would keep all that it is of
         finally:
             hook.remove()
         found = torch.cat(rows)
@@ -96,6 +94,37 @@ class HeldOut:
                 "allowed is [sample, dimension]. Say with `reduce` how to make one row a sample of what is put out."
             )
         return found
+
+
+def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool]:
+    """Copies of the first batches, which hold so many samples or all there are, and whether there is one more.
+
+    That one is always asked for: processes that read a loader together must all ask it as often.
+    """
+    found: list[Any] = []
+    count = 0
+    for batch in batches:
+        if count >= samples:
+            return found, True
+        found.append(copied(batch))
+        count += _size(batch)
+    return found, False
+
+
+def copied(batch: Any) -> Any:
+    """A batch with its tensors copied, in tuples, lists and mappings of any depth."""
+
+    def other(held: Any) -> Any:
+        if isinstance(held, Tensor):
+            return held.detach().clone()
+        if isinstance(held, Mapping):  # which tree_map does not know, as a tokenizer's
+            new: Any = copy(held)
+            for name, value in held.items():
+                new[name] = copied(value)
+            return new
+        return held
+
+    return tree_map(other, batch)
 
 
 def run_model(model: nn.Module, batch: Any) -> Any:
@@ -130,16 +159,33 @@ def tensor_of(output: Any) -> Tensor:
     )
 
 
-def one_row_a_sample(output: Any, batch: Any) -> Tensor:
-    """Means over places of an image, and over tokens where the batch's attention mask has them."""
+def one_row_a_sample(output: Any, batch: Any, part: nn.Module, at: str = "") -> Tensor:
+    """Means over places of an image, and over tokens where the batch's attention mask has them; in float32 at least.
+
+    Args:
+        output: of ``part``.
+        batch: what the model was given.
+        part: tells by its layers where in maps of images the channels are.
+        at: its name, for errors.
+
+    Raises:
+        ValueError: channels may be first or last, or the mask is not of these tokens.
+    """
     found = tensor_of(output)
+    found = found.to(torch.promote_types(found.dtype, torch.float32))
     if found.ndim == 4:
-        return found.mean((-2, -1))
+        return found.mean((1, 2) if _channels_last(part, at, found) else (2, 3))
     if found.ndim == 3:
         mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
         if isinstance(mask, Tensor) and mask.shape == found.shape[:2]:
             weight = mask.to(found).unsqueeze(-1)
             return (found * weight).sum(1) / weight.sum(1).clamp_min(1)
+        if isinstance(mask, Tensor) and mask.ndim == 2 and not mask.all():
+            raise ValueError(
+                f"at = {at!r} puts out {list(found.shape)}, and the attention mask has the shape {list(mask.shape)} "
+                "and leaves some out: which of the places are padding is not known. Allowed is a mask of the shape "
+                f"{list(found.shape[:2])}. Say with `reduce` how to make one row a sample, or leave padding out."
+            )
         return found.mean(1)
     return found
 
@@ -162,6 +208,24 @@ def _class_by_class(labels: Int[Tensor, " sample"]) -> bool:
         return False
     orders = lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts) - lgamma(len(counts) + 1)
     return len(counts) == 1 or orders > log(1000)
+
+
+def _channels_last(part: nn.Module, at: str, maps: Float[Tensor, "sample a b c"]) -> bool:
+    """Whether maps of an image are [sample, row, column, channel]: the last layer that mixes channels tells."""
+    last = next((layer for layer in reversed(list(part.modules())) if isinstance(layer, _OF_MAPS)), None)
+    if isinstance(last, nn.Linear):
+        width = last.out_features
+    elif isinstance(last, nn.LayerNorm) and len(last.normalized_shape) == 1:
+        (width,) = last.normalized_shape
+    else:
+        return False
+    if width == maps.shape[1] == maps.shape[-1]:
+        raise ValueError(
+            f"at = {at!r} puts out {list(maps.shape)}, whose channels may be first or last: allowed without `reduce` "
+            "are maps whose shape tells. Give reduce=lambda maps: maps.mean((2, 3)) for channels first, and "
+            "maps.mean((1, 2)) for channels last."
+        )
+    return width == maps.shape[-1]
 
 
 def _refuse_maps(part: nn.Module, at: str, output: Any) -> None:
@@ -206,14 +270,22 @@ def _size(batch: Any) -> int:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Random numbers afterwards are those that would have come without what is done within: of torch on the CPU and the
-    current CUDA device, of NumPy's global generator and of ``random``."""
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+def undisturbed(model: nn.Module | None = None, loader: object = None) -> Iterator[None]:
+    """Random numbers afterwards are those that would have come without what is done within: of torch on the CPU, the
+    current CUDA device and those of ``model``, of NumPy's global generator and of ``random``, and of the generators of
+    ``loader`` and its sampler."""
+    devices = set[int]()
+    if torch.cuda.is_initialized():
+        places = [parameter.device for parameter in model.parameters()] if model is not None else []
+        devices = {torch.cuda.current_device(), *(place.index for place in places if place.type == "cuda")}
+    held = [getattr(one, "generator", None) for one in (loader, getattr(loader, "sampler", None))]
+    generators = [(one, one.get_state()) for one in held if isinstance(one, torch.Generator)]
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         with torch.random.fork_rng(devices):
             yield
     finally:
+        for generator, state in generators:
+            generator.set_state(state)
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002

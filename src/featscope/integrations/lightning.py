@@ -28,9 +28,10 @@ class FeatScopeCallback(Callback):
     """Watch what a `LightningModule` trains, see `Monitor`; and hide its smallest weights from the loss, if wanted.
 
     What is seen goes to the trainer's loggers, whatever these are, and to ``trainer.callback_metrics``, where
-    `EarlyStopping` and `ModelCheckpoint` find it. A step is one of the optimizer, however many batches it sums. In
-    manual optimization each batch counts until an optimizer of Lightning's, one of ``self.optimizers()``, has stepped.
-    A training that is resumed goes on from the steps that pruning had counted, which are in Lightning's checkpoints.
+    `EarlyStopping` and `ModelCheckpoint` find it where one process trains: of several the first alone has it. A step is
+    one of the optimizer, however many batches it sums. In manual optimization each batch counts until an optimizer of
+    Lightning's, one of ``self.optimizers()``, has stepped. A training that is resumed goes on from the steps that
+    pruning had counted, which are in Lightning's checkpoints.
 
     Args:
         held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.

@@ -1,5 +1,6 @@
 """`Monitor`: what happens to the features of any model while it trains, in any loop."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from featscope.evaluation import accuracy_by_class, leave_one_out_labels
-from featscope.integrations.held_out import HeldOut, Reduce, Run, tensor_of, undisturbed
+from featscope.integrations.held_out import HeldOut, Reduce, Run, first_batches, tensor_of, undisturbed
 from featscope.integrations.pace import Pace
 from featscope.options import ConfigError
 from featscope.probes import collapse, layer_agreement
@@ -25,6 +26,7 @@ from featscope.training.record import Measurement, Record
 
 Log = Callable[[Mapping[str, float], int], object]
 
+_NO_LAYERS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # though their weights may be matrices
 _ABOUT = {
     "loss": "Training loss, mean since the look before",
     "effective_rank": "Effective rank of the features of held-out samples",
@@ -49,24 +51,27 @@ class Monitor:
         monitor.close()
 
     It looks when it is made, then at intervals, and when it is closed. A look changes nothing: not the modes of the
-    model's parts, no gradient, no random number. Where torch.distributed runs, the first process looks, the others do
-    nothing; a model whose parts are spread over processes cannot be watched so.
+    model's parts, no gradient, no random number, no held-out batch. Where torch.distributed runs, the first process
+    looks; the others read the first held-out batches as it does, as a loader may be one for all of them, and do nothing
+    after that: `latest` is empty there. A model whose parts are spread over processes cannot be watched so.
 
     Args:
         model: where it will be trained, on its device.
         held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called
-            with. Accuracies are where there are labels; that of a class needs two samples of it. The first samples are
-            kept: a loader that comes class by class has some classes alone, of which it warns.
+            with. Accuracies are where there are labels; that of a class needs two samples of it. Copies of the first
+            samples are kept: a loader that comes class by class has some classes alone, of which it warns.
         at: name of the submodule whose output is measured, as ``model.named_modules()`` has it; "" for the model's own.
         out: a new folder, which `featscope report` and `featscope compare` read; None for none.
         log: ``log({"featscope/effective_rank": 17.2, ...}, step)``, such as a logger's method or `print`.
-        layer: where the gradient outer product is compared; the first linear layer or convolution if None; "" for not.
+        layer: where the gradient outer product is compared; the first linear layer or convolution if None, and none, of
+            which it warns, where a matrix of another kind comes before it; "" for not.
         samples: about how many held-out samples to look at. Of n no more than n - 1 dimensions can be seen.
         neighbours: that vote on a sample's class.
         share: of the time that looks may take, see `Pace`.
         every: steps from look to look instead of what ``share`` gives.
         reduce: makes one row a sample of what ``at`` puts out; by default means over places or tokens. It is needed for
-            maps [sample, channel, place] of a Conv1d.
+            maps [sample, channel, place] of a Conv1d, for maps of images that may have channels first or last, and for
+            states whose tokens are not those of an attention mask that leaves some out.
         run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
         about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs.
         overwrite: replace what is in ``out``.
@@ -105,10 +110,13 @@ class Monitor:
                 raise ConfigError(f"Monitor.{name} = {value!r} is out of range: allowed is {allowed}")
         self.steps = 0
         self.latest: dict[str, float] = {}
+        self._too_large = False  # are gradients at the layer, for the memory there is
         self._idle = distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
         self._folder: RunFolder | None = None
         self._closing, self._record, self._losses, self._pace = ExitStack(), Record(), _Mean(), Pace(share, every)
         if self._idle:
+            with undisturbed(model, held_out):
+                first_batches(held_out, samples)
             return
         if isinstance(model, nn.parallel.DistributedDataParallel):  # whose forward waits for the other processes
             model, at = model.module, at.removeprefix("module.")
@@ -117,7 +125,8 @@ class Monitor:
         model.get_submodule(at)
         self._layer = _first_layer(model) if layer is None else layer
         model.get_submodule(self._layer)
-        self._held = HeldOut(held_out, samples, run)
+        with undisturbed(model, held_out):
+            self._held = HeldOut(held_out, samples, run)
         if out is not None:
             described = tuple(f"{name}={value}" for name, value in (about or {}).items())
             self._study = OwnTraining(type(model).__name__, at, self._held.samples, described)
@@ -187,7 +196,7 @@ class Monitor:
     def _look(self) -> None:
         _wait_for_training(self._model)
         began = perf_counter()
-        with undisturbed():  # a logger or a file may draw, too
+        with undisturbed(self._model):  # a logger or a file may draw, too
             found = self._measured()
             self._record.append(self.steps, found)
             self.latest = {name: float(one.values[0]) for name, one in found.items() if one.values.ndim == 1}
@@ -235,6 +244,8 @@ class Monitor:
         return {n: Measurement(torch.tensor([value]), _ABOUT[n]) for n, value in found.items()} | each
 
     def _agreement(self) -> float:
+        if self._too_large:
+            return float("nan")
         try:
             return layer_agreement(
                 self._model,
@@ -242,8 +253,16 @@ class Monitor:
                 at=self._layer,
                 output=lambda batch: tensor_of(self._held.run(self._model, batch)),
             )
+        except torch.OutOfMemoryError:
+            self._too_large = True
+            warnings.warn(
+                f"layer = {self._layer!r}: memory does not suffice for its gradients, and gradient_agreement is NaN "
+                'from here on. Give another layer, or layer="" for none.',
+                stacklevel=2,
+            )
         except (ValueError, RuntimeError):  # frozen, not run in this pass, or computed where no gradient is kept
-            return float("nan")
+            pass
+        return float("nan")
 
     def _begin(self, folder: RunFolder) -> None:
         self._device = str(next((p.device for p in self._model.parameters()), "cpu"))
@@ -301,4 +320,18 @@ class _Mean:
 
 
 def _first_layer(model: nn.Module) -> str:
-    return next((name for name, part in model.named_modules() if name and has_gram(part)), "")
+    """The first layer with a Gram matrix; none where another matrix comes first, as that one would not be the first."""
+    for name, part in model.named_modules():
+        if not name:
+            continue
+        if has_gram(part):
+            return name
+        weight = getattr(part, "weight", None)
+        if isinstance(weight, Tensor) and weight.ndim == 2 and not isinstance(part, _NO_LAYERS):
+            warnings.warn(
+                f"layer = None: the first layer is {name!r}, a {type(part).__name__}, which is no linear layer, and "
+                'gradient_agreement is left out. Say with `layer` where to look, or layer="" for nowhere.',
+                stacklevel=3,
+            )
+            break
+    return ""

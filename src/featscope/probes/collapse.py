@@ -16,7 +16,7 @@ from featscope.numbers import in_double
 Embeddings = Float[Tensor, "*replica sample dimension"]
 
 _ROUNDING = 10 * torch.finfo(torch.float32).eps
-_ROWS = 1024  # of a matrix of distances at once
+_ROWS = 1024  # of a matrix of distances or of correlations at once
 
 
 def deviations(embeddings: Embeddings) -> Float[Tensor, "*replica dimension"]:
@@ -85,7 +85,13 @@ def in_order(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, "d
 
 def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, ""]:
     """Mean |correlation| over pairs of dimensions that vary: 1 if all say the same; NaN if fewer than two vary."""
-    return pairwise_correlations(embeddings).abs().mean()
+    z = standardised(embeddings)
+    z = z[:, z.square().mean(0) > 0.5]
+    dimensions, total = z.shape[1], z.new_zeros(())
+    for first in range(0, dimensions, _ROWS):
+        rows = z[:, first : first + _ROWS].mT @ z[:, first:] / len(z)
+        total += rows[torch.ones_like(rows, dtype=torch.bool).triu(1)].abs().sum()
+    return total / (dimensions * (dimensions - 1) / 2)
 
 
 def spread(embeddings: Embeddings) -> Float[Tensor, "*replica"]:

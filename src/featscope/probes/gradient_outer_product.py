@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from featscope.numbers import in_double
 from featscope.probes.of_module import Entry, batch_input, evaluating
 
+_ROWS = 4096  # gradients that are brought to float64 at once
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -66,8 +67,8 @@ def layer_agreement(
 
     W is the matrix of a linear layer, or filters by patches of a convolution. The gradient by the input, at each place,
     is Wᵀδ, δ that by the layer's output; E[Wᵀδδᵀ W] is taken for random directions of the module's output, which is
-    right in the mean. One pass forward and one back. The module is in evaluation mode meanwhile; modes and gradients of
-    its parameters stay as they are.
+    right in the mean. One pass forward and one back, and a matrix as large as the smaller side of W. The module is in
+    evaluation mode meanwhile; modes and gradients of its parameters stay as they are.
 
     Args:
         module: holds the layer.
@@ -95,8 +96,10 @@ def layer_agreement(
 
     hook = layer.register_forward_hook(keep)
     generator = torch.Generator().manual_seed(seed)
-    matrix, count = in_double(weight.detach().flatten(1)), 0
-    total = torch.zeros(len(matrix), len(matrix), dtype=matrix.dtype, device=matrix.device)
+    matrix, count = _in_scale(in_double(weight.detach().flatten(1))), 0
+    narrow = matrix.shape[1] < len(matrix)  # fewer inputs than outputs
+    gram = matrix.mT @ matrix if narrow else matrix @ matrix.mT
+    total = torch.zeros_like(gram)
     try:
         with evaluating(module), torch.enable_grad():
             for batch in batches:
@@ -109,8 +112,9 @@ def layer_agreement(
                 along = torch.randn(out.shape, generator=generator).to(out)
                 (slope,) = torch.autograd.grad((out * along).sum(), seen[-1])
                 places = slope.movedim(1, -1) if isinstance(layer, _CONVOLUTIONS) else slope
-                rows = in_double(places.reshape(-1, len(matrix)))
-                total += rows.mT @ rows
+                for rows in places.reshape(-1, len(matrix)).split(_ROWS):
+                    slopes = in_double(rows) @ matrix if narrow else in_double(rows)
+                    total += slopes.mT @ slopes
                 count += len(out)
                 if count >= samples:
                     break
@@ -118,9 +122,18 @@ def layer_agreement(
         hook.remove()
     if not count:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
-    outer = matrix.mT @ (total / total.abs().max().clamp_min(torch.finfo(total.dtype).tiny)) @ matrix
-    size = outer.norm()  # which may be so small that its square is lost
-    return float(matrix_agreement(matrix.mT @ matrix, outer / size)) if float(size) > 0 else float("nan")
+    total = _in_scale(total)
+    if narrow:
+        inner, size = (gram * total).sum(), total.norm()
+    else:  # the inner product of WᵀW and WᵀSW, and the norm of the second, are traces of GSG and of GSGS, G = WWᵀ
+        turned = gram @ total
+        inner, size = (turned * gram).sum(), (turned * turned.mT).sum().clamp_min(0).sqrt()
+    return float(inner / (gram.norm() * size)) if float(size) > 0 else float("nan")
+
+
+def _in_scale(matrix: Float[Tensor, "a b"]) -> Float[Tensor, "a b"]:
+    """Over its largest entry: the squares of very small ones would be lost."""
+    return matrix / matrix.abs().max().clamp_min(torch.finfo(matrix.dtype).tiny)
 
 
 def has_gram(layer: nn.Module) -> bool:

@@ -79,7 +79,7 @@ def _embed(
             for rows, (option, entry) in zip(found, entries.items(), strict=True):
                 outputs.clear()
                 module(batch_input(batch, entry, option).to(device))
-                rows.append(_matrix(outputs, at, reduce).cpu())
+                rows.append(_matrix(outputs, at, reduce).cpu().clone())  # a view would keep all that it is of
     if not found[0]:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
     return [torch.cat(rows) for rows in found]
@@ -87,6 +87,7 @@ def _embed(
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
+    """In evaluation mode, and back by ``train``: a part may keep what it computes in that mode until it is called."""
     held = getattr(module, "module", None)  # a Pruner has what it prunes beside it, not in it
     parts = dict.fromkeys([*module.modules(), *(held.modules() if isinstance(held, nn.Module) else ())])
     modes = [(part, part.training) for part in parts]
@@ -95,6 +96,9 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         for part, training in modes:
+            if part.training != training:
+                part.train(training)
+        for part, training in modes:  # which calls of ``train`` above may have changed
             part.training = training
 
 

@@ -67,6 +67,9 @@ def estimate_statistics(
             seen += 1
     finally:
         for part, training in modes:
+            if part.training != training:
+                part.train(training)  # which may drop what it has kept in the other mode
+        for part, training in modes:  # which calls of ``train`` above may have changed
             part.training = training
         for norm, momentum in momenta:
             norm.momentum = momentum
