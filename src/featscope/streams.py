@@ -67,6 +67,14 @@ class Draws:
         """Whether no two replicas have one number."""
         return self._places is None
 
+    def require_axis(self, x: Tensor) -> None:
+        """Raise `ValueError` unless ``x`` has the replica axis in front, so that no two samples share what is drawn."""
+        if x.shape[:1] != (self.replicas,):
+            raise ValueError(
+                f"x has shape {list(x.shape)}: expected the draws' replica axis in front, [{self.replicas}, ...]. "
+                "Give a plain batch as x[None], with draws of one replica."
+            )
+
     def skip(self, blocks: int) -> tuple[Int[Tensor, " number"], tuple[int, ...]]:
         """The numbers of replicas, each once, and the address of the next blocks, for code that draws them itself."""
         address = self._block, *self._address
@@ -110,8 +118,13 @@ class Draws:
         return self._drawn("word", -(-count // 4)).view(torch.uint8)
 
     def halves(self, x: Float[Tensor, "replica *shape"]) -> tuple[Tensor, Tensor]:
-        """2 x where one of `coins` is 1 and 0 elsewhere, and 2 x where it is 0: two halves whose mean is x."""
-        if x.ndim == 3 and len(x) == self.replicas and x.stride()[1:] == (x.shape[-1], 1) and suits(x, gpu=True):
+        """2 x where one of `coins` is 1 and 0 elsewhere, and 2 x where it is 0: two halves whose mean is x.
+
+        Raises:
+            ValueError: see `require_axis`.
+        """
+        self.require_axis(x)
+        if x.ndim == 3 and x.stride()[1:] == (x.shape[-1], 1) and suits(x, gpu=True):
             from featscope.kernels.rows import halves
 
             return halves(x, self._bytes(x.shape[1] * -(-x.shape[2] // 8)))

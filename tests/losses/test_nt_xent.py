@@ -1,5 +1,6 @@
 """NT-Xent against a loop in NumPy."""
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -64,3 +65,20 @@ def test_doubt_is_what_the_softmax_gives_to_others():
     torch.testing.assert_close(
         NTXent(0.5).doubt(anchor, positive), torch.full((6,), others / (partner + others), dtype=torch.float64)
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_autocast_narrows_nothing(dtype):
+    views = torch.randn(2, 8, 16, generator=torch.Generator().manual_seed(0)).to(dtype)
+    exact = NTXent(0.01).of_views(*views.float())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(NTXent(0.01).of_views(*views), exact)
+        assert torch.equal(NTXent(0.01)(*views), exact.mean())
+
+
+def test_halves_of_unequal_size_are_refused(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    a, b = torch.randn(4, 3), torch.randn(6, 3)
+    for loss in (NTXent(), NTXent().doubt):
+        with pytest.raises(ValueError, match=r"shapes \[4, 3\] and \[6, 3\]: expected one shape"):
+            loss(a, b)

@@ -136,6 +136,16 @@ def test_hooks_frozen_weights_and_torch_are_left_to_autograd(monkeypatch):
     assert both(experiment_of())[0] is None
 
 
+@pytest.mark.parametrize("head", [IdentityInit(0.3), None])
+def test_weights_that_are_computed_from_others_are_left_to_autograd(head):
+    made = experiment_of(replace(RECIPE, learner=replace(RECIPE.learner, head=head)))
+    encoder, weight = made.learner.encoder, made.learner.encoder.weight
+    del encoder.weight
+    encoder.weight = 2 * weight
+    assert both(made)[0] is None
+    assert weight.grad.norm() > 0
+
+
 def test_training_takes_the_same_path(monkeypatch):
     closed, by_autograd = experiment_of(), experiment_of()
     with monkeypatch.context() as patched:

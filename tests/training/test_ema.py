@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from featscope.options import ConfigError
-from featscope.training import EMA, MovingAverage
+from featscope.training import EMA, MagnitudePruning, MovingAverage
 
 
 def test_the_average_is_the_weighted_sum_of_all_that_was_seen():
@@ -53,3 +53,22 @@ def test_small_steps_of_half_precision_are_not_lost():
     for one in (again, target):
         one.update(nn.Linear(4, 4).bfloat16().requires_grad_(False).apply(lambda part: part.weight.zero_()))
     torch.testing.assert_close(again.average.weight, target.average.weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_nor_where_the_average_itself_is_cast(dtype):
+    module = nn.Linear(4, 4).to(dtype)
+    target = MovingAverage(module, momentum=0.996).bfloat16()
+    module.bfloat16()
+    with torch.no_grad():
+        module.weight.add_(1.0)
+    for _ in range(3000):
+        target.update(module)
+    torch.testing.assert_close(target.average.weight, module.weight, rtol=0.01, atol=0.01)
+
+
+def test_what_has_no_parameters_is_refused():
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(nn.Linear(4, 4))
+    with pytest.raises(ValueError, match=r"Pruner has no parameters to follow: .* give that one: pruner\.module"):
+        MovingAverage(pruner)
+    MovingAverage(pruner.module)

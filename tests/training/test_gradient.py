@@ -129,6 +129,34 @@ def test_what_an_objective_holds_is_trained_with_the_learner():
 
 
 @dataclass(frozen=True)
+class Having:
+    """Options of an objective or a source that has a parameter."""
+
+    head: nn.Parameter
+    learns: bool = True
+
+    def build(self, *given):
+        made = Source(Noisy(), 3) if len(given) == 1 else WithHead(3)
+        made.head = nn.Parameter(self.head, requires_grad=self.learns)
+        return made
+
+
+@pytest.mark.parametrize("part", ["objective", "source"])
+def test_replicas_do_not_share_what_an_objective_or_a_source_trains(part):
+    def build(head, learns=True):
+        having, streams = Having(head, learns), Streams(0, range(3))
+        data, objective = (having, Squares()) if part == "source" else (Noisy(), having)
+        return Training(data, Values(), objective, SGD()).build(streams)
+
+    shared = torch.ones(1)
+    kind = {"source": "Source", "objective": "WithHead"}[part]
+    with pytest.raises(ValueError, match=rf"'head' of the {part} {kind} has shape \[1\]: expected the replica axis"):
+        build(shared)
+    build(shared, learns=False)
+    build(torch.ones(3, 1))
+
+
+@dataclass(frozen=True)
 class Built:
     """Options of an objective: built from source and learner that stand."""
 

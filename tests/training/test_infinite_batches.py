@@ -153,3 +153,16 @@ def test_a_rescue_that_no_start_has_in_time_is_an_error():
     soon = replace(RESCUED, flow=replace(RESCUED.flow, duration=0.5))
     with pytest.raises(ConfigError, match=r"duration = 0.5 .* rescues one of 400 random starts .* Raise it"):
         soon.build(Streams(0, range(1)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"data": replace(CLOSE, noise_std=CLOSE.noise_std / 2)}, r"a flow on the same data\. Give both"),
+        ({"flow": replace(RESCUED.flow, frozen=True)}, "a flow with a head that is not frozen"),
+        ({"flow": replace(RESCUED.flow, head=None)}, "a flow with a head that is not frozen"),
+    ],
+)
+def test_a_flow_that_would_not_be_what_it_says_is_refused(changed, said):
+    with pytest.raises(ConfigError, match=rf"RescuedTraining\.flow = .* is out of range: allowed is {said}"):
+        replace(RESCUED, **changed)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from toys import experiment
 
 from featscope.losses import Masked, paired, products
@@ -228,6 +229,53 @@ def test_in_an_ordinary_loop_all_weights_are_trained_and_registered_once():
     assert all(not torch.equal(p, b) for p, b in zip(encoder.parameters(), before, strict=True))
 
 
+class Recomputing(nn.Module):
+    """Computes its activations anew in the backward pass, and says so."""
+
+    def __init__(self, switch: str) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.switch = switch
+        setattr(self, switch, True)
+
+    def forward(self, x):
+        def layers(x):
+            return self.second(torch.tanh(self.first(x)))
+
+        return checkpoint(layers, x, use_reentrant=False) if getattr(self, self.switch) else layers(x)
+
+
+@pytest.mark.parametrize("switch", ["gradient_checkpointing", "grad_checkpointing"])
+def test_activation_checkpointing_is_refused_but_within_hidden(switch):
+    module, x = Recomputing(switch).double(), draw(3, 4)
+    model = nn.Sequential(module)
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(model)
+    with pytest.raises(ValueError, match=f"'0' has {switch} = True, .* use `with pruner.hidden"):
+        pruner(x)
+    with torch.no_grad():
+        seen = pruner(x)
+    with pruner.hidden():
+        model(x).square().sum().backward()
+    found = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    setattr(module, switch, False)
+    out = pruner(x)
+    assert torch.equal(out, seen)
+    out.square().sum().backward()
+    for parameter, gradient in zip(model.parameters(), found, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
+
+
+def test_what_is_hidden_and_shown_is_seen_within_one_region_of_autocast():
+    module, x = nn.Linear(4, 4, bias=False), torch.eye(4)
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(module)
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = module(x)
+        with pruner.hidden():
+            assert int((module(x) == 0).sum()) == 8
+        assert torch.equal(module(x), whole)
+
+
 def test_start_and_every_count_calls_of_update():
     late = MagnitudePruning(0.5, "entry", "straight-through", start=2).on(nn.Linear(4, 4))
     began = [late.began]
@@ -272,10 +320,23 @@ def test_norms_over_several_axes_are_no_weights():
 
 
 def test_neurons_of_a_transposed_convolution_are_refused():
-    module = nn.Sequential(nn.ConvTranspose2d(8, 8, 3))
-    with pytest.raises(ValueError, match="'0' is a transposed convolution, whose rows are inputs"):
+    refuses_rows(nn.ConvTranspose2d(8, 8, 3))
+
+
+def refuses_rows(part: nn.Module) -> None:
+    module = nn.Sequential(nn.Linear(4, 4), part)
+    with pytest.raises(ValueError, match=f"'1' is of the kind {type(part).__name__}, whose rows are inputs"):
         MagnitudePruning(0.5).on(module)
     MagnitudePruning(0.5, granularity="entry", gradient="straight-through").on(module)
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_inputs_of_an_embedding_are_no_neurons(kind):
+    refuses_rows(kind(8, 4))
+
+
+def test_rows_of_transformers_conv1d_are_no_neurons():
+    refuses_rows(pytest.importorskip("transformers.pytorch_utils").Conv1D(6, 4))
 
 
 # --- as a rule of an experiment ---------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from featscope.training import (
     BiasSchedule,
     Contrastive,
     ContrastivePairs,
+    Cooling,
     GradientTraining,
     MagnitudePruning,
     PredictOtherView,
@@ -109,6 +110,23 @@ def test_tensors_that_a_rule_puts_in_place_of_others_are_the_parts_too():
         assert torch.equal(part.learner.weight, weight)
         assert (part.learner.bias == 0.25).all()
         assert part.learner.weight.data_ptr() == weight.data_ptr()
+
+
+def test_parts_have_the_step_size_that_a_rule_has_set():
+    cooled = replace(PULL, rules={"cooling": Cooling(10, PULL.optimizer.lr)})
+    parts, alone = ([at(cooled, target=target) for target in (0.0, 5.0)] for _ in range(2))
+    whole = stack(parts)
+    train(whole, 3)
+    bind(whole, parts)
+    for part, single in zip(parts, alone, strict=True):
+        train(single, 3)
+        assert part.optimizer.param_groups[0]["lr"] == single.optimizer.param_groups[0]["lr"] < PULL.optimizer.lr
+
+
+def test_parts_keep_step_sizes_of_their_own():
+    parts = [build(replace(PULL, optimizer=SGD(lr, 0.01))) for lr in (0.1, 0.3)]
+    bind(stack(parts), parts)
+    assert [part.optimizer.param_groups[0]["lr"] for part in parts] == [0.1, 0.3]
 
 
 def test_restoring_the_whole_restores_the_parts():

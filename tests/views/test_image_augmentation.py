@@ -122,3 +122,9 @@ def test_colours_change_by_image(images):
 def test_wrong_options_are_named(wrong):
     with pytest.raises(ConfigError, match="Crop"):
         wrong()
+
+
+@pytest.mark.parametrize("view", [Crop(), CropColor()])
+def test_replicas_do_not_share_the_crops_of_one(view, images):
+    with pytest.raises(ValueError, match=r"expected the draws' replica axis in front, \[1, "):
+        view(images.expand(2, *images.shape[1:]), draws())

@@ -1,5 +1,6 @@
 """RandomMask and the identity pair."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +53,11 @@ def test_a_plain_batch_needs_no_draws():
     assert 0.4 < float((anchor != 0).double().mean()) < 0.6
     torch.manual_seed(1)
     assert not torch.equal(RandomMask()(x)[0], anchor)
+
+
+def test_a_plain_batch_does_not_share_the_one_mask_of_a_replica():
+    draws = Streams(0, [0]).at("view")
+    with pytest.raises(ValueError, match=r"x has shape \[64, 10\]: expected the draws' replica axis in front, \[1, "):
+        RandomMask()(torch.ones(64, 10), draws)
+    first, _ = RandomMask()(torch.ones(1, 64, 10), draws)
+    assert len(first[0].unique(dim=0)) > 32

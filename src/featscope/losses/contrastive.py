@@ -4,7 +4,6 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -65,9 +64,7 @@ class ContrastiveRegularizer:
         Raises:
             ConfigError: at the first call it is below a thousandth of a nat, or not finite.
         """
-        # Half precision holds no difference of cosines that a low temperature makes count.
-        with torch.autocast(anchor.device.type, enabled=False):
-            value = self._loss(_wide(anchor), _wide(positive))
+        value = self._loss(anchor, positive)
         if self.first is None:
             found = float(value.detach())
             if not LEAST <= found < float("inf"):
@@ -78,7 +75,3 @@ class ContrastiveRegularizer:
                 )
             self.first = found
         return self.weight * value
-
-
-def _wide(features: Tensor) -> Tensor:
-    return features if features.dtype.itemsize >= 4 else features.float()

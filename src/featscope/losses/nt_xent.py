@@ -10,6 +10,8 @@ from torch.nn.functional import cross_entropy, normalize
 from featscope.losses.processes import gathered, others, require_equal
 from featscope.options import require
 
+_WIDE = 4  # bytes of a number that is precise enough
+
 
 @dataclass(frozen=True)
 class NTXent:
@@ -21,6 +23,9 @@ class NTXent:
 
     Where torch.distributed runs, views of all processes are each other's negatives: called in all of them, the mean of
     the losses, and of their gradients as `DistributedDataParallel` takes it, are those of one process with all views.
+
+    It works in float32 at least, under autocast too: half precision holds no difference of cosines that a low
+    temperature makes count.
 
     Attributes:
         temperature: τ, which divides the similarities.
@@ -40,23 +45,33 @@ class NTXent:
         """The mean over all 2 B views of this process, in nats; log(2 B - 1) when all views look the same.
 
         Raises:
-            ValueError: processes have batches of different sizes.
+            ValueError: processes have batches of different sizes, or the two halves of the pairs differ in theirs.
         """
         if others():
-            return self._among_processes(anchor, positive)
+            with torch.autocast(anchor.device.type, enabled=False):
+                return self._among_processes(anchor, positive)
         return self.of_views(anchor, positive).mean()
 
     def _among_processes(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, ""]:
-        views = self._measured(torch.cat([anchor, positive]))
+        views = self._measured(anchor, positive)
         require_equal(len(anchor), views.device)
         own = distributed.get_rank() * len(views) + torch.arange(len(views), device=views.device)
         similarity = views @ gathered(views).mT / self.temperature
         similarity = similarity.scatter(1, own[:, None], -torch.inf)
         return cross_entropy(similarity, own.roll(len(anchor)))
 
-    def _measured(self, views: Float[Tensor, "view neuron"]) -> Float[Tensor, "view neuron"]:
+    def _measured(
+        self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
+    ) -> Float[Tensor, "view neuron"]:
+        if anchor.shape != positive.shape:
+            raise ValueError(
+                f"anchor and positive have shapes {list(anchor.shape)} and {list(positive.shape)}: expected one shape, "
+                "as each row of one is the partner of the row in the same place of the other"
+            )
+        views = torch.cat([anchor, positive])
+        views = views if views.dtype.itemsize >= _WIDE else views.float()
         return normalize(views, dim=-1) if self.normalize else views
 
     def doubt(
@@ -71,9 +86,13 @@ class NTXent:
         """The loss of each view, -log of its partner's share ℓ'_p, in nats; first the anchors, then the positives.
 
         Among the views given here alone, whatever other processes have.
+
+        Raises:
+            ValueError: the two halves of the pairs differ in shape.
         """
-        views = self._measured(torch.cat([anchor, positive]))
-        similarity = views @ views.mT / self.temperature
-        similarity.fill_diagonal_(-torch.inf)
-        partner = torch.arange(len(views), device=views.device).roll(len(anchor))
-        return cross_entropy(similarity, partner, reduction="none")
+        with torch.autocast(anchor.device.type, enabled=False):
+            views = self._measured(anchor, positive)
+            similarity = views @ views.mT / self.temperature
+            similarity.fill_diagonal_(-torch.inf)
+            partner = torch.arange(len(views), device=views.device).roll(len(anchor))
+            return cross_entropy(similarity, partner, reduction="none")

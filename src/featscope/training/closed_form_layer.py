@@ -86,7 +86,7 @@ def layer_of(learner: nn.Module) -> tuple[Layer, nn.Parameter] | None:
     if kind is TokenMLPNetwork and network.attention != "uniform":
         return None
     weight, bias, tokens = network.weight, network.bias, network.tokens if kind is TokenMLPNetwork else None
-    trained = weight.ndim == 3 and weight.requires_grad and not bias.requires_grad
+    trained = weight.ndim == 3 and weight.is_leaf and weight.requires_grad and not bias.requires_grad
     if not (trained and bias.shape == weight.shape[:2] and bias.dtype == weight.dtype and bias.is_contiguous()):
         return None
     seen, kept = weight.detach(), None

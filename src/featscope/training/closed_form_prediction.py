@@ -116,9 +116,9 @@ def _is_of(learner: nn.Module, source: Any, objective: Any) -> bool:
         return False
     if learns(source) or not DERIVED_FROM.holds(learner, encoder, head, source, objective, loss):
         return False
-    trained = [*learner.parameters()]
+    trained: list[Any] = [encoder.weight, *head.parameters()]
     as_made = all(map(does_what_its_class_says, (learner, encoder, head)))
-    if not as_made or not all(one.requires_grad and one.ndim == 3 for one in trained):
+    if not as_made or not all(one.is_leaf and one.requires_grad and one.ndim == 3 for one in trained):
         return False
     fits = trained[0].shape[::2] == source.dictionary.shape[:2] and len(trained[-1]) == len(trained[0])
     return fits and suits(*(one.detach() for one in trained), source.dictionary)

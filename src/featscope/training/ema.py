@@ -22,19 +22,33 @@ class MovingAverage(nn.Module):
     Args:
         module: what is followed; it is handed in again at ``update``.
         momentum: the share of the average that stays at an update.
+
+    Raises:
+        ValueError: the module has no parameters to follow, as a `Pruner` has none: give its ``module``.
     """
 
     def __init__(self, module: nn.Module, momentum: float = 0.99) -> None:
         super().__init__()
+        if next(module.parameters(), None) is None:
+            raise ValueError(
+                f"{type(module).__name__} has no parameters to follow: allowed is a module that has. Where it stands "
+                "for another, as a Pruner does, give that one: pruner.module"
+            )
         self.average = deepcopy(module).requires_grad_(False)
         self.momentum = momentum
+        self._widen()
+
+    def _widen(self) -> None:
+        """Keep in float32 what is narrower: at the start, and once this was cast itself."""
         for place, mean in enumerate(self.average.parameters()):
-            if mean.dtype.itemsize < _WIDE:
-                self.register_buffer(f"mean_{place}", mean.detach().float())
+            kept = getattr(self, f"mean_{place}", mean)
+            if kept.dtype.itemsize < _WIDE:
+                self.register_buffer(f"mean_{place}", kept.detach().float())
 
     @torch.no_grad()
     def update(self, module: nn.Module) -> None:
         """θ' <- momentum θ' + (1 - momentum) θ for weights; buffers are copied."""
+        self._widen()
         for place, (mean, now) in enumerate(zip(self.average.parameters(), module.parameters(), strict=True)):
             wide = getattr(self, f"mean_{place}", mean)
             wide.lerp_(now.to(wide.dtype), 1 - self.momentum)

@@ -109,23 +109,33 @@ class Training:
         return replace(self, steps=min(steps, self.steps), probe_every=probe_every or self.probe_every)
 
     def build(self, streams: Streams) -> "GradientTraining":
-        """Source, learner, objective and rules of the replicas of ``streams``, all from their draws."""
+        """Source, learner, objective and rules of the replicas of ``streams``, all from their draws.
+
+        Raises:
+            ValueError: replicas would share a parameter of the learner, or one that is trained of source or objective.
+        """
         for_source, for_learner = self.drawn_at
         source = self.data.build(streams.at(for_source))
         learner: Any = self.learner.build(source, streams.at(for_learner)).to(streams.device)
         if self.replica_axis:
-            _require_replicas(learner, len(streams.replicas))
+            _require_replicas(f"learner {type(learner).__name__}", learner.named_parameters(), streams)
             if not getattr(learner, "replica_axis", False):
                 learner.replica_axis = True  # where rules look for it; a learner of one's own need not say so
         objective = self.objective.build(source, learner, streams)
+        if self.replica_axis:
+            for kind, part in (("source", source), ("objective", objective)):
+                if isinstance(part, nn.Module):
+                    trained = ((name, each) for name, each in part.named_parameters() if each.requires_grad)
+                    _require_replicas(f"{kind} {type(part).__name__}", trained, streams)
         return GradientTraining(source, learner, objective, self.optimizer, self.rules, streams)
 
 
-def _require_replicas(learner: nn.Module, replicas: int) -> None:
-    for name, parameter in learner.named_parameters():
+def _require_replicas(part: str, parameters: Iterable[tuple[str, nn.Parameter]], streams: Streams) -> None:
+    replicas = len(streams.replicas)
+    for name, parameter in parameters:
         if parameter.shape[:1] != (replicas,):
             raise ValueError(
-                f"the parameter {name!r} of the learner {type(learner).__name__} has shape {list(parameter.shape)}: "
+                f"the parameter {name!r} of the {part} has shape {list(parameter.shape)}: "
                 f"expected the replica axis in front, [{replicas}, ...], as draws.normal(...) has it"
             )
 

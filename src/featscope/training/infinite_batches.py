@@ -163,10 +163,16 @@ class RescuedTraining(Training):
     each on a feature of its own, learned, when it ends.
 
     Attributes:
-        flow: with the head, on the same data; its ``start`` is not used.
+        flow: with a head that is not frozen, on the same data; its ``start`` is not used.
     """
 
     flow: InfiniteBatches = field(default_factory=InfiniteBatches)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "flow", self.flow.data == self.data, "a flow on the same data", "Give both the same data.")
+        rescues = self.flow.head is not None and not self.flow.frozen
+        require(self, "flow", rescues, "a flow with a head that is not frozen", "The head is what rescues.")
 
     def build(self, streams: Streams) -> GradientTraining:
         """Source, and a learner with those weights.

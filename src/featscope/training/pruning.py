@@ -22,7 +22,9 @@ from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
-_BY_INPUT = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_BY_INPUT = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.Embedding, nn.EmbeddingBag)
+_CHECKPOINTING = "gradient_checkpointing", "grad_checkpointing"
+"""Where parts of transformers and of timm keep whether activations are computed anew in the backward pass."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class MagnitudePruning:
         gradient: "theory": the logits come from the pruned network, activations and their derivatives from the whole
             one (P (5), (184)); the pruned network gives `Masked` pairs, which only a loss of inner products such as
             `InfoNCE` takes. "straight-through": the gradient at the pruned weights is given to all weights, through
-            any head and loss. Straight-through does nothing for whole neurons: a hidden one does not fire, so its
-            gradient is exactly zero and only decay is left.
+            any head and loss; see `Pruner` on activation checkpointing. Straight-through does nothing for whole
+            neurons: a hidden one does not fire, so its gradient is exactly zero and only decay is left.
         score: how whole neurons are ranked. "norm": by ||w_i||, as in P. "direction": by Σ_k <w_k, ŵ_i>², the energy
             that all neurons of a layer have along neuron i. Where several neurons hold a feature, that is the feature's
             energy, and neurons of the weakest feature are hidden together; norms say nothing of how many there are.
@@ -99,7 +101,8 @@ class PruningMask(nn.Module):
         began: step of the first choice; -1 before.
 
     Raises:
-        ValueError: the module has no weight matrix and no filter, or neurons of a transposed convolution are asked for.
+        ValueError: the module has no weight matrix and no filter, or neurons are asked for of a part whose rows are
+            inputs: a transposed convolution, an embedding, transformers' Conv1D.
     """
 
     kept: Bool[Tensor, "replica unit"]
@@ -111,11 +114,12 @@ class PruningMask(nn.Module):
         self.granularity, self.gradient = config.granularity, config.gradient
         self.score, self.every, self.start = config.score, config.every, config.start
         self._stacked = bool(getattr(module, "replica_axis", False))
-        turned = [name for name, part in module.named_modules() if isinstance(part, _BY_INPUT)]
+        turned = [(name, type(part).__name__) for name, part in module.named_modules() if _is_by_input(part)]
         if turned and config.granularity == "neuron":
+            (name, kind), *_ = turned
             raise ValueError(
-                f"{turned[0]!r} is a transposed convolution, whose rows are inputs, not neurons: allowed is "
-                "granularity = 'entry'"
+                f"{name!r} is of the kind {kind}, whose rows are inputs, not neurons: allowed is "
+                "granularity = 'entry'. Or prune a part of the network that has none."
             )
         magnitudes = self._magnitudes(module)
         if not magnitudes:
@@ -202,6 +206,11 @@ class Pruner(nn.Module):
     It has no state of its own, so that a checkpoint loads with it and without it: masks are chosen by the weights as
     they are. Statistics of BatchNorm are those of two networks. The pruned one has its own here, and the module's stay
     as they are until `refresh`, but where a pass of the whole module by "theory" moves them.
+
+    Activation checkpointing computes activations anew in the backward pass, where the module's weights are whole again:
+    by "straight-through" a call of this object would give the gradient of another network. It is refused where parts of
+    the module say that they do so; a bare ``torch.utils.checkpoint.checkpoint(...)`` says nothing. `hidden` is right
+    with both.
     """
 
     def __init__(self, mask: PruningMask, module: nn.Module) -> None:
@@ -254,15 +263,21 @@ class Pruner(nn.Module):
         return bool((self.mask.began >= 0).all())
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """What the module gives without its pruned weights; by "theory", a `Masked` pair. With all before ``start``."""
+        """What the module gives without its pruned weights; by "theory", a `Masked` pair. With all before ``start``.
+
+        Raises:
+            ValueError: by "straight-through", with gradients, a part of the module has activation checkpointing on.
+        """
         mask, module = self._held
         if not self.began:
             return module(*inputs, **named)
         seen = mask.pruned_parameters(module) | self._own(module)
         if mask.gradient == "straight-through":
+            _require_no_checkpointing(module)
             return functional_call(module, seen, inputs, named)
         with torch.no_grad():
             pruned = functional_call(module, seen, inputs, named)
+        torch.clear_autocast_cache()  # until some torch after 2.6 copies made without gradients would be used again
         return Masked(pruned, module(*inputs, **named))
 
     def _own(self, module: nn.Module) -> dict[str, Tensor]:
@@ -303,6 +318,7 @@ class Pruner(nn.Module):
         for name, own in self._own(module).items():
             self._whole[name] = buffers[name].clone()
             buffers[name].copy_(own)
+        torch.clear_autocast_cache()  # it holds what the weights were at their first use within a region
 
     @torch.no_grad()
     def show(self) -> None:
@@ -314,6 +330,7 @@ class Pruner(nn.Module):
         for name, whole in self._whole.items():
             (buffers[name] if name in buffers else module.get_parameter(name)).copy_(whole)
         self._whole.clear()
+        torch.clear_autocast_cache()
 
     def refresh(self, batches: Iterable[Any], *, call: Callable[[nn.Module, Any], Any] | None = None) -> bool:
         """Estimate the whole network's statistics of BatchNorm anew, see `estimate_statistics`.
@@ -337,6 +354,24 @@ class Pruner(nn.Module):
             if not all(torch.equal(one.to(buffer.device), began) for one in (buffer, self._statistics[name])):
                 moved.add(norm)
         return moved if moved or self.step > self._first else every
+
+
+def _is_by_input(part: nn.Module) -> bool:
+    conv1d_of_transformers = type(part).__name__ == "Conv1D" and not isinstance(part, nn.Conv1d)
+    return isinstance(part, _BY_INPUT) or conv1d_of_transformers
+
+
+def _require_no_checkpointing(module: nn.Module) -> None:
+    if not torch.is_grad_enabled():
+        return
+    for name, part in module.named_modules():
+        for switch in _CHECKPOINTING:
+            if getattr(part, switch, False) is True:
+                raise ValueError(
+                    f"{name or type(part).__name__!r} has {switch} = True, which computes activations anew in the "
+                    "backward pass, where weights are whole again: allowed is False. Or use `with pruner.hidden():` "
+                    "around loss and backward, and call the module itself there."
+                )
 
 
 def _all_but_smallest(

@@ -40,7 +40,6 @@ def stack(experiments: Sequence[Experiment]) -> Experiment:
     tensors = [_tensors(part) for part in experiments]
     for name, target in _tensors(whole).items():
         target.data = torch.cat([part[name].data for part in tensors])
-    bind(whole, experiments)
     sizes = [len(part.streams.replicas) for part in experiments]
 
     def side_by_side(values: Sequence[float]) -> Tensor:
@@ -53,11 +52,15 @@ def stack(experiments: Sequence[Experiment]) -> Experiment:
             joined = _side_by_side(values, side_by_side)
             if joined is not values[0]:  # what does not differ stays the copy that the whole has
                 holder.values[name] = joined
+    bind(whole, experiments)
     return whole
 
 
 def bind(whole: Experiment, parts: Sequence[Experiment]) -> None:
-    """Make tensors of ``parts`` views of the whole's: again, where a rule has put others into their place."""
+    """Make tensors of ``parts`` views of the whole's: again, where a rule has put others into their place.
+
+    Parts get the whole's step sizes, too, which a rule may have changed. What its optimizer remembers they do not.
+    """
     if len(parts) == 1:
         return
     tensors = [_tensors(part) for part in parts]
@@ -65,6 +68,12 @@ def bind(whole: Experiment, parts: Sequence[Experiment]) -> None:
     for name, target in _tensors(whole).items():
         for piece, part in zip(target.data.split(sizes), tensors, strict=True):
             part[name].data = piece
+    first = 0
+    for one, size in zip(parts, sizes, strict=True):
+        for group, of_whole in zip(_groups(one), _groups(whole), strict=True):
+            rate = of_whole["lr"]
+            group["lr"] = float(rate[first]) if isinstance(rate, Tensor) and rate.ndim else rate
+        first += size
 
 
 def together(experiments: Sequence[Experiment], schedules: Sequence[Any]) -> list[list[int]]:
@@ -105,9 +114,13 @@ def _holders(experiment: Experiment) -> Iterator["_Holder"]:
     for name, module in experiment.named_modules():
         left_out = _TORCH_OWN if name else _TORCH_OWN | _OF_THE_RUN
         yield _Holder(vars(module), left_out, _may_differ(module))
-    optimizer = getattr(experiment, "optimizer", None)
-    for group in getattr(optimizer, "param_groups", []):
-        yield _Holder(group, {"params"}, _may_differ(optimizer))
+    for group in _groups(experiment):
+        yield _Holder(group, {"params"}, _may_differ(getattr(experiment, "optimizer", None)))
+
+
+def _groups(experiment: Experiment) -> list[dict[str, Any]]:
+    """Options of its optimizer; none where it has no optimizer."""
+    return getattr(getattr(experiment, "optimizer", None), "param_groups", [])
 
 
 class _Holder:

@@ -41,7 +41,12 @@ class Crop:
         return self.augment(x, draws), self.augment(x, draws)
 
     def augment(self, x: Pixels, draws: Draws) -> Pixels:
-        """One view of each image."""
+        """One view of each image.
+
+        Raises:
+            ValueError: images have not the replica axis of ``draws`` in front.
+        """
+        draws.require_axis(x)
         replicas, batch = x.shape[:2]
         area, aspect, across, down, mirror = draws.uniform(5, batch).unbind(1)
         side = (self.smallest + (1 - self.smallest) * area).sqrt()

@@ -26,6 +26,9 @@ class RandomMask:
         Args:
             x: samples of any shape, with the replica axis of ``draws`` in front.
             draws: where coins come from. None for a plain batch: torch's global generator.
+
+        Raises:
+            ValueError: samples have not the replica axis of ``draws`` in front.
         """
         if draws is not None:
             return draws.halves(x)
