@@ -85,6 +85,19 @@ def test_the_lookup_is_transformers_own_again():
     assert AttentionInterface.get_interface is own
 
 
+def test_what_another_library_put_there_later_is_used_and_stays(monkeypatch):
+    own, asked = AttentionInterface.get_interface, []
+
+    def patched(interface, name, default):
+        asked.append(name)
+        return own(interface, name, default)
+
+    monkeypatch.setattr(AttentionInterface, "get_interface", patched)
+    GemFilter(tiny(), 2, 16, window=0).select(prompt())
+    assert asked
+    assert AttentionInterface.get_interface is patched
+
+
 def test_models_that_share_a_config_are_told_apart():
     model = tiny()
     other = type(model)(model.config).eval()

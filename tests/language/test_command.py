@@ -43,9 +43,9 @@ def test_every_method_answers_and_shows_what_it_kept(method, model_folder, promp
     answer, shown = capsys.readouterr().out.split("\n", 1)
     assert len(answer.split()) == 4
     if method == "full":
-        assert "200 of 200 tokens kept (100.0%)" in shown
+        assert "201 of 201 tokens kept (100.0%)" in shown  # 200 words, and <s>
     else:
-        assert "40 of 200 tokens kept (20.0%)" in shown
+        assert "40 of 201 tokens kept (19.9%)" in shown
         assert "⟦" in shown
 
 
@@ -53,11 +53,11 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
     from featscope.language import GemFilter
 
     model, tokenizer = load_model(model_folder)
-    ids = torch.tensor([[3 + i % 90 for i in range(200)]])
+    ids = torch.tensor([[1, *(3 + i % 90 for i in range(200))]])
     out = GemFilter(model, 2, 40).generate(ids, max_new_tokens=4, do_sample=False)
     words = ["--model", model_folder, "--prompt", prompt_file, "--layer", "2", "--keep", "40", "--max-new-tokens", "4"]
     assert generate(*words) == 0
-    assert capsys.readouterr().out.split() == tokenizer.decode(out[0, 200:]).split()
+    assert capsys.readouterr().out.split() == tokenizer.decode(out[0, 201:]).split()
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,17 @@ def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):
 def test_a_prompt_is_read_as_it_stands_or_refused(model_folder, tmp_path, capsys, monkeypatch):
     asked = []
 
-    def tokenizer(text, **options):
+    def read(tokenizer, text, *, special):
         asked.append(text)
+        raise LookupError
 
-    monkeypatch.setattr("featscope.language.command.load_model", lambda *given: (tiny(), tokenizer))
+    monkeypatch.setattr("featscope.language.command.prompt_tokens", read)
     (tmp_path / "p.txt").write_text("Answer:\n\n")
-    with pytest.raises(AttributeError):
+    with pytest.raises(LookupError):
         generate("--model", model_folder, "--prompt", str(tmp_path / "p.txt"), "--layer", "2")
     assert asked == ["Answer:\n"]
     (tmp_path / "marked.txt").write_bytes(b"\xef\xbb\xbfAnswer:\n")  # as editors on Windows write it
-    with pytest.raises(AttributeError):
+    with pytest.raises(LookupError):
         generate("--model", model_folder, "--prompt", str(tmp_path / "marked.txt"), "--layer", "2")
     assert asked[1:] == ["Answer:"]
     (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))

@@ -1,10 +1,12 @@
 """Documents that are read once and asked about many times."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import pytest
 import torch
 from hybrid_models import HYBRIDS, hybrid, with_pictures
 from small_models import ARCHITECTURES, padded, prompt, tiny
-from transformers import DynamicCache, GenerationConfig, GPT2Config, GPT2LMHeadModel
+from transformers import DynamicCache, GenerationConfig, GPT2Config, GPT2LMHeadModel, StoppingCriteria
 
 from featscope.language import FullCache, GemFilter, LastQueries, SnapKV
 from featscope.language.decoder import cache_argument, cache_of
@@ -207,6 +209,47 @@ def test_what_was_added_by_half_is_taken_back(make):
     context.add(QUESTIONS[1])
     longer = both(prompt(), QUESTIONS[1])
     assert same(context.ask(QUESTIONS[0], **GREEDY), method.generate(both(longer, QUESTIONS[0]), **GREEDY))
+
+
+class Meanwhile(StoppingCriteria):
+    """Does something once while a model answers, and stops nothing."""
+
+    def __init__(self, does):
+        self.does = [does]
+
+    def __call__(self, input_ids, scores, **options):
+        if self.does:
+            self.does.pop()()
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_threads_take_turns(added):
+    full, futures = FullCache(tiny()), []
+    context = full.read(prompt())
+    with ThreadPoolExecutor(1) as pool:
+
+        def other():
+            work = (context.add, QUESTIONS[1]) if added else (context.ask, QUESTIONS[1])
+            futures.append(pool.submit(*work, **{} if added else GREEDY))
+            wait(futures, timeout=0.5)  # long enough for what does not wait for its turn
+
+        found = context.ask(QUESTIONS[0], stopping_criteria=[Meanwhile(other)], **GREEDY)
+        answer = futures[0].result()
+    assert same(found, full.generate(both(prompt(), QUESTIONS[0]), **GREEDY))
+    if added:
+        longer = both(prompt(), QUESTIONS[1])
+        assert same(context.ask(QUESTIONS[2], **GREEDY), full.generate(both(longer, QUESTIONS[2]), **GREEDY))
+    else:
+        assert same(answer, full.generate(both(prompt(), QUESTIONS[1]), **GREEDY))
+
+
+def test_what_runs_while_a_context_answers_cannot_ask_it():
+    context = FullCache(tiny()).read(prompt())
+    for again in (lambda: context.ask(QUESTIONS[1], **GREEDY), lambda: context.add(QUESTIONS[1])):
+        with pytest.raises(ConfigError, match="the context answers already"):
+            context.ask(QUESTIONS[0], stopping_criteria=[Meanwhile(again)], **GREEDY)
+    assert context.ask(QUESTIONS[0], **GREEDY).shape == (1, 60 + 5 + 6)
 
 
 def test_full_attention_without_rotary_positions_reads_anew_and_says_so():

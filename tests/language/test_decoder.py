@@ -41,3 +41,14 @@ def test_what_chooses_wants_a_model_on_one_device(way):
     with pytest.raises(ConfigError, match="LlamaForCausalLM is spread over 2 devices: allowed is a model on one"):
         CHOOSING[way](model)
     assert FullCache(model).reads_once
+
+
+@pytest.mark.parametrize("way", CHOOSING)
+def test_what_chooses_wants_all_heads_in_one_place(way):
+    model = tiny()
+    model._tp_size = 1  # as ``tp_plan="auto"`` leaves it on one
+    CHOOSING[way](model)
+    model._tp_size = 2
+    with pytest.raises(ConfigError, match=r"split over 2 devices by tensor parallelism, .* Load it without tp_plan"):
+        CHOOSING[way](model)
+    assert FullCache(model).reads_once

@@ -316,9 +316,7 @@ def test_experts_that_a_token_is_not_sent_to_and_pairs_outside_a_window_cost_not
 def test_what_reads_entries_of_other_layers_keeps_as_many_of_each_head(monkeypatch):
     model = hybrid("gemma3n")
     model.config.num_kv_shared_layers = 2
-    with pytest.raises(
-        ConfigError, match="the last of Gemma3nForCausalLM read those of others"
-    ):
+    with pytest.raises(ConfigError, match="the last of Gemma3nForCausalLM read those of others"):
         AdaKV(model, 16, window=4).generate(prompt(), **GREEDY)
 
 

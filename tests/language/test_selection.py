@@ -53,6 +53,16 @@ def test_places_are_ascending_and_short_prompts_are_kept_whole():
     assert select(values, real, 9, pool="none").tolist() == [[0, 1, 2, 3, 4], [-1, -1, -1, 3, 4]]
 
 
+def test_of_equal_scores_the_earlier_place_is_kept_with_and_without_padding():
+    flat = torch.zeros(1, 500)
+    assert select(flat, everything(flat), 3, pool="none").tolist() == [[0, 1, 2]]
+    values = torch.randn(1, 500, generator=torch.Generator().manual_seed(0))
+    alone = select(values, everything(values), 60, pool="max", kernel=17)
+    behind = torch.nn.functional.pad(values, (7, 0))
+    padded = select(behind, torch.arange(507)[None] >= 7, 60, pool="max", kernel=17)
+    assert torch.equal(padded - 7, alone)
+
+
 def test_forced_places_count_from_the_prompts_own_ends():
     values = torch.tensor([[0.0, 5, 4, 3, 0], [9.0, 1, 4, 3, 0]])
     real = torch.tensor([[True] * 5, [False] + [True] * 4])

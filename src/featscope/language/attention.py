@@ -20,7 +20,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from featscope.language.decoder import text_model
 from featscope.options import ConfigError
 
-_own: Any = AttentionInterface.get_interface  # by which models look up a function by its name
+_own: Any = None  # by what models looked up a function by its name when the first of these threads began
 _lock = threading.Lock()
 _watching = 0  # threads that watch a model
 _mine = threading.local()  # observers of this thread, by the id of a model's module
@@ -89,8 +89,10 @@ def watched(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
 
 def _count(change: int) -> None:
     """Count threads that watch; while there are any, transformers looks functions up here."""
-    global _watching
+    global _own, _watching
     with _lock:
+        if not _watching:
+            _own = AttentionInterface.get_interface
         _watching += change
         found: Any = _looked_up if _watching else _own
         AttentionInterface.get_interface = found  # type: ignore[method-assign]

@@ -19,6 +19,29 @@ def first_tokens(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return [bos] if bos is not None and (not tokenizer.chat_template or bos in added) else []
 
 
+def begun(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
+    """Tokens of a text, with `first_tokens` in front where they are not there."""
+    first = first_tokens(tokenizer)
+    return ids if ids[: len(first)] == first else first + ids
+
+
+def going_on(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
+    """Tokens of a text, without the end that some tokenizers append (``add_eos_token``): more is to come behind it."""
+    end: Any = tokenizer.eos_token_id
+    added: Any = tokenizer("")["input_ids"]
+    appended = end is not None and added[-1:] == [end] and added != [tokenizer.bos_token_id] and ids[-1:] == [end]
+    return ids[:-1] if appended else ids
+
+
+def prompt_tokens(tokenizer: PreTrainedTokenizerBase, text: str, *, special: bool = True) -> list[int]:
+    """Tokens of a text that a model is to go on from: it begins as texts do (see `first_tokens`), and does not end.
+
+    With ``special=False``, for what stands in a chat template or behind another text, no token is added.
+    """
+    ids: Any = tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
+    return begun(tokenizer, going_on(tokenizer, ids)) if special else ids
+
+
 def in_template(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
     """What a user says, in the chat template, up to where the answer begins.
 

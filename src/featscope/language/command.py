@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from rich.console import Console
 from rich.text import Text
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
-from featscope.language.chat import in_template
+from featscope.language.chat import in_template, prompt_tokens
 from featscope.language.haystack import MOST_TOKENS
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
@@ -105,14 +106,15 @@ def generate(options: Generate) -> None:
     method = options.build(model)
     prompt = prompt.removesuffix("\n")
     prompt = in_template(tokenizer, prompt) if options.chat else prompt
-    encoded = tokenizer(prompt, add_special_tokens=not options.chat, return_tensors="pt").to(model.device)
+    said = prompt_tokens(tokenizer, prompt, special=not options.chat)
+    ids = torch.tensor([said], device=model.device)
     streamer: Any = _AnswerStreamer(tokenizer)
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
     began = time.perf_counter()
-    output = method.generate(encoded["input_ids"], encoded["attention_mask"], **settings)
+    output = method.generate(ids, torch.ones_like(ids), **settings)
     twice = isinstance(method, Prefill) and isinstance(method.propagation, ReadAgain)
     print(_took([at - began for at in streamer.times], chose=twice), file=sys.stderr)
-    length = encoded["input_ids"].shape[-1]
+    length = ids.shape[-1]
     if options.method != "full" and length <= options.keep:
         print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
     if output.kept.ndim == 2 and int(output.kept[0, -1]) != length - 1:
@@ -121,7 +123,7 @@ def generate(options: Generate) -> None:
         share = kept_share(output.kept, length)
         console = Console()
         console.print()
-        text = marked(tokenizer, encoded["input_ids"][0].tolist(), share, colour=console.is_terminal)
+        text = marked(tokenizer, said, share, colour=console.is_terminal)
         console.print(text, soft_wrap=True)
         console.print(_summary(share, of_heads=output.kept.ndim == 4))
 

@@ -1,5 +1,8 @@
 """A document that is read once, below the filter layer or by all layers, and asked about many times."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -42,7 +45,7 @@ class Context:
     Each question chooses tokens of its own among the document's and its own ones. What does not depend on the question
     is kept: keys and values of the layers up to the filter layer, (r + 1)/m of a whole cache. Where they depend on
     what follows (layers with a state, as linear attention; rotary angles by the length of the text), document and
-    question are read anew each time, with the same answers.
+    question are read anew each time, with the same answers. Threads that ask one context take turns.
 
     Attributes:
         prompt: the document, and what was added to it.
@@ -55,6 +58,7 @@ class Context:
         goes_back = set(kinds if self._layer is None else kinds[: self._layer + 1]) <= set(_CUT)
         reuses = goes_back and rope_of(method.model).get("rope_type") not in _BY_LENGTH
         self._cache = DynamicCache() if reuses else None
+        self._lock, self._taken = threading.RLock(), False
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
         self._append(prompt)
 
@@ -78,11 +82,27 @@ class Context:
         Raises:
             ConfigError: the question cannot stand behind the document.
         """
-        whole = self._behind(input_ids, attention_mask)
-        if self._cache is None:
-            return self._method.generate(whole.ids, whole.mask, **options)
-        require_context(self._method.model, whole)
-        return self._answer(whole, options)
+        with self._turn():
+            whole = self._behind(input_ids, attention_mask)
+            if self._cache is None:
+                return self._method.generate(whole.ids, whole.mask, **options)
+            require_context(self._method.model, whole)
+            return self._answer(whole, options)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Within it, no other thread asks or adds, and this one does not while it is at it."""
+        with self._lock:
+            if self._taken:
+                raise ConfigError(
+                    "the context answers already, and what runs meanwhile (a streamer, a stopping criterion) cannot "
+                    "ask it or add to it: do so when the answer is there"
+                )
+            self._taken = True
+            try:
+                yield
+            finally:
+                self._taken = False
 
     def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
         require_seeing(self._method.model, whole, [cast(int, self._layer)])
@@ -105,7 +125,8 @@ class Context:
         Raises:
             ConfigError: they cannot stand behind the document.
         """
-        self._append(self._behind(input_ids, attention_mask))
+        with self._turn():
+            self._append(self._behind(input_ids, attention_mask))
 
     @torch.no_grad()
     def _append(self, whole: Prompt) -> None:

@@ -111,6 +111,12 @@ def require_one_device(model: PreTrainedModel) -> None:
             f"model = {type(model).__name__} is spread over {len(places)} devices: allowed is a model on one. Load it "
             "without device_map, or with device_map={'': 0}; full attention (FullCache) takes it as it is"
         )
+    if (parts := getattr(model, "tp_size", None) or 1) > 1:
+        raise ConfigError(
+            f"model = {type(model).__name__} is split over {parts} devices by tensor parallelism, each of which would "
+            "choose other tokens by its own heads: allowed is a model on one. Load it without tp_plan; full attention "
+            "(FullCache) takes it as it is"
+        )
 
 
 def is_decoder(model: Any) -> bool:
@@ -166,7 +172,7 @@ def context_of(model: PreTrainedModel) -> int | None:
     config = text_config(model)
     declared = getattr(config, "max_position_embeddings", None)
     rope = rope_of(model)
-    factors = ("yarn", "dynamic", "linear") if rope is config.rope_parameters else ("yarn", "dynamic")
+    factors = ("yarn", "dynamic", "linear") if rope is getattr(config, "rope_parameters", None) else ("yarn", "dynamic")
     if declared is None or rope.get("rope_type") not in factors:
         return declared
     original = rope.get("original_max_position_embeddings") or declared
@@ -174,8 +180,8 @@ def context_of(model: PreTrainedModel) -> int | None:
 
 
 def rope_of(model: PreTrainedModel) -> dict[str, Any]:
-    """How rotary angles are made; where layers of windows have their own, in the others."""
-    rope = text_config(model).rope_parameters
+    """How rotary angles are made; where layers of windows have their own, in the others. Empty where there are none."""
+    rope = getattr(text_config(model), "rope_parameters", None) or {}
     own: Any = rope.get("full_attention")
     return own if isinstance(own, dict) else rope
 

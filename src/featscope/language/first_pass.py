@@ -1,6 +1,7 @@
 """A prompt read by the layers below one, whole or in chunks, and what enters the attention of that one."""
 
 import inspect
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -157,8 +158,11 @@ def _cut(angles: Any, piece: slice) -> Any:
 def _entering(model: PreTrainedModel, prompt: Prompt) -> tuple[Tensor, dict[str, Any]]:
     """What enters the first layer: embedded tokens, and the other arguments."""
     found: dict[str, Any] = {}
+    mine = threading.get_ident()
 
     def stop(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        if threading.get_ident() != mine:  # which reads something else with the same model
+            return
         found["hidden"], found["options"] = arguments[0], options
         found["options"] |= {f"input {i}": other for i, other in enumerate(arguments) if i and other is not None}
         raise Reached

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.attention import Attention, watched
-from featscope.language.chat import in_template
+from featscope.language.chat import begun, going_on, in_template
 from featscope.language.decoder import (
     require_context,
     require_decoder,
@@ -174,7 +174,7 @@ def probed(
 def needle_span(
     tokenizer: PreTrainedTokenizerBase, prompt: str, needle: str, *, special: bool = True
 ) -> tuple[Tensor, range]:
-    """Tokens of ``prompt`` ``[1, token]``, with what the tokenizer adds if ``special``, and which touch ``needle``.
+    """Tokens of ``prompt`` ``[1, token]``, begun as a text is if ``special``, and which touch ``needle``.
 
     Raises:
         ConfigError: the needle is not in the prompt, or more than once, or the tokenizer does not say where tokens
@@ -190,11 +190,14 @@ def needle_span(
         )
     if not tokenizer.is_fast:
         raise ConfigError(f"tokenizer = {type(tokenizer).__name__} is not a fast one: load it with use_fast=True")
-    options: dict[str, Any] = {"add_special_tokens": special, "return_offsets_mapping": True, "return_tensors": "pt"}
+    options: dict[str, Any] = {"add_special_tokens": special, "return_offsets_mapping": True}
     encoded: Any = tokenizer(prompt, **options)
-    starts, ends = encoded["offset_mapping"][0].T
+    starts, ends = torch.tensor(encoded["offset_mapping"]).T
     inside = torch.nonzero((starts < place + len(needle)) & (ends > place) & (ends > starts))[:, 0]
-    return encoded["input_ids"], range(int(inside[0]), int(inside[-1]) + 1)
+    ids = going_on(tokenizer, encoded["input_ids"]) if special else encoded["input_ids"]
+    whole = begun(tokenizer, ids) if special else ids
+    before = len(whole) - len(ids)
+    return torch.tensor([whole]), range(before + int(inside[0]), before + int(inside[-1]) + 1)
 
 
 def needle_distance(kept: Int[Tensor, " kept"], needle: range) -> int:

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from featscope.options import ConfigError
 
 _BY_DEFAULT = 20  # new tokens, where nothing says how many
+_IN_BATCHES = ("generate_batch", "init_continuous_batching", "continuous_batching_context_manager")
 
 
 @runtime_checkable
@@ -72,7 +73,7 @@ def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]
 
 
 def require_own_input(options: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` for options of ``generate`` that take the place of the prompt, or add images to it."""
+    """Raise `ConfigError` for options of ``generate`` that read another prompt, add images, or ignore its mask."""
     for name in ("pixel_values", "pixel_values_videos", "input_features", "image_sizes", "image_grid_thw"):
         if options.get(name) is not None:
             raise ConfigError(
@@ -82,6 +83,11 @@ def require_own_input(options: Mapping[str, Any]) -> None:
     for name in ("cache", "past_key_values", "inputs_embeds", "position_ids"):
         if options.get(name) is not None:
             raise ConfigError(f"{name} cannot be given: the method reads the prompt itself. Give input_ids alone.")
+    if options.get("cache_implementation") == "paged":
+        raise ConfigError(
+            "cache_implementation = 'paged' cannot be used: transformers' continuous batching looks at neither masks "
+            "nor positions. Leave it out"
+        )
 
 
 class OfModel:
@@ -96,6 +102,11 @@ class OfModel:
         """What the model has of that name: ``config``, ``device``, ``generation_config`` and so on."""
         if name == "model" or name.startswith("__"):
             raise AttributeError(name)
+        if name in _IN_BATCHES:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: the model's own would read whole prompts. Use generate, or ask "
+                f"for full attention by model.{name}"
+            )
         found = getattr(self.model, name)
         if not inspect.ismethod(found):
             return found

@@ -27,15 +27,22 @@ class Dropped:
 
 
 class PartialLayer(DynamicLayer):
-    """A layer's cache that has dropped a part of what it has seen; the rest keeps its positions."""
+    """A layer's cache that has dropped a part of what it has seen; the rest keeps its positions.
+
+    Attributes:
+        fresh: whether new entries came whose attention is still to be computed. Attention of a layer whose cache is not
+            fresh is that of another reading of the same model.
+    """
 
     def __init__(self, dropped: Dropped, **options: Any) -> None:
         super().__init__(**options)
         self.dropped = dropped
         self.seen = 0
+        self.fresh = False
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         self.seen += key_states.shape[-2]
+        self.fresh = True
         return super().update(key_states, value_states, *args, **kwargs)
 
     def get_seq_length(self) -> int:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import track
 from transformers import PreTrainedTokenizerBase
 
+from featscope.language.chat import prompt_tokens
 from featscope.language.examples import Example, write_examples
 from featscope.language.haystack import BUILT_IN, MOST_TOKENS, read_texts
 from featscope.language.load import RETRIEVER, load_tokenizer, require_folder
@@ -62,7 +63,7 @@ def prompts(options: Ruler, tokenizer: PreTrainedTokenizerBase) -> list[Example]
     essay, streams = sentences(read_texts(options.haystack)), Streams(options.seed, [0])
 
     def tokens(text: str) -> int:
-        return len(tokenizer(text)["input_ids"])
+        return len(prompt_tokens(tokenizer, text))
 
     tasks = [TASKS[name] for name in options.tasks or TASKS]
     hidden_in_essays = any(isinstance(task, Retrieval) and task.hay == "essay" for task in tasks)

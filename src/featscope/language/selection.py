@@ -131,7 +131,7 @@ def select(
     force: Sequence[int] = (),
     block: int = 1,
 ) -> Int[Tensor, "batch kept"]:
-    """Indices of the ``keep`` real tokens with the largest pooled scores, ascending.
+    """Indices of the ``keep`` real tokens with the largest pooled scores, ascending; of equal ones the earlier.
 
     Args:
         scores: of each token, see `scores`.
@@ -155,9 +155,14 @@ def select(
         rows = torch.nonzero(inside)[:, 0]
         ranked[rows, column[rows]] = torch.inf
     count = min(keep, int(lengths.max()))
-    top = ranked.topk(count).indices
+    top = best(ranked, count)
     chosen = top.masked_fill(torch.arange(count, device=top.device) >= lengths[:, None], -1)
     return chosen.sort(-1).values
+
+
+def best(scores: Float[Tensor, "*batch place"], count: int) -> Int[Tensor, "*batch best"]:
+    """Places of the ``count`` largest scores, the largest first; of equal ones the earlier place, on every device."""
+    return scores.argsort(dim=-1, descending=True, stable=True)[..., :count]
 
 
 def kept_share(kept: Tensor, length: int) -> Float[np.ndarray, " token"]:

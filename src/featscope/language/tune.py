@@ -15,7 +15,7 @@ from rich.table import Table
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from featscope.language.chat import in_template
+from featscope.language.chat import in_template, prompt_tokens
 from featscope.language.cost import timed_answer, timed_answers
 from featscope.language.decoder import context_of, seeing, seeing_from, text_config
 from featscope.language.examples import Example, read_examples
@@ -169,7 +169,7 @@ def _layers(options: TunePrompt, model: PreTrainedModel, method: str, length: in
     if able:
         built = Reading(able[0], 1.0, options.window).build(asked_for(method, options.window), model)
         goes_on = isinstance(getattr(built, "propagation", None), KeepHidden)
-        able = seeing_from(model, length) if goes_on else able
+        able = seeing_from(model, length + options.max_new_tokens) if goes_on else able
     if not able:
         print(f"{method} is left out: no layer that it could choose by sees all of {length} tokens.", file=sys.stderr)
     return able[:-1] or able
@@ -241,12 +241,11 @@ def _require_answers(options: TunePrompt, tokenizer: PreTrainedTokenizerBase, ex
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, one: Example, model: PreTrainedModel, *, special: bool) -> list[Tensor]:
-    """A prompt ``[1, token]``, or a document and a question; with the tokens that a tokenizer adds if ``special``."""
-    if not one.document:
-        return [tokenizer(one.prompt, add_special_tokens=special, return_tensors="pt")["input_ids"].to(model.device)]
-    document = tokenizer(one.document, add_special_tokens=special, return_tensors="pt")["input_ids"]
-    question = tokenizer(one.question, return_tensors="pt", add_special_tokens=False)["input_ids"]
-    return [document.to(model.device), question.to(model.device)]
+    """A prompt ``[1, token]``, or a document and a question; begun as a text of its own if ``special``."""
+    parts = [prompt_tokens(tokenizer, one.document or one.prompt, special=special)]
+    if one.document:
+        parts.append(prompt_tokens(tokenizer, one.question, special=False))
+    return [torch.tensor([ids], device=model.device) for ids in parts]
 
 
 def _asked(reader: Method, group: Sequence[list[Tensor]], options: TunePrompt) -> list[tuple[Tensor, list[float]]]:

@@ -12,7 +12,7 @@ from featscope.language.attention import Attention
 from featscope.language.caches.evicting import Evicting
 from featscope.language.decoder import text_config
 from featscope.language.keep import Keep
-from featscope.language.selection import pooled
+from featscope.language.selection import best, pooled
 from featscope.options import ConfigError, require
 
 
@@ -77,9 +77,10 @@ class HeadBudgets:
         flat = pooled(received[..., :old].flatten(0, 1), seen, self.cache.pool, self.cache.kernel)
         ranked = flat.masked_fill(~seen, -torch.inf).unflatten(0, (batch, heads))
         if safe := int(self.floor * count):
-            best = ranked.topk(safe)
-            ranked = ranked.scatter(2, best.indices, best.values.where(best.values.isinf(), torch.inf))
-        top = ranked.flatten(1).topk(heads * count).indices
+            first = best(ranked, safe)
+            values = ranked.gather(2, first)
+            ranked = ranked.scatter(2, first, values.where(values.isinf(), torch.inf))
+        top = best(ranked.flatten(1), heads * count)
         chosen = torch.zeros_like(ranked, dtype=torch.bool).flatten(1).scatter(1, top, True).unflatten(1, (heads, old))
         kept = (chosen & real[:, None, :old]).int()
         held = torch.cat([kept, real[:, None, old:].expand(-1, heads, -1).int()], -1).bool()

@@ -1,5 +1,6 @@
 """A press of kvpress as the cache."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from featscope.language.decoder import blocks, text_model
 from featscope.language.partial_cache import PartialLayer
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
+
+_pressing = threading.RLock()  # presses find things on the modules, which threads share
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,22 @@ class Press(Full):
             )
 
     def require(self, model: PreTrainedModel) -> None:
-        """Let the press look at ``model``."""
+        """Let the press look at ``model``.
+
+        Raises:
+            ConfigError: the model has no rotary embedding where presses look for it.
+        """
+        if not hasattr(text_model(model), "rotary_emb"):
+            raise ConfigError(
+                f"model = {type(model).__name__} has no rotary_emb for Press.press = {type(self.press).__name__} to "
+                "find: allowed is a model that keeps its rotary embedding there, such as Llama. Use LastQueries"
+            )
         if callable(look := getattr(self.press, "post_init_from_model", None)):
             look(model)
 
     @contextmanager
     def pressing(self, model: PreTrainedModel, prompt: Prompt, cache: Any) -> Iterator[None]:
-        """Within it, each layer of ``cache`` that has read its first tokens is pressed.
+        """Within it, each layer of ``cache`` that has read its first tokens is pressed. Threads take turns.
 
         Raises:
             ConfigError: a prompt is padded, which a press does not know; or heads are left with different numbers of
@@ -52,8 +64,11 @@ class Press(Full):
         if not bool(prompt.real.all()):
             raise ConfigError("Press does not know padding: allowed are prompts of one length. Ask one at a time")
         pressed: set[int] = set()
+        mine = threading.get_ident()
 
         def press(module: Any, given: Any, options: dict[str, Any], output: Any) -> None:
+            if threading.get_ident() != mine:
+                return
             held = cache.layers[module.layer_idx]
             if module.layer_idx in pressed or not isinstance(held, PartialLayer):
                 return
@@ -71,15 +86,17 @@ class Press(Full):
             held.dropped.fewest = held.seen - max(cache.layers[done].held for done in pressed)
 
         attentions = [module for block in blocks(model) if (module := _attention(block)) is not None]
-        handles = [module.register_forward_hook(press, with_kwargs=True) for module in attentions]
-        for module in attentions:
-            module.__dict__["rotary_emb"] = text_model(model).rotary_emb  # where presses look for it
-        try:
-            yield
-        finally:
-            for handle, module in zip(handles, attentions, strict=True):
-                handle.remove()
-                del module.__dict__["rotary_emb"]
+        rotary = text_model(model).rotary_emb
+        with _pressing:
+            handles = [module.register_forward_hook(press, with_kwargs=True) for module in attentions]
+            for module in attentions:
+                module.__dict__["rotary_emb"] = rotary  # where presses look for it
+            try:
+                yield
+            finally:
+                for handle, module in zip(handles, attentions, strict=True):
+                    handle.remove()
+                    del module.__dict__["rotary_emb"]
 
 
 def _attention(block: nn.Module) -> nn.Module | None:

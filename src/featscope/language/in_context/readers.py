@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from featscope.language.chat import going_on
 from featscope.language.decoder import context_of
 from featscope.language.in_context.prompt import LEAD, parse
 from featscope.language.prompt import Prompt
@@ -92,7 +93,7 @@ def log_likelihoods(
         tokenizer: its own.
         prompts: texts that do not end in a space.
         words: continuations.
-        special: whether the tokenizer adds its special tokens.
+        special: whether the tokenizer adds its special tokens, but for an end of the text.
 
     Raises:
         ConfigError: a prompt with its word is longer than the model's context, or shares no token with it.
@@ -130,7 +131,8 @@ def log_likelihoods(
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str, special: bool) -> list[int]:
     its: Any = tokenizer
-    return its(text, add_special_tokens=special, verbose=False)["input_ids"]
+    ids = its(text, add_special_tokens=special, verbose=False)["input_ids"]
+    return going_on(tokenizer, ids) if special else ids
 
 
 def _shared(*rows: Sequence[int]) -> int:

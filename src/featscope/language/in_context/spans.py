@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.attention import Attention, attention_weights, watched
+from featscope.language.chat import going_on
 from featscope.language.decoder import require_context, require_seeing, text_config, text_model
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -77,7 +78,8 @@ class ModelRow:
         """
         its: Any = self.tokenizer
         encoded = its(text, return_offsets_mapping=True, verbose=False)
-        ids = torch.tensor([encoded["input_ids"]], device=self.model.device)
+        tokens = going_on(self.tokenizer, encoded["input_ids"])
+        ids = torch.tensor([tokens], device=self.model.device)
         prompt = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
         layers = text_config(self.model).num_hidden_layers
         require_context(self.model, prompt)
@@ -85,7 +87,7 @@ class ModelRow:
         last = _LastRow(layers - 1, prompt)
         with watched(self.model, last):
             text_model(self.model)(ids, attention_mask=prompt.mask, use_cache=False)
-        return AttentionRow(last.weights.cpu(), torch.tensor(encoded["offset_mapping"]).reshape(-1, 2))
+        return AttentionRow(last.weights.cpu(), torch.tensor(encoded["offset_mapping"][: len(tokens)]).reshape(-1, 2))
 
 
 class _LastRow:

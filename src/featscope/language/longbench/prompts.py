@@ -7,6 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from featscope.language.chat import prompt_tokens
 from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.tasks import LongBenchTask
 from featscope.options import ConfigError
@@ -57,10 +58,11 @@ def encode(
             f"context leaves {most - around} tokens for the prompt of {task.name}: allowed is 2 or more. "
             "Raise it, or load a model of a longer context."
         )
-    plain = cast(list[int], tokenizer(text, add_special_tokens=not wrapped)["input_ids"])
     if not wrapped:
-        kept = cut_middle(plain, most)
-        return Prompted(torch.tensor([kept]), len(plain) - len(kept))
+        whole = prompt_tokens(tokenizer, text)
+        kept = cut_middle(whole, most)
+        return Prompted(torch.tensor([kept]), len(whole) - len(kept))
+    plain = cast(list[int], tokenizer(text, add_special_tokens=False)["input_ids"])
     room, ids = most - around, _chat(tokenizer, text)
     while len(ids) > most:  # text that is put together from halves may have more tokens than they had
         ids = _chat(tokenizer, cast(str, tokenizer.decode(cut_middle(plain, room), skip_special_tokens=True)))

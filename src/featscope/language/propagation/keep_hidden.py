@@ -7,6 +7,7 @@ from transformers import PreTrainedModel
 
 from featscope.language.decoder import seeing_from, text_config
 from featscope.language.keep import operations_of
+from featscope.language.method import new_tokens
 from featscope.language.parts import Cache, LayerSelector, Selector
 from featscope.language.prompt import Prompt
 from featscope.language.propagation.one_pass import generate_in_one_pass
@@ -55,16 +56,16 @@ class KeepHidden:
         """What ``model.generate`` returns.
 
         Raises:
-            ConfigError: a layer from the selector's on does not see the whole prompt.
+            ConfigError: a layer from the selector's on does not see the whole prompt and the tokens to come.
         """
         its = cast(LayerSelector, selector)
-        length = int(prompt.real.sum(-1).max())
-        able = seeing_from(model, length)
+        length, new = int(prompt.real.sum(-1).max()), new_tokens(model, options, prompt.ids.shape[-1])
+        able = seeing_from(model, length + new)
         if its.layer not in able:
-            others = f"a layer from which on all do ({', '.join(map(str, able))})" if able else "shorter prompts"
+            others = f"a layer from which on all do ({', '.join(map(str, able))})" if able else "fewer tokens"
             raise ConfigError(
-                f"layer = {its.layer}, or one above it, sees a part of the prompt's {length} tokens alone, and hidden "
-                f"states go on to all layers above: allowed is {others}. Or use ReadAgain, as GemFilter does, which "
-                "asks that of the choosing layer only"
+                f"layer = {its.layer}, or one above it, sees a part of {length + new} tokens alone ({new} of them to "
+                f"come), and hidden states go on to all layers above: allowed is {others}. Or use ReadAgain, as "
+                "GemFilter does, which asks that of the choosing layer only"
             )
         return generate_in_one_pass(model, prompt, its, keep, cache, entries_of(cache, prompt), options, narrow=True)

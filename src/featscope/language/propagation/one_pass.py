@@ -1,5 +1,6 @@
 """One reading of a prompt, in which a layer may choose, only chosen tokens go on, and caches drop entries."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, cast
@@ -71,6 +72,11 @@ def generate_in_one_pass(
     pressing = cache.pressing(model, prompt, one.held) if isinstance(cache, Press) else nullcontext()
     with watched(model, one), one.narrowing(), pressing:
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
+    if one.chosen is None and not one.read:
+        raise ConfigError(
+            f"no attention of {type(model).__name__} could be watched, so that nothing was chosen or dropped: allowed "
+            "is a model whose layers look their attention function up when they run. Load it without torch.compile"
+        )
     if one.uneven:
         one.held.update = _refuse
     return with_kept(output, one.all_kept())
@@ -125,6 +131,8 @@ class _OnePass:
 
     def after(self, attention: Attention) -> None:
         held, narrowed = self._layer(attention), self.narrowed(attention.layer)
+        if isinstance(held, PartialLayer):
+            held.fresh = False
         if attention.layer in self.read or not (narrowed or isinstance(held, PartialLayer)):
             return
         self.read.add(attention.layer)
@@ -209,7 +217,7 @@ class _OnePass:
                 f"attn_implementation = {self.model.config._attn_implementation!r} makes one mask for all layers, and "
                 "here they hold different numbers of tokens: allowed is sdpa, eager or a flash kernel"
             )
-        if attention.layer not in self.hidden:
+        if attention.layer not in self.hidden or not self._layer(attention).fresh:  # another reading hides nothing
             return mask
         hidden = self.hidden[attention.layer]
         hidden = nn.functional.pad(hidden, (0, keys - hidden.shape[-1]))
@@ -225,9 +233,10 @@ class _OnePass:
     def narrowing(self) -> Iterator[None]:
         """Within it, layers above the selector's are given the chosen tokens alone, at their own positions."""
         done: set[int] = set()
+        mine = threading.get_ident()
 
         def cut(layer: int, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
-            if layer in done or self.chosen is None:
+            if layer in done or self.chosen is None or threading.get_ident() != mine:
                 return None
             done.add(layer)
             length = self.prompt.ids.shape[-1]

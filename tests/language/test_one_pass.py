@@ -1,0 +1,117 @@
+"""What else runs while a method reads its prompt, and what a method must not leave to the model."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import pytest
+import torch
+from hybrid_models import hybrid
+from small_models import prompt, tiny
+from test_prefill import NormPress
+from transformers import DynamicCache, Lfm2MoeConfig, Lfm2MoeForCausalLM, LogitsProcessor
+
+from featscope.language import (
+    AdaKV,
+    FilterLayer,
+    FullCache,
+    GemFilter,
+    KeepHidden,
+    Prefill,
+    Press,
+    PromptDistill,
+    SnapKV,
+)
+from featscope.language.decoder import cache_argument, cache_of
+from featscope.language.propagation import one_pass
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+HOOKED = {
+    "hidden states go on": lambda model: PromptDistill(model, 1, 16, window=4),
+    "in chunks": lambda model: GemFilter(model, 2, 16, window=4, chunk=20),
+    "a press": lambda model: Prefill(model, cache=Press(NormPress())),
+}
+
+
+@pytest.mark.parametrize("way", HOOKED)
+@pytest.mark.parametrize("layer", [0, 2])
+def test_other_threads_read_what_they_read_alone(way, layer):
+    model, other = tiny(), prompt(30, 5)
+    expected, alone = HOOKED[way](model).generate(prompt(), **GREEDY), model.generate(other, **GREEDY)
+    answers = []
+
+    def once(*given):
+        if not answers:
+            answers.append(None)
+            with ThreadPoolExecutor(1) as pool:
+                answers[0] = pool.submit(model.generate, other, **GREEDY).result()
+
+    model.model.layers[layer].register_forward_pre_hook(once)
+    assert torch.equal(HOOKED[way](model).generate(prompt(), **GREEDY), expected)
+    assert torch.equal(answers[0], alone)
+
+
+class Reads(LogitsProcessor):
+    """Reads a text with the model itself, token by token, as guidance does."""
+
+    def __init__(self, model, text):
+        self.model, self.text, self.read = model, text, []
+
+    def __call__(self, input_ids, scores):
+        held = {cache_argument(self.model.forward): DynamicCache()}
+        for i in range(self.text.shape[1]):
+            self.read.append(self.model(self.text[:, i : i + 1], **held).logits[0, -1])
+        return scores
+
+
+@torch.no_grad()
+def test_what_heads_hide_is_not_hidden_from_another_reading_of_the_model():
+    model = tiny()
+    outside, inside = (Reads(model, prompt(30, 3)) for _ in range(2))  # more tokens than a head holds, in the end
+    outside(None, None)
+    its = AdaKV(model, 20, window=4, kernel=1, pool="none")
+    out = its.generate(prompt(), logits_processor=[inside], return_dict_in_generate=True, **GREEDY)
+    with pytest.raises(ConfigError, match="more entries in some heads"):
+        cache_of(out).update(None, None, 0)
+    assert len(inside.read) == 6 * 30
+    assert torch.equal(torch.stack(inside.read), torch.stack(outside.read * 6))
+    assert torch.equal(out.sequences, its.generate(prompt(), **GREEDY))
+
+
+def test_hidden_states_go_on_where_windows_see_the_tokens_to_come_too():
+    its = Prefill(hybrid("windowed-mistral"), FilterLayer(1, 8, window=4), KeepHidden())
+    assert its.generate(prompt(14), max_new_tokens=2, do_sample=False).shape == (1, 16)
+    with pytest.raises(ConfigError, match=r"sees a part of 24 tokens alone \(10 of them to come\).* is fewer tokens"):
+        its.generate(prompt(14), max_new_tokens=10, do_sample=False)
+
+
+def test_a_model_without_the_angles_that_a_press_looks_for_is_refused_and_left_as_it_is():
+    sizes = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64, "moe_intermediate_size": 16}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "num_experts": 2, "num_experts_per_tok": 1}
+    kinds = ["conv", "full_attention"]
+    model = Lfm2MoeForCausalLM(Lfm2MoeConfig(num_hidden_layers=2, layer_types=kinds, **sizes, **heads)).eval()
+    with pytest.raises(ConfigError, match=r"has no rotary_emb for Press\.press = NormPress to find"):
+        Prefill(model, cache=Press(NormPress())).generate(prompt(), **GREEDY)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize("build", [lambda m: SnapKV(m, 16, window=4), lambda m: PromptDistill(m, 1, 16, window=4)])
+def test_attention_that_nobody_could_watch_is_no_answer(build, monkeypatch):
+    monkeypatch.setattr(one_pass, "watched", lambda *given: nullcontext())
+    with pytest.raises(ConfigError, match="no attention of LlamaForCausalLM could be watched"):
+        build(tiny()).generate(prompt(), **GREEDY)
+
+
+@pytest.mark.parametrize("name", ["generate_batch", "init_continuous_batching", "continuous_batching_context_manager"])
+def test_the_models_own_generation_of_many_is_not_the_methods(name):
+    assert not hasattr(GemFilter(tiny(), 2, 16, window=4), name)
+
+
+def test_continuous_batching_by_an_option_is_refused():
+    paged = {"cache_implementation": "paged", **GREEDY}
+    for method in (GemFilter(tiny(), 2, 16, window=4), SnapKV(tiny(), 16, window=4)):
+        with pytest.raises(ConfigError, match="cache_implementation = 'paged' cannot be used"):
+            method.generate(prompt(), **paged)
+    for method in (GemFilter(tiny(), 2, 16, window=4), FullCache(tiny())):
+        with pytest.raises(ConfigError, match="cache_implementation = 'paged' cannot be used"):
+            method.read(prompt()).ask(prompt(5), **paged)
