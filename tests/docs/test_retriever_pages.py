@@ -9,6 +9,7 @@ import pytest
 from benchmarks.marked import DOCS
 from benchmarks.retriever.runs import STUDIES, other_verdicts
 from safetensors import safe_open
+from trainings import trainings
 
 from featscope.claims import Claim
 from featscope.runs.folder import RunFolder
@@ -32,9 +33,9 @@ def test_pages_have_a_place_for_each_table(page):
 @pytest.mark.parametrize("page", ["needle", "gemfilter"])
 def test_pages_have_the_commands_that_made_the_model(page):
     text = (DOCS / "studies" / f"{page}.md").read_text(encoding="utf-8")
-    made = json.loads((WEIGHTS / "training.json").read_text())
-    of, stretch, steps = made["recipe"], made, []
-    while stretch:
+    stretches = [*trainings(json.loads((WEIGHTS / "training.json").read_text()))]
+    of, steps = stretches[0]["recipe"], []
+    for stretch in stretches:
         recipe = stretch["recipe"]
         options = [f"--tokens {recipe['tokens']} --minutes {recipe['minutes']:g} --seed {recipe['seed']}"]
         if recipe["stage"]:
@@ -45,7 +46,6 @@ def test_pages_have_the_commands_that_made_the_model(page):
             options.append(f"--device {recipe['device']} --makers {recipe['makers']}")
         assert not [option for option in options if option not in text]
         steps.append(stretch["history"][-1]["step"])
-        stretch = recipe.get("weights")
     with safe_open(WEIGHTS / "model.safetensors", "np") as file:
         millions = sum(file.get_tensor(name).size for name in file.keys()) / 1e6  # noqa: SIM118
     assert f"{of['layers']} layers, width {of['width']}, {of['heads']} heads" in text

@@ -62,6 +62,7 @@ HOLD = [
     "initial-features",
     "few-absent-at-start",
     "few-strong-at-start",
+    "noise-tail",
     "signal-tail",
     "logit-deviation-order",
     "logits-uniform-in-stage1",

@@ -175,7 +175,6 @@ class Assumed(StageOne):
     @bound(
         "Lemma E.7; workshop version, Lemma C.2",
         on="lottery",
-        not_on={"stage-one": "At the start next to nothing of a neuron is along features: no signal pushes it so far."},
         at_most=1 / TAIL,
         because=f"Bound: 1/λ with constant 1, at λ = {TAIL:g}.",
         note="The lemma is of any neuron; here neurons have learned features. Markov's inequality gives d p0/√log d "
@@ -192,9 +191,10 @@ class Assumed(StageOne):
 
     @bound(
         "Lemma E.8; workshop version, Lemma C.3",
-        not_on={"stage-one": "At σ = 0.03 the noise is so weak that it cannot be otherwise."},
+        on="stage-one",
         at_most=1e-3,
         because="Bound: a stated choice; the lemma has less than any power of 1/d.",
+        note="At σ = 0.03 it cannot be otherwise: of noise it says that it is so weak, and no more.",
         law="share",
         things=lambda study: FEW_PAIRS * study.learner.width,
     )
