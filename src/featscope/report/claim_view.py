@@ -43,6 +43,7 @@ LAWS: Mapping[Law, str] = {
 """What a measurement is, in words."""
 _MANY = 0.8  # of what is undecided, for the one number that is said of all
 _ROUNDING = 1e-6
+_OF_BOUNDS = 1e-12  # the same for inequalities, where what is small may be what is told
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,10 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
 
 
 def _shown(claim: Claim, value: float) -> float:
-    """``value``, or 0 where an equation is met up to rounding."""
-    wanted = max(abs(claim.predicted), claim.tolerance) if claim.relation == "=" else 0.0
-    return 0.0 if abs(value) < _ROUNDING * wanted else value
+    """``value``, or 0 where it is no more than rounding: of an equation, or beside a bound that is not large."""
+    wanted = max(abs(claim.predicted), claim.tolerance)
+    nothing = _ROUNDING * wanted if claim.relation == "=" else _OF_BOUNDS * min(wanted, 1.0)
+    return 0.0 if abs(value) < nothing else value
 
 
 def _verdict(claim: Claim, tone: Tone, loud: bool) -> str:
