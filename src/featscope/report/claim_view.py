@@ -230,7 +230,9 @@ def _worst(claim: Claim) -> str:
 
 
 def _ends(low: float, high: float, decimals: int, alike: bool) -> str:
-    return "the same in every replica" if alike else f"{number(low, decimals)} to {number(high, decimals)}"
+    if alike:
+        return "the same in every replica"
+    return f"{number(low, decimals)} to {number(high, decimals)}" if low != high else number(low, decimals)
 
 
 def _glyph(claim: Claim, low: float, high: float) -> Markup:
