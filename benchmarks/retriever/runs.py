@@ -72,7 +72,7 @@ def _means(folder: Path) -> xr.Dataset:
 
 
 STUDIES: dict[str, Shown] = {
-    "needle": Shown({"scores": mean_scores}, {"grids": "needle-grids.png"}, (0, 1)),
+    "needle": Shown({"scores": mean_scores}, {"grids": "needle-grids.png", "unseen": "needle-unseen.png"}, (0, 1)),
     "gemfilter": Shown(
         {"scores": scores_by_length, "choices": choices_by_length},
         {"layers": "gemfilter-layers.png", "scores": "gemfilter-scores.png"},
