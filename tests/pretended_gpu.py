@@ -153,6 +153,7 @@ def pretend() -> None:
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
     _setup_privateuseone_for_python_backend(KIND)
+    getattr(torch, KIND).get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]  # what autocast asks
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     torch.tensor, torch.as_tensor = _tensor, _as_tensor  # which go by no dispatcher
 

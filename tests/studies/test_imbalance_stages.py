@@ -9,7 +9,7 @@ from featscope.losses import InfoNCE
 from featscope.models import TokenMLPNetwork
 from featscope.streams import Streams
 from featscope.studies.imbalance import samples
-from featscope.studies.imbalance.curves import quieter, rising
+from featscope.studies.imbalance.curves import least_rise, quieter
 from featscope.studies.imbalance.stages import at_event, event_look, in_stage2
 from featscope.training import SGD, ContrastivePairs, GradientTraining
 
@@ -36,16 +36,15 @@ def test_stage_2_is_between_its_events_and_never_where_it_did_not_end():
     ]
 
 
-def test_a_curve_rises_between_all_pairs_of_its_points():
+def test_a_curve_rises_by_the_least_that_it_does_between_two_points():
     values = xr.DataArray(
-        [[[1.0, 2.0, 1.5]], [[1.0, np.nan, 3.0]]],
+        [[[1.5, 1.0, 2.0]], [[3.0, 1.0, np.nan]]],
         dims=("replica", "noise_std", "eps_min"),
-        coords={"eps_min": [0.1, 0.5, 1.0], "noise_std": [0.1]},
+        coords={"eps_min": [1.0, 0.1, 0.5], "noise_std": [0.1]},
     )
-    first, second = rising(values).values[:, 0]
-    assert first.tolist() == [1.0, 1.0, 0.0]
-    assert np.isnan(second).tolist() == [True, False, True]
-    assert second[1] == 1.0
+    first, second = least_rise(values).values
+    assert first == -0.5
+    assert np.isnan(second)
 
 
 def test_less_noise_is_compared_with_more():

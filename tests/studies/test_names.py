@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from featscope.check import check
-from featscope.figures import Curves, Heatmaps, Scatters
+from featscope.figures import Curves, Heatmaps, Panel, Scatters
 from featscope.options import ConfigError
 from featscope.runs import Settings, run
 from featscope.studies import Arm
@@ -13,6 +13,8 @@ from featscope.studies.icl_flipped_labels import IclFlippedLabels
 from swept import Pull
 
 HOSTILE = ["../../evil", "a/b", "..", ".hidden", "nul\0", "", "two words", "line\n", 300 * "x", "-option"]
+
+PANELS = [Panel("", "x", "y", [])]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -30,7 +32,7 @@ def test_a_name_that_is_no_file_name_is_refused(name):
 
 @pytest.mark.parametrize("name", ["plain", "Llama-3.1-8B", "bloom_560m", "at-the-last-step", "7b", 100 * "x"])
 def test_names_in_use_are_allowed(name):
-    assert Arm(name, Pull().arm("pulled").recipe, "").name == Curves(name, "", "", []).id == name
+    assert Arm(name, Pull().arm("pulled").recipe, "").name == Curves(name, "", "", PANELS).id == name
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Twins(Pull):
         return [first, first]
 
     def figures(self, runs):
-        return [Curves("one", "", "", []), Curves("one", "", "", [])]
+        return [Curves("one", "", "", PANELS), Curves("one", "", "", PANELS)]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class TwinFigures(Pull):
     """Two figures of one id."""
 
     def figures(self, runs):
-        return [Curves("one", "", "", []), Curves("one", "", "", [])]
+        return [Curves("one", "", "", PANELS), Curves("one", "", "", PANELS)]
 
 
 def test_two_of_one_name_are_refused_before_anything_is_written(tmp_path):
@@ -70,7 +72,7 @@ class Cousins(Pull):
         return [first, replace(first, name="Pulled")]
 
     def figures(self, runs):
-        return [Curves("one", "", "", []), Curves("One", "", "", [])]
+        return [Curves("one", "", "", PANELS), Curves("One", "", "", PANELS)]
 
 
 def test_names_that_differ_by_capitals_alone_are_one_on_some_machines(tmp_path):

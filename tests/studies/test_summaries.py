@@ -103,7 +103,7 @@ def test_charts_and_bars_say_what_their_bands_and_lines_are_and_which_claims_the
     drawn = chart("id", "Title", "Caption.", Panel("t", "x", "y", [curve(series, "x")]), claims=("a", "b"))
     assert (drawn.id, drawn.title, drawn.caption, drawn.claims) == ("id", "Title", f"Caption. {INTERVALS}", ("a", "b"))
     assert INTERVALS == "Means over replicas with 99 % intervals, where replicas differ."
-    assert chart("id", "Title", "").caption == INTERVALS
+    assert chart("id", "Title", "", Panel("t", "x", "y", [])).caption == INTERVALS
     grouped = bars("id", "Title", "Caption.", list("abcd"), {"x": series}, "y", claims=("a",))
     assert (grouped.caption, grouped.groups, grouped.claims) == (f"Caption. {INTERVALS}", list("abcd"), ("a",))
     for drawn, expected in zip(grouped.series["x"], over_replicas(series), strict=True):

@@ -1,5 +1,6 @@
 """`featscope run`, `verify`, `report` and `check`."""
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -309,7 +310,7 @@ def verify(words: list[str]) -> int:
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
     missed = [f"{name}/{id} ({arm}: no such arm)" for name in names for id, arm in _nowhere(kinds[name]())]
     for name in names:
-        there = (out / name / "config.json").exists()  # of one that was interrupted
+        there = os.path.exists(out / name / "config.json")  # of one that was interrupted; False of an impossible name
         code, _ = execute(kinds[name](), Settings(), out / name, ["run", name, "--out", str(out / name)], resume=there)
         if code:
             return code
