@@ -71,7 +71,7 @@ fuzz: .venv/ready
 docs: .venv/ready
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[$(EXTRAS),docs]'
 	$(BIN)/mkdocs build --strict
-	test ! -d runs || $(BIN)/featscope ledger runs --out site/ledger --overwrite
+	test ! -d runs || $(BIN)/featscope ledger runs --out site/statements --overwrite  # ledger/ is the page on it
 
 # What the demo needs; all else, with every extra and what tests use, comes with .venv/ready.
 .venv/core: pyproject.toml constraints.txt
