@@ -52,7 +52,7 @@ def worth(claims: Sequence[Claim]) -> str:
     if shown := [claim for claim in alike if claim.verdict != "undecided"]:
         unseen = 1 - (1 - LEVEL) ** (1 / min(claim.n for claim in shown))
         said += (
-            f" {len(shown)} {'is a share' if len(shown) == 1 else 'are shares'} in which all replicas agree: things "
-            f"are counted there, and that of all replicas up to {unseen:.0%} are otherwise as a whole is not excluded."
+            f" In {len(shown)} of the shares all replicas agree: that of all replicas up to {unseen:.0%} are otherwise "
+            "as a whole is not excluded."
         )
     return said

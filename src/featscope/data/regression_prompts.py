@@ -78,7 +78,8 @@ class RegressionPromptSource(nn.Module):
         super().__init__()
         self.options = options
         self.register_buffer("directions", directions)
-        self.register_buffer("spectrum", torch.tensor(options.spectrum, dtype=directions.dtype).to(directions.device))
+        spectrum = torch.tensor(options.spectrum, dtype=directions.dtype).to(directions.device)
+        self.register_buffer("spectrum", spectrum, persistent=False)  # the same for all replicas
 
     @property
     def covariance(self) -> Float[Tensor, "replica dimension dimension"]:

@@ -53,7 +53,7 @@ class SignMixtureSource(nn.Module):
         self.options = options
         self.register_buffer("patterns", patterns)
         corners = torch.tensor(list(product((1.0, -1.0), repeat=options.directions)), dtype=patterns.dtype)
-        self.register_buffer("signs", corners.to(patterns.device))
+        self.register_buffer("signs", corners.to(patterns.device), persistent=False)  # the same for all replicas
 
     @property
     def centres(self) -> Float[Tensor, "replica centre input"]:

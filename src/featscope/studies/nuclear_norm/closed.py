@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from featscope.claims import POSITIVE, ROUNDING, bound, identity
 from featscope.studies.nuclear_norm.arms import SINGULAR
-from featscope.studies.nuclear_norm.linear import LinearClaims
+from featscope.studies.nuclear_norm.bounded_rank import RankClaims
 from featscope.theory import nuclear_norm as theory
 
 SIZES = ((37, 163, 0.496), (50, 260, 0.45), (100, 850, 0.35))
@@ -15,7 +15,7 @@ SIZES = ((37, 163, 0.496), (50, 260, 0.45), (100, 850, 0.35))
 
 
 @dataclass(frozen=True)
-class ClosedForms(LinearClaims):
+class ClosedForms(RankClaims):
     """Claims about formulas alone."""
 
     @bound("Lemma E.1", on=SINGULAR, at_most=0.0, law="exact", note="And it is strictly concave from 0 on.")

@@ -99,7 +99,6 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
         "collapsed": (whole & (feature == 0).all(0), "both neurons have the strong feature"),
         "diverse": (whole & (feature[0] != feature[1]), "the neurons have different features"),
         "mixed": (~whole, "some neuron has both features or none yet"),
-        "strong_leads": (y.b.abs().amax(0).argmax(0) == 0, "the largest overlap is with the strong feature"),
         "final_loss": (of.loss(y), "loss at the end"),
         "correlation": (of.correlation(y)[0, 1].abs(), "|Corr(f_1, f_2)| over views at the end"),
         "drift": (kept["drift"], "largest change of ||w||² - 3 (η/η_E)(...)"),

@@ -15,18 +15,13 @@ from featscope.figures import Figure
 from featscope.models.population import PURE
 from featscope.studies import Runs, Story, last
 from featscope.studies.prediction_head import figures
-from featscope.studies.prediction_head.infinite import CHOICE, FEW, MOST
+from featscope.studies.prediction_head.infinite import CHOICE, FEW
 from featscope.studies.prediction_head.phases import PhasesClaims
 from featscope.studies.prediction_head.probes import among, at, diverse, median, rescued, share
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.prediction_head import strong_probability
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import LEARNED
-
-BEFORE_THE_HEAD = (
-    "Where outputs are as they are the fast neuron grows without bound in finite time, and all ends before the head "
-    "has risen: this tells which feature leads, with any head or none, and nothing of what the head does."
-)
 
 
 @dataclass(frozen=True)
@@ -43,38 +38,6 @@ class PredictionHeadStudy(PhasesClaims):
     @bound("Section 5.3", on="no-stop-gradient", at_most=FEW, because=CHOICE, law="share")
     def no_stop_gradient_collapses(self, run: xr.Dataset) -> xr.DataArray:
         """Without stop-gradient the head rescues nothing.
-
-        Measured: share of starts that end with different features, of those from which both neurons would learn the
-        strong one without head.
-        """
-        return among(run.diverse, run.predicted_collapse)
-
-    @bound(
-        "Section 5.3",
-        not_on={"no-normalization": BEFORE_THE_HEAD},
-        at_least=MOST,
-        because=CHOICE,
-        note="The paper has it with the head, of which nothing is tested here.",
-        law="share",
-    )
-    def no_normalisation_strong_leads(self, run: xr.Dataset) -> xr.DataArray:
-        """Without output normalisation the strong feature leads where weights grow without bound.
-
-        Measured: share of starts in which the largest overlap is with the strong feature, where both neurons would end
-        on it without head.
-        """
-        return among(run.strong_leads, run.predicted_collapse)
-
-    @bound(
-        "Section 5.3",
-        not_on={"no-normalization": BEFORE_THE_HEAD},
-        at_most=FEW,
-        because=CHOICE,
-        note="The paper has it of the head, of which nothing is tested here.",
-        law="share",
-    )
-    def no_normalisation_no_rescue(self, run: xr.Dataset) -> xr.DataArray:
-        """Without output normalisation neurons have not learned different features when weights grow without bound.
 
         Measured: share of starts that end with different features, of those from which both neurons would learn the
         strong one without head.
