@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from rapidfuzz.distance.Levenshtein import distance
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from trainings import trainings
 
 from featscope.language import FullCache, GemFilter, SnapKV
@@ -482,6 +483,9 @@ def test_models_are_averaged_weight_by_weight(tmp_path, essays, monkeypatch):
         (("one", "same"), "one", "none of the models"),
         (("one", "wide"), "mean", "models of one shape and tokenizer"),
         (("one", "words"), "mean", "models of one shape and tokenizer"),
+        (("one", "same"), "nowhere/mean", "a folder within one that is there"),
+        (("one", "empty"), "mean", "models that can be read"),
+        (("one", "broken"), "mean", "models of finite weights"),
     ],
 )
 def test_what_cannot_be_averaged_is_not(tmp_path, essays, monkeypatch, models, out, message):
@@ -489,6 +493,14 @@ def test_what_cannot_be_averaged_is_not(tmp_path, essays, monkeypatch, models, o
     for name, other in (("one", {}), ("same", {}), ("wide", {"width": 64}), ("words", {"vocabulary": 512})):
         if name in models:
             trained(tmp_path / name, essays, 0, **other)
+    if "empty" in models:
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "empty" / "training.json").write_text("{}")
+    if "broken" in models:
+        shutil.copytree(tmp_path / "one", tmp_path / "broken")
+        weights = load_file(tmp_path / "one" / "model.safetensors")
+        weights["model.norm.weight"][0] = np.nan
+        save_file(weights, tmp_path / "broken" / "model.safetensors", {"format": "pt"})
     with pytest.raises(ConfigError, match=message):
         average(Average(tuple(tmp_path / name for name in models), tmp_path / out))
     assert not (tmp_path / "mean").exists()
@@ -526,6 +538,7 @@ def test_a_model_that_does_not_fit_is_not_gone_on_with(tmp_path, essays, monkeyp
     ("options", "message"),
     [
         ({"tokens": 10}, ">= 1024"),
+        ({"weights": Path("nowhere")}, "a folder with a model that this script made, or none"),
         ({"stage": 9}, "0 to 6"),
         ({"context": 10}, ">= 1024"),
         ({"heads": 5}, "a divisor of width = 192"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 import tyro
+from safetensors import SafetensorError
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.files import atomic_write
@@ -35,18 +36,24 @@ class Average:
     def __post_init__(self) -> None:
         made = all((folder / "training.json").is_file() for folder in self.models)
         require(self, "models", len(self.models) >= 2 and made, "two folders or more, as the training makes them")
-        new = not self.out.exists() or self.out.resolve() not in [folder.resolve() for folder in self.models]
-        require(self, "out", new, "none of the models", "Nothing is written over what is read.")
+        own = self.out.resolve() in [folder.resolve() for folder in self.models]
+        require(self, "out", not own, "none of the models", "Nothing is written over what is read.")
+        require(self, "out", self.out.absolute().parent.is_dir(), "a folder within one that is there")
 
 
 def average(asked: Average) -> None:
     """Write the mean.
 
     Raises:
-        ConfigError: models differ in shape or tokenizer.
+        ConfigError: a model cannot be read, has weights that are not finite, or differs in shape or tokenizer.
     """
-    models = [LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in asked.models]
-    tokenizers = [PreTrainedTokenizerFast.from_pretrained(folder) for folder in asked.models]
+    try:
+        models = [LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in asked.models]
+        tokenizers = [PreTrainedTokenizerFast.from_pretrained(folder) for folder in asked.models]
+    except (OSError, ValueError, SafetensorError) as error:
+        require(asked, "models", False, f"models that can be read ({str(error).splitlines()[0]})")
+    sound = all(bool(value.isfinite().all()) for model in models for value in model.state_dict().values())
+    require(asked, "models", sound, "models of finite weights")
     first, tokenizer = models[0], tokenizers[0]
     alike = all(fits(model, first) for model in models)
     alike = alike and all(other.get_vocab() == tokenizer.get_vocab() for other in tokenizers)

@@ -127,6 +127,8 @@ class Plan:
     def __post_init__(self) -> None:
         texts = len(list(self.essays.glob("*.txt")))
         require(self, "essays", texts >= 2, "a folder with two .txt files or more", "One in six is held out.")
+        made = self.weights is None or (self.weights / "training.json").is_file()
+        require(self, "weights", made, "a folder with a model that this script made, or none")
         require(self, "stage", 0 <= self.stage < len(STAGES), f"0 to {len(STAGES) - 1}")
         longest = STAGES[-1].length
         require(self, "tokens", self.tokens >= longest, f">= {longest}, the longest sequence")
