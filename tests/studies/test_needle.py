@@ -356,3 +356,12 @@ def test_a_needle_that_the_model_cannot_read_is_refused_and_the_reason_said():
     short = replace(foreign, new_tokens=1, answer="by day and by night")
     with pytest.raises(ConfigError, match="new_tokens = 1 is too small: allowed is >= "):
         measure(short, short.arm("full"), 1)
+
+
+def test_pictures_show_what_claims_are_about():
+    """Those of methods, what was never seen, and neither for heads."""
+    shown = {figure.id: {*figure.claims} for figure in SMALL.figures(TRIAL.runs)}
+    assert shown["unseen"] == {id for id in (s.id for s in SMALL.statements()) if id.startswith("retrieves-")}
+    assert shown["grids"] == shown["means"] > shown["kept"] == set()
+    assert not shown["unseen"] & shown["grids"]
+    assert {s.id for s in SMALL.statements()} - shown["unseen"] - shown["grids"] == {"induction-heads-formed"}

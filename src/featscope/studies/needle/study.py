@@ -10,7 +10,7 @@ import xarray as xr
 from featscope.claims import COSINE, SHARE, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure, Panel
 from featscope.studies import Runs, Story
-from featscope.studies.needle.arms import NeedleArms
+from featscope.studies.needle.arms import COMPARED, KINDS, NeedleArms
 from featscope.studies.needle.unseen import LENGTHS
 from featscope.studies.summaries import bars, chart, curve, heatmaps, percent, verdict
 
@@ -182,7 +182,8 @@ class NeedleInAHaystack(NeedleArms):
         keeping = {arm: run for arm, run in runs.items() if arm not in ("full", "no-needle")}
         kept = {label: run.kept for label, run in self.labelled(keeping).items()}
         grids = partial(heatmaps, rows=DEPTH, columns=LENGTH, ends=(0.0, 1.0))
-        claims = [statement.id for statement in self.statements()]
+        about_unseen = [test.statement.id for test in self.tests if {*test.arms(self)} <= {*KINDS}]
+        claims = [test.statement.id for test in self.tests if {*test.arms(self)} <= {*COMPARED}]
         about = "Means over texts, by length and by where the sentence is hidden. 1 is a perfect answer."
         yield grids("grids", "Answers over length and place", about, scores, value_label=SCORE, claims=claims)
         means = [
@@ -212,7 +213,7 @@ class NeedleInAHaystack(NeedleArms):
                 "share of prompts answered",
                 within=SHARE,
                 references=[(0.95, "wanted of 512 tokens"), (0.9, "of 1,024")],
-                claims=claims,
+                claims=about_unseen,
             )
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
