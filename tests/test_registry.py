@@ -10,7 +10,7 @@ import pytest
 from featscope import registry
 from featscope.catalogue import Entry
 from featscope.cli import main
-from featscope.options import ConfigError
+from featscope.options import ConfigError, MissingExtraError
 from processes import featscope
 
 THEIRS = '''
@@ -195,6 +195,14 @@ def test_entry_points_that_lead_nowhere_are_named(monkeypatch, what, message):
 def test_an_entry_whose_name_is_no_name_is_refused(name):
     with pytest.raises(ConfigError, match=r"Entry\.name = .* is out of range: allowed is 1 to 100 letters, digits"):
         Entry(name, "", "", 0.0, "")
+
+
+def test_a_package_that_wants_an_extra_of_ours_hides_no_other(monkeypatch):
+    register(monkeypatch, MissingExtraError("Its data", "images"))
+    assert registry.entries() == {}
+    assert registry.broken() == {"x": "Its data needs the extra 'images': pip install 'featscope[images]'"}
+    with pytest.raises(MissingExtraError):
+        registry.find("x")
 
 
 @pytest.mark.parametrize("raises", ["1 / 0", "raise SystemExit(5)", "import nothing_there", "def ("])

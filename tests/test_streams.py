@@ -80,6 +80,12 @@ def test_addresses_that_would_be_others_again_are_refused(seed, step):
         Streams(seed, [0]).at("batch", step)
 
 
+@pytest.mark.parametrize("replica", [-1, 2**32])
+def test_replicas_whose_draws_would_be_anothers_are_refused(replica):
+    with pytest.raises(ValueError, match=r"replicas = \[0, -?\d+\]: allowed are numbers from 0 to 2³² - 1"):
+        Streams(0, [0, replica])
+
+
 @given(one=addresses, other=addresses)
 def test_different_addresses_draw_different_numbers(one, other):
     (x, y) = (Streams(s, [r]).at(purpose, step).normal(4) for s, r, purpose, step in (one, other))

@@ -20,14 +20,14 @@ def entries() -> dict[str, Entry]:
 
 def broken() -> dict[str, str]:
     """What is wrong with entry points of installed packages that lead to no `Entry`, a line each, by their names."""
-    return {name: str(error) for name, error in _all() if isinstance(error, ConfigError)}
+    return {name: str(error) for name, error in _all() if not isinstance(error, Entry)}
 
 
-def _all() -> Iterator[tuple[str, Entry | ConfigError]]:
+def _all() -> Iterator[tuple[str, Entry | ConfigError | MissingExtraError]]:
     for point in sorted(entry_points(group=_GROUP), key=lambda p: p.name):
         try:
             yield point.name, _load(point)
-        except ConfigError as error:
+        except (ConfigError, MissingExtraError) as error:
             yield point.name, error
 
 

@@ -7,7 +7,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from featscope.language.haystack import read_texts
 from featscope.language.retriever.data import KEYS, NONE, Batch
 from featscope.language.retriever.forward import hidden
-from featscope.language.retriever.hints import Hints, of_looking, of_saying
+from featscope.language.retriever.hints import Readers, of_hints, of_looking, of_saying
 from featscope.language.retriever.model import build
 from featscope.language.retriever.texts import train_tokenizer
 
@@ -41,27 +41,27 @@ def test_a_batch_says_where_values_begin_and_questions_end(batch):
 
 
 def test_where_values_begin_is_learned_from_texts_alone(batch):
-    hints, states = Hints(WIDTH), seen()
-    loss = hints.of_starts(states, batch)
+    readers, states = Readers(WIDTH), seen()
+    loss = readers.of_starts(states, batch)
     loss.backward()
     assert states.grad[:2, :7].abs().sum(-1).min() > 0
     assert states.grad[2].abs().max() == states.grad[:, 7:].abs().max() == 0
     wanted = torch.zeros(2, 7)
     wanted[:, 2] = 1  # the token before
-    said = hints.starts(rms_norm(states[:2, :7], (WIDTH,)))[..., 0]
+    said = readers.starts(rms_norm(states[:2, :7], (WIDTH,)))[..., 0]
     torch.testing.assert_close(loss, binary_cross_entropy_with_logits(said, wanted, pos_weight=torch.tensor(4.0)))
 
 
 def test_tokens_of_keys_are_learned_where_values_begin_and_where_questions_end(batch):
-    hints, states = Hints(WIDTH), seen()
+    readers, states = Readers(WIDTH), seen()
     unembedding = torch.randn(1024, WIDTH, generator=torch.Generator().manual_seed(2))
-    loss = hints.of_keys(states, unembedding, batch)
+    loss = readers.of_keys(states, unembedding, batch)
     loss.backward()
     learned = (states.grad.abs().sum(-1) > 0).nonzero().tolist()
     assert learned == [[0, 3], [0, 6], [1, 3], [1, 6]]
     expected = 0
     for place in (3, 6):
-        said = hints.keys(rms_norm(states[:2, place], (WIDTH,))).view(2, KEYS, WIDTH) @ unembedding.T
+        said = readers.keys(rms_norm(states[:2, place], (WIDTH,))).view(2, KEYS, WIDTH) @ unembedding.T
         expected += cross_entropy(said[[0, 0, 1], [0, 1, 0]], torch.tensor([11, 12, 13]))
     torch.testing.assert_close(loss, expected, rtol=0.01, atol=0)
 
@@ -89,25 +89,18 @@ def test_what_is_found_is_what_the_last_layer_would_say(model, batch):
 
 def test_hints_are_summed_and_nothing_is_told_of_rows_without_needles(model, batch):
     _, read = hidden(model, batch.tokens)
-    hints = Hints(WIDTH)
-    parts = (
-        hints.of_starts(read[2], batch),
-        0.5 * hints.of_keys(read[2], model.lm_head.weight, batch),
-        of_looking(model, 2, read[2], batch),
-        of_saying(model, read[3], batch),
-    )
-    torch.testing.assert_close(hints.loss(model, read, batch), sum(parts))
+    readers = Readers(WIDTH)
+    without = of_looking(model, 2, read[2], batch) + of_saying(model, read[3], batch)
+    of_readers = readers.of_starts(read[2], batch) + 0.5 * readers.of_keys(read[2], model.lm_head.weight, batch)
+    torch.testing.assert_close(of_hints(model, readers, read, batch), of_readers + without)
+    torch.testing.assert_close(of_hints(model, None, read, batch), without)
     nothing = batch._replace(keys=torch.full_like(batch.keys, NONE), sought=torch.full_like(batch.sought, NONE))
-    assert hints.loss(model, read, nothing) == 0
+    assert of_hints(model, readers, read, nothing) == 0
 
 
 def test_a_model_of_one_layer_is_not_told_to_say_what_it_finds(batch):
     small = build(train_tokenizer(read_texts("built-in"), 1024), WIDTH, 1, 2, 64, 0)
-    hints = Hints(WIDTH)
+    readers = Readers(WIDTH)
     _, read = hidden(small, batch.tokens)
-    parts = (
-        hints.of_starts(read[0], batch),
-        0.5 * hints.of_keys(read[0], small.lm_head.weight, batch),
-        of_looking(small, 0, read[0], batch),
-    )
-    torch.testing.assert_close(hints.loss(small, read, batch), sum(parts))
+    parts = readers.loss(read[0], small.lm_head.weight, batch), of_looking(small, 0, read[0], batch)
+    torch.testing.assert_close(of_hints(small, readers, read, batch), sum(parts))

@@ -33,15 +33,23 @@ def unknown(line: Any) -> set[str]:
     return {name for name in taken if name not in line.__globals__ and not hasattr(builtins, name)}
 
 
+def within(found: Any) -> Iterator[Fault]:
+    """All faults in lists and dictionaries, however deep."""
+    if isinstance(found, Fault):
+        yield found
+    elif isinstance(found, dict | list | tuple):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from within(one)
+
+
 def faults(file: Path) -> list[Fault]:
-    """All that the file has under ``FAULTS``."""
+    """All that the file has."""
     spec = spec_from_file_location(f"faults_of_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, "FAULTS", ())
-    return [one for one in (found.values() if isinstance(found, dict) else found) if isinstance(one, Fault)]
+    return [one for said in vars(module).values() for one in within(said)]
 
 
 def test_a_name_that_is_nowhere_is_seen():
@@ -51,6 +59,8 @@ def test_a_name_that_is_nowhere_is_seen():
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_faults_replace_is_there_and_all_that_they_take(file):
-    for fault in faults(file):
+    found = faults(file)
+    assert found
+    for fault in found:
         assert hasattr(fault.where, fault.name), fault
         assert not unknown(fault.line), fault

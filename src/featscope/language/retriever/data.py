@@ -23,19 +23,27 @@ NONE = -100
 KEYS = 4
 """Tokens of a key that a `Batch` has."""
 _BY_RULES = 0.2  # share of wordings that `phrases` puts together
-_FORMS = 4  # of a prompt's questions, where they are in words of their own
+_FORMS, _FORMS_JUDGED = 12, 4  # of a prompt's questions at most, where they are in words of their own
 _GATES, _QUOTED = 0.06, 0.35  # of prompts in English whose questions repeat the needle
 _LONE = 0.15  # of those whose questions do not have one needle
 _NEEDLES = 4  # in a prompt to judge by
-_AS_THEY_ARE = 1  # as many forms keep all of their words as do not
+_AS_THEY_ARE = 2  # twice as many forms keep all of their words as do not
 _MOST_EXCHANGED = 0.7  # share of a form's words
-_LONG = 0.15  # of prompts whose values have many tokens
+_LONG = 0.25  # of prompts whose values have many tokens
 _LONG_KEYS = 0.3  # of those
 _SHORTEST_LONG, _MOST_LONG = 128, 40  # tokens of a prompt that has such, and of a value
 _AGAIN = 0.08  # of texts that are a few sentences over and over
 _MOST_NEEDLES = 40
+_FEW = 0.3  # of prompts have three to six
+_SHARED = 0.7  # of prompts have all needles in one wording
+_ENOUGH = 3  # needles in one wording that tell by themselves where their values begin
+_RANDOM, _RANDOM_IN_ENGLISH = 0.5, 0.15  # shares of keys and values of random tokens, and of keys that differ in one
+_DETERMINED = (0.1, 0.3)  # of sentences around a noun, and a verb, have a determiner before the value
+_ASKED_WITH_IT = 0.2  # of questions around a verb that end in a word
+_DETERMINERS = "a an another both each her his its many my our some such that the their these this your".split()
 _ALPHABETS = (
     "0123456789",
+    "0123456789abcdef",
     "0123456789abcdef",
     "abcdefghijklmnopqrstuvwxyz0123456789",
     "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789",
@@ -136,9 +144,9 @@ class Task:
         """A word with its blank."""
         return self.words[int(rng.integers(len(self.words)))]
 
-    def item(self, rng: np.random.Generator, most: int) -> Tokens:
-        """A key or value: random tokens, or one or two words."""
-        if self.training and rng.random() < 0.5:
+    def item(self, rng: np.random.Generator, most: int, random: float) -> Tokens:
+        """A key or value: random tokens in a share ``random``, else one or two words."""
+        if rng.random() < random:
             return self.random(rng, 1, most)
         return [token for _ in range(int(rng.integers(1, 3))) for token in self.encode(self.word(rng))]
 
@@ -150,7 +158,7 @@ class Task:
         if kind == 1:
             return lambda: [t for _ in range(int(rng.integers(3, 9))) for t in self.encode(self.word(rng))][:most]
         letters, between = [*choice(rng, _ALPHABETS)], choice(rng, ("", "-", "-", ".", ":", "_"))
-        sizes = rng.integers(1, 13, int(rng.integers(1, 6)))
+        sizes = rng.integers(4 * rng.integers(2) + 1, 13, int(rng.integers(1, 6)))
         return lambda: self._encode(" " + between.join("".join(rng.choice(letters, size)) for size in sizes))[:most]
 
     def hay(self, rng: np.random.Generator, length: int, text: float) -> np.ndarray:
@@ -159,14 +167,17 @@ class Task:
             return rng.integers(SPECIAL, self.size, length + 1)
         return np.resize(self.cut(rng, 10, 60), length + 1) if rng.random() < _AGAIN else self.text
 
-    def english(self, rng: np.random.Generator, repeat: bool) -> Said:
-        """A wording with its questions: in the needle's words (``repeat``) or in others."""
+    def english(self, rng: np.random.Generator, repeat: bool, forms: int = 1, unknown: bool = False) -> Said:
+        """A wording with its questions: in the needle's words (``repeat``) or in others, of ``forms`` forms.
+
+        ``unknown``: any words may stand for some, which needles in this wording must tell by themselves.
+        """
         own = self.wordings
         verbal = rng.random() < 0.4
-        forms, asks = (own.of_verbs, own.ask_verbs) if verbal else (own.of_nouns, own.ask_nouns)
+        of, asks = (own.of_verbs, own.ask_verbs) if verbal else (own.of_nouns, own.ask_nouns)
         by_rules = self.training and rng.random() < _BY_RULES
-        exchange = self.exchange(rng) if self.training else lambda text: text
-        form = Wording(*map(exchange, phrases.say(rng, verbal) if by_rules else choice(rng, forms)))
+        exchange = self.exchange(rng) if unknown else lambda text: text
+        form = Wording(*map(exchange, phrases.say(rng, verbal) if by_rules else choice(rng, of)))
         noun, (base, does, did, done) = (choice(rng, own.nouns), choice(rng, own.verbs))
         if self.training and rng.random() < 0.4:  # any word for a relation: the list is short
             noun = self.word(rng)[1:].lower()
@@ -175,21 +186,28 @@ class Task:
         def say(text: str) -> Tokens:
             return self.encode(text.format(noun=noun, base=base, does=does, did=did, done=done))
 
+        between = say(form.between)
+        if self.training and form.between[-1:].isalpha() and rng.random() < _DETERMINED[verbal]:
+            between = between + self.encode(f" {choice(rng, _DETERMINERS)}")
+            if unknown and rng.random() < 0.3:  # and an adjective
+                between = between + self.encode(self.word(rng).lower())
         if repeat:
             opener = say(exchange(phrases.opener(rng) if by_rules else choice(rng, own.openers)))
-            ends = [(opener + say(form.before), say(form.between))]
+            ends = [(opener + say(form.before), between)]
         else:
             ends = []
-            for _ in range(_FORMS):
+            for _ in range(forms):
                 asked = phrases.ask(rng, verbal) if by_rules else choice(rng, asks)
                 before, behind = (say(exchange(part)) for part in asked)
                 if by_rules and rng.random() < 0.15:  # any words, where a stop shows that the question is over
                     behind = say(phrases.expand(rng, "stop")) + self.cut(rng, 1, 4)
+                elif self.training and verbal and asked[1][-1:].isalpha() and rng.random() < _ASKED_WITH_IT:
+                    behind = behind + self.encode(f" {choice(rng, _DETERMINERS)}")
                 ends.append((before, behind))
-        return Said(say(form.before), say(form.between), say(form.after), ends)
+        return Said(say(form.before), between, say(form.after), ends)
 
     def exchange(self, rng: np.random.Generator) -> Callable[[str], str]:
-        """Puts any words in the place of some, in half of all forms of none: what is asked may be half unknown."""
+        """Puts any words in the place of some, in two thirds of all forms of none: what is asked may be half unknown."""
         share = max(0.0, rng.uniform(-_AS_THEY_ARE, 1) * _MOST_EXCHANGED)
 
         def exchanged(text: str) -> str:
@@ -208,7 +226,7 @@ class Task:
         before, between, after = self.random(rng, 0, 3), self.random(rng, 0, most), self.random(rng, 1, 2)
         return Said(before, between, after, [(self.random(rng, 0, 4) + before[-1:], between)])
 
-    def gate(self, _: object = None) -> Said:
+    def gate(self, *_: object) -> Said:
         """The wording of `passwords`."""
         before, between, after = (self.encode(part) for part in GATE)
         return Said(before, between, after, [(self.encode("\nWhich words open the gate? In"), between)])
@@ -290,27 +308,30 @@ class Task:
             reworded: share of prompts in English whose questions are in words of their own. A third of the others'
                 wordings are cut from the texts, and some are the wording of `passwords`.
         """
-        draw: Callable[[np.random.Generator], Said] = partial(self.english, repeat=True)
-        lone = 0.0
+        draw: Callable[..., Said] = partial(self.english, rng, True)
+        random = _RANDOM_IN_ENGLISH
+        alone = False
         if rng.random() >= english:
-            draw = self.made_up
+            draw, random = lambda *_: self.made_up(rng), _RANDOM
         elif rng.random() < reworded:
-            draw, lone = partial(self.english, repeat=False), _LONE
-        elif (picked := rng.random()) < _GATES + _QUOTED:
-            draw = self.gate if picked < _GATES else self.quoted
+            draw, alone = partial(self.english, rng, False), rng.random() < _LONE
+        elif (picked := rng.random()) < _GATES:
+            draw = self.gate
+        elif picked < _GATES + _QUOTED:
+            draw, random = lambda *_: self.quoted(rng), _RANDOM
         long = length >= _SHORTEST_LONG and rng.random() < _LONG
         most = max(3, min(_MOST_NEEDLES, length // (60 if long else 18)))
+        few, shared = rng.random() < _FEW, rng.random() < _SHARED
         while True:  # until all fits
-            count = 1 if rng.random() < lone else int(rng.integers(2, most + 1))
-            said = [draw(rng)] * count
-            if rng.random() < 0.3:
-                said = [draw(rng) for _ in range(count)]
-            short = partial(self.item, rng, 4)
+            least, top = (3, min(6, most)) if few and most > 2 else (2, most)
+            count = 1 if alone else int(rng.integers(least, top + 1))
+            said = [draw(min(count, _FORMS), count >= _ENOUGH)] * count if shared else [draw() for _ in range(count)]
+            short = partial(self.item, rng, 4, random)
             value = self.long(rng, min(_MOST_LONG, length // 8)) if long else short
             if long and rng.random() < _LONG_KEYS:
                 key = self.long(rng, min(_MOST_LONG, length // 8))
                 keys = [key() for _ in range(count)]
-            elif rng.random() < 0.45:
+            elif rng.random() < random:
                 keys = self.differing(rng, count, 2, 4)
             else:
                 keys = [short() for _ in range(count)]
@@ -352,7 +373,7 @@ class Task:
                 said = self.made_up(rng)
                 facts = [(key, self.random(rng, 2, 3)) for key in self.differing(rng, _NEEDLES, 3, 4)]
             else:
-                said = self.english(rng, kind != "questions")
+                said = self.english(rng, kind != "questions", _FORMS_JUDGED)
                 value = (lambda: f" {UUID(bytes=rng.bytes(16))}") if kind == "identifiers" else partial(self.word, rng)
                 facts = [(self.encode(self.word(rng)), self.encode(value())) for _ in range(_NEEDLES)]
             if len({tuple(key) for key, _ in facts}) < _NEEDLES:

@@ -21,13 +21,32 @@ _RARE = 4.0  # weight of tokens behind which a value begins
 _OF_KEYS = 0.5  # weight of their loss
 
 
-class Hints(nn.Module):
-    """Two readers of hidden states that are trained along and then left away, and a layer that is told where to look.
+def of_hints(
+    model: LlamaForCausalLM, readers: "Readers | None", read: list[Float[Tensor, "row token width"]], batch: Batch
+) -> Float[Tensor, ""]:
+    """Sum of all losses of hints; nothing of rows without needles.
 
-    - Halfway up, of each token of a text: whether a needle's value begins behind it.
-    - There, of each value's first token and of each question's last: the last tokens of its key.
+    - Halfway up, of each token of a text: whether a needle's value begins behind it; of each value's first token and of
+      each question's last: the last tokens of its key (`Readers`).
     - What the layer that reads this attends to at the end of a question: the first token of the value.
     - What the model would say there if no layer came after: this token.
+
+    Args:
+        model: that is trained.
+        readers: that are trained along with a model from nothing. New ones would take apart what a model that goes on
+            has for theirs.
+        read: what each of its layers reads.
+        batch: what it read.
+    """
+    half = len(read) // 2
+    found = of_looking(model, half, read[half], batch)
+    if half + 1 < len(read):
+        found = found + of_saying(model, read[half + 1], batch)
+    return found if readers is None else found + readers.loss(read[half], model.lm_head.weight, batch)
+
+
+class Readers(nn.Module):
+    """Two readers of hidden states that are trained along and then left away.
 
     Args:
         width: of hidden states.
@@ -40,22 +59,10 @@ class Hints(nn.Module):
         self.keys = nn.Linear(width, KEYS * width, bias=False)
 
     def loss(
-        self, model: LlamaForCausalLM, read: list[Float[Tensor, "row token width"]], batch: Batch
+        self, states: Float[Tensor, "row token width"], unembedding: Float[Tensor, "entry width"], batch: Batch
     ) -> Float[Tensor, ""]:
-        """Sum of the four; nothing of rows without needles.
-
-        Args:
-            model: that is trained.
-            read: what each of its layers reads.
-            batch: what it read.
-        """
-        half = len(read) // 2
-        found = self.of_starts(read[half], batch)
-        found = found + _OF_KEYS * self.of_keys(read[half], model.lm_head.weight, batch)
-        found = found + of_looking(model, half, read[half], batch)
-        if half + 1 < len(read):
-            found = found + of_saying(model, read[half + 1], batch)
-        return found
+        """Of both."""
+        return self.of_starts(states, batch) + _OF_KEYS * self.of_keys(states, unembedding, batch)
 
     def of_starts(self, states: Float[Tensor, "row token width"], batch: Batch) -> Float[Tensor, ""]:
         """Mean logistic loss over the texts, without the questions, of rows that have needles."""

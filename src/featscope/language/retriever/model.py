@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.language.retriever.data import Batch
 from featscope.language.retriever.forward import hidden, logits
-from featscope.language.retriever.hints import Hints
+from featscope.language.retriever.hints import Readers, of_hints
 
 ROTARY_BASE = 1e5
 HEAD = 64
@@ -106,22 +106,24 @@ def _look(attention: Any, window: Window, size: int) -> None:
         side.weight[rows] *= _CONTENT
 
 
-def loss_and_right(model: LlamaForCausalLM, hints: Hints, batch: Batch) -> tuple[Float[Tensor, ""], float]:
+def loss_and_right(model: LlamaForCausalLM, readers: Readers | None, batch: Batch) -> tuple[Float[Tensor, ""], float]:
     """What is minimised, and the share of answers whose first token is likeliest.
 
-    Beside the mean loss of the tokens of answers, of which later ones are copied once the first is found, which is soon
-    learned, so that each counts a quarter, it is a tenth of the loss of every second token of all, and that of hints.
+    Beside the loss of the tokens of answers, of which a later one counts a quarter of the first, and those of each row
+    as much as another row's, it is a tenth of the loss of every second token of all, and that of hints.
     """
     marked = batch.answers[:, 1:]
     first = (marked & ~batch.answers[:, :-1])[marked]
     states, read = hidden(model, batch.tokens)
     unembedding, wanted = model.lm_head.weight, batch.tokens[:, 1:]
     said = logits(states[:, :-1][marked], unembedding)
-    weights = torch.where(first, 1.0, _LATER)
-    loss = (cross_entropy(said, wanted[marked], reduction="none") * weights).sum() / weights.sum()
+    row, weights = marked.nonzero()[:, 0], torch.where(first, 1.0, _LATER)
+    of_rows = weights.new_zeros(len(marked)).index_add(0, row, weights)
+    loss = (cross_entropy(said, wanted[marked], reduction="none") * weights / of_rows[row]).sum()
+    loss = loss / (of_rows > 0).sum()
     of_text = cross_entropy(logits(states[:, :-1:2].flatten(0, 1), unembedding), wanted[:, ::2].flatten())
     right = float((said.argmax(-1) == wanted[marked])[first].float().mean())
-    return loss + _OF_TEXT * of_text + hints.loss(model, read, batch), right
+    return loss + _OF_TEXT * of_text + of_hints(model, readers, read, batch), right
 
 
 @torch.no_grad()

@@ -32,7 +32,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.files import atomic_write
 from featscope.language.retriever.data import KINDS, Batch, Kind, Task, together
-from featscope.language.retriever.hints import Hints
+from featscope.language.retriever.hints import Readers
 from featscope.language.retriever.makers import Makers
 from featscope.language.retriever.model import accuracy, build, fits, loss_and_right
 from featscope.language.retriever.muon import Muon
@@ -77,8 +77,8 @@ STAGES = (
     Stage(96, 0.12, 0.35, 0.5, 0.7, 0.1),
     Stage(128, 0.2, 0.3, reworded=0.4),
     Stage(192, 0.62, 0.08, 0.85, 0.85, 0.65),
-    Stage(512, 0.82, 0.08, 0.8, 0.85, 0.6),
-    Stage(1024, 1, 0.08, 0.8, 0.85, 0.6),
+    Stage(512, 0.82, 0.08, 0.8, 0.85, 0.75),
+    Stage(1024, 1, 0.08, 0.8, 0.85, 0.75),
 )
 
 
@@ -177,11 +177,11 @@ def train(plan: Plan) -> None:
         require(plan, "weights", fits(started, model), of_this_size, "`training.json` beside it has its options.")
         model.load_state_dict(started.state_dict())
     makers = Makers(lambda stage, step: _batch(task, plan, STAGES[stage], step, team.rank), plan.makers, plan.stage)
-    hints = Hints(plan.width)
+    readers = None if plan.weights else Readers(plan.width)
     batches = makers.batches()  # whose processes are forked before CUDA is in use
-    for part in (model, hints):
+    for part in filter(None, (model, readers)):
         nn.Module.to(part, plan.device)
-    optimizers = _optimizers(model, hints, plan)
+    optimizers = _optimizers(model, readers, plan)
     learn = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     groups = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
     recipe, history = plan.plain() | {"processes": team.size}, []
@@ -190,7 +190,7 @@ def train(plan: Plan) -> None:
         left = team.agree(max(0.0, 1 - (time.monotonic() - began) / (60 * plan.minutes)))
         for group, peak in groups:
             group["lr"] = peak * left * min(1.0, (step + 1) / _WARM_UP)
-        loss, now = loss_and_right(model, hints, next(batches).to(plan.device))
+        loss, now = loss_and_right(model, readers, next(batches).to(plan.device))
         require(plan, "lr", bool(loss.isfinite()), f"one at which the loss stays finite; step {step} is {loss:.3g}")
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -228,12 +228,16 @@ def _judged(unseen: Task, kind: Kind, length: int) -> Batch:
     return together([unseen.judged(kind, rng, length) for _ in range(_JUDGED)])
 
 
-def _optimizers(model: LlamaForCausalLM, hints: Hints, plan: Plan) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for the rest."""
+def _optimizers(model: LlamaForCausalLM, readers: Readers | None, plan: Plan) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for the rest; biases, which tell heads where to look, do not decay."""
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     mine = {id(p) for p in matrices}
-    rest = [*(p for p in model.parameters() if id(p) not in mine), *hints.parameters()]
-    return [Muon(matrices, plan.muon), torch.optim.AdamW(rest, plan.lr, betas=(0.9, 0.98), weight_decay=0.1)]
+    rest = [p for p in model.parameters() if id(p) not in mine] + [*(readers.parameters() if readers else ())]
+    groups = [
+        {"params": [p for p in rest if p.ndim > 1], "weight_decay": 0.1},
+        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return [Muon(matrices, plan.muon), torch.optim.AdamW(groups, plan.lr, betas=(0.9, 0.98))]
 
 
 def _batch(task: Task, plan: Plan, stage: Stage, step: int, rank: int) -> Batch:
