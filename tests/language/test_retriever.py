@@ -28,6 +28,7 @@ from featscope.language.load import (
     layers_of,
     load_model,
 )
+from featscope.language.retriever import data, phrases
 from featscope.language.retriever import train as module
 from featscope.language.retriever.average import Average, average
 from featscope.language.retriever.data import KEYS, KINDS, NONE, Batch, Task, together
@@ -115,7 +116,7 @@ def test_words_are_exchanged_in_a_third_of_the_forms_and_what_stands_for_others_
         kept += not other
         shares.append(len(other) / 7)
     assert 0.6 < kept / 300 < 0.8
-    assert 0.13 < np.mean(shares) < 0.22  # half of a mean of 0.35
+    assert 0.08 < np.mean(shares) < 0.16  # a third of a mean of 0.35
 
 
 def test_keys_that_differ_differ_in_one_token(tokenizer):

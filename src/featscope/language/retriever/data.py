@@ -207,7 +207,7 @@ class Task:
         return Said(say(form.before), between, say(form.after), ends)
 
     def exchange(self, rng: np.random.Generator) -> Callable[[str], str]:
-        """Puts any words in the place of some, in two thirds of all forms of none: what is asked may be half unknown."""
+        """Puts any words in the place of some, in two thirds of forms of none: what is asked may be half unknown."""
         share = max(0.0, rng.uniform(-_AS_THEY_ARE, 1) * _MOST_EXCHANGED)
 
         def exchanged(text: str) -> str:
