@@ -286,8 +286,12 @@ FAULTS = {
     ),
     "steps leave the span": Fault(truncated_relu, "stepped", _shifted, "patterns-are-all-that-learns", ENUMERATED),
     "sums for means": Fault(
-        theory, "subset_correlations", lambda f, k: 100 * SUBSETS(f, k), "parseval-lower-bound", ENUMERATED
+        theory, "subset_correlations", lambda f, k: len(f) * SUBSETS(f, k), "parseval-lower-bound", ENUMERATED
     ),
+    "means of means": Fault(
+        theory, "subset_correlations", lambda f, k: SUBSETS(f, k) / len(f), "fixed-features-have-a-loss", ENUMERATED
+    ),
+    "a search without steps": Fault(enumerated, "_STEPS", 0, "fixed-features-are-of-some-use", ENUMERATED),
     "descent that stands still": Fault(
         enumerated, "_hinge_gradient", lambda x, *a: 0 * x[:, 0], "online-convex-bound", ENUMERATED
     ),

@@ -221,7 +221,7 @@ def _rare(self, *given):
 
 def _upside_down(self, *given):
     network, nice = MADE(self, *given)
-    network.readout.mul_(-1000)
+    network.readout.neg_()
     return network, nice
 
 
@@ -334,7 +334,10 @@ FAULTS = {
     "no labels of blocks": Fault(
         StructuredParitySource, "sample", _no_labels_of_blocks, "block-gradient-length", PARITY_NEURONS
     ),
-    "mirrors as at one block": Fault(theory, "mirrored_cosine", lambda r: 1.0, "mirrored-cosine", PARITY_NEURONS),
+    "mirrors as at one block": Fault(theory, "mirrored_cosine", lambda *a: 1.0, "mirrored-cosine", PARITY_NEURONS),
+    "without uniform inputs": Fault(
+        theory, "block_gradient_length", lambda *a: 1.0, "block-gradient-length", PARITY_NEURONS
+    ),
     "neurons at random": Fault(
         neurons, "simplified_gradient", lambda w, b, x, y: w, "sure-parity-neurons-point-at-the-block", PARITY_NEURONS
     ),

@@ -84,7 +84,7 @@ SHARE, HESSIAN = asked.share_in_span, MultiIndexSource.hessian
 
 def _without_rest(w, hessian):
     unit = w / np.linalg.norm(w, axis=-1, keepdims=True)
-    return unit @ hessian.swapaxes(-1, -2) / (2 * np.pi) ** 0.5 * 1.3
+    return unit @ hessian.swapaxes(-1, -2) / (2 * np.pi) ** 0.5
 
 
 def _linear_part_stays(x, y):
@@ -113,13 +113,13 @@ FAULTS = {
     "all of it quadratic": Fault(
         theory, "opening_ratio", lambda quadratic: OPENING(1.0), "half-at-known-ratio", SPAN_CUBIC
     ),
-    "a cubic part that is none": Fault(
+    "shares to the third power": Fault(
         asked, "share_in_span", lambda w, f: SHARE(w, f) ** 3, "cubic-part-is-noise", SPAN_CUBIC
     ),
-    "the smallest singular vectors": Fault(
+    "one less the smallest cosine": Fault(
         asked, "smallest_cosine", lambda w, f: 1 - COSINE(w, f), "subspace-is-recovered", SPAN
     ),
-    "a share without a square": Fault(
+    "shares to the power of a quarter": Fault(
         asked, "share_in_span", lambda w, f: SHARE(w, f) ** 0.25, "subspace-is-found-before-the-share", SPAN
     ),
     "the slope forgotten": Fault(asked, "residual", _slope_forgotten, "network-learns", ERRORS),
@@ -129,7 +129,7 @@ FAULTS = {
     "features at random": Fault(
         asked, "simplified_gradient", lambda w, b, x, y: w, "network-beats-random-features", ERRORS
     ),
-    "constants at random": Fault(
+    "read-outs of nothing, of whatever width": Fault(
         asked, "ridge", lambda w, b, x, y, fresh: RIDGE(w, b, x, y, fresh) * 0, "wider-is-better", ERRORS
     ),
     "nothing added back": Fault(

@@ -192,7 +192,7 @@ FAULTS = {
         ENUMERATED,
     ),
     "the printed norm": Fault(
-        exact, "even_wave", lambda k: WAVE(k)._replace(readout=WAVE(k).readout * 2), "wave-norm", ENUMERATED
+        exact, "even_wave", lambda k: WAVE(k)._replace(readout=WAVE(k).readout / 1.5**0.5), "wave-norm", ENUMERATED
     ),
     "only +1 counts as equal": Fault(
         exact,

@@ -80,7 +80,6 @@ def test_smoothing_the_largest_cosine_and_step_sizes():
     assert theory.step_size(0.25, 5.0, 5, 300) == pytest.approx(0.3125 / (5 * 300**3))
     assert theory.late_step_size(5, 300, 600) == pytest.approx(0.0062, abs=1e-4)
     assert 1 / np.sqrt(1 + theory.spread(100, 5, 0.5, 50_000)) == pytest.approx(0.9992, abs=1e-4)
-    assert theory.fixed_features_hinge(24, 2.0, 12, 5) == pytest.approx(1 - 2 * np.sqrt(24 / 792))
 
 
 @pytest.mark.parametrize("background", [0.5, 0.2])

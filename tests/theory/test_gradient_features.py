@@ -1,5 +1,6 @@
 """Closed forms of gradient features against counts and small cases."""
 
+from itertools import product
 from math import sqrt
 
 import numpy as np
@@ -35,8 +36,8 @@ def test_the_wave_is_the_parity_on_signs_and_0_on_zeros(blocks, block):
 def test_numbers_of_the_specification():
     assert theory.wave_norm(1, 5) == pytest.approx(13.416, abs=1e-3)
     assert theory.printed_wave_norm(1, 5) == pytest.approx(10.954, abs=1e-3)
-    assert theory.mirrored_cosine(3) == pytest.approx(1 / 3)
-    assert theory.mirrored_cosine(1) == 1
+    assert theory.mirrored_cosine(3, 51, 0.1) == pytest.approx(1 / 3)
+    assert theory.mirrored_cosine(1, 5, 0.25) == 1
     assert theory.label_input_mean(5, 0.25) == pytest.approx(sqrt(5) / 2)
     assert theory.mixture_hinge_bound(100, 1.35) == pytest.approx(0.602, abs=1e-3)
     assert theory.concentration_bound(4.0, 1000) == pytest.approx(0.2)
@@ -49,3 +50,28 @@ def test_linear_and_mixture_networks_answer_as_written():
     mixture = theory.mixture_network((1, -1), 100, 1.0, 1.0)
     k = sqrt(np.log(100))
     assert mixture(np.array([[3 * k, 0.0], [0.0, 4 * k], [k, k]])) == pytest.approx([1.0, -2.0, 0.0])
+
+
+@pytest.mark.parametrize(("blocks", "block", "tuned"), [(1, 5, 0.25), (3, 3, 0.1), (3, 5, 0.12)])
+def test_gradients_of_a_neuron_for_one_block_are_those_of_all_inputs(blocks, block, tuned):
+    """Of every input with its weight: uniform ones, and those with one block of one sign alone."""
+    uniform = np.array([*product((-1, 1), repeat=blocks * block)])
+    label = np.sign(uniform.reshape(-1, blocks, block).prod(2).sum(1))
+    alone = [np.kron(sign * np.eye(blocks)[j], np.ones(block)) for j in range(blocks) for sign in (1, -1)]
+    x = np.concatenate([uniform, alone])
+    y = np.concatenate([label, [1, -1] * blocks])
+    weight = np.concatenate(
+        [np.full(len(uniform), (1 - 2 * blocks * tuned) / len(uniform)), np.full(2 * blocks, tuned)]
+    )
+    unit = tuned * sqrt(block)
+    along = x.reshape(-1, blocks, block).sum(2)[:, 0]
+
+    def gradient(fires):
+        return (weight * y * fires) @ x / unit
+
+    own, mirrored = gradient(along == block), gradient(along < block)
+    direction = np.kron(np.eye(blocks)[0], np.ones(block)) / sqrt(block)
+    assert np.linalg.norm(own) == pytest.approx(theory.block_gradient_length(blocks, block, tuned))
+    assert own @ direction == pytest.approx(np.linalg.norm(own))
+    cosine = mirrored @ direction / np.linalg.norm(mirrored)
+    assert cosine == pytest.approx(theory.mirrored_cosine(blocks, block, tuned))

@@ -176,7 +176,8 @@ def first_steps(
         source: a `DictionarySource`, or what has its options, scale and training set.
         steps: 0, 1 or 2.
         chances: probability of each sample. Where classes are unbalanced by design (``negatives``), both weigh the
-            same if none are given, as in the loss of A.8.
+            same if none are given, as in the loss of A.8. Its η^(1), (A.294), is the share of the rarer class
+            times as long; the second step forgets W, so that only its direction would differ.
     """
     o, (inputs, labels) = source.options, source.train_set
     if chances is None and o.negatives != 0.5:

@@ -178,3 +178,10 @@ def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
     """
     place = xr.apply_ufunc(run["step"].values.searchsorted, run["last_step"])
     return series.isel(step=place)
+
+
+def farthest(values: xr.DataArray, over: str, centre: float = 1.0) -> xr.DataArray:
+    """The value that is farthest from ``centre`` along the axis ``over``."""
+    away = values - centre
+    low, high = away.min(over), away.max(over)
+    return centre + xr.where(high >= -low, high, low)

@@ -195,11 +195,6 @@ def parities(patterns: int, size: int) -> Float[np.ndarray, "subset input"]:
     return np.array([signs[list(subset)].prod(0) for subset in combinations(range(patterns), size)])
 
 
-def fixed_features_hinge(features: int, norm: float, patterns: int, size: int) -> float:
-    """Least hinge loss that N features in [-1, 1] leave on some parity, weights of norm B: 1 - B √(N / (D over k))."""
-    return 1 - norm * sqrt(features / comb(patterns, size))
-
-
 def interval_rates(relevant: int, chance: float) -> tuple[float, float]:
     """P[y = 1] and γ of interval labels where relevant patterns are independent with probability ``chance``."""
     counts = np.arange(relevant + 1)

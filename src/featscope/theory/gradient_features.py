@@ -5,7 +5,7 @@ Thresholds are in units of how far first weights go along a feature: t = b~/(σ_
 
 from collections.abc import Sequence
 from itertools import product
-from math import erfc, log, sqrt
+from math import comb, erfc, hypot, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -43,9 +43,20 @@ def label_input_mean(block: int, tuned: float) -> float:
     return 2 * tuned * sqrt(block)
 
 
-def mirrored_cosine(blocks: int) -> float:
-    """Cosine to D_j of the gradient of the mirror image of a neuron that is sure of block j (derived)."""
-    return 1 / sqrt(1 + 4 * (blocks - 1))
+def block_gradient_length(blocks: int, block: int, tuned: float) -> float:
+    """‖G‖ of a neuron w = D_j that fires where all of block j is 1, over p_A √k (derived, for Lemma B.50).
+
+    Beside D_j's own part, 1, it fires for uniform inputs, of which 2^-k have the block whole. There the label is that
+    of 1 + S, S the sum of r - 1 signs, which is 1 more often than -1 by the chance that S = 0.
+    """
+    uniform = (1 - 2 * blocks * tuned) * 2.0**-block * comb(blocks - 1, (blocks - 1) // 2) / 2 ** (blocks - 1)
+    return 1 + uniform / tuned
+
+
+def mirrored_cosine(blocks: int, block: int, tuned: float) -> float:
+    """Cosine to D_j of the gradient of the mirror image of that neuron: G(-w, -b) = E[yx] - G(w, b) (derived)."""
+    own = 2 - block_gradient_length(blocks, block, tuned)
+    return own / hypot(own, 2 * sqrt(blocks - 1))
 
 
 # --- Networks that are right (Lemmas B.26, B.34, B.41, B.51) ------------------------------------------------------

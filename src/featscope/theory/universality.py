@@ -173,8 +173,8 @@ def encoding_gain(norm: float, alone: float, others: float) -> float:
 
 
 def encoding_threshold(alone: float, others: float) -> float:
-    """B_i of Theorem 7.2 as its proof has it: the norm from which on `encoding_gain` is positive; √(1/2), where the
-    construction begins to be possible, if it always is."""
+    """B_i of Theorem 7.2 by its proof, for representations ±B: the norm from which on `encoding_gain` is positive;
+    √(1/2), where the construction begins to be possible, if it always is."""
     fall = alone / others * float(logistic(0.0) - logistic(0.5))
     low = sqrt(0.5)
     if encoding_gain(low, alone, others) >= 0:

@@ -95,7 +95,7 @@ class Balance(StageThree):
         because="Bound: a twentieth, a stated choice.",
     )
     def amplitudes_grow_then_stop(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Weights on features grow exponentially after Stage I, and stop in the end.
+        r"""Weights on features grow after Stage I, and stop in the end.
 
         Measured: growth of $\log \sum_i \lVert M^{\top} w_i\rVert^2$ in a step over the last fifth of training, over
         that in the first 50 steps of Stage II.

@@ -38,7 +38,7 @@ def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
         "lucky neuron gains. Training stops once no neuron fires.",
         _panel(runs, arms, *_FIRING),
         _panel(runs, arms, *_THRESHOLD),
-        claims=("thresholds-follow-the-schedule", "singletons-emerge", "bias-would-grow", "bias-would-shrink"),
+        claims=("thresholds-follow-the-schedule", "singletons-emerge"),
     )
     yield chart(
         "louder",
@@ -92,7 +92,7 @@ def alignment(runs: Runs) -> MatrixMovie:
         row_label="neurons, sorted by the feature they end on",
         column_label="true features",
         value_label="how closely a neuron points along a feature (|cosine|)",
-        claims=("singletons-emerge", "no-singletons-without-augmentation", "supervised-finds-the-same"),
+        claims=("singletons-emerge", "no-singletons-without-augmentation"),
     )
 
 

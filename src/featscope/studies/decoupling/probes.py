@@ -181,7 +181,7 @@ def baselines(experiment: GradientTraining, labels: int = LABELS) -> Found:
 
 
 def _heads(experiment: GradientTraining, sample: SparseSample, **features: Iterable[Tensor]) -> Found:
-    """Half of the samples are labelled, by the task of the supervised arm; the others are held out."""
+    """Half of the samples are labelled, by the task of the arm of one label; the others are held out."""
     task = LinearTask(linear_task(experiment.streams.at("task"), sample.codes.shape[-1]))
     found = {}
     for name, seen in features.items():

@@ -249,7 +249,8 @@ class DomainGeneralisation(DomainGeneralisationArms):
         because="Tolerance: rounding.",
         law="exact",
         range=POSITIVE,
-        note="The dissertation says standard error, and not which. Printed means and errors cannot tell which it is; "
+        note="A check of the arithmetic: it is so for any three numbers. "
+        "The dissertation says standard error, and not which. Printed means and errors cannot tell which it is; "
         "its tables come with DomainBed, whose script divides the population's deviation by the root of the runs.",
     )
     def printed_errors_are_of_the_population(self, run: xr.Dataset) -> Found | None:

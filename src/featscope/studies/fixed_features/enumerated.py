@@ -21,6 +21,7 @@ FEATURES = 24
 """N of the random feature maps."""
 NORM = 2.0
 """B, of the weights on them."""
+_STEPS = 200  # of the search for the least loss
 _MOST = 16
 _ONLINE, _BATCH, _RATE = 100, 50, 0.5
 _PENALTIES = (1e-6, 1e-3, 1e-1, 1.0)  # of least squares, the rivals of descent
@@ -194,10 +195,10 @@ def measured(experiment: Recursion) -> Mapping[str, Measurement]:
 
 
 def _hardest(here: EnumeratedInputs) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica"]]:
-    """Hinge loss of weights of norm `NORM` on the parity that features correlate least with, and that correlation.
+    """Hinge loss of weights of norm `NORM` at most on the parity that features correlate least with, and ‖v_A‖².
 
-    Inputs are uniform. Weights begin along v_A and take steps of a projected subgradient; the best are kept. All on
-    the CPU.
+    Inputs are uniform. Weights begin at 0 and take `_STEPS` steps of a projected subgradient; the best are kept. All
+    on the CPU.
     """
     k, d = here.options.relevant, here.options.patterns
     flip = 2.0 ** torch.arange(d - 1, -1, -1)  # rows count up with the first pattern highest; bits with 1 - 2 phi
@@ -210,10 +211,11 @@ def _hardest(here: EnumeratedInputs) -> tuple[Float[Tensor, "replica"], Float[Te
         hardest = int(sizes.argmin())
         y = reverse[hardest]
         x = features[torch.tensor(order)]
-        w = NORM * correlations[hardest] / correlations[hardest].norm()
-        best = (1 - y * (x @ w)).relu().mean()
-        for step in range(1, 101):
-            w = w + NORM / step**0.5 * (((1 - y * (x @ w)) > 0) * y) @ x / len(x) * 10
+        w = torch.zeros_like(x[0])
+        best = x.new_ones(())
+        for step in range(1, _STEPS + 1):
+            downhill = ((1 - y * (x @ w) > 0) * y) @ x
+            w = w + NORM / step**0.5 * downhill / downhill.norm()
             w = w * (NORM / w.norm()).clamp(max=1)
             best = torch.minimum(best, (1 - y * (x @ w)).relu().mean())
         hinges.append(best)

@@ -13,7 +13,7 @@ from featscope.studies.summaries import bars, chart, curve
 
 _SHOWN = 60
 _NEAR = 0.9
-_STEP, _RIGHT = "training step after the first two", "share of right answers"
+_STEP, _RIGHT = "training step, after the first two where those are taken", "share of right answers"
 
 
 def accuracy(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
@@ -144,7 +144,7 @@ def others(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
         panels.append(Panel(title, _STEP, "balanced accuracy", lines))
     return chart(
         "others",
-        "Intervals are nearly a linear rule; a rare class is learned from learned features",
+        "Intervals are a linear rule; a rare class is learned from learned features",
         "Mean over classes of the test accuracy. Left, counts in an interval, a linear rule; right, parities with a "
         "rare class.",
         *panels,

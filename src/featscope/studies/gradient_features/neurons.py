@@ -326,6 +326,7 @@ class GoodNetworks(Questionnaire):
         """The network with the read-out of Lemma 3.14, and which of its neurons are nice for which feature.
 
         Only the half with b = b~ is built: every feature is one of it. Steps are in units in which -η ℓ'(0) = 1.
+        ε_a is (mp)^(-1/4), which is stricter than the lemma's √(B_b/B_G) times that.
         """
         norm = float(source.norms[0])
         scale = source.options.spread * sqrt(log(self.data.dimension))

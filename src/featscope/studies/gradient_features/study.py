@@ -49,7 +49,7 @@ def level_loss(run: xr.Dataset) -> xr.DataArray:
 
 
 def learned_at(run: xr.Dataset) -> xr.DataArray:
-    """The first look from which on a level's loss stays below a half; the end where it never does."""
+    """The step after the last look at which a level's loss is a half or more; the end where it never is less."""
     steps = run["step"]
     above = (level_loss(run) >= HALF) | level_loss(run).isnull()
     return steps.where(above).max("step").fillna(0) + 1

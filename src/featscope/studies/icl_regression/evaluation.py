@@ -278,7 +278,8 @@ class EvaluationClaims(IclRegressionArms):
         within=1e-9,
         because="Tolerance: rounding.",
         law="exact",
-        note="The text calls such directions noise of pretraining, whose labels have none.",
+        note="The text calls such directions noise of pretraining, whose labels have none. A check of the arithmetic: "
+        "inputs and weights are 0 there.",
     )
     def no_gap_without_further_directions(self, run: xr.Dataset) -> xr.DataArray:
         """There is no gap where inputs do not vary beyond the directions of the task.

@@ -167,12 +167,16 @@ class Stages(Assumed):
         r"""The second stage takes as long as a lucky neuron needs to grow $d$-fold.
 
         Stage 2 ends at $T_2$, when some $\|w_i\|^2$ is $d \|w_i(T_1)\|^2$. A lucky neuron has half of its energy on its
-        feature then, and that part grows by $g = 1 - \eta\lambda + \eta(1 - c) a$ a step, $c$ of it below its
-        threshold. Measured: $T_2 - T_1$ over $\log(2d)/(2 \log g)$ at the $c$ of the reset.
+        feature at $T_1$. That part, $A$, grows by $1 - \eta\lambda + \eta(1 - b/A) a$ a step, where $b = c\|w\|$, and
+        the other half stays. Measured: $T_2 - T_1$ over the steps that this takes at the $c$ of the reset.
         """
         recipe, d = self._recipe, run.sizes["feature"]
-        pull = recipe.optimizer.lr * self._correlation.max() * (1 - self._schedule.reset * self._needed(1.0))
-        alone = log(2 * d) / (2 * np.log1p(pull - recipe.optimizer.lr * recipe.optimizer.weight_decay))
+        below = self._schedule.reset * self._needed(1.0)  # c
+        size = np.geomspace(0.5, d - 0.5, 1000)  # A²/‖w(T₁)‖²
+        pull = self._correlation.max() * (1 - below * np.sqrt(1 + 1 / (2 * size)))
+        growth = np.log1p(recipe.optimizer.lr * (pull - recipe.optimizer.weight_decay)).clip(min=0)
+        with np.errstate(divide="ignore"):  # what does not grow takes for ever
+            alone = np.trapezoid(1 / (2 * growth), np.log(size))
         took = (run.stage2_end - run.stage1_end).where(run.stage2_end >= 0)
         return Found(took / alone, f"Measured {in_words(took, '{:.0f}')} steps, predicted {alone:.0f}.")
 

@@ -19,7 +19,7 @@ from featscope.studies.learned_filters.arms import (
     RESIDUAL_STILL,
     RESIDUAL_WIDE,
 )
-from featscope.studies.learned_filters.training import PAIRS, STAGES
+from featscope.studies.learned_filters.training import PAIRS, SHOWN, STAGES
 from featscope.studies.summaries import bars
 
 _MAPPED = {DIGITS: "digits", DIGITS_LARGE: "usual start", PHOTOS: "photographs", RESIDUAL: "residual, last block"}
@@ -37,8 +37,9 @@ def maps(runs: Runs) -> Scatters:
     return Scatters(
         "maps",
         "Where are filters before, during and after training?",
-        "Filters of one replica, placed so that distances are near to 1 - cosine (multidimensional scaling, each panel "
-        "by itself). Colours are two clusters that a rule finds at the end, the same filters in every panel.",
+        f"Filters of one replica, {SHOWN} at most, placed so that distances are near to 1 - cosine (multidimensional "
+        "scaling, each panel by itself). Colours are two clusters that a rule finds at the end, the same filters in "
+        "every panel.",
         panels,
         classes,
         ["one cluster", "the other"],

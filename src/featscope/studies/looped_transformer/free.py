@@ -134,12 +134,18 @@ def judged(experiment: GradientTraining) -> Mapping[str, Measurement]:
         "best_step_error": of_loop(errors(hand_set, best / samples), "that of it with the best common step size"),
         "best_step": Measurement(best[:, 0], "the best common step size, in units of 1/n"),
         "likeness": Measurement(
-            torch.minimum(_cosine(network.layer.query_key, query_key), _cosine(network.layer.value, value)),
-            "the smaller cosine of Q and P to the construction's",
+            _likeness(_cosine(network.layer.query_key, query_key), _cosine(network.layer.value, value)),
+            "the smaller cosine of Q and P to the construction's; below 0 where one of them has the other sign",
         ),
     }
 
 
 def _cosine(found: Float[Tensor, "replica a b"], wanted: Float[Tensor, "a b"]) -> Float[Tensor, "replica"]:
-    """Of two matrices as vectors. Q and P are known up to a factor that one may take from the other, signs included."""
-    return torch.nn.functional.cosine_similarity(found.flatten(1), wanted.flatten()[None], dim=1).abs()
+    """Of two matrices as vectors."""
+    return torch.nn.functional.cosine_similarity(found.flatten(1), wanted.flatten()[None], dim=1)
+
+
+def _likeness(query_key: Float[Tensor, "replica"], value: Float[Tensor, "replica"]) -> Float[Tensor, "replica"]:
+    """The smaller of two cosines. Q and P are known up to a factor that one may take from the other: both may have the
+    other sign; if one has, the layer ascends where the construction descends."""
+    return torch.minimum(query_key.abs(), value.abs()) * (query_key * value).sign()

@@ -136,7 +136,9 @@ class LoopedTransformer(FigureEightOne):
         return self._more_off(runs, CAUSAL, arm)
 
     def _more_off(self, runs: Runs, wrong: str, arm: str) -> xr.DataArray:
-        return runs[wrong].gap.max("step").mean("prompt") - runs[arm].gap.max("step").mean("prompt")
+        loops = runs[wrong].step[-1].item()
+        right = runs[arm].gap.sel(step=slice(loops))
+        return runs[wrong].gap.max("step").mean("prompt") - right.max("step").mean("prompt")
 
     # --- How fast it gets there (Theorems 8.16 and 8.25) --------------------------------------------------------------
 

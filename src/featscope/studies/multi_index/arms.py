@@ -79,7 +79,7 @@ class MultiIndexArms(Study):
         none = "without Hessian: linear and cubic parts alone"
         return [
             ask(SPAN, shares(1.0, 0.0), "first gradients of a quadratic law, over d and n/d²"),
-            ask(SPAN_CUBIC, shares(0.5, 0.5), "half of the variance cubic"),
+            ask(SPAN_CUBIC, shares(0.5, 0.5), "half of the mean square cubic"),
             ask(SPAN_NONE, shares(0.0, 0.5, 0.5), none, "control"),
             ask(ERRORS, errors(0.6, 0.0), "read-outs after the first step and on random features, quadratic law"),
             ask(ERRORS_CUBIC, errors(0.4, 0.2), "a cubic part, too"),

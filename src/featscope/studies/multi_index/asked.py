@@ -181,7 +181,7 @@ class Errors(Questionnaire):
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """Mean squared errors against g*, whose variance is 1."""
+        """Mean squared errors against g*, whose mean square is 1."""
         return {
             "network": Answer("error after the first step, constant and linear part added back"),
             "printed": Answer("the same, not added back"),

@@ -11,7 +11,7 @@ from featscope.studies.summaries import chart, curve, curves
 from featscope.theory import multi_index as theory
 
 _UNIT = (0.0, 1.0)
-_TITLES = {SPAN: "Quadratic", SPAN_CUBIC: "Half of the variance cubic", SPAN_NONE: "No Hessian"}
+_TITLES = {SPAN: "Quadratic", SPAN_CUBIC: "Half of it cubic", SPAN_NONE: "No Hessian"}
 
 
 def share(runs: Runs, laws: Mapping[str, float]) -> Curves:
@@ -68,7 +68,7 @@ def errors(runs: Runs) -> Curves:
     return chart(
         "errors",
         "Features of one step against random ones of equal width",
-        "Mean squared error against a polynomial of variance 1, read-outs by ridge regression.",
+        "Mean squared error against a polynomial of mean square 1, read-outs by ridge regression.",
         *(
             Panel(
                 title,

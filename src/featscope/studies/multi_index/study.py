@@ -136,7 +136,7 @@ class MultiIndexStudy(MultiIndexArms):
     def half_at_known_ratio(self, run: xr.Dataset, arm: str) -> Found:
         r"""Half of the first gradient lies in the directions from a known number of samples a squared dimension on.
 
-        $n/d^2 = \pi/4$ over the quadratic part's share of the variance, in high dimension. Measured: where the share
+        $n/d^2 = \pi/4$ over the quadratic part's share of the mean square, in high dimension. Measured: where the share
         passes 1/2 over this, at the largest $d$.
         """
         wanted = theory.opening_ratio(self.arm(arm).recipe.data.of_residual)
@@ -170,7 +170,7 @@ class MultiIndexStudy(MultiIndexArms):
     def cubic_part_is_noise(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         r"""A cubic part is noise for the first gradient.
 
-        It has no part in $H$: where half of the variance is cubic it takes twice the samples. Measured: $n/d^2$ at
+        It has no part in $H$: where half of the mean square is cubic it takes twice the samples. Measured: $n/d^2$ at
         which the share passes 1/2 over that of the quadratic law, at the largest $d$.
         """
         both = [half_at(self.placed(one, SPAN).share.isel(dimension=-1)) for one in (run, runs[SPAN])]
@@ -207,7 +207,7 @@ class MultiIndexStudy(MultiIndexArms):
         on=[ERRORS, ERRORS_CUBIC],
         not_on={ERRORS_NONE: NOTHING},
         at_most=0.1,
-        because=f"Bound: {STATED} The variance of g* is 1.",
+        because=f"Bound: {STATED} The mean square of g* is 1.",
         range=POSITIVE,
         note="The read-out is fitted by ridge regression, where the algorithm descends.",
         corrects="network-learns-as-printed",
@@ -243,7 +243,7 @@ class MultiIndexStudy(MultiIndexArms):
     def linear_part_is_what_is_lost(self, run: xr.Dataset) -> xr.DataArray:
         """What is lost as printed is the constant and the linear part.
 
-        Measured: error without adding them back less that with them, at the largest width; their variance is .4.
+        Measured: error without adding them back less that with them, at the largest width; their mean square is .4.
         """
         return (run.printed - run.network).isel(width=-1)
 
@@ -296,7 +296,7 @@ class MultiIndexStudy(MultiIndexArms):
                 f"half-at-known-ratio@{SPAN}": "",
                 f"subspace-is-recovered@{SPAN}": f"Cosine of the largest angle "
                 f"{in_words(runs[SPAN].cosine.isel(ratio=-1), '{:.3f}')}.",
-                f"network-beats-random-features@{ERRORS}": f"Error {percent(network)} of the variance, against "
+                f"network-beats-random-features@{ERRORS}": f"Error {percent(network)} of the mean square, against "
                 f"{percent(random)}, at the largest width.",
                 f"network-learns-as-printed@{ERRORS}": "The text forgets to add the linear part back.",
                 f"cubic-part-is-noise@{SPAN_CUBIC}": "",

@@ -47,7 +47,7 @@ class ClosedForms(RankClaims):
         """
         return float(next(r for r in range(1, 1000) if 3 / r**0.5 < 0.5))
 
-    @bound("derived, for Proposition 6.3", on=SINGULAR, at_most=1.0, law="exact", range=POSITIVE)
+    @bound("derived, for Proposition 6.3", on=SINGULAR, at_most=1 / 3, law="exact", range=POSITIVE)
     def sharper_strength(self) -> float:
         r"""(E.31) gives $\alpha<1/\sqrt r$ from a third of the printed strength on.
 

@@ -180,14 +180,14 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         on="no-head",
         not_on="head",
         at_least=0.9,
-        because=f"{CHOICE} Where the rule says that both collapse.",
+        because=f"{CHOICE} Where the closed-form rule says that both collapse, whether they do or not.",
         range=SHARE,
     )
     def neurons_correlate(self, run: xr.Dataset) -> xr.DataArray:
         r"""Collapsed neurons are one and the same.
 
-        Without head $|\mathrm{Corr}(f_1, f_2)|$ is near 1. Measured: mean correlation $|\mathrm{Corr}(f_1, f_2)|$ where
-        both have collapsed.
+        Without head $|\mathrm{Corr}(f_1, f_2)|$ is near 1. Measured: mean correlation $|\mathrm{Corr}(f_1, f_2)|$ over
+        views, of starts of which the rule says so.
         """
         return share(run.correlation, run.predicted_collapse)
 

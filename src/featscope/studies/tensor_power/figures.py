@@ -84,7 +84,7 @@ def step_sizes(sums: Sums, size_biased: float) -> Curves:
         "Lemma G.1's sum and its bounds",
         "The sum of η C_t until x passes A, over its limit of small η. Left, what is left to 1; dashed, first order. "
         "Right, the printed bounds over δ, with C's largest value in the error of the upper one and no error in the "
-        f"lower one; measured sums lie within {float(excess.max()):.1%} above the line at 1.",
+        f"lower one; means of measured sums lie within {float(excess.max()):.1%} above the line at 1.",
         Panel("Excess over the limit", "step size (η)", "sum over its limit, less 1", measured, log_x=True, log_y=True),
         Panel("Printed bounds", "spacing of levels (δ)", "bound over the limit", printed, log_x=True, log_y=True),
         claims=("lower-bound", "upper-bound", "limit-is-a-floor", "error-is-first-order", "first-order-term"),

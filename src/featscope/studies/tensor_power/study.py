@@ -180,7 +180,8 @@ class TensorPower(Assumed):
         on=("rivals", "step-sizes"),
         not_on=("overtaken", FAST),
         relation="<=",
-        note="Bound: (1 - 1.1^-(q-1))^(-1/(q-1)), the paper's polylogarithm in closed form.",
+        note="Bound: (1 - 1.1^-(q-1))^(-1/(q-1)), the paper's polylogarithm in closed form. A rival that overtakes is "
+        "followed up to 10⁶ only.",
         range=(1.0, inf),
     )
     def rival_stays_small(self, run: xr.Dataset, arm: str) -> Found:
@@ -201,7 +202,7 @@ class TensorPower(Assumed):
         not_on="overtaken",
         relation="<=",
         note="Bound: (log d)^-(q-1), a stated reading of the paper's 1/polylog(d); as derived here it is this over "
-        "q - 1 for large d.",
+        "q - 1 for large d. A rival that overtakes is followed up to 10⁶ only.",
         range=POSITIVE,
     )
     def rival_stands_still(self, run: xr.Dataset, arm: str) -> Found:

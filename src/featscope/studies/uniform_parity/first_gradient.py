@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import xarray as xr
 
 from featscope.claims import POSITIVE, bound, identity
+from featscope.studies.base import farthest
 from featscope.studies.uniform_parity.arms import (
     ENUMERATED,
     UniformParityArms,
@@ -65,7 +66,7 @@ class FirstGradientClaims(UniformParityArms):
 
         $|G_j| = |\xi_{k-1}|$ for $j \in A$. Measured: their ratio, the farthest from 1 over $k$.
         """
-        return farthest(run.on_printed)
+        return farthest(run.on_printed, "block")
 
     @identity(
         "Equation B.549",
@@ -80,7 +81,7 @@ class FirstGradientClaims(UniformParityArms):
 
         $|G_j| = \frac12|\xi_{k-1}|$ for $j \notin A$. Measured: $|G_j|/|\xi_{k-1}|$, the farthest from 1/2 over $k$.
         """
-        return farthest(run.off_printed, 0.5)
+        return farthest(run.off_printed, "block", 0.5)
 
     @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
     def coefficient_ratio(self, run: xr.Dataset) -> xr.DataArray:
@@ -89,7 +90,7 @@ class FirstGradientClaims(UniformParityArms):
         $|\xi_{k+1}/\xi_{k-1}| = (k-1)/(d-k)$. Measured: the ratio of both parts of $G$ over it, the farthest from 1
         over $k$.
         """
-        return farthest(run.ratio)
+        return farthest(run.ratio, "block")
 
     @identity(
         "Equation B.480",
@@ -104,7 +105,7 @@ class FirstGradientClaims(UniformParityArms):
 
         Measured: $\xi_{k-1}$ of all inputs over the printed one, the farthest from 1 over $k$.
         """
-        return farthest(run.misprint)
+        return farthest(run.misprint, "block")
 
     @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
     def angle_closed_form(self, run: xr.Dataset) -> xr.DataArray:
@@ -113,7 +114,7 @@ class FirstGradientClaims(UniformParityArms):
         Where $w$ is equal on $A$: $|\cos(G, D)| = (1+\frac{(k-1)^2}{k(d-k)})^{-1/2}$. Measured: over this, the farthest
         from 1 over $k$.
         """
-        return farthest(run.cosine)
+        return farthest(run.cosine, "block")
 
     @bound(
         "derived, for Theorem B.56",
@@ -144,11 +145,4 @@ class FirstGradientClaims(UniformParityArms):
 
         Measured: mean $|a^{(1)}|$ times $2k$ at the printed $\eta_1$, the farthest from 0 over $k$.
         """
-        return farthest(run.readout_size, 0.0)
-
-
-def farthest(values: xr.DataArray, centre: float = 1.0) -> xr.DataArray:
-    """The value of each replica that is farthest from ``centre``, over k."""
-    away = values - centre
-    low, high = away.min("block"), away.max("block")
-    return centre + xr.where(high >= -low, high, low)
+        return farthest(run.readout_size, "block", 0.0)

@@ -11,7 +11,7 @@ import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitted_exponent, identity, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs, Story, last
+from featscope.studies.base import Runs, Story, farthest, last
 from featscope.studies.gradient_features.probes import TESTED
 from featscope.studies.summaries import percent, verdict
 from featscope.studies.uniform_parity import figures
@@ -26,7 +26,7 @@ from featscope.studies.uniform_parity.arms import (
     PAIR_SAMPLED,
     SHUFFLED,
 )
-from featscope.studies.uniform_parity.first_gradient import EXACT, ROUNDED, FirstGradientClaims, farthest
+from featscope.studies.uniform_parity.first_gradient import EXACT, ROUNDED, FirstGradientClaims
 from featscope.theory import uniform_parity as theory
 
 NOISE = "Its first step is mostly the noise of its sample."
@@ -96,7 +96,7 @@ class UniformParityStudy(FirstGradientClaims):
         $\sqrt{6k(k+1)}$ against $2\sqrt{k(k+1)}$, so that the network is not in the family that the lemma names.
         Measured: their ratio, the farthest over $k$.
         """
-        return farthest(run.wave_norm, 1.5**0.5)
+        return farthest(run.wave_norm, "block", 1.5**0.5)
 
     # --- Random neurons (Lemma B.64) ----------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class UniformParityStudy(FirstGradientClaims):
         $\|G\| \sim d^{-(k-1)/2}$. Measured: exponent in $d$ over $-(k-1)/2$, the farthest from 1 over $k$.
         """
         run = self.placed(run, CONES)
-        return farthest(_exponents(run) * -2 / (run.block - 1))
+        return farthest(_exponents(run) * -2 / (run.block - 1), "block")
 
     @identity(
         "Lemma B.64",
@@ -166,7 +166,7 @@ class UniformParityStudy(FirstGradientClaims):
         $\|G\| \sim d^{-k}$. Measured: exponent in $d$ over $-k$, the farthest from 1 over $k$.
         """
         run = self.placed(run, CONES)
-        return farthest(_exponents(run) * -1 / run.block)
+        return farthest(_exponents(run) * -1 / run.block, "block")
 
     # --- Samples (Lemma B.54) -----------------------------------------------------------------------------------------
 

@@ -118,7 +118,8 @@ class HiddenClaims(UniversalityArms):
         on=SEARCHED,
         more_than=0.0,
         law="exact",
-        note="The proof's construction, where others than z_i have f(z)·f(z⁻) = -B², its worst case.",
+        note="The proof's construction, of representations ±B, where others than z_i have f(z)·f(z⁻) = -B². Where they "
+        "are less extreme the loss can rise more, and the threshold be a little higher.",
     )
     def theorem_7_2_threshold(self, run: xr.Dataset) -> xr.DataArray:
         r"""The proof's threshold is lower for a feature that is more spread out.
@@ -288,7 +289,13 @@ class HiddenClaims(UniversalityArms):
         off = abs(run.apart_loss - run.printed_loss)
         return xr.concat([off, 1 - run.apart_accuracy], "which").max("which")
 
-    @same("Section F.1.1", on=RANDOM, equals=0.5, range=SHARE)
+    @same(
+        "Section F.1.1",
+        on=RANDOM,
+        equals=0.5,
+        range=SHARE,
+        note="A check of the arithmetic: it is so for whatever is trained.",
+    )
     def random_labels_are_at_chance(self, run: xr.Dataset) -> xr.DataArray:
         """Over all ways to label invariant states, any classifier is at chance.
 
