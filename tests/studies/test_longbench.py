@@ -278,7 +278,8 @@ def test_answers_are_stored_to_be_read(answers, tmp_path):
         in_words(in_bytes(said)) == with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["snapkv"].said[0, 0]
     )
     page = report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
-    assert "What was answered" in page
+    assert "Scores and answers" in page
+    assert "llama-3.1-8b, printed" in page
     assert "“the captain” is wanted" in page
     damaged = tmp_path / "run/weights/snapkv.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-9])
@@ -294,7 +295,7 @@ def test_nothing_is_stored_of_what_is_redacted(answers, tmp_path):
     assert "said" not in found
     assert "score" in found
     assert not list((tmp_path / "run/weights").iterdir())
-    assert "What was answered" not in report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
+    assert "” is wanted" not in report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
 
 
 def test_other_benchmarks_are_run_and_nothing_is_expected_of_their_scores(answers, tmp_path):

@@ -31,7 +31,16 @@ from featscope.studies.judged_sweep import JudgedSweep
 from featscope.studies.scaling import ScalingStudy
 from featscope.studies.summaries import identities, over_steps
 
-_UNREADABLE = (ConfigError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+_UNREADABLE = (
+    ConfigError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 _TOLD = 4  # changed options that the page names
 
 
@@ -97,7 +106,7 @@ def _as_read(directory: Path, study: Study, runs: Runs, claims: Sequence[Claim])
     """What ``study`` says of the run, and whether it would judge it otherwise than what is stored, which is shown."""
     said = content(study, runs, claims)
     if type(study).tables is not Study.tables:  # texts are in the files of the weights, which may be large
-        said = replace(said, tables=[*study.tables(with_texts(directory, runs))], tables_are="What was answered")
+        said = replace(said, tables=[*study.tables(with_texts(directory, runs))], tables_are="Scores and answers")
     try:
         changed = changes(claims, list(study.claims(runs)))
     except Exception as error:  # whatever a claim's own code raises

@@ -146,6 +146,20 @@ def answers(runs: Mapping[str, xr.Dataset], tasks: Sequence[str]) -> Iterator[Ta
         )
 
 
+def beside_printed(found: Examples, tasks: Sequence[str], published: str, keep: int) -> Table:
+    """Mean scores that were measured, above those that the paper's table ``published`` prints."""
+    rows = [[ARMS[arm], *_points(_means(found, found[arm]["score"])[0])] for arm in found]
+    shown = [
+        row for name, row in PUBLISHED[published].items() if name in ("All-KV", *(nearest_pair(published, keep) or ()))
+    ]
+    rows += [[f"{row.method}, {published}, printed", *_points(row.of(tasks))] for row in shown]
+    return Table("Measured, and printed of another model and other data", ["method", *_groups(tasks)], rows)
+
+
+def _points(values: Values) -> list[str]:
+    return [f"{value:.1f}" if np.isfinite(value) else "" for value in values]
+
+
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LETTERS else f"{line[: _LETTERS - 1]}…"

@@ -224,8 +224,10 @@ class LongBench(LongBenchArms):
         yield figures.lengths(found, said, self.keep)
 
     def tables(self, runs: Runs) -> Iterable[Table]:
-        """Some answers of all methods."""
-        return figures.answers(runs, self.names)
+        """Scores beside those that are printed, and some answers of all methods."""
+        if self.suite == "longbench":
+            yield figures.beside_printed(self.found(runs), self.names, self.published, self.keep)
+        yield from figures.answers(runs, self.names)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How GemFilter scores beside SnapKV and the full cache, and what data that is of."""
