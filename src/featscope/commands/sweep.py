@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from featscope.axes import Axis, find_option, is_whole
+from featscope.axes import Axis, find_option, is_whole, numeric_options
 from featscope.commands.parsing import as_typed, name_and_options
 from featscope.commands.run import execute, stored_study, study_options, trainer
 from featscope.options import ConfigError
@@ -54,13 +54,14 @@ def sweep(words: list[str]) -> int:
     for axis in chosen.sweep.axis:
         option, _, spec = axis.partition("=")
         path, values = find_option(chosen.study, option), axis_values(axis, spec)
-        typed, changed = f"--{path.replace('_', '-')}", changed_options(chosen.study)
-        if typed in changed:
-            raise ConfigError(
-                f"{typed} = {changed[typed]} would be lost: --axis {axis} sets it at every point. Leave it out"
-            )
         if spec.endswith(":log") and is_whole(chosen.study, path):
             values = tuple(dict.fromkeys(float(round(value)) for value in values))
+        typed, changed = f"--{path.replace('_', '-')}", changed_options(chosen.study)
+        if typed in changed and numeric_options(chosen.study)[path] not in values:
+            raise ConfigError(
+                f"{typed} = {changed[typed]} would be lost: --axis {axis} sets it at every point. Leave it out, or "
+                "give one of these values"
+            )
         axes.append(Axis(path, values))
     train = trainer(chosen.sweep.engine, chosen.sweep.address, chosen.telling.show)
     with as_typed(type(chosen), chosen.study):
