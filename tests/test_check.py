@@ -10,7 +10,7 @@ import torch
 from featscope.check import check
 from featscope.claims import POSITIVE, bound, identity
 from featscope.figures import Bars, Figure
-from featscope.studies import Arm, Axis, last
+from featscope.studies import Arm, Axis, Story, last
 from featscope.training import SGD, Measurement
 from swept import Noisy, Pull
 
@@ -185,6 +185,32 @@ class UnknownClaim(Sound):
 
 def test_a_figure_that_names_an_unknown_claim_is_named():
     assert problems(UnknownClaim()) == ["the figure 'one' shows 'neer', which is no claim: did you mean 'near'?"]
+
+
+class WrongHeadlines(Sound):
+    """Puts a claim that nobody makes on the first screen."""
+
+    def story(self, runs, claims):
+        return Story("Near.", headlines={"near@pulled": "", "neer@other": "", "right": ""})
+
+
+def test_headlines_that_name_an_unknown_claim_are_named():
+    assert problems(WrongHeadlines()) == ["the story's headlines have 'neer', which is no claim: did you mean 'near'?"]
+
+
+class WrongCorrection(Sound):
+    """Stands in the place of a claim that nobody makes."""
+
+    @bound("", on="pulled", at_most=1.0, corrects=("near", "rigth"))
+    def mended(self, run):
+        """It is mended."""
+        return run.error
+
+
+def test_a_correction_of_an_unknown_claim_is_named():
+    assert problems(WrongCorrection()) == [
+        "the claim 'mended' corrects 'rigth', which is no claim: did you mean 'right'?"
+    ]
 
 
 class BadFigures(Sound):

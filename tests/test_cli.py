@@ -2,7 +2,6 @@
 
 import gc
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-import claiming
 import pytest
 
 from featscope import __version__
@@ -25,20 +23,12 @@ from featscope.commands.sweep import axis_values
 from featscope.losses import InfoNCE
 from featscope.options import ConfigError
 from featscope.registry import entries
-from featscope.runs.folder import RunFolder
 from featscope.studies.decoupling import Decoupling
 from featscope.tex import in_unicode
 from featscope.training import SGD, Training
+from in_terminal import call
 from processes import SMALL, finish, start
 from swept import installed
-
-
-def call(capfd, *words: str | Path) -> tuple[int, str, str]:
-    """Exit code, output and errors, lines joined and boxes taken off."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capfd.readouterr()
-    return ended.value.code, out, " ".join(err.replace("│", " ").split())
 
 
 def test_without_a_command_it_shows_how_to_use_it(capfd):
@@ -255,6 +245,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
             ["open", "no-such-folder"],
             "DIR = 'no-such-folder' holds no run: allowed is a run folder, or one below which",
         ),
+        (["list", "--runs", "runs", "--json"], "allowed is no folder together with --json"),
         (["run", "decoupling", "--quiet", "--json"], "--quiet and --json exclude each other: give one of them"),
         (["sweep", "decoupling", "--json", "--quiet"], "--quiet and --json exclude each other: give one of them"),
         (["report", "no-such-folder"], "no-such-folder/config.json is missing"),
@@ -414,6 +405,16 @@ def test_an_option_that_an_axis_sets_is_refused(capfd, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_an_option_that_an_axis_sets_may_be_typed_as_one_of_its_values(tmp_path, monkeypatch, capfd):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    monkeypatch.setattr("featscope.commands.run.report_run", lambda out: out)
+    words = ["--axis", "width=1:3:3", "--width", "3", "--replicas", "2", "--out", tmp_path / "run"]
+    code, out, err = call(capfd, "sweep", "pull", *words)
+    assert code == 0, err
+    assert "3 points over width, 2 replicas each; none diverged." in out
+
+
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
@@ -472,122 +473,6 @@ def test_divergence_exits_with_3_naming_step_replica_and_quantity(tmp_path, capf
     assert not (out / "claims.json").exists()
     assert (out / "config.json").exists()
     assert "holds" not in stdout
-
-
-def test_out_of_a_terminal_a_short_run_says_nothing_until_the_verdicts(capfd, tmp_path, monkeypatch):
-    """And without --out it makes a folder below runs/, which `report` finds again."""
-    package = claiming.installed(tmp_path / "package")
-    monkeypatch.syspath_prepend(package)
-    path = [package, str(Path(claiming.__file__).parent), str(Path(__file__).parent)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
-    code, out, err = finish(start("run", "claiming", "--seed", "-3", cwd=tmp_path, env=environment))
-    assert code == 0, err
-    assert err == ""
-    assert "\x1b" not in out
-    assert "stays-near" in out
-    assert out.count("claims expected to hold at this size do.") == 1
-    assert "report: runs/claiming-" in out
-    (made,) = (tmp_path / "runs").iterdir()
-    assert json.loads((made / "claims.json").read_text())["seed"] == -3
-    code, out, err = call(capfd, "report", made)
-    assert code == 0, err
-    assert (made / "report.html").stat().st_size > 10_000
-    assert list((made / "figures").glob("*.png"))
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_verify_names_what_was_expected_and_does_not_hold_and_strict_exits_with_1(capfd, tmp_path, monkeypatch, strict):
-    about = {"id": "known", "source": "Lemma 1", "statement": "", "kind": "bound"}
-    claims = [
-        Claim.from_samples(1.0, ">=", bound, arm=arm, law="exact", **about)
-        for arm, bound in {"a": 2.0, "b": 0.0}.items()
-    ]
-    claims += [Claim.from_samples(1.0, ">=", 2.0, arm="control", expected=False, law="exact", **about)]
-    seen = []
-
-    def execute(study, settings, out, again, resume):
-        seen.append((study, out, resume))
-        if not resume:
-            RunFolder.create(out).write_claims("decoupling", 0, 1, {}, claims, {})
-            (out / "config.json").touch()
-        return 0, []  # what is told is what was kept
-
-    monkeypatch.setattr(commands, "execute", execute)
-    words = ["verify", "decoupling", "--out", tmp_path, *(["--strict"] if strict else [])]
-    code, out, _ = call(capfd, *words)
-    assert code == int(strict)
-    assert "expected but not holding: decoupling/known (a)\n" in out
-    assert seen == [(Decoupling(), tmp_path / "decoupling", False)]
-    assert call(capfd, *words)[0] == int(strict)  # the same words go on with what was interrupted
-    assert seen[1:] == [(Decoupling(), tmp_path / "decoupling", True)]
-
-
-def test_verify_misses_what_is_expected_on_an_arm_that_is_gone(capfd, tmp_path, monkeypatch):
-    """Nothing judges it, so that ``claims.json`` says nothing of it."""
-
-    class Renamed(Decoupling):
-        def arms(self):
-            return [arm for arm in super().arms() if arm.name != "augmented"]
-
-    def execute(study, settings, out, again, resume):
-        RunFolder.create(out).write_claims("decoupling", 0, 1, {}, [], {})
-        return 0, []
-
-    monkeypatch.setattr(commands, "find", lambda name: (name, Renamed))
-    monkeypatch.setattr(commands, "execute", execute)
-    code, out, _ = call(capfd, "verify", "decoupling", "--out", tmp_path, "--strict")
-    assert code == 1
-    assert "decoupling/singletons-emerge (augmented: no such arm)" in out
-
-
-def test_a_run_for_machines_is_an_event_a_line(tmp_path, monkeypatch, capfd):
-    installed(tmp_path / "package")
-    monkeypatch.syspath_prepend(tmp_path / "package")
-    monkeypatch.setattr(commands, "report_run", lambda out: out / "report.html")
-    code, out, err = call(capfd, "run", "pull", "--json", "--out", tmp_path / "run")
-    assert (code, err) == (0, "")
-    events = [json.loads(line) for line in out.splitlines()]
-    assert (events[0]["event"], events[0]["arms"]) == ("began", ["pulled", "other"])
-    assert (events[-1]["event"], events[-1]["code"]) == ("finished", 0)
-    code, out, err = call(capfd, "run", "pull", "--json", "--out", tmp_path / "bad", "--optimizer.lr", "1e30")
-    assert code == 3
-    last = json.loads(out.splitlines()[-1])
-    assert (last["event"], last["code"]) == ("failed", 3)
-    assert "is not finite at step" in err
-
-
-def test_a_quiet_run_prints_what_was_found_only(tmp_path, monkeypatch, capfd):
-    installed(tmp_path / "package")
-    monkeypatch.syspath_prepend(tmp_path / "package")
-    monkeypatch.setattr(commands, "report_run", lambda out: out / "report.html")
-    code, out, err = call(capfd, "run", "pull", "--quiet", "--out", tmp_path / "run")
-    assert (code, out, err) == (0, "Nothing is claimed; the figures show what was measured.\n", "")
-
-
-def test_open_opens_the_newest_run_and_draws_what_is_not_drawn(tmp_path, monkeypatch, capfd):
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
-    monkeypatch.setattr("featscope.report.run_report.report_run", lambda run: run / "report.html")
-    for place, name in enumerate(("older", "newer")):
-        (run := tmp_path / name).mkdir()
-        (run / "config.json").write_text("{}")
-        os.utime(run / "config.json", (1e9 + place, 1e9 + place))
-    code, out, _ = call(capfd, "open", tmp_path)
-    assert (code, opened) == (0, [(tmp_path / "newer" / "report.html").as_uri()])
-    assert out == f"report: {opened[0]}\n"
-    (tmp_path / "older" / "report.html").write_text("drawn")
-    assert call(capfd, "open", tmp_path / "older")[0] == 0
-    assert opened[-1] == (tmp_path / "older" / "report.html").as_uri()
-
-
-def test_open_says_where_the_report_is_if_no_browser_can_be_opened(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr("webbrowser.open", lambda address: False)
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "report.html").write_text("drawn")
-    code, out, err = call(capfd, "open", tmp_path)
-    assert code == 0
-    assert (tmp_path / "report.html").as_uri() in out
-    assert "open the address above" in err
 
 
 def test_a_watched_run_is_served_until_it_has_ended(tmp_path):

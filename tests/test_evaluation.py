@@ -38,6 +38,14 @@ def test_separated_classes_are_read_out_and_noise_is_not(probe):
     assert probe(*clusters(150, 50.0, 0), *clusters(90, 50.0, 1)).value < 0.6
 
 
+def test_a_heavy_penalty_leaves_the_majority_alone_and_a_light_one_costs_nothing():
+    (a, y), (b, z) = clusters(150, 0.05, 0), clusters(90, 0.05, 1)
+    y, z = y.clamp(max=1), z.clamp(max=1)  # two of three are of class 1
+    assert linear_probe_labels(a, y, b, penalty=1e6).tolist() == [1] * 90
+    assert linear_probe(a, y, b, z, penalty=1e6).value == pytest.approx(60 / 90)
+    assert linear_probe(a, y, b, z, penalty=1e-6).value == 1
+
+
 @PROBES
 def test_scale_of_features_does_not_matter(probe):
     scale = torch.tensor([1e-3, 1, 1e3, 1, 1, 10])

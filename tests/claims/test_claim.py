@@ -159,6 +159,21 @@ def test_what_every_replica_measured_alike_is_no_verdict_where_chance_enters():
     assert judged(np.ones(8), ">=", 0.9, law="share", trials=np.full(8, 30)).verdict == "holds"
 
 
+@pytest.mark.parametrize(
+    ("samples", "measured", "verdict"),
+    [
+        ([0.97, 1.02, 1.0], 0.97, "holds"),
+        ([0.98, 1.03, 1.0], 1.03, "holds"),
+        ([0.9, 1.02, 1.0], 0.9, "fails"),
+        ([0.98, 1.1, 1.0], 1.1, "fails"),
+        ([0.75, 1.25, 1.0], 1.25, "fails"),
+    ],
+)
+def test_an_equation_without_chance_is_judged_by_the_replica_that_is_farthest_from_it(samples, measured, verdict):
+    made = judged(samples, "=", 1.0, 0.05, law="exact")
+    assert (made.measured, made.interval, made.verdict) == (measured, (measured, measured), verdict)
+
+
 def test_why_there_is_no_verdict_is_said():
     def why(samples, **more):
         return judged(samples, ">=", 0.9, **more).undecided_because
@@ -203,6 +218,10 @@ def test_samples_outside_of_their_range_have_an_interval_that_begins_before_it_e
     low, high = made.interval
     assert low < made.measured < high
     assert made.verdict == "fails"
+    assert made.p_value == replace(made, range=(-inf, inf)).p_value
+    assert made.within == (-inf, inf)
+    assert judged(np.array([9.0, 9.1]), ">=", 0.0, range=(0.0, inf)).within == (0.0, inf)
+    assert judged(-9.0, ">=", 0.0, range=(0.0, inf)).within == (-inf, inf)
 
 
 @pytest.mark.parametrize("law", ["mean", "share", "yes/no"])

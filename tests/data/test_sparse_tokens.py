@@ -197,8 +197,12 @@ def test_wrong_options_are_named_with_what_is_allowed(options, message):
         SparseTokens(**options)
 
 
-def test_parts_of_mean_tokens_are_not_given_for_tokens():
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [("pairs_unmixed", "^means = False is out of range"), ("projected_pairs", "^noise = 'projected' is out of range")],
+)
+def test_parts_of_mean_tokens_are_not_given_for_tokens(parts, message):
     source, _ = draw(SMALL, count=2, means=False)
-    for parts in (source.pairs_unmixed, source.projected_pairs):
-        with pytest.raises(ConfigError):
-            parts(Streams(0, range(2)).at("more"), 2)
+    with pytest.raises(ConfigError, match=message):
+        getattr(source, parts)(Streams(0, range(2)).at("more"), 2)
+    assert getattr(draw(SMALL, count=2, means=True)[0], parts)(Streams(0, range(2)).at("more"), 2) is not None

@@ -39,22 +39,34 @@ def test_own_study_runs(tmp_path, monkeypatch, capsys):
 
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+PICTURES = sorted((ROOT / "docs" / "images").glob("*.png"))
+
+
+def links(page: str) -> list[tuple[Path, str]]:
+    """Files that a page links to, each with the anchor in it."""
+    targets = re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", (ROOT / page).read_text())
+    return [((ROOT / page).parent / path, anchor) for path, _, anchor in (one.partition("#") for one in targets)]
+
+
+def test_pages_of_all_studies_and_pictures_are_found_and_every_picture_is_on_a_page():
+    own = [name for name, entry in entries().items() if entry.target.startswith("featscope.")]
+    assert {f"docs/studies/{name}.md" for name in own} <= set(PAGES)
+    linked = {file.resolve() for page in PAGES for file, _ in links(page)}
+    assert PICTURES
+    assert [picture.name for picture in PICTURES if picture.resolve() not in linked] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
-    text = (ROOT / page).read_text()
-    for target in re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", text):
-        path, _, anchor = target.partition("#")
-        file = (ROOT / page).parent / path
-        assert file.exists(), f"{page} links to {target}"
+    for file, anchor in links(page):
+        assert file.exists(), f"{page} links to {file}"
         if anchor:
             headings = re.findall(r"^#+ (.+)$", file.read_text(), re.M)
             anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
-            assert anchor in anchors, f"{page} links to {target}; {file.name} has {anchors}"
+            assert anchor in anchors, f"{page} links to #{anchor}; {file.name} has {anchors}"
 
 
-@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").glob("*.png")), ids=lambda path: path.name)
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
 def test_pictures_are_small(picture):
     assert picture.stat().st_size < 400_000
 

@@ -12,6 +12,7 @@ from torch import nn
 from featscope.integrations import Monitor
 from featscope.integrations.watch import Watch
 from featscope.options import ConfigError
+from featscope.runs.folder import RunFolder
 from featscope.runs.stored import read_trajectory
 from featscope.training import MagnitudePruning, Pruner
 
@@ -125,7 +126,8 @@ def test_the_trainer_s_callback_tells_the_pruner_of_the_steps_before(done, began
     from featscope.integrations.trainer import FeatScopeCallback
 
     held_out = [{"x": x, "labels": y} for x, y in batches()]
-    watch = FeatScopeCallback(SimpleNamespace(log=lambda found: None), held_out, pruning=LATE)
+    trainer = SimpleNamespace(log=lambda found: None, training_step=lambda: None)
+    watch = FeatScopeCallback(trainer, held_out, pruning=LATE)
     watch.on_train_begin(None, SimpleNamespace(global_step=done), None, model=Held())
     assert (watch.watch.pruner.step, watch.watch.pruner.began) == (done, began)
 
@@ -242,6 +244,29 @@ def test_in_lightning_a_resumed_pruning_goes_on_from_its_own_count(lightning_cal
     assert (resumed(checkpoint).step, resumed(checkpoint).began) == (1, False)
 
 
+def test_a_training_of_lightning_s_that_breaks_off_keeps_its_weights_and_what_was_seen(lightning_callback, tmp_path):
+    net = network()
+    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=1)
+    watch = lightning_callback(batches(), at="2", pruning=PRUNING, every=100, out=tmp_path / "run")
+    watch.on_exception(trainer, net, KeyboardInterrupt())  # before anything was watched
+    watch.on_train_start(trainer, net)
+    net.automatic_optimization = True
+    for index in (0, 1):
+        watch.on_train_batch_start(trainer, net, None, index)
+        watch.on_before_optimizer_step(trainer, net, None)
+        watch.on_train_batch_end(trainer, net, {"loss": torch.tensor(0.5)}, None, index)
+    weights = {name: value.clone() for name, value in net.state_dict().items()}
+    watch.on_train_batch_start(trainer, net, None, 2)
+    assert (net[0].weight == 0).any()
+    with pytest.raises(ConfigError, match="is held by"), RunFolder.held(tmp_path / "run", resume=True):
+        pass
+    watch.on_exception(trainer, net, KeyboardInterrupt())
+    assert all(torch.equal(value, weights[name]) for name, value in net.state_dict().items())
+    assert read_trajectory(tmp_path / "run")["training"]["step"].values.tolist() == [0, 2]
+    with RunFolder.held(tmp_path / "run", resume=True):  # the monitor is closed
+        pass
+
+
 def test_lightning_without_anything_held_out_says_so():
     pytest.importorskip("lightning")
     from featscope.integrations.lightning import FeatScopeCallback
@@ -271,11 +296,12 @@ def test_the_trainer_s_callback_logs_through_the_trainer_and_measures_below_the_
     logged, model = [], Held()
     held_out = [{"x": x, "labels": y} for x, y in batches()]
     trainer = SimpleNamespace(log=logged.append, eval_dataset=held_out, get_eval_dataloader=lambda: held_out)
+    trainer.training_step = lambda: bool((model.head.weight == 0).any())
     watch = FeatScopeCallback(trainer, every=1, out=tmp_path / "run", pruning=PRUNING)
+    trainer.callback_handler = SimpleNamespace(callbacks=[watch])
     watch.on_train_begin(None, SimpleNamespace(global_step=0), None, model=model)
     watch.on_step_begin(None, None, None)
-    assert (model.head.weight == 0).any()
-    watch.on_pre_optimizer_step(None, None, None)
+    assert trainer.training_step()
     assert not (model.head.weight == 0).any()
     watch.on_step_end(None, None, None)
     watch.on_log(None, None, None, logs={"loss": 0.25})
@@ -314,3 +340,47 @@ def test_the_trainer_logs_its_loss_at_steps_with_a_look_which_has_that_loss():
     assert [(step, logs["loss"]) for step, logs in logged if "loss" in logs] == [(2, 0.25), (4, 0.5)]
     looks = [(step, logs.get("featscope/loss")) for step, logs in logged if "featscope/effective_rank" in logs]
     assert looks == [(0, None), (1, None), (2, 0.25), (3, None), (4, 0.5)]
+
+
+def test_a_step_of_the_trainer_that_breaks_off_leaves_no_weight_hidden():
+    pytest.importorskip("transformers")
+    from featscope.integrations.trainer import FeatScopeCallback
+
+    class Steps:
+        """What a callback sees of a Trainer; its steps are a class's own, as there."""
+
+        def __init__(self, model: nn.Module) -> None:
+            self.model, self.callback_handler = model, SimpleNamespace(callbacks=[])
+
+        def log(self, found: dict[str, float]) -> None:
+            pass
+
+        def training_step(self, model: nn.Module, inputs: dict[str, torch.Tensor], items: int | None = None):
+            assert bool((model.head.weight == 0).any()) == hidden
+            if "x" not in inputs:
+                raise KeyboardInterrupt
+            loss = model(inputs["x"]).logits.square().mean()
+            loss.backward()
+            return loss.detach()
+
+    model, held_out, hidden = Held(), [{"x": x, "labels": y} for x, y in batches()], True
+    trainer = Steps(model)
+    watch = FeatScopeCallback(trainer, held_out, pruning=PRUNING)
+    trainer.callback_handler.callbacks.append(watch)
+    whole = {name: value.clone() for name, value in model.state_dict().items()}
+    for inputs in (held_out[0], {}):
+        watch.on_train_begin(None, SimpleNamespace(global_step=0), None, model=model)
+        watch.on_step_begin(None, None, None)
+        if inputs:
+            assert torch.isfinite(trainer.training_step(model, inputs, items=16))
+            pruned = PRUNING.on(Held())
+            pruned(held_out[0]["x"]).logits.square().mean().backward()
+            for one, other in zip(model.parameters(), pruned.module.parameters(), strict=True):
+                torch.testing.assert_close(one.grad, other.grad)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                trainer.training_step(model, inputs)
+        assert all(torch.equal(value, whole[name]) for name, value in model.state_dict().items())
+    trainer.callback_handler.callbacks.remove(watch)
+    hidden = False
+    trainer.training_step(model, held_out[0])

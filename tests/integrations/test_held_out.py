@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from featscope.integrations import Monitor
-from featscope.integrations.held_out import HeldOut, copied, one_row_a_sample, undisturbed
+from featscope.integrations.held_out import HeldOut, copied, one_row_a_sample, tensor_of, undisturbed
 from featscope.probes import constant_dimensions
 
 
@@ -126,6 +126,21 @@ def test_a_loader_s_own_generator_is_left_as_it_was():
         Monitor(nn.Linear(6, 4), loader, samples=32)
         assert torch.equal(held.get_state(), states[0])
         assert torch.equal(sampler.generator.get_state(), states[1])
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        (None, "NoneType"),
+        ((), "tuple"),
+        ({"hidden": torch.ones(2, 3)}, "dict"),
+        ([{"logits": None}, torch.ones(2)], "dict"),
+        (SimpleNamespace(logits=[1.0]), "SimpleNamespace"),
+    ],
+)
+def test_an_output_without_a_tensor_where_one_would_look_is_refused_with_the_cure(output, kind):
+    with pytest.raises(ValueError, match=f"^an output is a {kind} without a tensor: say with `reduce` how to make one"):
+        tensor_of(output)
 
 
 def test_random_numbers_of_the_model_s_gpus_are_left_alone(monkeypatch):

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import io
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -137,12 +138,18 @@ def refused(*words: str | Path, within: Path, names: Sequence[str] = (), goes: G
     return ended
 
 
+def _names(said: str, name: str) -> bool:
+    """Whether a message has a name as a whole word or words: "lr" is not named by "already"."""
+    before, after = (r"\b" if re.match(r"\w", end) else "" for end in (name[0], name[-1]))
+    return re.search(before + re.escape(name) + after, said) is not None
+
+
 def require_refused(ended: Ended, names: Sequence[str] = ()) -> None:
     """See that a call ended with exit code 2, a sentence that has one of ``names``, and nothing written."""
     assert ended.code == 2, ended
     assert ended.err, f"exit code 2 without a word: {ended}"
     assert "Traceback" not in ended.err, ended
-    assert not names or any(name in ended.err for name in names), f"none of {names} in {ended}"
+    assert not names or any(_names(ended.err, name) for name in names), f"none of {names} in {ended}"
     repeated = 4 * sum(len(word) for word in ended.words if len(word) <= 4096)
     assert len(ended.err) < LONGEST + repeated, f"{len(ended.err)} letters: {ended}"
     assert not ended.written, ended

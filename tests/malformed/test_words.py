@@ -1,7 +1,10 @@
 """Words of every command that cannot be meant."""
 
+from pathlib import Path
+
 import pytest
 from calling import call, refused, require_refused_or_begun
+from test_data_files import published
 
 from featscope.cli import COMMANDS
 
@@ -38,6 +41,37 @@ def test_an_option_that_is_not_there(tmp_path, command, word):
     ended = call(command, *named.get(command, []), word, within=tmp_path)
     assert ended.code == 2 or word == "--", ended
     require_refused_or_begun(ended)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with a run, a table of published means and a prompt."""
+    folder = tmp_path_factory.mktemp("place")
+    ended = call(*SMALL, "--steps", "8", "--replicas", "2", "--out", "run", within=folder, goes="to the end")
+    assert ended.code == 0, ended
+    published(folder)
+    (folder / "prompt.txt").write_text("a prompt")
+    return folder
+
+
+TAKEN = {
+    "report": ["run"],
+    "judge": ["run"],
+    "judge a table": ["table.csv"],
+    "watch": ["run"],
+    "open": ["run"],
+    "export": ["run"],
+    "ledger": ["."],
+    "compare": ["run"],
+    "generate": ["--prompt", "prompt.txt", "--model", ".", "--layer", "1", "--keep", "1"],
+}
+
+
+@pytest.mark.parametrize("command", TAKEN)
+def test_a_word_too_many_is_refused_by_name(place, command):
+    """What stands before it is there, and would be taken."""
+    ended = refused(command.split()[0], *TAKEN[command], "junk", within=place, names=["junk"])
+    assert command != "report" or "report takes one folder; 'junk' is too much" in ended.err
 
 
 NOT_FOLDERS = {

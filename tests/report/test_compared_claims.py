@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-
 from claiming import Claiming
+
 from featscope.claims import Claim
 from featscope.commands.compare import compare
 from featscope.report.comparison import headline, write_comparison

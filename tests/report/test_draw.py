@@ -11,7 +11,7 @@ import report_samples as samples
 from matplotlib.image import imread
 
 from featscope.claims import Claim
-from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, Panel
+from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, Panel, VerdictPanel
 from featscope.report import draw
 from featscope.report.figure_data import figure_data
 from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
@@ -94,6 +94,25 @@ def test_mark_labels_that_would_overlap_are_lifted() -> None:
 def test_agreement_has_the_verdicts_of_claims() -> None:
     figure = samples.agreement()
     assert deviations(figure).verdicts == ["holds", "holds", "undecided", "fails", "undecided", "holds"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"y": np.ones(2)}, r"y of the verdicts on 'a' has shape \[2\]: expected \[3\], a value a point"),
+        ({"x": np.ones((3, 1))}, r"x of the verdicts on 'a' has shape \[3, 1\]: expected \[3\]"),
+        ({"low": np.ones(4)}, r"low of the verdicts on 'a' has shape \[4\]: expected \[3\]"),
+        ({"high": np.ones(())}, r"high of the verdicts on 'a' has shape \[\]: expected \[3\]"),
+        ({"edges": [np.ones(3), np.ones(2)]}, r"a bound of the verdicts on 'a' has shape \[2\]: expected \[3\]"),
+        ({"verdicts": ["holds"]}, "'a' has 1 verdicts and 3 words on 3 points: expected one each"),
+        ({"said": ["so"] * 4}, "'a' has 3 verdicts and 4 words on 3 points: expected one each"),
+    ],
+)
+def test_verdicts_whose_values_do_not_fit_are_refused_by_name(wrong, said) -> None:
+    ones = np.ones(3)
+    panel = VerdictPanel("a", ones, ones, ["holds"] * 3, ["so"] * 3, ones, ones, [ones])
+    with pytest.raises(ValueError, match=said):
+        replace(panel, **wrong)
 
 
 def test_verdicts_that_the_intervals_do_not_tell_are_those_of_the_claims() -> None:

@@ -110,6 +110,12 @@ def test_intervals_and_pictures_stay_in_the_range_of_what_is_measured() -> None:
     assert share.interval[1] == 1
     (view,) = views([share], {}, ())
     assert "to 1.00" in view.interval
+    beyond = Claim.from_samples(
+        [1.30, 1.31, 1.29], ">=", 0.5, id="a", source="", statement="", kind="bound", arm="", range=(0, 1)
+    )
+    (view,) = views([beyond], {}, ())
+    low, high = map(float, view.interval.split(" to "))
+    assert low < float(view.measured) < high
 
 
 @pytest.mark.parametrize(
@@ -146,15 +152,35 @@ def test_other_numbers() -> None:
     assert interval(float("-inf"), 1.0) == "[−∞, 1.00]"
 
 
+def bands(glyph: str) -> tuple[float, float, float, float]:
+    """Where the accepted values begin and end in a claim's picture, and where its interval does."""
+    accepted = re.search(r'class="g-ok" x="([-.\d]+)" y="4" width="([-.\d]+)"', glyph)
+    bar = re.search(r'class="g-int" d="M([-.\d]+),11H([-.\d]+)"', glyph)
+    assert accepted, glyph
+    assert bar, glyph
+    return float(accepted[1]), float(accepted[1]) + float(accepted[2]), float(bar[1]), float(bar[2])
+
+
 def test_the_picture_of_a_claim_agrees_with_its_verdict() -> None:
-    for view in views(samples.claims(), {}, ()):
-        accepted = re.search(r'class="g-ok" x="([-.\d]+)" y="4" width="([-.\d]+)"', view.glyph)
-        bar = re.search(r'class="g-int" d="M([-.\d]+),11H([-.\d]+)"', view.glyph)
-        if accepted and bar:
-            left, width = float(accepted[1]), float(accepted[2])
-            inside = left - 0.06 <= float(bar[1]) and float(bar[2]) <= left + width + 0.06
-            assert inside or view.claim.verdict != "holds", view.claim.id
-            assert not inside or view.claim.verdict != "fails", view.claim.id
+    every = [view for view in views(samples.claims(), {}, ()) if np.isfinite(view.claim.measured)]
+    assert len(every) == 24
+    for view in every:
+        left, right, low, high = bands(view.glyph)
+        inside = left - 0.06 <= low and high <= right + 0.06
+        assert inside or view.claim.verdict != "holds", view.claim.id
+        assert not inside or view.claim.verdict != "fails", view.claim.id
+
+
+def test_the_picture_of_a_claim_is_drawn_to_scale() -> None:
+    """It is 160 wide with 8 at either side; a share's goes from 0 to 1, an equation's 2.5 tolerances to both sides."""
+    share = replace(claim(**HOLDS), range=(0.0, 1.0))  # type: ignore[arg-type]
+    equation = replace(share, relation="=", tolerance=0.1)
+    nothing = replace(share, measured=float("nan"))
+    of_share, of_equation, of_nothing = (view.glyph for view in views([share, equation, nothing], {}, ()))
+    assert bands(of_share) == pytest.approx((80.0, 152.0, 8 + 0.55 * 144, 8 + 0.65 * 144))
+    assert 'cx="94.4"' in of_share
+    assert bands(of_equation) == pytest.approx((51.2, 108.8, 8 + 0.6 * 144, 8 + 0.8 * 144))
+    assert of_nothing == ""
 
 
 def test_scales_are_two_sided_only_around_zero() -> None:

@@ -20,10 +20,12 @@ from featscope.axes import Axis
 from featscope.cli import main
 from featscope.options import ConfigError, MissingExtraError
 from featscope.runs import Settings, cluster, run
+from featscope.runs.asked import ask
 from featscope.runs.cluster import on_cluster
 from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard, ShardResult
-from featscope.runs.workers import train_all
+from featscope.runs.stored import read_environment
+from featscope.runs.workers import InterruptedRunError, train_all
 from featscope.studies.sweep import Sweep
 from featscope.training import SGD, DivergedError
 from processes import finish, start
@@ -168,6 +170,47 @@ def test_a_damaged_checkpoint_is_set_aside_by_the_driver_and_its_shard_is_sent_a
     assert file.with_name(f"{file.name}.damaged").read_bytes() == damaged
     assert "pulled.2.0.safetensors.damaged, and what it held of this run is computed again" in capfd.readouterr().err
     assert all(one.identical(whole.runs[name]) for name, one in again.runs.items())
+
+
+class EndsHere(RayHere):
+    """Something happens before the second shard is there."""
+
+    def __init__(self, happens) -> None:
+        super().__init__()
+        self.happens, self.got = happens, 0
+
+    def get(self, reference):
+        self.got += 1
+        if self.got == 2:
+            self.happens()
+        return super().get(reference)
+
+
+def lose_workers() -> None:
+    raise RayHere.exceptions.RayError("a node is gone")
+
+
+@pytest.mark.parametrize("why", ["Ray workers were lost: a node is gone", "replicas that are not done begin anew"])
+def test_lost_workers_and_a_wish_to_stop_interrupt_a_run_that_knows_who_computed_what_is_done(
+    why, tmp_path, monkeypatch
+):
+    out = tmp_path / "run"
+    ray = EndsHere(lose_workers if "lost" in why else lambda: ask(out, "stop"))
+    there = cluster._environment("cpu", "swept") | {"processor": "another"}
+    monkeypatch.setattr(cluster, "_environment", lambda device, module: there)
+
+    def train(folder, shards, device):
+        return cluster._train(ray, folder, shards, device, "quiet")
+
+    with pytest.raises(InterruptedRunError, match=why) as interrupted:
+        run(Pull(), SETTINGS, out, train=train)
+    done = 1 if "lost" in why else 2  # the wish is seen after the shard that it came with
+    assert interrupted.value.computed_by == [there] * done
+    assert read_environment(out)["processor"] == "another"
+    assert len(list((out / "checkpoint").iterdir())) == done
+    assert len(ray.sent) == 4
+    again = run(Pull(), SETTINGS, out, resume=True)
+    assert all(one.identical(again.runs[name]) for name, one in run(Pull(), SETTINGS, tmp_path / "whole").runs.items())
 
 
 @pytest.mark.parametrize(("asked", "there"), [("cpu", "cpu"), ("cuda", "cuda"), ("cuda:1", "cuda")])

@@ -139,6 +139,15 @@ def test_neither_shards_nor_workers_change_what_a_replica_does(tmp_path, monkeyp
     assert json.loads((tmp_path / "together" / "config.json").read_text())["shard_size"] == -(-5 // workers)
 
 
+def test_a_run_in_this_process_leaves_its_threads_as_they_were(tmp_path, monkeypatch):
+    before, seen = torch.get_num_threads(), []
+    monkeypatch.setattr(workers, "worker_count", lambda device: 1)
+    monkeypatch.setattr(workers, "cores", lambda: before + 1)
+    monkeypatch.setattr(workers, "keep_freed_memory", lambda: seen.append(torch.get_num_threads()))
+    run(Toy(), Settings(), tmp_path / "run")
+    assert (seen, torch.get_num_threads()) == ([before + 1], before)
+
+
 def test_two_runs_at_a_time_do_not_exchange_their_results(monkeypatch):
     """Each has workers of its own, which are forked when both have said what is to be done."""
     both, entered = threading.Barrier(2), workers.stop_on_signals
@@ -305,6 +314,13 @@ def test_a_refused_run_leaves_nothing_behind(tmp_path, monkeypatch, when):
     with pytest.raises((ConfigError, MissingExtraError)):
         run(Toy(width), settings, there, overwrite=True)
     assert sorted(file.name for file in tmp_path.rglob("*")) == ["notes.txt", "there"]
+
+
+def test_a_study_without_arms_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(Toy, "arms", lambda self: [])
+    with pytest.raises(ConfigError, match="has no arms: allowed is a study that has one or more"):
+        run(Toy(), Settings(), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
 
 
 def unable(self, streams):

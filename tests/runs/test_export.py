@@ -1,15 +1,20 @@
 """Runs as tables: every measurement and claim is there again."""
 
 import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from calling import call
 
+from featscope.claims import Claim
 from featscope.commands.stored import export_run, list_runs, runs_below
-from featscope.options import ConfigError
-from featscope.runs.export import claims_frame, measured_frames
+from featscope.options import ConfigError, MissingExtraError
+from featscope.runs import Outcome
+from featscope.runs.export import measured_frames
 from featscope.runs.stored import read_claims, read_trajectory
 
 
@@ -35,20 +40,64 @@ def test_a_run_is_written_as_tables(out, capsys):
     assert export_run([str(out), "--overwrite"]) == 0
 
 
-def test_every_series_is_in_one_table_with_its_axes(out):
+def test_every_number_that_was_stored_is_in_one_table_with_its_place(out):
     for run in read_trajectory(out).values():
         frames = dict(measured_frames(run))
         names = [name for frame in frames.values() for name in frame.columns if name in run.data_vars]
         assert sorted(names) == sorted(map(str, run.data_vars))
         for axes, frame in frames.items():
-            sizes = [run.sizes[axis] for axis in axes.split("-")] if axes != "once" else []
-            assert len(frame) == np.prod(sizes, dtype=int)
+            dims = axes.split("-") if axes != "once" else []
+            assert len(frame) == np.prod([run.sizes[axis] for axis in dims], dtype=int)
+            for name in set(frame.columns) & set(run.data_vars):
+                for row in frame[[*dims, name]].itertuples(index=False):
+                    stored = run[name].sel(dict(zip(dims, row[:-1], strict=True))).item()
+                    np.testing.assert_equal(row[-1], stored)
 
 
-def test_an_outcome_shows_itself_in_words(out):
-    claims = read_claims(out)
-    assert set(claims_frame(claims).columns) >= {"id", "arm", "measured", "low", "high", "verdict"}
-    assert len(claims_frame([])) == 0
+@pytest.mark.parametrize(("kind", "read"), [("csv", pd.read_csv), ("parquet", pd.read_parquet)])
+def test_what_is_written_is_what_was_stored(out, tmp_path, kind, read):
+    if kind == "parquet":
+        pytest.importorskip("pyarrow", reason="for want of the extra 'images'")
+    tables = tmp_path / "tables"
+    assert export_run([str(out), "--format", kind, "--out", str(tables)]) == 0
+    claims, runs = read_claims(out), read_trajectory(out)
+    frames = {f"{arm}.{axes}": frame for arm, run in runs.items() for axes, frame in measured_frames(run)}
+    ends = [(one.id, one.arm, *one.interval, one.predicted, one.n, one.verdict) for one in claims]
+    values = [(one.id, one.arm, replica, value) for one in claims for replica, value in enumerate(one.values)]
+    columns = ["id", "arm", "low", "high", "predicted", "n", "verdict"]
+    frames |= {"claims": pd.DataFrame(ends, columns=columns)}
+    frames |= {"values": pd.DataFrame(values, columns=["id", "arm", "replica", "value"])}
+    assert {file.name for file in tables.iterdir()} == {f"{name}.{kind}" for name in frames}
+    for name, frame in frames.items():
+        written = read(tables / f"{name}.{kind}")[frame.columns]
+        pd.testing.assert_frame_equal(written, frame, check_dtype=False, rtol=1e-15, atol=0)
+
+
+def test_parquet_without_pyarrow_names_the_extra(out, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"Parquet needs the extra 'images': pip install 'featscope\[images\]'"):
+        export_run([str(out), "--format", "parquet", "--out", str(tmp_path / "tables")])
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_an_outcome_shows_itself_in_words_and_as_a_table():
+    about = {"source": "Lemma 1", "statement": "", "kind": "bound"}
+    claims = [
+        Claim.from_samples(
+            samples, ">=", 0.0, id=str(place), arm="<a>", title="near & far", expected=place < 3, **about
+        )
+        for place, samples in enumerate([[1.0, 1.001], [2.0, 2.001], [-1.0, -1.001], [-1.0, 1.1]])
+    ]
+    outcome = Outcome(Path("runs/one"), {"a": xr.Dataset(), "b": xr.Dataset()}, claims)
+    said = "<Outcome of 'runs/one'\n arms: a, b\n verdicts: 2 hold, 1 fail, 1 undecided>"
+    assert repr(outcome) == said
+    html = outcome._repr_html_()
+    assert html.startswith("<p>2 of the 3 claims expected to hold at this size do.</p><table")
+    assert html.count("<tr") == 1 + len(claims)
+    assert [html.count(f"<td>{verdict}</td>") for verdict in ("holds", "fails", "undecided")] == [2, 1, 1]
+    assert "<td>near &amp; far</td>" in html
+    assert "<a>" not in html
+    assert len(Outcome(Path("runs/one"), {}, []).to_frame()) == 0
 
 
 def test_runs_are_found_below_a_folder(out, capsys, monkeypatch):
@@ -62,6 +111,26 @@ def test_runs_are_found_below_a_folder(out, capsys, monkeypatch):
     assert "cannot be read" in said
     with pytest.raises(ConfigError, match="is no folder"):
         list_runs(out / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        (["claims.json"], "not finished: run it again with --resume"),
+        ([], "cannot be read: "),
+        (None, "claims expected"),
+    ],
+    ids=["unfinished", "damaged", "finished"],
+)
+def test_what_came_of_a_run_is_told_of_one_that_is_not_finished_too(out, tmp_path, capsys, gone, said):
+    run = shutil.copytree(out, tmp_path / "runs" / "one")
+    for name in gone or []:
+        (run / name).unlink()
+    if gone == []:
+        (run / "claims.json").write_text("{")
+    assert list_runs(tmp_path / "runs") == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "tensor-power" in line)
+    assert said in row
 
 
 def test_folders_are_whole_where_a_program_reads_them(out, capsys):

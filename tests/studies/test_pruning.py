@@ -302,7 +302,7 @@ def test_every_arm_of_an_acceptable_study_takes_a_step(features, neurons):
 def test_a_sweep_over_the_ratio(tmp_path, capfd):
     small = ["--data.features=6", "--data.input-dim=12", "--data.minority=2", "--objective.pairs=16", "--steps=12"]
     axes = ["--axis", "ratio=0,0.125", "--axis", "eps_min=0.1,1"]
-    with pytest.raises(SystemExit, match="0"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["sweep", "pruning", *axes, *small, "--replicas", "2", "--out", str(tmp_path / "sweep")])
     run = RunFolder(tmp_path / "sweep").read_trajectory()["sweep"]
     assert dict(run.sizes) == {"replica": 2, "step": run.sizes["step"], "ratio": 2, "eps_min": 2}

@@ -12,7 +12,7 @@ from toy_decay import TRIAL
 from featscope.options import ConfigError
 from featscope.testing import faults, planted
 from featscope.testing.__main__ import main
-from featscope.testing.faults import Bench, Found, Judged, noticed_by, package_of, read, stands, try_faults
+from featscope.testing.faults import Bench, Found, Judged, Look, noticed_by, package_of, read, stands, try_faults
 from featscope.testing.servers import Servers
 from featscope.testing.trial import find_trial
 from featscope.training import closed_form
@@ -54,6 +54,20 @@ UNDECIDED = replace(CLAIM, verdict="undecided", measured=1.8, interval=(1.5, 2.1
 )
 def test_a_claim_notices_where_it_held_or_stood_clearly(before, after, seen):
     assert noticed_by({before.name: before}, {after.name: after} if after else {}) == ["c@a"] * seen
+
+
+# --- a healthy trial --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["claims", "digests"])
+def test_a_trial_that_does_not_measure_the_same_twice_is_refused(other, monkeypatch):
+    one = Look({"c@a": CLAIM}, {"a": {"value": "1f"}}, {}, 0.1)
+    changed = {"claims": {"c@a": replace(CLAIM, measured=1.5)}, "digests": {"a": {"value": "2e"}}}[other]
+    looks = [one, one, one, replace(one, **{other: changed})]
+    monkeypatch.setattr(Bench, "look", lambda self, **how: looks.pop(0))
+    assert Bench("toy_decay:TRIAL").healthy == one
+    with pytest.raises(ConfigError, match="toy_decay:TRIAL does not measure the same twice: take all chance from"):
+        Bench("toy_decay:TRIAL")
 
 
 # --- planting ---------------------------------------------------------------------------------------------------------

@@ -105,17 +105,28 @@ def test_it_is_the_gradient_of_autograd_for_every_combination(kernels, dtype, wi
         agree(recipe.build(Streams(1, range(REPLICAS))), within)
 
 
-@pytest.mark.parametrize("kernels", BACKENDS)
-@pytest.mark.parametrize("pruning", PRUNING[:3])
-@pytest.mark.parametrize("objective", [ContrastivePairs(pairs=32), ContrastivePairs(pairs=32, noise="projected")])
-@pytest.mark.parametrize("activity", [1.0, 0.5])
-def test_tokens_of_the_studies(kernels, pruning, objective, activity, monkeypatch):
-    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
-    if pruning is not None and objective.noise == "projected":
-        return  # two networks would look at one noise, which autograd refuses
+def of_tokens(pruning, noise, activity=1.0):
     data = SparseTokens(features=5, input_dim=16, token_activity=activity, eps_min=0.8, activity=0.6)
+    objective = ContrastivePairs(pairs=32, noise=noise)
     recipe = Training(data, TokenMLP(width=6, init_norm=1.0), objective, SGD(), {"pruning": pruning})
-    agree(recipe.build(Streams(1, range(REPLICAS))), 2e-5)
+    return recipe.build(Streams(1, range(REPLICAS)))
+
+
+@pytest.mark.parametrize("kernels", BACKENDS)
+@pytest.mark.parametrize(
+    ("pruning", "noise"), [*product(PRUNING[:3], ["dense"]), (PRUNING[0], "projected"), (PRUNING[2], "projected")]
+)
+@pytest.mark.parametrize("activity", [1.0, 0.5])
+def test_tokens_of_the_studies(kernels, pruning, noise, activity, monkeypatch):
+    monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)
+    agree(of_tokens(pruning, noise, activity), 2e-5)
+
+
+def test_projected_noise_at_which_a_whole_and_a_pruned_network_would_look_is_refused():
+    made = of_tokens(PRUNING[1], "projected")
+    assert engine.gradient(made.seen(), made.source, made.objective, made.streams.at("batch", 4)) is None
+    with pytest.raises(ValueError, match="projected noise was looked at twice; take dense noise"):
+        made.advance(0)
 
 
 @pytest.mark.parametrize("kernels", BACKENDS)

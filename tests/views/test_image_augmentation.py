@@ -111,17 +111,19 @@ def test_colours_change_by_image(images):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("kind", "option", "value"),
     [
-        lambda: Crop(smallest=0.0),
-        lambda: Crop(stretch=0.5),
-        lambda: CropColor(strength=2.0),
-        lambda: CropColor(jitter=-1.0),
+        (Crop, "smallest", 0.0),
+        (Crop, "smallest", 1.5),
+        (Crop, "stretch", 0.5),
+        (CropColor, "strength", 2.0),
+        (CropColor, "jitter", -1.0),
+        (CropColor, "grayscale", 1.5),
     ],
 )
-def test_wrong_options_are_named(wrong):
-    with pytest.raises(ConfigError, match="Crop"):
-        wrong()
+def test_wrong_options_are_named(kind, option, value):
+    with pytest.raises(ConfigError, match=rf"^{kind.__name__}\.{option} = {value} is out of range: allowed is "):
+        kind(**{option: value})
 
 
 @pytest.mark.parametrize("view", [Crop(), CropColor()])

@@ -1,5 +1,6 @@
 """The server: who may ask, what is told, and that it is found again."""
 
+import errno
 import http.client
 import json
 import os
@@ -12,13 +13,14 @@ from collections.abc import Iterator
 import pytest
 from going_on import ended_on_its_way, say
 
+from featscope.options import ConfigError
 from featscope.runs.asked import asked
 from featscope.runs.folder import WATCHED
 from featscope.runs.progress import NAME as PROGRESS
 from featscope.watch.address import Address, keep_address, read_address
 from featscope.watch.pages import Pages
 from featscope.watch.server import Server, close, watch
-from swept import Pull
+from swept import Pull, installed
 
 
 @pytest.fixture
@@ -143,16 +145,27 @@ def test_a_folder_that_no_study_reads_says_so_in_the_place_of_the_report(server)
     assert "config.json" in text
 
 
-def test_the_report_so_far_is_shown_in_grey(tmp_path):
+@pytest.mark.parametrize("registered", [True, False])
+def test_the_report_so_far_is_shown_in_grey_if_a_package_registers_its_study(tmp_path, monkeypatch, registered):
+    if registered:
+        installed(tmp_path / "package")
+        monkeypatch.syspath_prepend(tmp_path / "package")
     ended_on_its_way(tmp_path / "run", Pull(steps=20, probe_every=2), looks=8)
     say(tmp_path / "run")
-    made = watch(tmp_path / "run")
-    try:
-        made.pages.seen()
-        # Pull is registered nowhere here, which is said; what is registered is in test_unfinished.
-        assert "STUDY" in made.pages.report()
-    finally:
-        close(made)
+    text = Pages(tmp_path / "run").report()
+    assert ("STUDY = &#x27;pull&#x27; is unknown" in text) is not registered
+    assert ("Unfinished: 0 of 2 arms are done, pulled is at step" in text) is registered
+    assert ('<body class="unfinished">' in text) is registered
+    assert not (tmp_path / "run" / "unfinished.html").exists()  # what is watched is left as it is
+
+
+def test_a_machine_without_a_free_port_is_refused_in_a_sentence(folder, monkeypatch):
+    def full(self):
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(Server, "server_bind", full)
+    with pytest.raises(ConfigError, match=r"^no port of 127\.0\.0\.1 can be had \(Address already in use\): allow it"):
+        watch(folder)
 
 
 def test_it_is_found_again_after_it_has_ended(folder):
