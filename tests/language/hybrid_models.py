@@ -73,6 +73,7 @@ GEMMA3N = {
     "intermediate_size": [64] * 4,
     "activation_sparsity_pattern": [0.0] * 4,
 }
+SHARED = {"num_kv_shared_layers": 2}
 LLAMA4 = {"attention_chunk_size": 16, "intermediate_size_mlp": 64, "rope_parameters": ANGLES, **EXPERTS}
 WINDOWED = {"sliding_window": 16, "layer_types": EVERY_OTHER}
 
@@ -88,9 +89,13 @@ TEXT: dict[str, tuple[str, str, dict[str, Any]]] = {
     "deepseek-v3": ("DeepseekV3Config", "DeepseekV3ForCausalLM", LATENT),
     "deepseek-v2": ("DeepseekV2Config", "DeepseekV2ForCausalLM", LATENT),
     "gemma3n": ("Gemma3nTextConfig", "Gemma3nForCausalLM", GEMMA3N),
+    "gemma4-shared": ("Gemma4TextConfig", "Gemma4ForCausalLM", GEMMA4 | SHARED),
+    "gemma3n-shared": ("Gemma3nTextConfig", "Gemma3nForCausalLM", GEMMA3N | SHARED),
     "windowed-mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": 16}),
 }
-HYBRIDS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "gemma4", "gemma3n", "qwen3-next")
+OF_OTHERS = ("gemma4-shared", "gemma3n-shared")
+"""Layer 2 reads what layer 0 holds, and layer 3 what layer 1 does."""
+HYBRIDS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "gemma4", "gemma3n", *OF_OTHERS, "qwen3-next")
 IN_CHUNKS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "deepseek-v2", "deepseek-v3")
 PICTURES = ("gemma3-vision", "qwen2-vision", "mistral3-vision", "gemma4-vision")
 

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 from small_models import tiny, word_tokenizer
+from test_prefill import NormPress
 
 from featscope.cli import main
+from featscope.language import Prefill, Press, methods
 from featscope.language.command import marked
 from featscope.language.load import load_model
+from featscope.language.methods import Listed
 from featscope.language.selection import kept_share
 
 
@@ -127,6 +130,18 @@ def test_a_chat_template_is_used_if_asked_for(model_folder, prompt_file, tmp_pat
     out = capsys.readouterr().out
     assert "</s> w9⟧" in out
     assert "40 of 203 tokens kept" in out
+
+
+def test_a_method_that_does_not_say_what_it_kept_answers_too(model_folder, prompt_file, capsys, monkeypatch):
+    pressed = Listed("press", "A press.", lambda of, model: Prefill(model, cache=Press(NormPress())), by_layer=False)
+    monkeypatch.setattr(methods, "PEERS", methods.PEERS | {"press": pressed})
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", "press", "--keep", "40", "--show-kept"]
+    assert generate(*options, "--max-new-tokens", "4") == 0
+    said = capsys.readouterr()
+    assert len(said.out.split()) == 4
+    assert "What --method press kept is not known: its cache does not say." in said.err
+    assert generate(*options[:-1], "--max-new-tokens", "4") == 0
+    assert "is not known" not in capsys.readouterr().err
 
 
 def test_an_empty_prompt_is_refused(model_folder, tmp_path, capsys):

@@ -278,9 +278,11 @@ def test_beams_of_full_attention_are_those_of_the_whole():
         lambda: {"assistant_model": tiny(num_hidden_layers=1)},
         lambda: {"use_cache": False},
         lambda: {"generation_config": GenerationConfig(use_cache=False)},
+        lambda: {"cache_implementation": "dynamic"},
+        lambda: {"generation_config": GenerationConfig(cache_implementation="static")},
     ],
 )
-def test_drafts_and_answers_without_a_cache_are_those_of_the_whole(given):
+def test_drafts_and_answers_without_a_cache_or_with_another_are_those_of_the_whole(given):
     full, options = FullCache(tiny()), {"output_logits": True, "return_dict_in_generate": True, **GREEDY, **given()}
     context = full.read(prompt())
     expected = full.generate(both(prompt(), QUESTIONS[0]), **options)

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_models import tiny, word_tokenizer
+from small_models import prompt, tiny, word_tokenizer
+from transformers import FalconH1Config, FalconH1ForCausalLM
 
-from featscope.language import Draft, FullCache, GemFilter, SnapKV, choose_layer
+from featscope.language import Draft, FullCache, GemFilter, SnapKV, SpeculativePrefill, choose_layer
 from featscope.language.decoder import cache_argument, cache_of
 from featscope.options import ConfigError
 
@@ -52,3 +53,28 @@ def test_what_chooses_wants_all_heads_in_one_place(way):
     with pytest.raises(ConfigError, match=r"split over 2 devices by tensor parallelism, .* Load it without tp_plan"):
         CHOOSING[way](model)
     assert FullCache(model).reads_once
+
+
+def of_unknown_kind():
+    """A model whose layers are of attention and of a state at once."""
+    sizes = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256}
+    state = {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_n_groups": 1, "mamba_d_state": 8}
+    return FalconH1ForCausalLM(FalconH1Config(**sizes, **heads, **state, eos_token_id=None, pad_token_id=0)).eval()
+
+
+GREEDY = {"max_new_tokens": 2, "do_sample": False}
+SEEING = {
+    "a filter layer": lambda model: GemFilter(model, 1, 16, window=4),
+    "a cache that drops": lambda model: SnapKV(model, 16, window=4).generate(prompt(), **GREEDY),
+    "a draft": lambda model: SpeculativePrefill(tiny(), model, 16, window=4).generate(prompt(), **GREEDY),
+    "a choice of layers": CHOOSING["a choice of layers"],
+}
+
+
+@pytest.mark.parametrize("way", SEEING)
+def test_layers_of_which_it_is_not_known_what_they_see_are_named(way):
+    model = of_unknown_kind()
+    with pytest.raises(ConfigError, match=r"of kind hybrid, and what it sees is not known: .* \(FullCache\)"):
+        SEEING[way](model)
+    assert torch.equal(FullCache(model).generate(prompt(), **GREEDY), model.generate(prompt(), **GREEDY))

@@ -2,11 +2,21 @@
 
 import pytest
 import torch
-from hybrid_models import HYBRIDS, IN_CHUNKS, PICTURES, hybrid, with_pictures
+from hybrid_models import HYBRIDS, IN_CHUNKS, OF_OTHERS, PICTURES, TEXT, hybrid, with_pictures
 from small_models import padded, prompt, tiny, word_tokenizer
 from test_layers import text
 
-from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV, choose_layer, load_model
+from featscope.language import (
+    H2O,
+    GemFilter,
+    GemFilterOneRun,
+    LastQueries,
+    LayerBudgets,
+    Prefill,
+    SnapKV,
+    choose_layer,
+    load_model,
+)
 from featscope.language.decoder import cache_of
 from featscope.language.layers import choices_of_all_layers
 from featscope.language.prompt import Prompt
@@ -52,14 +62,14 @@ def test_layers_that_cannot_be_cut_into_chunks_say_why(name):
 def test_layers_that_see_everything_evict_and_windows_stay(name):
     model = hybrid(name)
     full = model.generate(prompt(), **GREEDY)
-    methods = (SnapKV(model, 60, window=8), H2O(model, 60, recent=8), GemFilterOneRun(model, 60, layer=3))
+    sees = {3} if name == "llama4" else {1} if name in OF_OTHERS else {1, 3}
+    methods = (SnapKV(model, 60, window=8), H2O(model, 60, recent=8), GemFilterOneRun(model, 60, layer=max(sees)))
     for method in methods:
         assert torch.equal(method.generate(prompt(), **GREEDY), full)
-    sees = {3} if name == "llama4" else {1, 3}
     for method in (
         SnapKV(model, 20, window=8),
         H2O(model, 20, recent=8),
-        GemFilterOneRun(model, 20, layer=3, window=0),
+        GemFilterOneRun(model, 20, layer=max(sees), window=0),
     ):
         out = method.generate(prompt(), return_dict_in_generate=True, **GREEDY)
         assert {layer for layer in range(4) if (out.kept[layer] >= 0).all()} == sees
@@ -67,19 +77,30 @@ def test_layers_that_see_everything_evict_and_windows_stay(name):
         assert {cache_of(out).layers[layer].keys.shape[2] for layer in sees} == {25}
 
 
-@pytest.mark.parametrize("name", ["gemma3", "ministral"])
+@pytest.mark.parametrize("name", ["gemma3", "ministral", *OF_OTHERS])
 def test_new_tokens_see_what_was_kept_and_their_windows(name):
     """The same as the model with all that is dropped masked by hand in the layers that see everything."""
-    model = hybrid(name)
-    out = GemFilterOneRun(model, 16, layer=3, window=0).generate(prompt(), **GREEDY)
+    model, layer = hybrid(name), 1 if name in OF_OTHERS else 3
+    out = GemFilterOneRun(model, 16, layer=layer, window=0).generate(prompt(), **GREEDY)
     causal = torch.ones(61, 61, dtype=torch.bool).tril()
     near = causal & (torch.arange(61)[:, None] - torch.arange(61) < 16)
     kept = causal.clone()
     kept[60, :60] = False
-    kept[60, out.kept[3, 0, 0]] = True
+    kept[60, out.kept[layer, 0, 0]] = True
     masks = {"full_attention": kept[None, None], "sliding_attention": near[None, None]}
     logits = model(out[:, :61], attention_mask=masks, position_ids=torch.arange(61)[None]).logits
     assert out[0, 61] == logits[0, -1].argmax()
+
+
+def test_layers_that_read_what_others_hold_have_a_mask_of_as_many(monkeypatch):
+    """Of six layers the fourth holds less than the second, and the sixth reads what the fourth holds."""
+    kind, model, options = TEXT["gemma4-shared"]
+    longer = {"num_hidden_layers": 6, "layer_types": ["sliding_attention", "full_attention"] * 3}
+    monkeypatch.setitem(TEXT, "gemma4-shared", (kind, model, options | longer))
+    its = Prefill(hybrid("gemma4-shared"), cache=LayerBudgets(LastQueries(20, 4)))
+    batch = its.generate(padded(prompt(60), prompt(12, 1)), **GREEDY)
+    for row, alone in ((batch[0, 60:], prompt(60)), (batch[1, 60:], prompt(12, 1))):
+        assert torch.equal(row, its.generate(alone, **GREEDY)[0, alone.shape[1] :])
 
 
 def test_caches_that_cannot_drop_entries_are_refused_by_name_with_a_cure_that_works():
@@ -119,6 +140,13 @@ def test_text_goes_through_models_of_text_and_pictures(name, tmp_path):
     assert torch.equal(GemFilter(model, 3, 60).generate(prompt(), **GREEDY), full)
     assert torch.equal(SnapKV(model, 60, window=8).generate(prompt(), **GREEDY), full)
     assert GemFilter(model, 3, 16, window=0).generate(prompt(), **GREEDY).shape == (1, 66)
+    out = SnapKV(model, 20, window=8).generate(prompt(), return_dict_in_generate=True, **GREEDY)
+    sees = range(4) if name in ("qwen2-vision", "mistral3-vision") else (1, 3)
+    assert [cache_of(out).layers[layer].keys.shape[2] for layer in sees] == [25] * len(sees)
+    assert (out.kept[list(sees)] >= 0).all()
+    batch = SnapKV(model, 20, window=8).generate(padded(prompt(60), prompt(41, 1)), **GREEDY)
+    assert torch.equal(batch[0], out.sequences[0])
+    assert torch.equal(batch[1, 19:], SnapKV(model, 20, window=8).generate(prompt(41, 1), **GREEDY)[0])
 
 
 def test_pictures_are_refused():

@@ -24,6 +24,7 @@ from featscope.options import ConfigError
 from featscope.streams import Streams
 
 SST2 = Path(__file__).parents[3] / "shared" / "data" / "sst2"
+SENTENCES = SST2.parent / "sentences"
 STREAMS = Streams(0, [0])
 
 
@@ -124,6 +125,47 @@ def test_one_table_is_halved_at_random(tmp_path):
     assert set(one.pool) != set(two.pool)
 
 
+@pytest.mark.parametrize(("task", "file"), [("mr", "rt-polarity.all"), ("cr", "custrev.all"), ("subj", "subj.all")])
+def test_a_file_of_sentences_is_halved_at_random(tmp_path, task, file):
+    write(tmp_path, file, *(f"{i % 2} text  {i} ." for i in range(40)), "", "1 text 0 .")
+    one, two = (load_examples(task, str(tmp_path), Streams(0, [replica])) for replica in (0, 1))
+    assert (len(one.pool), len(one.items)) == (20, 20)
+    turned = task == "subj"  # whose file has 0 for what is subjective
+    assert {*one.pool, *one.items} == {Example((f"text {i} .",), i % 2 ^ turned) for i in range(40)}
+    assert set(one.pool) != set(two.pool)
+
+
+def test_questions_of_trec_for_a_person_or_a_place_have_a_split_of_their_own(tmp_path):
+    write(tmp_path, "TREC.train.all", "3 Who ?", "5 When ?", "4 Where ?", "0 Why ?", "4 In which town ?", "1 What ?")
+    write(tmp_path, "TREC.test.all", "3 By whom ?", "2 What is AC ?", "4 Where ?")
+    examples = load_examples("trec", str(tmp_path), STREAMS)
+    assert examples.pool == (Example(("Who ?",), 0), Example(("In which town ?",), 1))
+    assert examples.items == (Example(("By whom ?",), 0), Example(("Where ?",), 1))
+    assert ask(examples.task, [Example(("Who ?",), 0)], Example(("Where ?",), 1)) == (
+        "question: Who ?\nThe answer is person.\n\nquestion: Where ?\nThe answer is"
+    )
+    (tmp_path / "TREC.test.all").unlink()
+    with pytest.raises(
+        ConfigError, match=r"TREC\.test\.all cannot be read .*: allowed is UTF-8 text, a label, a blank"
+    ):
+        load_examples("trec", str(tmp_path), STREAMS)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"0 one\n2 two\n", r"subj\.all has the label '2': allowed is 0, 1"),
+        (b"0 one\nbroken\n", r"line 2 of subj\.all is no label with a sentence: 'broken'"),
+        (b"\xff\xfe", r"subj\.all cannot be read .*: allowed is UTF-8 text, a label, a blank and a sentence a line"),
+        (b"1 one\n1 two\n", r"have one label only, 0"),
+    ],
+)
+def test_files_of_other_lines_are_refused(tmp_path, content, message):
+    (tmp_path / "subj.all").write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        load_examples("subj", str(tmp_path), STREAMS)
+
+
 @pytest.mark.parametrize(
     ("task", "rows", "message"),
     [
@@ -169,7 +211,9 @@ def test_names_that_are_no_paths_are_refused(source):
     [
         ("cola", "made-up", "has no task 'cola': allowed is task sst2"),
         ("sst2", "nowhere", "'nowhere' is no folder: allowed is 'made-up', 'hub', a folder"),
-        ("subj", "hub", "which is not in GLUE"),
+        ("subj", "hub", "which is not in GLUE: give a folder with subj.all, or a .tsv file"),
+        ("mr", "hub", "which is not in GLUE"),
+        ("cr", ".", r"train\.tsv is not there: allowed is a folder with train.tsv and dev.tsv, or with custrev\.all"),
         ("sst2", "missing.tsv", "is not there"),
     ],
 )
@@ -202,6 +246,16 @@ def test_a_hub_out_of_reach_is_said_with_the_cure(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
     with pytest.raises(ConfigError, match=r"cannot be loaded \(no route\): allowed is 'made-up', a folder"):
         load_examples("sst2", "hub", STREAMS)
+
+
+@pytest.mark.skipif(not SENTENCES.exists(), reason="the copies of Subj, MR, CR and TREC are not here")
+@pytest.mark.parametrize(("task", "pool", "items"), [("subj", 5000, 5000), ("mr", 5331, 5331), ("trec", 2058, 146)])
+def test_copies_of_files_of_sentences_are_read(task, pool, items):
+    examples = load_examples(task, str(SENTENCES), STREAMS)
+    assert (len(examples.pool), len(examples.items)) == pytest.approx((pool, items), rel=0.02)
+    if task == "subj":
+        opinion = "smart and alert , thirteen conversations about one thing is a small gem ."
+        assert examples.task.words[examples.truth[(opinion,)]] == "subjective"
 
 
 @pytest.mark.skipif(not SST2.exists(), reason="the copy of SST-2 is not here")

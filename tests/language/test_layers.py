@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_models import tiny, word_tokenizer
 
-from featscope.language import GemFilter, choose_layer
+from featscope.language import Cost, GemFilter, choose_layer
 from featscope.language.chat import in_template
 from featscope.language.layers import LayerChoice, choices_of_all_layers, needle_distance, needle_span
 from featscope.language.prompt import Prompt
@@ -106,6 +106,12 @@ def test_a_prompt_in_the_chat_template_is_looked_at_as_it_is_read():
     [
         (61, 0, "keep = 61 keeps all of a prompt of 61 tokens: allowed is"),
         (40, 38, r"ends in the last 38 tokens of its prompt, .* smaller window than 38"),
+        (40, 40, r"window = 40 .* 0 to 39, less than the 40 of 61 tokens that keep = 40 keeps"),
+        (40, -1, r"window = -1 is out of range: allowed is >= 0"),
+        (0.1, 32, r"window = 32 .* 0 to 6, less than the 7 of 61 tokens that keep = 0.1 keeps. Keep more, or"),
+        (1.0, 0, "keep = 1.0 keeps all of a prompt of 61 tokens"),
+        (1.5, 0, r"keep = 1.5 is out of range: allowed is >= 1 \(tokens\), or a share in \(0, 1\]"),
+        (Cost(0.5), 0, r"keep = Cost\(share=0.5\) is out of range: allowed is >= 1 \(tokens\), or a share"),
     ],
 )
 def test_what_every_layer_would_cover_is_refused(keep, window, message):
@@ -113,6 +119,12 @@ def test_what_every_layer_would_cover_is_refused(keep, window, message):
     with pytest.raises(ConfigError, match=message):
         choose_layer(tiny(), word_tokenizer(), [example], keep=keep, window=window)
     choose_layer(tiny(), word_tokenizer(), [example], keep=40, window=37)
+
+
+def test_a_share_of_the_prompt_is_as_many_tokens():
+    examples = [(text(60, seed), " ".join(text(60, seed).split()[20:23])) for seed in range(3)]
+    by_share, by_number = (choose_layer(tiny(), word_tokenizer(), examples, keep, window=4) for keep in (0.5, 31))
+    np.testing.assert_array_equal(by_share.kept, by_number.kept)
 
 
 def test_no_examples_are_refused():

@@ -12,10 +12,13 @@ from transformers import DynamicCache, Lfm2MoeConfig, Lfm2MoeForCausalLM, Logits
 
 from featscope.language import (
     AdaKV,
+    FastKV,
     FilterLayer,
     FullCache,
     GemFilter,
     KeepHidden,
+    LastQueries,
+    LayerBudgets,
     Prefill,
     Press,
     PromptDistill,
@@ -115,3 +118,37 @@ def test_continuous_batching_by_an_option_is_refused():
     for method in (GemFilter(tiny(), 2, 16, window=4), FullCache(tiny())):
         with pytest.raises(ConfigError, match="cache_implementation = 'paged' cannot be used"):
             method.read(prompt()).ask(prompt(5), **paged)
+
+
+UNEVEN = {
+    "hidden states go on": lambda model: Prefill(model, FilterLayer(1, 16, 4), KeepHidden()),
+    "fewer go on than are held": lambda model: FastKV(model, 1, 10, 20, window=4),
+    "budgets of layers": lambda model: Prefill(model, cache=LayerBudgets(LastQueries(16, 8))),
+}
+EVEN = {
+    "all go on": lambda model: Prefill(model, FilterLayer(1, 60, 4), KeepHidden()),
+    "more go on than are held": lambda model: FastKV(model, 1, 20, 10, window=4),
+    "the same budget for all layers": lambda model: Prefill(model, cache=LayerBudgets(LastQueries(16, 8), last=1.0)),
+    "windows beside what is dropped": lambda model: SnapKV(hybrid("gemma2"), 16, window=4),
+}
+
+
+@pytest.mark.parametrize("way", [*UNEVEN, *EVEN])
+def test_a_cache_whose_layers_hold_different_numbers_does_not_go_on(way):
+    its = (UNEVEN | EVEN)[way](tiny())
+    out = its.generate(prompt(), return_dict_in_generate=True, **GREEDY)
+    name, longer = cache_argument(its.model.forward), torch.cat([out.sequences, prompt(5, 7)], 1)
+    if way in EVEN:
+        assert its.model.generate(longer, **{name: cache_of(out)}, **GREEDY).shape == (1, 77)
+        return
+    with pytest.raises(ConfigError, match=r"more entries in some heads or layers .* Ask anew with the whole text"):
+        its.model.generate(longer, **{name: cache_of(out)}, **GREEDY)
+
+
+def test_attention_that_cannot_hide_by_heads_is_refused_when_it_is_chosen_later():
+    model = tiny()
+    its = AdaKV(model, 16, window=4)
+    its.generate(prompt(), **GREEDY)
+    model.config._attn_implementation_internal = "flash_attention_2"  # as by ``set_attn_implementation``
+    with pytest.raises(ConfigError, match="which attn_implementation = 'flash_attention_2' cannot: allowed is"):
+        its.generate(prompt(), **GREEDY)

@@ -334,6 +334,23 @@ def test_figures_show_the_paper_beside_real_data_only():
     assert len(layers[2].series) == 8
 
 
+WITHOUT = [tuple(one for one in ARMS if one != arm) for arm in ("gemfilter", "snapkv", "h2o", "full")]
+
+
+@pytest.mark.parametrize("methods", [*WITHOUT, ("full",), ("snapkv", "h2o")])
+def test_methods_can_be_left_out(methods, tmp_path):
+    chosen = study(data=data(), tasks=("trec", "qasper"), methods=methods)
+    outcome = run(chosen, Settings(), tmp_path / "run")
+    assert tuple(outcome.runs) == methods
+    others = {COMPARABLE: "snapkv", WINDOW: "snapkv", NO_WORSE: "h2o"}
+    for claim in (one for one in outcome.claims if one.id in others):
+        assert {claim.arm, others[claim.id]} <= {*methods}
+        assert (claim.verdict == "undecided") == ("full" not in methods)
+    assert ("differences" in [one.id for one in chosen.figures(outcome.runs)]) == (len(methods) > 2)
+    assert ("H2O" in chosen.story(outcome.runs, outcome.claims).lede) == ("h2o" in methods)
+    assert report_run(tmp_path / "run", chosen).is_file()
+
+
 def test_the_smallest_study_can_be_checked(answers):
     assert check(study()).problems == []
 
@@ -344,6 +361,8 @@ def test_the_smallest_study_can_be_checked(answers):
         ({"tasks": ("qasper", "lcc")}, r"tasks = \('qasper', 'lcc'\) .* some of narrativeqa, .*each once"),
         ({"tasks": ("qasper", "qasper")}, r"tasks = .* each once"),
         ({"examples": -1}, r"examples = -1 .* >= 0"),
+        ({"methods": ()}, r"methods = \(\) .* some of gemfilter, question-kept, snapkv, h2o, full, middle-row"),
+        ({"methods": ("full", "full")}, r"methods = \('full', 'full'\) .* some of gemfilter"),
         ({"keep": 32}, r"keep = 32 .* > 32\. SnapKV and H2O keep so many"),
         ({"layer": -1}, r"layer = -1 .* >= 0"),
         ({"model": "other/model"}, r"layer = None .* >= 0 where --model = 'other/model'. choose_layer"),
@@ -366,6 +385,7 @@ def built(chosen: LongBench) -> Any:
 def test_the_small_models_own_layer_chooses_unless_another_is_named():
     assert f"layer {RETRIEVER_LAYER} chooses" in LongBench().arms()[0].about
     assert "layer 1 chooses" in LongBench(layer=1).arms()[0].about
+    assert len(LongBench(model="other/model", methods=("full", "h2o")).arms()) == 2, "where none chooses"
 
 
 def test_options_that_do_not_go_with_the_model_are_named():

@@ -117,6 +117,10 @@ def generate(options: Generate) -> None:
     length = ids.shape[-1]
     if options.method != "full" and length <= options.keep:
         print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
+    if output.kept is None:
+        if options.show_kept:
+            print(f"What --method {options.method} kept is not known: its cache does not say.", file=sys.stderr)
+        return
     if output.kept.ndim == 2 and int(output.kept[0, -1]) != length - 1:
         print("The last token was not chosen: --window N keeps the last N tokens of the prompt.", file=sys.stderr)
     if options.show_kept:

@@ -177,8 +177,8 @@ def _filled_up(model: Any, ids: Int[Tensor, "batch token"]) -> bool:
 class WholeContext(Context):
     """What `Prefill.read` returns for full attention: a document, and what all layers made of it.
 
-    Questions with beams, with several answers each, with drafts (assisted decoding, prompt lookup), or without a cache,
-    read document and question anew.
+    Questions with beams, with several answers each, with drafts (assisted decoding, prompt lookup), without a cache or
+    with one of another kind (``cache_implementation``), read document and question anew.
     """
 
     def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
@@ -186,7 +186,8 @@ class WholeContext(Context):
         model = self._method.model
         rows = (setting(model, options, name) or 1 for name in ("num_beams", "num_return_sequences"))
         drafts = any(setting(model, options, name) for name in _DRAFTS)
-        if max(rows) > 1 or drafts or setting(model, options, "use_cache") is False:
+        other = setting(model, options, "cache_implementation") not in (None, "hybrid")  # the latter says nothing
+        if max(rows) > 1 or drafts or other or setting(model, options, "use_cache") is False:
             return self._method.generate(whole.ids, whole.mask, **options)
         name = cache_argument(model.forward)
         own: dict[str, Any] = {name: self._cache}

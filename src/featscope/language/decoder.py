@@ -11,6 +11,7 @@ from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
 _WINDOWS = {"full_attention": None, "sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+_NO_ATTENTION = ("linear_attention", "conv", "mamba", "moe", "mlp")
 
 
 def text_config(model: PreTrainedModel) -> Any:
@@ -60,10 +61,19 @@ def kinds_of(model: PreTrainedModel) -> list[str]:
 
 
 def sight_of(model: PreTrainedModel, layer: int) -> float:
-    """How many tokens ``layer`` sees: no end, those of its window, or none where it has no attention to tokens."""
+    """How many tokens ``layer`` sees: no end, those of its window, or none where it has no attention to tokens.
+
+    Raises:
+        ConfigError: what layers of its kind see is not known.
+    """
     kind = kinds_of(model)[layer]
-    if kind not in _WINDOWS:
+    if kind in _NO_ATTENTION:
         return 0
+    if kind not in _WINDOWS:
+        raise ConfigError(
+            f"layer {layer} of {type(model).__name__} is of kind {kind}, and what it sees is not known: allowed are "
+            f"{', '.join((*_WINDOWS, *_NO_ATTENTION))}. Use full attention (FullCache), which takes all"
+        )
     window = getattr(text_config(model), _WINDOWS[kind] or "", None)
     return float("inf") if window is None else window
 
@@ -132,7 +142,7 @@ def require_attention(model: PreTrainedModel, layer: int) -> None:
     """Raise `ConfigError` unless ``layer`` has attention, by which it could choose."""
     kinds = kinds_of(model)
     if sight_of(model, layer) == 0:
-        fine = ", ".join(str(other) for other in range(len(kinds)) if sight_of(model, other) > 0)
+        fine = ", ".join(str(other) for other, kind in enumerate(kinds) if kind in _WINDOWS)
         raise ConfigError(
             f"layer = {layer} of {type(model).__name__} is of kind {kinds[layer]}, which attends to no single token: "
             f"allowed is a layer of attention ({fine})"

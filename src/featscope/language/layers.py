@@ -24,6 +24,7 @@ from featscope.language.decoder import (
     text_config,
     text_model,
 )
+from featscope.language.keep import Cost, Keep
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, select
 from featscope.options import ConfigError
@@ -78,7 +79,7 @@ def choose_layer(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     examples: Sequence[tuple[str, str]],
-    keep: int,
+    keep: Keep,
     window: int = 32,
     pool: Pool = "avg",
     kernel: int = 5,
@@ -99,7 +100,7 @@ def choose_layer(
         tokenizer: its tokenizer, a fast one.
         examples: pairs of a whole prompt, with its question, and the part of it that answers: no more than that, as all
             of it is to be kept.
-        keep: tokens kept.
+        keep: tokens kept: a number, or a share of the prompt.
         window: of these, the last ones of the prompt, which no needle is in; see `GemFilter`.
         pool: see `GemFilter`.
         kernel: see `GemFilter`.
@@ -112,8 +113,10 @@ def choose_layer(
     """
     require_decoder(model)
     require_one_device(model)
-    if not 0 <= window < keep:
-        raise ConfigError(f"window = {window!r} is out of range: allowed is 0 to {keep - 1}, less than keep = {keep}")
+    if isinstance(keep, Cost) or not (keep >= 1 if isinstance(keep, int) else 0 < keep <= 1):
+        raise ConfigError(f"keep = {keep} is out of range: allowed is >= 1 (tokens), or a share in (0, 1]")
+    if window < 0:
+        raise ConfigError(f"window = {window!r} is out of range: allowed is >= 0")
     require_rule("choose_layer", keep, pool, kernel)
     if not examples:
         raise ConfigError("examples = [] is empty: allowed is one pair (prompt, needle) or more")
@@ -159,7 +162,7 @@ def probed(
         distance[:, example] = length  # a layer that does not see the whole prompt finds nothing
         for layer, scores in scores_of_all_layers(model, prompt).items():
             for which, keep in enumerate(keeps):
-                count = keep if isinstance(keep, int) else math.ceil(keep * length)
+                count = _count(keep, length)
                 places = select(scores, prompt.real, count, pool, kernel, range(-window, 0))[0].cpu()
                 distance[which, example, layer] = needle_distance(places, span)
                 inside = (places >= span.start) & (places < span.stop)
@@ -206,8 +209,17 @@ def needle_distance(kept: Int[Tensor, " kept"], needle: range) -> int:
     return int(torch.maximum(before, after).clamp(min=0).min())
 
 
-def _require_hidden(length: int, span: range, needle: str, keep: int, window: int) -> None:
-    if length <= keep:
+def _count(keep: int | float, length: int) -> int:
+    return keep if isinstance(keep, int) else math.ceil(keep * length)
+
+
+def _require_hidden(length: int, span: range, needle: str, keep: int | float, window: int) -> None:
+    if (count := _count(keep, length)) <= window:
+        raise ConfigError(
+            f"window = {window} is out of range: allowed is 0 to {count - 1}, less than the {count} of {length} tokens "
+            f"that keep = {keep} keeps. Keep more, or a smaller window"
+        )
+    if length <= count:
         raise ConfigError(
             f"keep = {keep} keeps all of a prompt of {length} tokens: allowed is less. Choose it far less"
         )

@@ -34,6 +34,10 @@ class Prompt(NamedTuple):
         """What models call the attention mask."""
         return self.real.long()
 
+    def at(self, model: PreTrainedModel) -> "Prompt":
+        """The same where ``model`` is; as it is where that is nowhere ("meta"), as weights are brought when it runs."""
+        return self if model.device.type == "meta" else Prompt(*(part.to(model.device) for part in self))
+
     def take(self, kept: Int[Tensor, "batch kept"], padding: int) -> "Prompt":
         """The tokens at ``kept``; ``padding`` where it is -1."""
         ids = self.ids.gather(1, kept.clamp(min=0)).masked_fill(kept < 0, padding)
@@ -59,7 +63,7 @@ def asked_prompt(
 def read_prompt(
     model: PreTrainedModel, input_ids: Any, attention_mask: Any, options: Mapping[str, Any] = MappingProxyType({})
 ) -> Prompt:
-    """Check a batch of prompts.
+    """Check a batch of prompts, and bring it to where the model is.
 
     Where no mask is given, tokens that equal the padding token (of ``options``, or the model's own) are padding, as in
     the model's ``generate``; none are where it ends texts, too, or where there is no such token.
@@ -92,7 +96,7 @@ def read_prompt(
             "Set tokenizer.padding_side = 'left'."
         )
     _require_text(model, input_ids)
-    return Prompt(input_ids, real)
+    return Prompt(input_ids, real).at(model)
 
 
 def _require_text(model: PreTrainedModel, input_ids: Tensor) -> None:

@@ -79,6 +79,8 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
     full, best = tried[0], fastest(tried, give_up)
     if full.right == 0:
         return "Full attention answers no example right: the model cannot do this task, and no method is advised."
+    if len(tried) == 1:
+        return "Full attention: there is no other way to compare it with."
     if best is None:
         return f"Full attention: every other way is right less often by more than {give_up:.0%}."
     if best.first >= full.first:

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -30,6 +31,9 @@ from featscope.language.tried import Answered, Tried, advice, by_task, picture, 
 from featscope.options import ConfigError, require
 
 _PROBED = 20  # prompts by which layers are found
+
+Way = tuple[str, int | None, float | None]
+"""A method's name, the layer that chooses, and how much is kept."""
 
 
 @dataclass(frozen=True)
@@ -105,26 +109,23 @@ def tune(
 ) -> list[Tried]:
     """Every way of reading on every example, full attention first; methods take turns example by example.
 
-    Neighbouring examples with one document take their turn together.
+    Neighbouring examples with one document take their turn together. A way that refuses the longest prompt is left out.
     """
     prompts = [_tokens(tokenizer, one, model, special=not options.chat) for one in examples]
     lengths = [sum(part.shape[1] for part in parts) for parts in prompts]
     _require_room(options, model, lengths)
     _require_answers(options, tokenizer, examples)
     keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
-    ways: list[tuple[str, int | None, float | None]] = [("full", None, None)]
-    choices = _choices(options, model, tokenizer, examples)
-    for method in options.methods:
-        able = _layers(options, model, method, max(lengths))
-        found = choices if able and _by_last_row(options, model, method, able[0]) else {}
+    ways: list[Way] = [("full", None, None)]
+    able = {method: _layers(options, model, method, max(lengths)) for method in options.methods}
+    by_layer = any(layer is not None for layers in able.values() for layer in layers)
+    choices = _choices(options, model, tokenizer, examples) if by_layer else {}
+    for method, layers in able.items():
+        found = choices if layers and _by_last_row(options, model, method, layers[0]) else {}
         for keep in keeps if method != "full" else ():
-            ways += [(method, layer, keep) for layer in _worth_a_try(able, found.get(keep))]
-    fixed = options.window, *pooling_of(options)
-    built = [
-        Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
-        for name, layer, keep in ways
-    ]
-    built[0].generate(torch.cat(prompts[0], 1), max_new_tokens=1, do_sample=False)  # what runs first is slower
+            ways += [(method, layer, keep) for layer in _worth_a_try(layers, found.get(keep))]
+    tried = _that_read(options, model, ways, torch.cat(prompts[lengths.index(max(lengths))], 1))
+    ways, built = list(tried), list(tried.values())
     answers: list[list[Answered]] = [[] for _ in ways]
     first, last = ([list[float]() for _ in ways] for _ in range(2))
     together = [[*those] for _, those in groupby(range(len(examples)), lambda i: examples[i].document or i)]
@@ -139,6 +140,29 @@ def tune(
         Tried(*way, sum(one.right for one in said), len(prompts), median(begun), median(ended), tuple(said))
         for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
     ]
+
+
+def _that_read(options: TunePrompt, model: PreTrainedModel, ways: Sequence[Way], longest: Tensor) -> dict[Way, Method]:
+    """Those of ``ways`` that begin to answer the ``longest`` prompt; of others it is said why they are left out.
+
+    Raises:
+        ConfigError: full attention refuses it.
+    """
+    fixed, found, said = (options.window, *pooling_of(options)), dict[Way, Method](), set[str]()
+    for name, layer, keep in ways:
+        try:
+            reader = Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
+            reader.generate(longest, max_new_tokens=options.max_new_tokens, max_time=0.0, do_sample=False)  # one token
+        except ConfigError as error:
+            if name == "full":
+                raise
+            where = name if layer is None else f"{name}, layer {layer},"
+            if (line := f"{where} is left out: {error}") not in said:
+                print(line, file=sys.stderr)
+            said.add(line)
+        else:
+            found[name, layer, keep] = reader
+    return found
 
 
 def _as_said(tokenizer: PreTrainedTokenizerBase, one: Example) -> Example:
@@ -165,10 +189,13 @@ def _layers(options: TunePrompt, model: PreTrainedModel, method: str, length: in
         return (None,)
     if options.layers:
         return options.layers
-    able = seeing(model, length)
+    try:
+        able = seeing(model, length)
+    except ConfigError as error:
+        print(f"{method} is left out: {error}", file=sys.stderr)
+        return ()
     if able:
-        built = Reading(able[0], 1.0, options.window).build(asked_for(method, options.window), model)
-        goes_on = isinstance(getattr(built, "propagation", None), KeepHidden)
+        goes_on = isinstance(getattr(_rule(options, model, method, able[0]), "propagation", None), KeepHidden)
         able = seeing_from(model, length + options.max_new_tokens) if goes_on else able
     if not able:
         print(f"{method} is left out: no layer that it could choose by sees all of {length} tokens.", file=sys.stderr)
@@ -207,9 +234,15 @@ def _choices(
 
 def _by_last_row(options: TunePrompt, model: PreTrainedModel, method: str, layer: int | None) -> bool:
     """Whether a method chooses by the rule that `probed` looks at."""
-    built = Reading(layer or 0, 1.0, options.window).build(asked_for(method, options.window), model)
-    selector = getattr(built, "selector", None)
+    selector = getattr(_rule(options, model, method, layer), "selector", None)
     return isinstance(selector, FilterLayer) and selector.row == "last"
+
+
+def _rule(options: TunePrompt, model: PreTrainedModel, method: str, layer: int | None) -> Method | None:
+    """The method with all kept; None where it cannot be built, which is said when it is tried."""
+    with suppress(ConfigError):
+        return Reading(layer or 0, 1.0, options.window).build(asked_for(method, options.window), model)
+    return None
 
 
 def _worth_a_try(able: Sequence[int | None], choice: LayerChoice | None) -> Sequence[int | None]:

@@ -1,4 +1,4 @@
-"""Labelled texts of binary tasks: from a local table, from GLUE on the Hub, or made up."""
+"""Labelled texts of binary tasks: from a local table or file of sentences, from GLUE on the Hub, or made up."""
 
 import csv
 import os
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featscope.data.sentence_files import SENTENCE_FILES, TREC_TEST, labelled_lines
 from featscope.hub import asking_hub
 from featscope.language.in_context.made_up import made_up_irrelevant, made_up_sentiment
 from featscope.options import ConfigError, MissingExtraError
@@ -54,6 +55,9 @@ TASKS: Mapping[str, Task] = {
     for task in (
         Task("sst2", ("sentence",), ("sentence",), ("negative", "positive")),
         Task("subj", ("sentence",), ("sentence",), ("objective", "subjective")),
+        Task("mr", ("sentence",), ("sentence",), ("negative", "positive")),
+        Task("cr", ("sentence",), ("sentence",), ("negative", "positive")),
+        Task("trec", ("sentence",), ("question",), ("person", "place")),
         Task("cola", ("sentence",), ("sentence",), ("unacceptable", "acceptable")),
         Task("mrpc", ("sentence1", "sentence2"), ("sentence 1", "sentence 2"), ("different", "equivalent")),
         Task("qqp", ("question1", "question2"), ("question 1", "question 2"), ("different", "equivalent")),
@@ -62,7 +66,16 @@ TASKS: Mapping[str, Task] = {
         Task("wnli", ("sentence1", "sentence2"), ("premise", "hypothesis"), ("no", "yes")),
     )
 }
-"""Tasks by name. In rte and qnli label 0 means that the second text follows from, or answers, the first."""
+"""Tasks by name. In rte and qnli label 0 means that the second text follows from, or answers, the first. Of TREC's six
+kinds of questions there are two: those whose answer is a person (or persons), and those whose answer is a place."""
+
+_IN_FILES: Mapping[str, Mapping[str, int | None]] = {
+    "subj": {"0": 1, "1": 0},
+    "mr": {"0": 0, "1": 1},
+    "cr": {"0": 0, "1": 1},
+    "trec": {"0": None, "1": None, "2": None, "3": 0, "4": 1, "5": None},
+}
+"""Task -> label in its file of sentences -> label here; None is left out. In the file of Subj 0 is subjective."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +104,9 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
     Args:
         task: a key of `TASKS`.
         source: "made-up" (sst2 only); "hub" for GLUE's train and validation split; a folder with ``train.tsv`` and
-            ``dev.tsv``; or one ``.tsv`` file, of which a random half gives exemplars and the rest queries. Tables have
-            a line of column names: those of the task, and "label" (0 or 1).
+            ``dev.tsv``; a folder with the task's file of sentences (subj, mr, cr, trec; see `SENTENCE_FILES`); or one
+            ``.tsv`` file. Of one table, and of one file of sentences (TREC has a second), a random half gives exemplars
+            and the rest queries. Tables have a line of column names: those of the task, and "label" (0 or 1).
         streams: of the replica.
 
     Raises:
@@ -110,16 +124,18 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
     if source == HUB:
         splits = [_from_hub(chosen, split) for split in ("train", "validation")]
     elif os.path.isdir(source):
-        splits = [_from_table(chosen, Path(source) / name) for name in ("train.tsv", "dev.tsv")]
+        splits = _from_folder(chosen, Path(source))
     elif Path(source).suffix == ".tsv":
-        read = _unique(_from_table(chosen, Path(source)))
-        order = streams.at("halves").choice(len(read), len(read))[0].tolist()
-        return _split(chosen, [read[i] for i in order], len(read) // 2, source)
+        splits = [_from_table(chosen, Path(source))]
     else:
         raise ConfigError(
             f"data = {source!r} is no folder: allowed is {MADE_UP!r}, {HUB!r}, a folder with train.tsv and dev.tsv, "
             "or a .tsv file"
         )
+    if len(splits) == 1:
+        read = _unique(splits[0])
+        order = streams.at("halves").choice(len(read), len(read))[0].tolist()
+        return _split(chosen, [read[i] for i in order], len(read) // 2, source)
     first, second = list(splits[0]), list(splits[1])
     everything = _unique([*second, *first])  # a text of both is a query
     queries = {example.texts for example in second}
@@ -191,9 +207,36 @@ def _example(task: Task, row: Mapping[str, Any], source: str) -> Example:
     return Example(tuple(" ".join(str(row[name]).split()) for name in task.columns), int(row["label"]))
 
 
+def _from_folder(task: Task, folder: Path) -> list[Iterator[Example]]:
+    """The task's files of sentences, if they are there; else its tables."""
+    own = SENTENCE_FILES.get(task.name)
+    if own is None or not (folder / own).is_file():
+        return [_from_table(task, folder / name) for name in ("train.tsv", "dev.tsv")]
+    return [_from_lines(task, folder / name) for name in (own, *([TREC_TEST] if task.name == "trec" else []))]
+
+
+def _from_lines(task: Task, file: Path) -> Iterator[Example]:
+    labels = _IN_FILES[task.name]
+    try:
+        lines = labelled_lines(file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"data: {file} cannot be read ({error}): allowed is UTF-8 text, a label, a blank and a sentence a line. "
+            "Correct the file."
+        ) from None
+    for label, text in lines:
+        if label not in labels:
+            raise ConfigError(f"{file.name} has the label {label[:60]!r}: allowed is {', '.join(sorted(labels))}")
+        if (found := labels[label]) is not None:
+            yield Example((" ".join(text.split()),), found)
+
+
 def _from_table(task: Task, file: Path) -> Iterator[Example]:
     if not os.path.isfile(file):
-        raise ConfigError(f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv, or a .tsv file")
+        own = f", or with {SENTENCE_FILES[task.name]}" if task.name in SENTENCE_FILES else ""
+        raise ConfigError(
+            f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv{own}, or a .tsv file"
+        )
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         try:
@@ -211,8 +254,10 @@ def _from_hub(task: Task, split: str) -> Iterator[Example]:
         from datasets import load_dataset
     except ImportError as error:
         raise MissingExtraError("data 'hub'", "language") from error
-    if task.name == "subj":
-        raise ConfigError("data = 'hub' has no task 'subj', which is not in GLUE: give it as a .tsv file")
+    if own := SENTENCE_FILES.get(task.name):
+        raise ConfigError(
+            f"data = 'hub' has no task {task.name!r}, which is not in GLUE: give a folder with {own}, or a .tsv file"
+        )
     try:
         with asking_hub():
             rows = load_dataset(_GLUE, task.name, split=split)

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from featscope.language.attention import Attention, watched
 from featscope.language.caches.full import Full, Selected
 from featscope.language.caches.press import Press
-from featscope.language.decoder import blocks, cache_argument, require_context, text_config
+from featscope.language.decoder import blocks, cache_argument, cache_of, require_context, text_config
 from featscope.language.method import new_tokens
 from featscope.language.output import with_kept
 from featscope.language.partial_cache import (
@@ -60,6 +60,7 @@ def generate_in_one_pass(
     Raises:
         ConfigError: the prompt is longer than the model's context, or model or options do not go with it.
     """
+    cache.require(model)  # whose attention may be another one than when the method was made
     require_one_reading(model, options)
     new = new_tokens(model, options, prompt.ids.shape[-1])
     require_context(model, prompt, new)
@@ -77,15 +78,16 @@ def generate_in_one_pass(
             f"no attention of {type(model).__name__} could be watched, so that nothing was chosen or dropped: allowed "
             "is a model whose layers look their attention function up when they run. Load it without torch.compile"
         )
-    if one.uneven:
-        one.held.update = _refuse
+    if (held := cache_of(output)) is not None and one.uneven:
+        held.update = _refuse
     return with_kept(output, one.all_kept())
 
 
 def _refuse(*arguments: Any, **options: Any) -> None:
     raise ConfigError(
-        "the cache holds more entries in some heads than in others, and what fills up the others was hidden while the "
-        "method generated: going on from it would attend to that, too. Ask anew with the whole text."
+        "the cache holds more entries in some heads or layers than in others, which only the method that made it can "
+        "go on from: the model would attend to what fills up heads, and has one mask for all layers. Ask anew with the "
+        "whole text."
     )
 
 
@@ -114,8 +116,11 @@ class _OnePass:
 
     @property
     def uneven(self) -> bool:
-        """Whether heads of a layer hold different numbers of entries, so that something fills up some of them."""
-        return any(bool((hidden != hidden[:, :1]).any()) for hidden in self.hidden.values())
+        """Whether heads of a layer, or layers that see everything, hold different numbers of entries."""
+        if self.held is None:  # a full cache: layers above the selector's hold what was chosen
+            return self.chosen is not None and self.chosen.shape[-1] < self.prompt.ids.shape[-1]
+        counts = {layer.held for layer in self.held.layers if isinstance(layer, PartialLayer)}
+        return len(counts) > 1 or any(bool((hidden != hidden[:, :1]).any()) for hidden in self.hidden.values())
 
     def narrowed(self, layer: int) -> bool:
         """Whether ``layer`` reads the chosen tokens alone."""
@@ -125,7 +130,9 @@ class _OnePass:
         if self.selector is not None and self.chosen is None and attention.layer == self.selector.layer:
             self.chosen = self.selector.choose(attention, self._copied(attention), self.keep)
         if not self.narrowed(attention.layer) and not isinstance(self._layer(attention), PartialLayer):
-            return None
+            mask, keys = attention.mask, attention.key.shape[2]  # of another layer, where layers share entries
+            longer = isinstance(mask, Tensor) and mask.shape[-1] > keys
+            return attention._replace(mask=mask[..., -keys:]) if longer else None
         self._require_due(attention)
         return attention._replace(mask=self._mask(attention))
 

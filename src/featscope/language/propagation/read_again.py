@@ -8,8 +8,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Selected
-from featscope.language.decoder import cache_of, text_config
-from featscope.language.method import counted_from, require_own_input, setting
+from featscope.language.decoder import cache_of, require_context, sight_of, text_config
+from featscope.language.method import counted_from, new_tokens, require_own_input, setting
 from featscope.language.output import with_kept, with_prompt
 from featscope.language.parts import Cache, Selector
 from featscope.language.prompt import Prompt, padding_token
@@ -29,7 +29,7 @@ class ReadAgain:
 
     Attributes:
         positions: "new" are 0 to k - 1, as in GemFilter (dissertation, Algorithm 2); "original" those of the whole
-            prompt, as in speculative prefill (arXiv 2502.02789).
+            prompt, as in speculative prefill (arXiv 2502.02789), which no layer's window may be too short for.
     """
 
     positions: Positions = "new"
@@ -70,9 +70,15 @@ class ReadAgain:
         cache: Cache,
         options: dict[str, Any],
     ) -> Any:
-        """The second pass alone: generate from the tokens of ``prompt`` at ``kept``."""
+        """The second pass alone: generate from the tokens of ``prompt`` at ``kept``.
+
+        Raises:
+            ConfigError: places are the original ones, and context or windows of the model are too short for them.
+        """
         require_own_input(options)
         short = prompt.take(kept, padding_token(model, options) or 0)
+        if self.positions == "original":
+            _require_places(model, prompt, short, new_tokens(model, options, prompt.ids.shape[-1]))
         options = with_whole_text(model, options, short.ids.shape[-1], prompt.ids)
         options = counted_from(prompt.ids.shape[-1], model, options)
         if self.positions == "original":
@@ -86,6 +92,22 @@ class ReadAgain:
         if short.ids.shape != prompt.ids.shape:
             _spend(output)
         return with_kept(with_prompt(output, short.ids.shape[-1], prompt.ids), kept)
+
+
+def _require_places(model: PreTrainedModel, prompt: Prompt, short: Prompt, new: int) -> None:
+    """Raise `ConfigError` unless each layer of ``model`` can read tokens at all places of ``prompt`` and ``new`` more.
+
+    transformers counts a window in the tokens that are read: with gaps between them it would reach farther back.
+    """
+    require_context(model, prompt, new)
+    length = int(prompt.real.sum(-1).max()) + new
+    narrow = [i for i in range(text_config(model).num_hidden_layers) if 0 < sight_of(model, i) < length]
+    if narrow and short.ids.shape != prompt.ids.shape:
+        raise ConfigError(
+            f"layer {narrow[0]} of {type(model).__name__} sees the last {sight_of(model, narrow[0]):g} of {length} "
+            f"tokens only ({new} of them to come), and with positions = 'original' it would see kept ones from farther "
+            "away: allowed are layers that see all of them. Use ReadAgain('new'), as GemFilter does"
+        )
 
 
 def _spend(output: Any) -> None:

@@ -37,7 +37,8 @@ class Draft:
     blocks of tokens are kept by their mean.
 
     Attributes:
-        draft: the small model.
+        draft: the small model. Of its tokenizer the size of the vocabulary alone is looked at: another tokenizer with
+            as many tokens is not noticed.
         keep: k, the tokens kept: a number, a share of the prompt, or a `Cost`, in which the small model is counted.
         look_ahead: tokens that it writes.
         window: last tokens of the prompt that are kept in any case.
@@ -91,9 +92,13 @@ class Draft:
     def scores(self, prompt: Prompt) -> Float[Tensor, "batch token"]:
         """The largest weight over layers and heads that each token gets, averaged over who attends.
 
+        They are where ``prompt`` is, wherever the small model is.
+
         Raises:
             ConfigError: the small model cannot read the prompt.
         """
+        place = prompt.ids.device
+        prompt = prompt.at(self.draft)
         require_context(self.draft, prompt, self.look_ahead)
         if (unknown := int(prompt.ids.max())) >= (words := text_config(self.draft).vocab_size):
             raise ConfigError(
@@ -112,7 +117,7 @@ class Draft:
                 held = {cache_argument(self.draft.forward): cache}
                 said = self.draft(ids, attention_mask=mask, position_ids=positions, logits_to_keep=1, **held)
                 ids, positions = said.logits[:, -1].argmax(-1, keepdim=True), positions[:, -1:] + 1
-        return torch.stack(largest.rows).mean(0)
+        return torch.stack(largest.rows).mean(0).to(place)
 
 
 class _Largest:

@@ -12,6 +12,10 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from featscope.data.domain_images import open_domains
+from featscope.data.encoded_images import require_same_names
+from featscope.data.sentence_files import SENTENCE_FILES, TREC_TEST
+from featscope.data.sentence_files import filled_lines as _filled
+from featscope.data.sentence_files import labelled_lines as _lines
 from featscope.data.splits import open_split
 from featscope.encoders import (
     EfficientNetLite0,
@@ -35,8 +39,6 @@ _PHOTOS, _OTHERS, _SENTENCES, _TEST_SENTENCES = 1000, 500, 600, 1000
 DOMAINS = {"photos": "photo", "sketches": "sketch", "cartoons": "cartoon"}
 """Sets of images that are domains of PACS."""
 _FEW = 2  # views of sets that are pre-trained on alone
-SENTENCE_FILES = {"trec": "TREC.train.all", "mr": "rt-polarity.all", "subj": "subj.all", "cr": "custrev.all"}
-"""Files of a label, a blank and a sentence a line; SST-2 has a table of its own."""
 _CROPS = CropColor(Crop(0.2), 0.5)
 _AT_ONCE = 512
 
@@ -149,13 +151,15 @@ def made_up(name: str) -> Samples:
 
 def _images(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     parts = []
+    named: dict[str, tuple[str, ...]] = {}
     for split, wanted in (("train", _IMAGES), ("test", _TEST_IMAGES)):
         images = open_split(data, split)
+        named[split] = images.class_names
         draws = Streams(0, [0]).at(f"pool {split}")
         index = draws.choice(len(images.labels), min(wanted, len(images.labels)))[0]
         parts += [images.pixels(index), images.labels[index]]
-        classes = len(images.class_names)
-    return parts[0], parts[1], parts[2], parts[3], classes
+    require_same_names(data, named)
+    return parts[0], parts[1], parts[2], parts[3], max(map(len, named.values()))
 
 
 def _photos(data: str, domain: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
@@ -197,22 +201,22 @@ def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Ten
         else:
             rest = _lines(folder / SENTENCE_FILES[name]), []
             if name == "trec":
-                rest = rest[0], _lines(folder / "TREC.test.all")
+                rest = rest[0], _lines(folder / TREC_TEST)
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"data = {str(data)[:200]!r} is out of range: allowed is a folder with the sentences of {name!r} "
             f"({str(error)[:200]})."
         ) from None
     train, test = rest
-    if strange := sorted({label for label, _ in test} - {label for label, _ in train}):
+    order = Streams(0, [0]).at("pool").choice(len(train), len(train))[0].tolist()
+    pool = [train[i] for i in order[:_SENTENCES]]
+    test = test or [train[i] for i in order[_SENTENCES : _SENTENCES + _TEST_SENTENCES]]
+    if strange := sorted({label for label, _ in test} - {label for label, _ in pool}):
         cure = "GLUE's test.tsv has no labels: take its dev.tsv." if name == "sst2" else "Correct the labels."
         raise ConfigError(
             f"data = {str(data)[:200]!r} is out of range: allowed are sentences of {name!r} that are tested on with "
             f"labels that are trained on. One is {strange[0][:60]!r}. {cure}"
         )
-    order = Streams(0, [0]).at("pool").choice(len(train), len(train))[0].tolist()
-    pool = [train[i] for i in order[:_SENTENCES]]
-    test = test or [train[i] for i in order[_SENTENCES : _SENTENCES + _TEST_SENTENCES]]
     names = sorted({label for label, _ in pool + test})
     (x, y), (tx, ty) = (
         ([text for _, text in part], torch.tensor([names.index(label) for label, _ in part])) for part in (pool, test)
@@ -220,14 +224,8 @@ def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Ten
     return x, y, tx, ty, len(names)
 
 
-def _lines(file: Path) -> list[tuple[str, str]]:
-    # Not splitlines: sentences hold other characters that it takes for ends of lines.
-    pairs = [line.partition(" ") for line in file.read_text("utf-8-sig").split("\n") if line.strip()]
-    return [(label, text.strip()) for label, _, text in pairs]
-
-
 def _tabled(file: Path) -> list[tuple[str, str]]:
-    pairs = [line.rpartition("\t") for line in file.read_text("utf-8").split("\n")[1:] if line.strip()]
+    pairs = [line.rpartition("\t") for line in _filled(file, "\t", header=True)]
     return [(label.strip(), text.strip()) for text, _, label in pairs]
 
 

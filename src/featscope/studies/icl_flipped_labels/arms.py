@@ -10,7 +10,7 @@ from featscope.studies.base import Arm, Role
 from featscope.studies.icl import OfModels, questionnaire
 from featscope.training import Later
 
-TaskName = Literal["sst2", "subj", "cola", "mrpc", "qqp", "rte", "qnli", "wnli"]
+TaskName = Literal["sst2", "subj", "mr", "cr", "trec", "cola", "mrpc", "qqp", "rte", "qnli", "wnli"]
 
 FOLLOWS, IGNORES, FREQUENCY = "follows", "ignores", "frequency"
 KNOWN = 0.75
@@ -26,8 +26,10 @@ class FlippedLabelsArms(OfModels):
 
     Attributes:
         data: "made-up" for sentences from a small grammar (sst2 only); "hub" for GLUE from the Hub; a folder with
-            train.tsv (exemplars) and dev.tsv (items); or one .tsv file, which is halved at random.
-        task: what is asked.
+            train.tsv (exemplars) and dev.tsv (items); a folder with subj.all, rt-polarity.all (mr), custrev.all (cr),
+            or TREC.train.all and TREC.test.all (trec), of a label, a blank and a sentence a line; or one .tsv file. A
+            single file is halved at random.
+        task: what is asked. Of trec's six kinds of questions there are two, for a person and for a place.
         shots: M, exemplars in a prompt.
         flips: shares of exemplar labels that are inverted, from 0 to 1.
         items: evaluation items of a replica; the paper's are 1000.

@@ -20,7 +20,7 @@ from featscope.theory.in_context import follower_accuracy, follower_trust
 SMALL = 1e10
 """Parameters below which the smallest model may be expected to stay flat."""
 STEEPEST = 1.5
-"""The largest slope that accuracies from 0 to 1 over shares from 0 to 1 can have."""
+"""The largest slope that accuracies from 0 to 1 over evenly spaced shares from 0 to 1 can have."""
 FIGURES = "Section 5.6.1, Figures 5.1 and 5.2"
 FLOATS = "Tolerance: rounding of log-probabilities in float32."
 OF_SLOPE = f"of the slope -1 of a learner that trusts exemplars in proportion; {STATED}"

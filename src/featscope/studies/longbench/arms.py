@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from featscope.language.load import RETRIEVER
 from featscope.language.longbench import MADE_UP, SUITES, Benchmark, SuiteName
-from featscope.language.methods import METHODS, MethodName, Reading, layer_of, pooling_of
+from featscope.language.methods import METHODS, Reading, layer_of, pooling_of
 from featscope.language.selection import Pool
 from featscope.options import require
 from featscope.studies import Arm, Study
 
 TableName = Literal["llama-3.1-8b", "mistral-nemo-12b", "phi-3.5-mini", "llama-3.1-8b-layers", "llama-3.1-8b-chat"]
-
-COMPRESSED = ("gemfilter", "question-kept", "snapkv", "h2o", "middle-row")
+Compared = Literal["gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row"]
+COMPARED: tuple[Compared, ...] = get_args(Compared)
+COMPRESSED = tuple(name for name in COMPARED if name != "full")
 _WINDOW = 32  # recent tokens that SnapKV, H2O and question-kept keep: dissertation, Section G.4.2
 
 
@@ -32,6 +33,7 @@ class LongBenchArms(Study):
         suite: the benchmark; what the paper says is of the first, which alone has made-up data.
         tasks: the benchmark's names of the tasks; all of them if none is named.
         examples: first examples of each task that are used; 0 for all.
+        methods: what is compared. H2O forms the attention of all tokens, which takes long at long prompts.
         layer: r, the layer that chooses for GemFilter, from 0; None for the retriever's own.
         keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept of a prompt.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
@@ -50,6 +52,7 @@ class LongBenchArms(Study):
     suite: SuiteName = "longbench"
     tasks: tuple[str, ...] = ()
     examples: int = 0
+    methods: tuple[Compared, ...] = COMPARED
     layer: int | None = None
     keep: int = 96
     kernel: int | None = None
@@ -67,9 +70,10 @@ class LongBenchArms(Study):
         known = all(task in suite.tasks for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
         require(self, "tasks", known, f"some of {', '.join(suite.tasks)}, each once")
         require(self, "examples", self.examples >= 0, ">= 0")
-        layer_of(self)
-        require(self, "keep", self.keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
-        pooling_of(self)
+        named = {*self.methods}.intersection(COMPARED)
+        require(self, "methods", 0 < len(named) == len(self.methods), f"some of {', '.join(COMPARED)}")
+        keep = self.reading.keep
+        require(self, "keep", keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
         require(self, "context", self.context == 0 or self.context >= 2, ">= 2, or 0")
 
     @property
@@ -87,13 +91,21 @@ class LongBenchArms(Study):
         """Whether the paper says something of the data."""
         return self.suite == "longbench" and not self.is_made_up
 
+    @property
+    def reading(self) -> Reading:
+        """Filter layer, kept tokens and window."""
+        layer = layer_of(self, needs_layer=any(METHODS[name].by_layer for name in self.methods))
+        return Reading(layer, self.keep, _WINDOW, *pooling_of(self))
+
     def smallest(self) -> "LongBenchArms":
         """One example of one task."""
         return replace(self, data=MADE_UP, suite="longbench", tasks=("triviaqa",), examples=1)
 
     def arms(self) -> Sequence[Arm[Benchmark]]:
         """One for each method. That of the middle row keeps as many tokens as GemFilter, and others."""
-        reading = Reading(layer_of(self), self.keep, _WINDOW, *pooling_of(self))
+        reading = self.reading
         asked = (self.model, self.data, self.suite, self.names, self.examples, self.context, self.chat, self.redact)
-        names: tuple[MethodName, ...] = ("gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row")
-        return [Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label) for name in names]
+        return [
+            Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label)
+            for name in self.methods
+        ]

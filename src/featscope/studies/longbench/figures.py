@@ -35,29 +35,36 @@ _COMPARED = (
 
 def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: int) -> Bars:
     """Mean scores of each method on ``tasks``; ``said`` is what must be said of the data first."""
+    chooses = f"; layer {layer} chooses for GemFilter" if any(METHODS[arm].by_layer for arm in found) else ""
     return Bars(
         "scores",
         "Scores per task" + (", on made-up data" if said else ""),
-        f"{said}Mean scores with {keep} tokens kept; layer {layer} chooses for GemFilter. {_INTERVALS}",
+        f"{said}Mean scores with {keep} tokens kept{chooses}. {_INTERVALS}",
         _groups(tasks),
-        {label: _means(found, found[arm]["score"]) for arm, label in ARMS.items()},
+        {label: _means(found, found[arm]["score"]) for arm, label in ARMS.items() if arm in found},
         SCORE,
         claims=("something-to-lose", *_COMPARED),
     )
 
 
-def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, published: str | None) -> Bars:
-    """What GemFilter gains and loses; beside it what it does in the paper's table ``published``, if there is one."""
+def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, published: str | None) -> Iterator[Bars]:
+    """What GemFilter gains and loses; beside it what it does in the paper's table ``published``, if there is one.
+
+    Nothing where no two of the methods were run.
+    """
     series = {
         f"{ARMS[one]} less {ARMS[other]}": _means(found, found[one]["score"] - found[other]["score"], -100.0)
         for one, other in (("gemfilter", "snapkv"), ("gemfilter", "full"), ("question-kept", "snapkv"))
+        if {one, other} <= found.keys()
     }
+    if not series:
+        return
     beside = ""
     if not said and published and (pair := nearest_pair(published, keep)):
         one, other = (PUBLISHED[published][method].of(tasks) for method in pair)
         series[f"{' less '.join(pair)}, printed"] = _printed(one - other)
         beside = f" Beside them, {published} in the paper."
-    return Bars(
+    yield Bars(
         "differences",
         "What GemFilter gains and loses",
         f"{said}Differences of scores, paired by example.{beside} {_INTERVALS}",
@@ -87,16 +94,18 @@ def printed(tasks: Sequence[str], published: str, keep: int) -> Bars:
 
 def lengths(found: Examples, said: str, keep: int) -> Curves:
     """How long prompts are, and scores by their length."""
-    tokens = found["gemfilter"]["tokens"]
+    one = next(iter(found.values()))  # prompts are the same for all
+    tokens = one["tokens"]
     order = np.argsort(tokens, kind="stable")
     parts = [part for part in np.array_split(order, 6) if part.size]
     centres = np.array([tokens[part].mean() for part in parts])
-    cut = int((found["gemfilter"]["cut"] > 0).sum())
+    cut = int((one["cut"] > 0).sum())
     wide = bool(tokens.max() > 4 * tokens.min())
     share = Curve("prompts", tokens[order], (1.0 + np.arange(len(order))) / len(order))
     means = [
         Curve(label, centres, np.array([found[arm]["score"][part].mean() for part in parts]))
         for arm, label in ARMS.items()
+        if arm in found
     ]
     return Curves(
         "lengths",
@@ -112,7 +121,7 @@ def lengths(found: Examples, said: str, keep: int) -> Curves:
 
 
 def _means(found: Examples, values: Float[np.ndarray, " example"], least: float = 0.0) -> Ends:
-    mean, low, high = group_means(values, found["full"]["task_of"].astype(int), _FEWEST)
+    mean, low, high = group_means(values, next(iter(found.values()))["task_of"].astype(int), _FEWEST)
     return mean, low.clip(least, 100.0), high.clip(least, 100.0)
 
 

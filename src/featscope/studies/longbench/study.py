@@ -15,7 +15,6 @@ from featscope.claims.averages import evenly_over, ratio_of_means
 from featscope.figures import Figure, Table
 from featscope.language.longbench import SUITES, Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
-from featscope.language.methods import layer_of
 from featscope.studies import Runs, Story
 from featscope.studies.longbench import figures
 from featscope.studies.longbench.arms import COMPRESSED, LongBenchArms
@@ -51,7 +50,7 @@ class LongBench(LongBenchArms):
         "(something-to-lose), scores are close for want of anything to lose, and nothing is decided.",
         corrects="published-scores-are-comparable",
     )
-    def gemfilter_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found:
+    def gemfilter_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found | None:
         """GemFilter scores as SnapKV does where both keep as much.
 
         At equal $k$ GemFilter scores as SnapKV does. Measured: the difference of means, paired by example; the
@@ -69,7 +68,7 @@ class LongBench(LongBenchArms):
         range=APART,
         note=f"Tolerance: {MARGIN:g} points, a stated choice. SnapKV keeps the same last tokens.",
     )
-    def question_kept_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found:
+    def question_kept_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found | None:
         """GemFilter that keeps the question scores as SnapKV does where both keep as much.
 
         Measured: the difference of means, paired by example; the interval is over examples.
@@ -88,7 +87,7 @@ class LongBench(LongBenchArms):
         "here both "
         "have one k and one prompt. Undecided where something-to-lose does not hold.",
     )
-    def gemfilter_is_no_worse_than_h2o(self, runs: Runs, arm: str) -> Found:
+    def gemfilter_is_no_worse_than_h2o(self, runs: Runs, arm: str) -> Found | None:
         """GemFilter scores at least what H2O does.
 
         Measured: the difference of means, paired by example; the interval is over examples.
@@ -205,9 +204,14 @@ class LongBench(LongBenchArms):
         scores = found[arm]["score"] - (found[other]["score"] if other else 0.0)
         return evenly_over(scores, found[arm]["task_of"].astype(np.int64))
 
-    def _against(self, runs: Runs, arm: str, other: str) -> Found:
-        """How much better ``arm`` is; NaN where the model finds so little that methods cannot be told apart."""
-        telling = self._means(runs, "full").mean() >= 2 * MARGIN
+    def _against(self, runs: Runs, arm: str, other: str) -> Found | None:
+        """How much better ``arm`` is; NaN where nothing says that the model finds enough for methods to be told apart.
+
+        None where the other was not run.
+        """
+        if other not in runs:
+            return None
+        telling = "full" in runs and self._means(runs, "full").mean() >= 2 * MARGIN
         better = self._means(runs, arm, other)
         return Found(better if telling else np.full_like(better, np.nan), "" if self.of_paper else PAPER_SAYS_NOTHING)
 
@@ -216,9 +220,9 @@ class LongBench(LongBenchArms):
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Scores, differences, what the paper reports, compression."""
         found, said = self.found(runs), MADE_UP_DATA if self.is_made_up else ""
-        yield figures.scores(found, self.names, said, self.keep, layer_of(self))
+        yield figures.scores(found, self.names, said, self.keep, self.reading.layer)
         printed = self.published if self.suite == "longbench" else None
-        yield figures.differences(found, self.names, said, self.keep, printed)
+        yield from figures.differences(found, self.names, said, self.keep, printed)
         if printed:
             yield figures.printed(self.names, printed, self.keep)
         yield figures.lengths(found, said, self.keep)
@@ -232,31 +236,43 @@ class LongBench(LongBenchArms):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How GemFilter scores beside SnapKV and the full cache, and what data that is of."""
         of = {arm: in_words(run.mean_score, "{:.1f}") for arm, run in runs.items()}
-        kept, examples = percent(runs["gemfilter"].compression), runs["full"].sizes["example"]
-        scores = {
-            "holds": "GemFilter scores as SnapKV does",
-            "fails": "GemFilter does not score as SnapKV does",
-            "undecided": "Whether GemFilter scores as SnapKV does is open",
-        }[verdict(claims, "gemfilter-is-comparable-to-snapkv@gemfilter")]
-        found = f"{scores}: {of['gemfilter']} and {of['snapkv']} of 100 with {kept} of a text, {of['full']} with all."
+        examples = next(iter(runs.values())).sizes["example"]
+        kept = percent(runs["gemfilter"].compression) if "gemfilter" in runs else ""
+        found = f"Of 100 points: {', '.join(f'{self.arm(arm).label} {points}' for arm, points in of.items())}."
+        if {"gemfilter", "snapkv", "full"} <= of.keys():
+            scores = {
+                "holds": "GemFilter scores as SnapKV does",
+                "fails": "GemFilter does not score as SnapKV does",
+                "undecided": "Whether GemFilter scores as SnapKV does is open",
+            }[verdict(claims, "gemfilter-is-comparable-to-snapkv@gemfilter")]
+            both = f"{of['gemfilter']} and {of['snapkv']} of 100 with {kept} of a text"
+            found = f"{scores}: {both}, {of['full']} with all."
         if verdict(claims, "something-to-lose@full") == "fails":
             found = f"The model finds too little to compare anything: {of['full']} of 100 points with all of a text."
         before, after = "", ""
         if self.is_made_up:
             before = "MADE-UP DATA. "
             after = " These scores say nothing about LongBench; for that, give --data and --model."
+        ways = {
+            "gemfilter": f"GemFilter has layer {self.reading.layer} choose them and reads those alone",
+            "snapkv": "SnapKV keeps what the last tokens attend to",
+            "h2o": "H2O keeps what all attend to",
+        }
+        said = "; ".join(way for arm, way in ways.items() if arm in of)
+        keeps = f", of which it keeps {self.keep} tokens (pieces of words): {said}" if said else ""
+        pairs = (("gemfilter-is-comparable-to-snapkv", "snapkv"), ("gemfilter-is-no-worse-than-h2o", "h2o"))
+        headlines = {
+            f"{claim}@gemfilter": f"{of['gemfilter']} against {of[other]} points."
+            for claim, other in pairs
+            if {"gemfilter", other} <= of.keys()
+        }
+        if "full" in of:
+            headlines["something-to-lose@full"] = f"{of['full']} points with all of a text."
+        if kept:
+            headlines["compression@gemfilter"] = f"{kept} of it, {self.keep} tokens."
         return Story(
             before + found,
             f"A model answers {examples} questions of {len(self.names)} kinds ({SUITES[self.suite].title}) on long "
-            "texts, of which it keeps "
-            f"{self.keep} tokens (pieces of words): GemFilter has layer {layer_of(self)} choose them and reads "
-            "those alone; SnapKV keeps what the last tokens attend to, H2O what all attend to. Bars are mean scores, "
-            f"from 0 to 100, of a kind of question, and last of all kinds.{after}",
-            {
-                "gemfilter-is-comparable-to-snapkv@gemfilter": f"{of['gemfilter']} against {of['snapkv']} points.",
-                "gemfilter-is-no-worse-than-h2o@gemfilter": f"{of['gemfilter']} against {of['h2o']} points.",
-                "something-to-lose@full": f"{of['full']} points with all of a text.",
-                "compression@gemfilter": f"{kept} of it, {self.keep} tokens.",
-                "published-scores-are-comparable@Table 9.1": "",
-            },
+            f"texts{keeps}. Bars are mean scores, from 0 to 100, of a kind of question, and last of all kinds.{after}",
+            headlines | {"published-scores-are-comparable@Table 9.1": ""},
         )

@@ -1,0 +1,40 @@
+"""Chosen tokens at their original places: what context and windows of the model must hold."""
+
+import pytest
+import torch
+from hybrid_models import hybrid
+from small_models import prompt, tiny
+
+from featscope.language import Draft, FilterLayer, Prefill, ReadAgain, SpeculativePrefill
+from featscope.options import ConfigError
+
+GREEDY = {"max_new_tokens": 6, "do_sample": False}
+LONG = tiny(num_hidden_layers=2, max_position_embeddings=512)
+
+
+def test_a_draft_with_a_longer_context_does_not_lead_beyond_the_models():
+    its = SpeculativePrefill(tiny(), LONG, 16, window=4, look_ahead=2)
+    for length in (251, 400):
+        with pytest.raises(ConfigError, match=rf"{length} tokens and 6 are to come: allowed is at most 256"):
+            its.generate(prompt(length), **GREEDY)
+    assert its.generate(prompt(250), **GREEDY).shape == (1, 256)
+    with pytest.raises(ConfigError, match="100 are to come"):
+        its.generate(prompt(250), max_length=350, do_sample=False)
+    anew = Prefill(tiny(), Draft(LONG, 16, look_ahead=2, window=4))  # whose places are 0 to 15
+    assert anew.generate(prompt(400), **GREEDY).shape == (1, 406)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "llama4"])
+def test_windows_that_would_reach_farther_back_than_they_do_are_refused(name):
+    model, original = hybrid(name), ReadAgain("original")
+    with pytest.raises(ConfigError, match=r"layer 0 of .* sees the last 16 of 66 tokens only \(6 .*ReadAgain\('new'\)"):
+        Prefill(model, FilterLayer(3, 20, 4), original).generate(prompt(), **GREEDY)
+    whole = Prefill(model, FilterLayer(3, 60, 4), original).generate(prompt(), **GREEDY)  # without gaps
+    assert torch.equal(whole, model.generate(prompt(), **GREEDY))
+    assert Prefill(model, FilterLayer(3, 6, 4), original).generate(prompt(10), **GREEDY).shape == (1, 16)
+    assert Prefill(model, FilterLayer(3, 20, 4)).generate(prompt(), **GREEDY).shape == (1, 66)
+
+
+def test_layers_that_see_no_single_token_have_no_window():
+    its = Prefill(hybrid("qwen3-next"), FilterLayer(3, 20, 4), ReadAgain("original"))
+    assert its.generate(prompt(), **GREEDY).shape == (1, 66)
