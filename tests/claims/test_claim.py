@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from math import inf, nan
 
+import jaxtyping
 import numpy as np
 import pytest
 import xarray as xr

@@ -1,6 +1,8 @@
 """Images of several domains: the Hub's layout, DomainBed's folders, and small sets that need no files."""
 
 import io
+import shutil
+from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -122,6 +124,60 @@ def test_images_of_more_than_8_bits_a_channel_are_refused(tmp_path):
     pq.write_table(table(image=[{"bytes": file.getvalue(), "path": None}] * 12), tmp_path / "a.parquet")
     with pytest.raises(ConfigError, match=r"Image 4 cannot \(mode I.*: more than 8 bits a channel, .* convert it"):
         open_domains(str(tmp_path)).pixels(torch.tensor([4]))
+
+
+@pytest.mark.parametrize(("mode", "ink"), [("RGBA", (0, 0, 0, 255)), ("LA", (0, 255)), ("P", 0)])
+def test_what_is_transparent_lies_on_white(tmp_path, mode, ink):
+    """Black strokes on a black ground that is not seen."""
+    drawn = Image.new(mode, (4, 4), 1 if mode == "P" else tuple(0 for _ in ink))
+    if mode == "P":
+        drawn.putpalette([0] * 6)
+    drawn.putpixel((1, 2), ink)
+    file = io.BytesIO()
+    drawn.save(file, "PNG", **({"transparency": 1} if mode == "P" else {}))
+    pq.write_table(table(image=[{"bytes": file.getvalue(), "path": None}] * 12), tmp_path / "a.parquet")
+    images = open_domains(str(tmp_path))
+    (pixels,) = images.pixels(torch.tensor([0]))
+    assert (pixels == 0).nonzero()[:, 1:].tolist() == [[2, 1]] * 3
+    assert int((pixels == 255).sum()) == 45
+
+
+def test_features_of_what_lay_on_black_are_not_taken_again(tmp_path):
+    """Of JPEG images, which have no transparency, they are."""
+    for kind in ("PNG", "JPEG"):
+        file = io.BytesIO()
+        Image.new("RGB", (4, 4)).save(file, kind)
+        (tmp_path / kind).mkdir()
+        rows = [{"bytes": file.getvalue(), "path": None}] * 12
+        pq.write_table(table(image=rows), tmp_path / kind / "a.parquet")
+        before = blake2b(blake2b(file.getvalue(), digest_size=16).digest() * 12, digest_size=32).digest()
+        assert (open_domains(str(tmp_path / kind)).fingerprint() == before) == (kind == "JPEG")
+
+
+def test_domains_may_have_folders_of_their_own_and_no_copies(tmp_path):
+    for place, rows in {"each/sketch": range(0, 12, 2), "each/photo": range(1, 12, 2), "twice/a": range(12)}.items():
+        (tmp_path / place).mkdir(parents=True)
+        pq.write_table(table().take(list(rows)), tmp_path / place / "train-00000-of-00001.parquet")
+    assert len(open_domains(str(tmp_path / "each"))) == 12
+    shutil.copytree(tmp_path / "twice" / "a", tmp_path / "twice" / "b")
+    with pytest.raises(ConfigError, match=r"holds one data set, .* '(sketch|photo)' is in a and in b\. Name a folder"):
+        open_domains(str(tmp_path / "twice"))
+
+
+def test_classes_have_one_name_in_all_files(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    for number, names in enumerate((["cat", "dog", "emu"], ["dog", "cat", "emu"])):
+        kinds = {
+            "image": datasets.Image(),
+            "domain": datasets.Value("string"),
+            "label": datasets.ClassLabel(names=names),
+        }
+        rows = datasets.Dataset.from_dict(table().to_pydict(), features=datasets.Features(kinds))
+        rows.to_parquet(tmp_path / f"train-0000{number}-of-00002.parquet")
+    with pytest.raises(
+        ConfigError, match=r"Class 0 is 'cat' in train-00000-of-00002\.parquet, and 'dog' in train-00001"
+    ):
+        open_domains(str(tmp_path))
 
 
 def test_a_split_of_which_files_are_missing_is_refused(tmp_path):

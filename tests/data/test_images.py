@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from featscope import registry
-from featscope.data import Images, splits
+from featscope.data import Images, LongTailedImages, splits
+from featscope.data.image_pool import ImagePool
 from featscope.data.images import as_float
 from featscope.data.splits import open_split
 from featscope.options import ConfigError
@@ -80,13 +81,42 @@ def test_images_are_brought_to_a_side(tmp_path):
 
 
 def test_class_names_come_from_the_hubs_metadata(tmp_path):
+    write_named(tmp_path, train=["cat", "dog", "emu"], test=["cat", "dog", "emu"])
+    assert Images(str(tmp_path), 0, 0).build(draws()).class_names == ("cat", "dog", "emu")
+
+
+def write_named(folder: Path, **names: list[str]) -> None:
+    """A data set as the Hub lays it out; of each split the names of its three classes."""
     from datasets import ClassLabel, Dataset, Features, Image
 
-    write_copy(tmp_path)
-    for file in tmp_path.glob("*.parquet"):
+    write_copy(folder)
+    for file in folder.glob("*.parquet"):
         columns = pq.read_table(file).to_pydict()
-        features = Features({"img": Image(), "label": ClassLabel(names=["cat", "dog", "emu"])})
+        features = Features({"img": Image(), "label": ClassLabel(names=names[file.name.split("-")[0]])})
         Dataset.from_dict(columns, features=features).to_parquet(file)
+
+
+def test_classes_have_one_name_in_all_splits_and_files(tmp_path):
+    cats, dogs = ["cat", "dog", "emu"], ["dog", "cat", "emu"]
+    write_named(tmp_path / "splits", train=cats, test=dogs)
+    for build in (
+        lambda source: Images(source, 0, 0).build(draws()),
+        lambda source: LongTailedImages(source, ratio=2, largest=2).build(draws()),
+        lambda source: ImagePool(source, "test"),
+    ):
+        with pytest.raises(ConfigError, match=r"Class 0 is 'cat' in train, and 'dog' in test. Number classes alike"):
+            build(str(tmp_path / "splits"))
+    write_named(tmp_path / "files", train=cats, test=dogs)
+    (tmp_path / "files" / "train-00000-of-00001.parquet").rename(tmp_path / "files" / "train-00000-of-00002.parquet")
+    (tmp_path / "files" / "test-00000-of-00001.parquet").rename(tmp_path / "files" / "train-00001-of-00002.parquet")
+    with pytest.raises(ConfigError, match=r"'cat' in train-00000-of-00002\.parquet, and 'dog' in train-00001-of-00002"):
+        open_split(str(tmp_path / "files"), "train")
+
+
+def test_classes_that_have_only_numbers_in_a_split_may_have_any_name(tmp_path):
+    write_named(tmp_path, train=["cat", "dog", "emu"], test=["cat", "dog", "emu"])
+    file = tmp_path / "test-00000-of-00001.parquet"
+    pq.write_table(pq.read_table(file).replace_schema_metadata(None), file)
     assert Images(str(tmp_path), 0, 0).build(draws()).class_names == ("cat", "dog", "emu")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from featscope.data import LongTailedImages, class_sizes
+from featscope.data import Images, LongTailedImages, class_sizes
 from featscope.data.long_tail import head_to_tail, spread
 from featscope.data.splits import open_split
 from featscope.options import ConfigError
@@ -137,6 +137,12 @@ def test_shapes_are_brought_to_a_side():
     for name in ("train_set", "probe_set", "test_set"):
         assert getattr(half, name).pixels.shape[1:] == (3, 16, 16)
         assert torch.equal(getattr(half, name).labels, getattr(whole, name).labels)
+
+
+@pytest.mark.parametrize("data", [Images("shapes", 4, 4), LongTailedImages("shapes", 2, 4, probe=2, test=2)])
+def test_images_of_several_replicas_at_once_are_refused(data):
+    with pytest.raises(ValueError, match="2 replicas; images are trained one replica an experiment"):
+        data.build(Streams(0, range(2)).at("data"))
 
 
 def test_replicas_choose_their_own_images(tmp_path):

@@ -42,21 +42,44 @@ def test_features_are_of_the_first_token(folder, model):
     assert encoder.features == 16
 
 
-def test_features_are_means_where_the_model_says_so(folder, model):
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
-    encoder = HubSentences(str(folder)).load()
-    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one).mean(0) for one in SENTENCES]))
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
-    assert HubSentences(str(folder)).load().fingerprint() != encoder.fingerprint()
+TODAY = {"embedding_dimension": 16, "include_prompt": True}
+"""What a pooling file says besides."""
 
 
 @pytest.mark.parametrize(
-    "pooling", [{"pooling_mode_lasttoken": True}, {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}]
+    ("means", "first"),
+    [
+        ({"pooling_mode_mean_tokens": True}, {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}),
+        ({"pooling_mode": "mean"}, {"pooling_mode": "cls"}),
+        ({"pooling_mode": ["mean"]}, {"pooling_mode": ["cls"]}),
+    ],
+)
+def test_features_are_means_where_the_model_says_so(folder, model, means, first):
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(means | TODAY))
+    encoder = HubSentences(str(folder)).load()
+    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one).mean(0) for one in SENTENCES]))
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(first | TODAY))
+    other = HubSentences(str(folder)).load()
+    torch.testing.assert_close(other(SENTENCES), torch.stack([said(model, one)[0] for one in SENTENCES]))
+    assert other.fingerprint() != encoder.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        {"pooling_mode_lasttoken": True},
+        {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True},
+        {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": False},
+        {"pooling_mode": "max"},
+        {"pooling_mode": ["mean", "cls"]},
+        {"pooling_mode": []},
+        {},
+    ],
 )
 def test_other_poolings_are_refused(folder, pooling):
     (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling | TODAY))
     with pytest.raises(ConfigError, match="known are means and the first token"):
         HubSentences(str(folder)).load()
 
@@ -68,7 +91,7 @@ def test_the_first_token_of_a_causal_model_is_refused(folder):
         HubSentences(str(folder)).load()
 
 
-def test_views_are_of_their_draws(folder, tmp_path):
+def test_views_are_of_their_draws(folder, tmp_path, monkeypatch):
     encoder, at = HubSentences(str(folder)).load(), Streams(0, [0]).at
     state = torch.random.get_rng_state()
     one, again, other = (encoder(SENTENCES, at(name)) for name in ("one", "one", "other"))
@@ -76,6 +99,8 @@ def test_views_are_of_their_draws(folder, tmp_path):
     assert not torch.equal(one, other)
     assert not torch.equal(one, encoder(SENTENCES))
     assert torch.equal(state, torch.random.get_rng_state()), "a generator that all share was touched"
+    monkeypatch.setattr(torch, "manual_seed", lambda _: pytest.fail("generators of other devices were touched"))
+    assert torch.equal(one, encoder(SENTENCES, at("one")))
     views = [encoder(SENTENCES[:1], at("many", step)) for step in range(40)]
     assert len({view.numpy().tobytes() for view in views}) == 40
     kept = cached_sentences(encoder, SENTENCES, 3, tmp_path / "kept")

@@ -189,6 +189,18 @@ def test_a_class_of_one_sample_has_no_accuracy():
     assert np.isnan(alone.latest["worst_class_accuracy"])
 
 
+def test_labels_may_be_large_whole_numbers():
+    """As hashes are, which number no classes: accuracies are those of the same classes by small numbers."""
+    far = torch.tensor([7, 2**40, 2**62])
+    small, large, logged = *(Monitor(model(), [(x, n[y]) for x, y in batches()]) for n in (torch.arange(3), far)), []
+    for name in ("accuracy", "worst_class_accuracy"):
+        assert large.latest[name] == small.latest[name]
+    Monitor(model(), [(x, far[y]) for x, y in batches()], log=lambda found, step: logged.extend(found))
+    assert not [name for name in logged if "class/" in name]
+    indices = Monitor(model(), [(x, torch.arange(16) + 1000 * k) for k, (x, _) in enumerate(batches())])
+    assert np.isnan(indices.latest["worst_class_accuracy"])
+
+
 def test_a_model_that_changed_after_its_last_step_is_looked_at_anew(tmp_path):
     net = model()
     monitor = Monitor(net, batches(), out=tmp_path, every=1)
@@ -259,6 +271,17 @@ def test_a_folder_is_not_overwritten_unless_asked(tmp_path):
     with pytest.raises(ConfigError, match="holds a run: pass overwrite=True"):
         train(model(), out=tmp_path, every=3)
     train(model(), out=tmp_path, every=2, overwrite=True)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_with_another_program_s_config_is_no_run(tmp_path, overwrite):
+    """As that which a Trainer writes its models into."""
+    written = {"config.json": '{"model_type": "bert"}', "model.safetensors": "weights"}
+    for name, content in written.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigError, match="holds files, and no run: choose another folder"):
+        Monitor(model(), batches(), out=tmp_path, overwrite=overwrite)
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == written
 
 
 def test_a_training_that_diverged_is_not_ended_by_its_watch():

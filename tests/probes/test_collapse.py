@@ -107,6 +107,12 @@ def test_spread_is_variance_of_directions():
     assert float(spread(torch.tensor([[2.0, 1], [4, 2]]))) == pytest.approx(0)
 
 
+def test_what_is_zero_points_nowhere():
+    assert float(spread(torch.zeros(4, 2))) == 0
+    assert float(spread(torch.tensor([[2.0, 0], [0, 0], [0, 5], [0, 0]]))) == pytest.approx(0.5)
+    assert spread(torch.tensor([[[2.0, 0], [-5, 0]], [[0, 0], [0, 0]]])).tolist() == [1, 0]
+
+
 def test_alignment_is_the_mean_squared_distance_on_the_sphere():
     one, other = torch.tensor([[2.0, 0], [0, 3]]), torch.tensor([[5.0, 0], [1, 0]])
     assert float(pair_alignment(one, other)) == pytest.approx((0 + 2) / 2)

@@ -55,6 +55,13 @@ def test_the_gradient_of_a_layer_is_that_of_its_inputs():
     assert not model[3]._forward_pre_hooks
 
 
+@pytest.mark.parametrize("labels", [torch.tensor([0, 1, 1]), torch.tensor([-1.0, 1.0, 0.5]), torch.ones(3).bool() ^ 1])
+def test_labels_that_are_no_signs_are_refused_without_what_makes_them(labels):
+    with pytest.raises(ValueError, match=r"a label is 0(\.5)?: allowed without `signs` are -1 and 1"):
+        simplified_gradient_of_layer(nn.Linear(2, 2), [(X, labels)], at="")
+    assert simplified_gradient_of_layer(nn.Linear(2, 2), [(X, Y.long())], at="").shape == (2, 2)
+
+
 def test_greedy_cones_find_the_fullest_first_and_count_sides_together():
     torch.manual_seed(0)
     axes = torch.eye(6)[:3]

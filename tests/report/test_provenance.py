@@ -1,7 +1,7 @@
 """How a run is told apart and run again: the command, changed options, what sets arms apart."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -9,7 +9,7 @@ from featscope.commands.run import study_options
 from featscope.registry import find
 from featscope.report.arm_table import arm_tables
 from featscope.report.provenance import changed_options, command, facts
-from featscope.studies import Axis
+from featscope.studies import Arm, Axis
 from featscope.studies.scaling import ScalingStudy
 from featscope.studies.sweep import Sweep
 
@@ -87,6 +87,37 @@ def test_arms_are_told_apart_by_what_differs_from_the_first_of_their_kind() -> N
     assert [row.name for row in table.rows if row.role == "control"] == ["canonical"]
     assert list(table.same) == ["optimizer"]
     assert not {"ledger", "all dead"} & set(table.columns)  # rules that only look
+
+
+@dataclass(frozen=True)
+class Step:
+    rate: float
+    sizes: tuple[int, ...] = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    step: Step
+    ratio: float = 1 / 3
+    batch: int = 100_000
+
+
+def test_arms_that_differ_beyond_three_digits_are_told_apart() -> None:
+    recipes = [
+        Recipe(Step(0.1)),
+        Recipe(Step(0.1001)),
+        Recipe(Step(0.2), batch=100_001),
+        Recipe(Step(0.1, (1, 3, 2, 4))),
+    ]
+    (table,) = arm_tables([Arm(str(place), recipe, "") for place, recipe in enumerate(recipes)])
+    assert (table.columns, table.base) == (["batch", "step"], ["100000", "Step: rate 0.1, sizes 1, 2, 3, 4"])
+    assert [list(row.cells) for row in table.rows] == [
+        ["", ""],
+        ["", "rate 0.1001"],
+        ["100001", "rate 0.2"],
+        ["", "sizes 1, 3, 2, 4"],
+    ]
+    assert table.same == {"ratio": "0.333"}
 
 
 def test_arms_of_other_recipes_get_tables_of_their_own_and_axes_are_told() -> None:

@@ -1,6 +1,8 @@
 """Run folders: what may be taken over, and how files are written."""
 
 import json
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import xarray as xr
 from featscope.claims import Claim
 from featscope.files import atomic_write
 from featscope.options import ConfigError
+from featscope.runs.export import export
 from featscope.runs.folder import RunFolder
 from featscope.runs.stored import read_plan
 
@@ -62,6 +65,76 @@ def test_overwrite_clears_the_run_and_keeps_other_files(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     RunFolder.create(tmp_path, overwrite=True)
     assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("theirs", [None, "{}", '{"model_type": "bert"}', "{"])
+def test_overwrite_removes_nothing_of_a_folder_without_a_run(tmp_path, theirs):
+    """Other programs write a config.json, and folders of these names, too."""
+    names = ["figures/one.png", "checkpoint/a.safetensors", "weights/a.safetensors", "report.html", "tables/claims.csv"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("years of work")
+    if theirs is not None:
+        (tmp_path / "config.json").write_text(theirs)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    for how in ({"overwrite": True}, {}):
+        with pytest.raises(ConfigError, match="holds files, and no run: choose another folder"):
+            RunFolder.create(tmp_path, **how)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize("beside", ["environment.json", "claims.json", "trajectory.nc"])
+def test_a_damaged_run_is_overwritten(tmp_path, beside):
+    for name in ("config.json", beside):
+        (tmp_path / name).write_text("{")
+    RunFolder.create(tmp_path, overwrite=True)
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_what_is_killed_while_it_clears_a_run_can_be_overwritten_again(tmp_path, monkeypatch):
+    """What says that the folder holds a run is the last to go."""
+    plan = {"study": "pull", "seed": 0, "replicas": 1, "device": "cpu", "config": {}, "shard_size": 1}
+    unlink, left = Path.unlink, []
+
+    def killed(file: Path, missing_ok: bool = False) -> None:
+        if file.exists():
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+        unlink(file, missing_ok=missing_ok)
+
+    for lived in range(5):
+        folder = RunFolder.create(tmp_path / str(lived))
+        folder.write_json("config.json", plan)
+        folder.write_json("environment.json", {})
+        folder.write_tensors("weights/x.safetensors", {"a": torch.zeros(1)}, {})
+        left[:] = [None] * lived
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", killed)
+            with pytest.raises(KeyboardInterrupt) if lived < 3 else nullcontext():
+                RunFolder.create(tmp_path / str(lived), overwrite=True)
+        RunFolder.create(tmp_path / str(lived), overwrite=True)
+        assert [file for file in (tmp_path / str(lived)).rglob("*") if file.is_file()] == []
+
+
+def test_overwrite_removes_the_tables_of_the_run_and_no_others(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    for name in ("config.json", "claims.json"):
+        folder.write_json(name, {})
+    run = xr.Dataset({"loss": (("replica", "step"), np.ones((1, 2)))}, coords={"replica": [0], "step": [0, 1]})
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "mine.csv").write_text("mine")
+    written = export({"tau-0.5": run, "b": run.rename(step="tau").transpose()}, [], tmp_path / "tables", "csv")
+    assert len(written) == 4
+    RunFolder.create(tmp_path, overwrite=True)
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["mine.csv"]
+
+
+def test_trends_go_before_claims_that_they_are_not_of_are_written(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    folder.write_json("trends.json", {})
+    folder.write_claims("study", 0, 1, {}, [], {})
+    assert not (tmp_path / "trends.json").exists()
 
 
 def test_resume_and_overwrite_exclude_each_other(tmp_path):

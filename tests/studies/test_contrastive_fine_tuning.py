@@ -7,6 +7,7 @@ import pytest
 import torch
 from planted_answers import require_a_fault_each, require_judged
 
+from featscope.data.encoded_images import EncodedImages
 from featscope.losses import NTXent
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -143,9 +144,48 @@ def test_a_table_without_labels_is_refused(tmp_path):
         source._sentences("sst2", tmp_path)
 
 
+def test_a_line_without_a_sentence_is_named_by_its_number(tmp_path):
+    (tmp_path / "sentences").mkdir()
+    file = tmp_path / "sentences" / "custrev.all"
+    file.write_text("0 one\n\n1 two\n0 \n")
+    assert source._lines(file) == [("0", "one"), ("1", "two"), ("0", "")]
+    file.write_text("0 one\n\n1 two\nbroken\n")
+    with pytest.raises(ConfigError, match=r"line 4 of custrev\.all is no label with a sentence: 'broken'"):
+        source._sentences("cr", tmp_path)
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / "train.tsv").write_text("sentence\tlabel\na film\t1\na film 0\n")
+    with pytest.raises(ConfigError, match=r"line 3 of train\.tsv is no label with a sentence: 'a film 0'"):
+        source._sentences("sst2", tmp_path)
+
+
+def test_labels_that_are_tested_on_are_in_the_pool(tmp_path):
+    """Where the test is a part of the same file, too: one label is one too many."""
+    (tmp_path / "sentences").mkdir()
+    order = Streams(0, [0]).at("pool").choice(1600, 1600)[0].tolist()
+    labels = [i % 2 for i in range(1600)]
+    labels[order[700]] = 7
+    (tmp_path / "sentences" / "subj.all").write_text("\n".join(f"{label} some words" for label in labels))
+    with pytest.raises(ConfigError, match=r"labels that are trained on\. One is '7'\. Correct the labels"):
+        source._sentences("subj", tmp_path)
+
+
 def test_sentences_that_are_not_there_are_named(tmp_path):
     with pytest.raises(ConfigError, match="allowed is a folder with the sentences of 'trec'"):
         source.samples_of("trec", source.Data(str(tmp_path)))
+
+
+def test_images_of_other_classes_are_not_tested_on(monkeypatch):
+    of = {"train": ("cat", "dog"), "test": ("dog", "cat")}
+
+    def opened(_, split):
+        return EncodedImages("data", torch.tensor([0, 1]), of[split], lambda i: b"")
+
+    monkeypatch.setattr(
+        EncodedImages, "pixels", lambda self, index: torch.zeros(len(index), 3, 4, 4, dtype=torch.uint8)
+    )
+    monkeypatch.setattr(source, "open_split", opened)
+    with pytest.raises(ConfigError, match="Class 0 is 'cat' in train, and 'dog' in test"):
+        source._images("data")
 
 
 def test_images_of_both_layouts_become_features(tmp_path, monkeypatch):

@@ -39,6 +39,25 @@ def test_estimates_are_the_means_over_batches_and_modes_come_back():
     estimate_statistics(nn.Linear(2, 2), [])  # nothing to do
 
 
+def breaking_off():
+    yield images()
+    raise RuntimeError("the loader broke")
+
+
+@pytest.mark.parametrize(
+    ("batches", "error"), [([], ValueError), (breaking_off(), RuntimeError), ([images()[:, :1]], RuntimeError)]
+)
+def test_statistics_stay_where_none_can_be_taken(batches, error):
+    net = network()
+    net(images())
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    with pytest.raises(error):
+        estimate_statistics(net, batches)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert [part.training for part in net.modules()] == [True] * 7
+    assert net[1].momentum == 0.1
+
+
 def test_hidden_weights_leave_the_whole_network_s_statistics_alone():
     net, alone = network(), network()
     pruner = PRUNING.on(net)

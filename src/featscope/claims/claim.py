@@ -127,7 +127,7 @@ class Claim:
         if law in ("share", "yes/no"):
             range = (0.0, 1.0)
         upwards = _upwards(found, relation, predicted)
-        within = range if _lie_within(range, found) else (-inf, inf)
+        within = _holding(range, found)
         ends = interval(found, law, trials=counted.tolist(), within=within, upwards=upwards)
         return cls(
             predicted=float(predicted),
@@ -188,6 +188,11 @@ class Claim:
         return self.law != "exact"
 
     @property
+    def within(self) -> tuple[float, float]:
+        """`range`, where what was measured lies in it; else none."""
+        return _holding(self.range, np.array([*self.values, self.measured]))
+
+    @property
     def verdict(self) -> Verdict:
         """Whether the whole interval agrees, the whole interval disagrees, or neither."""
         return "undecided" if self.undecided_because else self._verdict_of(self.interval)
@@ -241,7 +246,7 @@ class Claim:
             return self.measured - half, self.measured + half
         values = np.array(self.values)
         upwards = _upwards(values, self.relation, self.predicted)
-        return interval(values, self.law, trials=self.trials, within=self.range, upwards=upwards, level=level)
+        return interval(values, self.law, trials=self.trials, within=self.within, upwards=upwards, level=level)
 
     @property
     def _freedom(self) -> float:
@@ -331,12 +336,12 @@ class Claim:
         return cls(**fields)
 
 
-def _lie_within(ends: tuple[float, float], samples: np.ndarray) -> bool:
-    """Whether samples are what they are said to be; where not, an interval that is cut there would end before it
-    begins."""
+def _holding(ends: tuple[float, float], samples: np.ndarray) -> tuple[float, float]:
+    """``ends`` where samples are what they are said to be; else none: an interval that is cut there would end before
+    it begins."""
     finite = samples[np.isfinite(samples)]
     room = _ROUNDING * max((abs(end) for end in (*ends, *finite.tolist()) if isfinite(end)), default=1.0)
-    return bool(((finite >= ends[0] - room) & (finite <= ends[1] + room)).all())
+    return ends if ((finite >= ends[0] - room) & (finite <= ends[1] + room)).all() else (-inf, inf)
 
 
 def how_many_hold(claims: Sequence[Claim]) -> str:

@@ -17,7 +17,7 @@ from featscope.claims import how_many_hold
 from featscope.commands.parsing import parse
 from featscope.options import ConfigError
 from featscope.runs.environment import began
-from featscope.runs.export import Kind, export
+from featscope.runs.export import TABLES, Kind, export
 from featscope.runs.lock import require_free
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 
@@ -46,7 +46,7 @@ def export_run(words: list[str]) -> int:
     read_plan(chosen.folder)  # says so where there is no run
     require_free(chosen.folder)
     runs, claims = with_texts(chosen.folder, read_trajectory(chosen.folder)), read_claims(chosen.folder)
-    written = export(runs, claims, chosen.out or chosen.folder / "tables", chosen.format, chosen.overwrite)
+    written = export(runs, claims, chosen.out or chosen.folder / TABLES, chosen.format, chosen.overwrite)
     print(f"{len(written)} tables: {written[0].parent}")
     return 0
 

@@ -12,11 +12,12 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from featscope.data.encoded_images import EncodedImages, in_colour, missing_parts
+from featscope.data.encoded_images import EncodedImages, in_colour, joined, missing_parts
 from featscope.options import ConfigError, MissingExtraError
 
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_DOMAINS = 100
+_JPEG = b"\xff\xd8"
 
 
 class DomainImages:
@@ -72,7 +73,8 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
     """Images of a folder, in one of two layouts.
 
     Either the Hub's: parquet files below it with columns ``image`` (encoded bytes), ``domain`` (text or a whole number)
-    and ``label``. Or DomainBed's: ``DOMAIN/CLASS/*.jpg`` (also .jpeg and .png), the same classes in each.
+    and ``label``, all images of a domain in one folder. Or DomainBed's: ``DOMAIN/CLASS/*.jpg`` (also .jpeg and .png),
+    the same classes in each.
 
     Args:
         folder: where it is.
@@ -94,7 +96,9 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
     def fingerprint() -> bytes:
         state = blake2b(f"{side}".encode() if side else b"", digest_size=32)
         for i in range(len(stored.labels)):
-            state.update(blake2b(stored.encoded(i), digest_size=16).digest())
+            data = stored.encoded(i)
+            ground = b"" if data.startswith(_JPEG) else b"white"  # on which lies what is transparent, which no JPEG is
+            state.update(blake2b(data, digest_size=16, person=ground).digest())
         return state.digest()
 
     return DomainImages(*stored[:4], pixels, fingerprint)
@@ -107,11 +111,11 @@ def _stored(folder: str) -> _Stored:
         allowed = "a folder of images of several domains"
         raise ConfigError(f"data = {folder[:200]!r} is out of range: allowed is {allowed}. There is none.")
     if files := sorted(root.rglob("*.parquet")):
-        return _from_parquet(folder, files)
+        return _from_parquet(folder, root, files)
     return _from_folders(folder, root)
 
 
-def _from_parquet(folder: str, files: Sequence[Path]) -> _Stored:
+def _from_parquet(folder: str, root: Path, files: Sequence[Path]) -> _Stored:
     try:
         import pyarrow as pa  # type: ignore[import-untyped]
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -121,7 +125,8 @@ def _from_parquet(folder: str, files: Sequence[Path]) -> _Stored:
         cure = f"{missing}. Download them too, or rename those that are to do alone."
         raise _error("a folder with all parquet files of a split", cure)
     try:
-        table = pa.concat_tables([pq.read_table(file) for file in files])
+        tables = {str(file.relative_to(root)): pq.read_table(file) for file in files}
+        table = joined(folder, tables)
     except (pa.ArrowException, OSError) as error:
         raise _error("readable parquet files of one layout", f"{str(error)[:200]}. Download them again.") from None
     if "domain" not in table.column_names:
@@ -130,6 +135,12 @@ def _from_parquet(folder: str, files: Sequence[Path]) -> _Stored:
     images = EncodedImages.from_table(folder, table)  # checks images and labels
     if missing := table.column("domain").null_count:
         raise _error("a domain for each image", f"{missing} are null. Leave these images out.")
+    places: dict[Any, Path] = {}
+    for file, part in tables.items():
+        for domain in part.column("domain").unique().to_pylist():
+            if (first := places.setdefault(domain, Path(file).parent)) != Path(file).parent:
+                cure = f"{domain!r} is in {first} and in {Path(file).parent}. Name a folder that has one of them alone."
+                raise _error("a folder that holds one data set, and a domain in one place", cure)
     column = [str(value) for value in table.column("domain").to_pylist()]
     names = sorted(set(column))
     domains = torch.tensor([names.index(name) for name in column])

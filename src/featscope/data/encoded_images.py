@@ -3,7 +3,7 @@
 import io
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +91,7 @@ class EncodedImages:
             )
         labels = torch.from_numpy(column.to_numpy().astype(np.int64))
         encoded = images.combine_chunks().field("bytes")
-        class_names = _class_names(source, table, name, labels)
+        class_names = _names(table) or _numbered(source, labels)
         return cls(source, labels, class_names, lambda i: encoded[i].as_py(), side)
 
     @classmethod
@@ -158,7 +158,7 @@ class EncodedImages:
 
 
 def in_colour(data: bytes) -> "PIL.Image.Image":
-    """The image that ``data`` encodes, in red, green and blue.
+    """The image that ``data`` encodes, in red, green and blue; what is transparent lies on white.
 
     Raises:
         ValueError: it has more than 8 bits a channel. What cannot be decoded raises other errors, too.
@@ -168,6 +168,9 @@ def in_colour(data: bytes) -> "PIL.Image.Image":
     opened = Image.open(io.BytesIO(data))
     if opened.mode.startswith(("I", "F")):
         raise ValueError(f"mode {opened.mode}: more than 8 bits a channel, all above 255 would be white; convert it")
+    if opened.mode in ("RGBA", "LA", "PA") or "transparency" in opened.info:  # colours that are not seen may be any
+        white = Image.new("RGBA", opened.size, "white")
+        return Image.alpha_composite(white, opened.convert("RGBA")).convert("RGB")
     return opened.convert("RGB")
 
 
@@ -192,11 +195,47 @@ def _column(source: str, table: "pa.Table", names: tuple[str, ...]) -> str:
     raise source_error(source, f"a table with a column {' or '.join(names)}", f"It has {found}. Rename the column.")
 
 
-def _class_names(source: str, table: "pa.Table", column: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
+def joined(source: str, tables: Mapping[str, "pa.Table"]) -> "pa.Table":
+    """``tables`` by the names of their files as one, in which classes go by the names that the first has.
+
+    Raises:
+        ConfigError: others have other names.
+    """
+    import pyarrow as pa
+
+    require_same_names(source, {file: _names(table) for file, table in tables.items()})
+    return pa.concat_tables([*tables.values()])
+
+
+def require_same_names(source: str, named: Mapping[str, Sequence[str]]) -> None:
+    """Raise `ConfigError` where a class has two names; what is only numbered may have any.
+
+    Args:
+        source: where the images came from, for messages.
+        named: file or split -> names of its classes, in order.
+    """
+    known: dict[int, tuple[str, str]] = {}
+    for place, names in named.items():
+        for label, name in enumerate(names):
+            if name == _number(label):
+                continue
+            first, said = known.setdefault(label, (place, name))
+            if name != said:
+                cure = f"Class {label} is {said!r} in {first}, and {name!r} in {place}. Number classes alike in both."
+                raise source_error(source, "images whose classes have one name each", cure)
+
+
+def _names(table: "pa.Table") -> tuple[str, ...]:
+    """Names of classes as the Hub writes them; none where they are not there."""
     from datasets import ClassLabel, Features
 
-    feature = Features.from_arrow_schema(table.schema)[column]
-    return tuple(feature.names) if isinstance(feature, ClassLabel) else _numbered(source, labels)
+    features = Features.from_arrow_schema(table.schema)
+    label = next((features[name] for name in _LABEL_COLUMNS if name in features), None)
+    return tuple(label.names) if isinstance(label, ClassLabel) else ()
+
+
+def _number(label: int) -> str:
+    return f"class {label}"
 
 
 def _numbered(source: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
@@ -206,7 +245,7 @@ def _numbered(source: str, labels: Int[Tensor, " image"]) -> tuple[str, ...]:
         raise source_error(
             source, f"labels from 0 to {_MOST_CLASSES - 1}", f"One is {classes - 1}. Count classes from 0."
         )
-    return tuple(f"class {index}" for index in range(classes))
+    return tuple(map(_number, range(classes)))
 
 
 def source_error(source: str, allowed: str, cure: str) -> ConfigError:

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featscope.data.encoded_images import require_same_names
 from featscope.data.images import ImageSet, as_float, drawn
 from featscope.data.shapes import SHAPES
 from featscope.data.splits import open_split
@@ -30,7 +31,7 @@ class ImagePool:
         classes: how many classes there are.
 
     Raises:
-        ConfigError: the images cannot be had.
+        ConfigError: the images cannot be had, or a class has another name in "train".
         MissingExtraError: the extra 'images' is not installed.
     """
 
@@ -42,7 +43,8 @@ class ImagePool:
             made = _shapes(split, side)
             self._made, self.labels, self.classes = made.pixels, made.labels, len(SHAPES)
         else:
-            self._split = open_split(source, split, side)
+            trained_on, self._split = (open_split(source, name, side) for name in ("train", split))
+            require_same_names(source, {"train": trained_on.class_names, split: self._split.class_names})
             self.labels, self.classes = self._split.labels, len(self._split.class_names)
 
     def pixels(

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from featscope.data.encoded_images import require_same_names
 from featscope.data.shapes import COLOURS, SHAPES, draw_shapes
 from featscope.data.splits import open_split
 from featscope.options import ConfigError, require
@@ -125,6 +126,7 @@ class Images(Sizes):
                     f"data = {self.source!r} is out of range: allowed are test images of the {most} classes "
                     f"that are trained on. One has the label {wrong}. Leave such images out."
                 )
+            require_same_names(self.source, {"train": class_names, split: images.class_names})
             class_names = images.class_names if split == "train" else class_names
             available = len(images.labels)
             allowed = f"at most {available}, what {self.source!r} has"

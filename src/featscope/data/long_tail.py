@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from featscope.data.encoded_images import EncodedImages
+from featscope.data.encoded_images import EncodedImages, require_same_names
 from featscope.data.images import ImageSet, ImageSource, Sizes, drawn
 from featscope.data.shapes import SHAPES
 from featscope.data.splits import open_split
@@ -113,6 +113,8 @@ class LongTailedImages(Sizes):
         train = open_split(self.source, "train", side)
         fitted = train if self.ratio is not None else open_split(self.source, "val", side)
         measured = open_split(self.source, "test", side, exactly=self.ratio is None)  # not what is fitted to
+        splits = {"train": train, "val": fitted, "test": measured}
+        require_same_names(self.source, {split: images.class_names for split, images in splits.items()})
         classes = len(train.class_names)
         for images in (train, fitted, measured):
             have = torch.bincount(images.labels, minlength=classes)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from featscope.data.decoded_images import BUNDLED, bundled_digits, has_idx, of_idx
-from featscope.data.encoded_images import EncodedImages, missing_parts, source_error
+from featscope.data.encoded_images import EncodedImages, joined, missing_parts, source_error
 from featscope.hub import asking_hub
 from featscope.options import MissingExtraError
 
@@ -98,7 +98,7 @@ def _local_table(source: str, folder: Path, names: tuple[str, ...]) -> "pa.Table
         allowed = "a folder with all parquet files of a split"
         raise source_error(source, allowed, f"{missing}. Download them too, or rename those that are to do alone.")
     try:
-        return pa.concat_tables([pq.read_table(file) for file in files])
+        return joined(source, {file.name: pq.read_table(file) for file in files})
     except (pa.ArrowException, OSError) as error:
         raise source_error(source, "readable parquet files", f"{error}. Download them again.") from None
 

@@ -1,9 +1,10 @@
 """Encoders of sentences by their names on the Hugging Face Hub: RoBERTa, SimCSE, those of sentence-transformers."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,8 +19,9 @@ from featscope.streams import Draws
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_MODE = "pooling_mode_"
-_MEANS, _FIRST = f"{_MODE}mean_tokens", f"{_MODE}cls_token"
+_MODE, _FLAG = "pooling_mode", "pooling_mode_"
+_MEANS, _FIRST = "mean", "cls"
+_OF_FLAGS = {"mean_tokens": _MEANS, "cls_token": _FIRST}
 _POOLING = "1_Pooling/config.json"
 
 
@@ -63,11 +65,11 @@ class HubSentences:
             raise self._refused("It is no encoder of sentences with a token to pad them.")
         means = False
         if file is not None:
-            with open(file, encoding="utf-8") as opened:
-                pooled = {key for key, value in json.load(opened).items() if key.startswith(_MODE) and value is True}
+            pooled = _pooled(json.loads(Path(file).read_text("utf-8")))
             means = pooled == {_MEANS}
-            if pooled - {_MEANS, _FIRST} or len(pooled) > 1:
-                raise self._refused(f"It pools by {', '.join(sorted(pooled))}: known are means and the first token.")
+            if not means and pooled != {_FIRST}:
+                by = ", ".join(sorted(pooled)) or "nothing that its file names"
+                raise self._refused(f"It pools by {by}: known are means and the first token.")
         if not means and not self._first_sees_last(model, tokenizer.pad_token_id):
             raise self._refused("Its first token sees no other, and it has no file that says to take means.")
         return LoadedSentences(model, tokenizer, self.tokens, means)
@@ -88,6 +90,13 @@ class HubSentences:
             f"sentence_encoder = {self.name[:300]!r} is out of range: allowed is an encoder of sentences that "
             f"transformers loads from safetensors, on the Hub or in a folder. {problem}"
         )
+
+
+def _pooled(said: Mapping[str, Any]) -> set[str]:
+    """How a pooling file of sentence-transformers says to pool: by words, or in an older one by a flag for each."""
+    words = said.get(_MODE) or []
+    flags = [key.removeprefix(_FLAG) for key, value in said.items() if key.startswith(_FLAG) and value is True]
+    return {*([words] if isinstance(words, str) else words), *(_OF_FLAGS.get(flag, flag) for flag in flags)}
 
 
 class LoadedSentences:
@@ -113,7 +122,7 @@ class LoadedSentences:
         )
         with torch.random.fork_rng(devices=()):
             if draws is not None:  # the model's own dropout knows no other generator
-                torch.manual_seed(int(draws.uniform(1, dtype=torch.float64) * 2**32))
+                torch.default_generator.manual_seed(int(draws.uniform(1, dtype=torch.float64) * 2**32))
             of_tokens: Tensor = self._model.train(draws is not None)(**batch).last_hidden_state
         if not self._means:
             return of_tokens[:, 0]

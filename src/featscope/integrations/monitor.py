@@ -18,7 +18,7 @@ from featscope.options import ConfigError
 from featscope.probes import collapse, layer_agreement
 from featscope.probes.gradient_outer_product import has_gram
 from featscope.runs.environment import environment, with_history
-from featscope.runs.folder import RunFolder
+from featscope.runs.folder import RunFolder, holds_run
 from featscope.runs.plain import to_plain
 from featscope.runs.progress import tell_watchers
 from featscope.studies.own_training import ARM, MOST_CLASSES, OwnTraining
@@ -26,6 +26,7 @@ from featscope.training.record import Measurement, Record
 
 Log = Callable[[Mapping[str, float], int], object]
 
+_MOST_NUMBERS = 10_000  # of classes; larger labels, such as hashes, number none
 _NO_LAYERS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # though their weights may be matrices
 _ABOUT = {
     "loss": "Training loss, mean since the look before",
@@ -58,8 +59,9 @@ class Monitor:
     Args:
         model: where it will be trained, on its device.
         held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called
-            with. Accuracies are where there are labels; that of a class needs two samples of it. Copies of the first
-            samples are kept: a loader that comes class by class has some classes alone, of which it warns.
+            with. Accuracies are where there are labels; that of a class needs two samples of it, and a label below
+            10,000. Copies of the first samples are kept: a loader that comes class by class has some classes alone, of
+            which it warns.
         at: name of the submodule whose output is measured, as ``model.named_modules()`` has it; "" for the model's own.
         out: a new folder, which `featscope report` and `featscope compare` read; None for none.
         log: ``log({"featscope/effective_rank": 17.2, ...}, step)``, such as a logger's method or `print`.
@@ -74,7 +76,7 @@ class Monitor:
             states whose tokens are not those of an attention mask that leaves some out.
         run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
         about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs.
-        overwrite: replace what is in ``out``.
+        overwrite: replace the run in ``out``.
 
     Raises:
         ConfigError: an option is out of its range, or ``out`` cannot be used.
@@ -130,7 +132,7 @@ class Monitor:
         if out is not None:
             described = tuple(f"{name}={value}" for name, value in (about or {}).items())
             self._study = OwnTraining(type(model).__name__, at, self._held.samples, described)
-            if (Path(out) / "config.json").exists() and not overwrite:
+            if holds_run(Path(out)) and not overwrite:
                 raise ConfigError(f"out = {str(out)!r} holds a run: pass overwrite=True, or another folder")
             with undisturbed():
                 self._folder = self._closing.enter_context(RunFolder.held(Path(out), overwrite=overwrite))
@@ -221,18 +223,18 @@ class Monitor:
             "spread": float(collapse.spread(safe)),
         }
         each: dict[str, Measurement] = {}
-        if (labels := self._held.labels) is not None and finite:
-            named = leave_one_out_labels(safe, labels, self._neighbours)
-            every = accuracy_by_class(named, labels, int(labels.max()) + 1)
-            by_class = [one.value if one.samples > 1 else float("nan") for one in every]  # alone, nobody names it
-            found["accuracy"] = float((named == labels).double().mean())
-            found["worst_class_accuracy"] = min((value for value in by_class if value == value), default=float("nan"))
-            each["accuracy_by_class"] = Measurement(torch.tensor([by_class]), "Accuracy of each class", ("class",))
-        elif labels is not None:
-            classes = int(labels.max()) + 1
-            found |= {"accuracy": float("nan"), "worst_class_accuracy": float("nan")}
-            missing = torch.full((1, classes), float("nan"))
-            each["accuracy_by_class"] = Measurement(missing, "Accuracy of each class", ("class",))
+        if (labels := self._held.labels) is not None:
+            classes, places = labels.unique(return_inverse=True)
+            named = leave_one_out_labels(safe, places, self._neighbours)
+            every = accuracy_by_class(named, places, len(classes))
+            known = [finite and one.samples > 1 for one in every]  # alone, nobody names it
+            values = [one.value if told else float("nan") for one, told in zip(every, known, strict=True)]
+            found["accuracy"] = float((named == places).double().mean())
+            found["worst_class_accuracy"] = min((value for value in values if value == value), default=float("nan"))
+            if int(classes[-1]) < _MOST_NUMBERS:
+                by_class = torch.full((1, int(classes[-1]) + 1), float("nan"))
+                by_class[0, classes] = torch.tensor(values)
+                each["accuracy_by_class"] = Measurement(by_class, "Accuracy of each class", ("class",))
         if self._layer:
             found["gradient_agreement"] = self._agreement()
         if not finite:

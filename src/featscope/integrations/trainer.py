@@ -1,6 +1,7 @@
 """A callback for the `Trainer` of Hugging Face's transformers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from featscope.integrations.watch import Watch
@@ -21,7 +22,8 @@ class FeatScopeCallback(TrainerCallback):
 
     ``trainer.add_callback(FeatScopeCallback(trainer))``. What is seen goes through ``trainer.log``, so to TensorBoard,
     W&B or whatever reports there. A look waits until the trainer has logged the loss of its step; the last one is at
-    the model that the trainer leaves, its best where it loads that at the end.
+    the model that the trainer leaves, its best where it loads that at the end. Weights are hidden within the trainer's
+    ``training_step``, which is wrapped: where one breaks off, they are shown again.
 
     Args:
         trainer: the trainer that it is added to.
@@ -46,6 +48,26 @@ class FeatScopeCallback(TrainerCallback):
         self._loss: float | None = None
         self._stepped = False
         self.watch: Watch | None = None
+        if pruning is not None:
+            trainer.training_step = self._hiding(trainer.training_step)
+
+    def _hiding(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """``step``, loss and backward, with hidden weights while this is one of the trainer's callbacks.
+
+        Callbacks hear nothing of a step that ends by an error, or by Ctrl-C.
+        """
+
+        @wraps(step)
+        def hiding(*given: Any, **named: Any) -> Any:
+            if self.watch is None or self not in self._trainer.callback_handler.callbacks:
+                return step(*given, **named)
+            try:
+                self.watch.before_loss()
+                return step(*given, **named)
+            finally:
+                self.watch.before_update()
+
+        return hiding
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         """Look for the first time."""
@@ -65,15 +87,9 @@ class FeatScopeCallback(TrainerCallback):
         self.watch.resume(state.global_step)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
-        """Finish the step before, and hide what is pruned."""
+        """Finish the step before."""
         if self.watch is not None:
             self._finish_step(self.watch)
-            self.watch.before_loss()
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **named: Any) -> None:
-        """Show all weights to the optimizer."""
-        if self.watch is not None:
-            self.watch.before_update()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         """Wait for the step's loss: only after this does the trainer log it, and a log of ours now would prevent that.

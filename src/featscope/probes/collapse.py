@@ -95,8 +95,13 @@ def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Ten
 
 
 def spread(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
-    """Variance on the unit sphere, 1 - ||mean of z/||z|| ||²: 0 if all point one way, 1 if directions cancel."""
-    return 1 - normalize(in_double(embeddings), dim=-1).mean(-2).square().sum(-1)
+    """Variance on the unit sphere, 1 - ||mean of z/||z|| ||²: 0 if all point one way, 1 if directions cancel.
+
+    Samples that are 0 point nowhere and do not count; 0 if there are no others.
+    """
+    z = normalize(in_double(embeddings), dim=-1)
+    pointing = (z != 0).any(-1).sum(-1, keepdim=True)
+    return (1 - (z.sum(-2) / pointing.clamp_min(1)).square().sum(-1)) * (pointing[..., 0] > 0)
 
 
 def pair_alignment(one: Embeddings, other: Embeddings, power: float = 2.0) -> Float[Tensor, "*replica"]:

@@ -81,12 +81,12 @@ def simplified_gradient_of_layer(
         at: name of a `torch.nn.Linear` within it, as `nn.Module.named_modules` has it.
         entry: where in a batch the input is.
         label: where in a batch the label is.
-        signs: makes -1 and 1 of labels; labels are taken as they are if None.
+        signs: makes -1 and 1 of labels; None where they are these.
 
     Raises:
         AttributeError: there is no submodule of that name.
-        ValueError: no batches, or none with labels; the submodule is no linear layer, did not run, or got anything but
-            ``[sample, input]``.
+        ValueError: no batches, or none with labels, or others than -1 and 1 without ``signs``; the submodule is no
+            linear layer, did not run, or got anything but ``[sample, input]``.
     """
     layer = module.get_submodule(at)
     if not isinstance(layer, nn.Linear):
@@ -101,6 +101,11 @@ def simplified_gradient_of_layer(
                 seen.clear()
                 module(batch_input(batch, entry).to(layer.weight.device))
                 y = batch_input(batch, label, "label")
+                if signs is None and (others := y[(y != 1) & (y != -1)]).numel():
+                    raise ValueError(
+                        f"a label is {others[0].item():g}: allowed without `signs` are -1 and 1. For classes 0 and 1 "
+                        "give signs=lambda y: 2.0 * y - 1."
+                    )
                 y = (y if signs is None else signs(y)).to(layer.weight)
                 if not seen or seen[-1].ndim != 2 or len(seen[-1]) != len(y):
                     got = f"an input of shape {tuple(seen[-1].shape)}" if seen else "nothing"

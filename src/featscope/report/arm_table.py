@@ -3,11 +3,11 @@
 Arms whose recipes are of different classes have nothing to compare; they get tables of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from featscope.report.numbers import chosen
+from featscope.report.numbers import chosen, exact
 from featscope.studies import Arm
 from featscope.studies.base import Role
 
@@ -60,7 +60,8 @@ def arm_tables(arms: Sequence[Arm]) -> list[ArmTable]:
 
 
 def _table(arms: Sequence[Arm]) -> ArmTable:
-    recipes = [_parts(arm.recipe) for arm in arms]
+    alike = _alike(arms)
+    recipes = [_parts(arm.recipe, lambda place, value: _leaf(value, place in alike)) for arm in arms]
     paths = list(dict.fromkeys(path for parts in recipes for path in parts))
     cells = {
         (row, path): _difference(recipes[0].get(path), parts.get(path))
@@ -88,10 +89,25 @@ def _table(arms: Sequence[Arm]) -> ArmTable:
     )
 
 
-def _parts(recipe: Any) -> dict[str, Part]:
+def _alike(arms: Sequence[Arm]) -> set[str]:
+    """Places in recipes where values differ by more than three digits show."""
+    found: dict[tuple[str, str], set[Any]] = {}
+
+    def said(place: str, value: Any) -> str:
+        if words := _leaf(value):
+            found.setdefault((place, words), set()).add(value)
+        return words
+
+    for arm in arms:
+        _parts(arm.recipe, said)
+    return {place for (place, _), values in found.items() if len(values) > 1}
+
+
+def _parts(recipe: Any, say: Callable[[str, Any], str]) -> dict[str, Part]:
     """Path -> part, for everything in ``recipe`` that has options; its own options are a part each.
 
-    Rules that only look (``looks_only``) set no arms apart.
+    What ``say(place, value)`` makes of an option is told, nothing where that is empty. Rules that only look
+    (``looks_only``) set no arms apart.
     """
     found: dict[str, Part] = {}
 
@@ -99,7 +115,7 @@ def _parts(recipe: Any) -> dict[str, Part]:
         if getattr(value, "looks_only", False):
             return
         inner = _fields(value)
-        own = {name: said for name, one in inner.items() if (said := _leaf(one))}
+        own = {name: said for name, one in inner.items() if (said := say(f"{path}.{name}", one))}
         if not path:
             found.update({name: Part(said) for name, said in own.items() if name not in _UNINTERESTING})
         elif is_dataclass(value):
@@ -118,16 +134,16 @@ def _fields(value: Any) -> dict[str, Any]:
     return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
-def _leaf(value: Any) -> str:
-    """A number, a word or a few of them; nothing for all else."""
+def _leaf(value: Any, exactly: bool = False) -> str:
+    """A number, a word or a few of them, or all of them ``exactly``; nothing for all else."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return chosen(value)
+        return exact(value) if exactly else chosen(value)
     if isinstance(value, str):
         return value
-    if isinstance(value, tuple) and value and all(_leaf(one) for one in value):
-        return ", ".join(map(_leaf, value)) if len(value) <= _MOST else f"{_leaf(value[0])} to {_leaf(value[-1])}"
+    if isinstance(value, tuple) and value and all(told := [_leaf(one, exactly) for one in value]):
+        return ", ".join(told) if exactly or len(told) <= _MOST else f"{told[0]} to {told[-1]}"
     return ""
 
 

@@ -105,7 +105,8 @@ def views(
 
 def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud: bool, lost: bool) -> View:
     tone = tone_of(claim, control, loud)
-    low, high = (_shown(claim, min(max(end, claim.range[0]), claim.range[1])) for end in claim.interval)
+    least, most = claim.within
+    low, high = (_shown(claim, min(max(end, least), most)) for end in claim.interval)
     mean = _shown(claim, claim.measured)
     decimals = decimals_for(low, high)
     if abs(mean) >= 0.01:
@@ -243,7 +244,7 @@ def _glyph(claim: Claim, low: float, high: float) -> Markup:
     finite = [value for value in (claim.predicted, claim.measured, low, high) if isfinite(value)]
     if claim.relation == "=" and claim.tolerance:
         start, end = claim.predicted - 2.5 * claim.tolerance, claim.predicted + 2.5 * claim.tolerance
-    elif claim.range == (0.0, 1.0) and 0 <= claim.predicted <= 1:
+    elif claim.within == (0.0, 1.0) and 0 <= claim.predicted <= 1:
         start, end = 0.0, 1.0
     else:
         air = 0.2 * (max(finite) - min(finite)) or 1.0

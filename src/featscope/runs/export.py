@@ -1,8 +1,9 @@
 """Runs as tables for other tools: claims, and what was measured, in pandas frames and files."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import pandas as pd
 import xarray as xr
@@ -12,6 +13,8 @@ from featscope.files import atomic_write
 from featscope.options import ConfigError, MissingExtraError
 
 Kind = Literal["csv", "parquet"]
+TABLES = "tables"
+"""Folder in a run's own that receives them where none is named."""
 _COLUMNS = ("id", "arm", "source", "title", "relation", "predicted", "tolerance", "measured", "low", "high", "n", "law")
 
 
@@ -78,3 +81,12 @@ def export(
             raise MissingExtraError("Parquet", "images") from None
         atomic_write(file, data)
     return files
+
+
+def remove_tables(out: Path) -> None:
+    """Remove what `export` wrote into ``out``, and the folder if nothing else is in it."""
+    names = ("claims", "values", "*.*replica*")  # each series has an axis of replicas
+    for file in [file for name in names for kind in get_args(Kind) for file in out.glob(f"{name}.{kind}")]:
+        file.unlink()
+    with suppress(OSError):
+        out.rmdir()

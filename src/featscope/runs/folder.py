@@ -16,20 +16,15 @@ from featscope.claims import LEVEL, Claim
 from featscope.files import atomic_write
 from featscope.options import ConfigError
 from featscope.runs import asked, checksum, progress
+from featscope.runs.export import TABLES, remove_tables
 from featscope.runs.lock import NAME as LOCK
 from featscope.runs.lock import Lock, require_free
-from featscope.runs.stored import ARMS, read_trajectory
+from featscope.runs.stored import ARMS, read_plan, read_trajectory
 from featscope.tensors import DamagedError, packed, unpacked
 
-_FILES = (
-    "config.json",
-    "environment.json",
-    "trajectory.nc",
-    "claims.json",
-    "trends.json",
-    "report.html",
-    "unfinished.html",
-)
+_BESIDE_A_PLAN = ("environment.json", "trajectory.nc", "claims.json")
+_FILES = (*_BESIDE_A_PLAN, "trends.json", "report.html", "unfinished.html", "config.json")
+"""What a run writes; the last to go is what says that the folder holds one."""
 WATCHED = ".featscope.watch"
 """Where a run is watched; the file outlives the run, so that a page that is open finds the next one."""
 _WHILE_IT_RUNS = (progress.NAME, asked.NAME)
@@ -58,6 +53,16 @@ def _untouched(path: Path) -> bool:
     return all(found in ours for found in path.rglob("*"))
 
 
+def holds_run(path: Path) -> bool:
+    """Whether a folder's ``config.json`` is a run's: other programs write one, too. If it is damaged, what lies beside
+    it tells."""
+    try:
+        read_plan(path)
+    except ConfigError:
+        return (path / "config.json").exists() and any((path / name).exists() for name in _BESIDE_A_PLAN)
+    return True
+
+
 def _require_usable(path: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: give one of them")
@@ -66,9 +71,11 @@ def _require_usable(path: Path, resume: bool, overwrite: bool) -> None:
     untouched = not path.exists() or _untouched(path)
     if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
         raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
-    if not (untouched or resume or overwrite):
-        if not (path / "config.json").exists():
+    if not (untouched or resume):
+        if not holds_run(path):
             raise ConfigError(f"--out = {str(path)!r} holds files, and no run: choose another folder")
+        if overwrite:
+            return
         raise ConfigError(
             f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
             "resume=True, overwrite=True), or another folder"
@@ -97,8 +104,8 @@ class RunFolder:
         """Make or take over the folder, before any work; `held` keeps others out of it.
 
         Raises:
-            ConfigError: the folder cannot be written, or holds files and neither flag was given, or there is
-                nothing to resume.
+            ConfigError: the folder cannot be written, or holds files that are no run's, or a run and neither flag was
+                given, or there is nothing to resume.
         """
         with _writing(path):
             _require_usable(path, resume, overwrite)
@@ -167,7 +174,8 @@ class RunFolder:
 
     def _clear(self) -> None:
         inside = (f for part, files in _PARTS.items() for f in (self.path / part).glob(files))
-        for file in (*(self.path / name for name in _FILES), *inside):
+        remove_tables(self.path / TABLES)
+        for file in (*inside, *(self.path / name for name in _FILES)):
             file.unlink(missing_ok=True)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
@@ -195,7 +203,11 @@ class RunFolder:
         claims: Sequence[Claim],
         diverged: Mapping[str, tuple[int, int]],
     ) -> None:
-        """Write ``claims.json``; of each arm in which some ``diverged``, how many, and of how many."""
+        """Write ``claims.json``; of each arm in which some ``diverged``, how many, and of how many.
+
+        Trends of the claims that were there before go first.
+        """
+        (self.path / "trends.json").unlink(missing_ok=True)
         content = {"study": study, "seed": seed, "replicas": replicas, "config": config, "level": LEVEL}
         content |= {"diverged": {arm: list(lost) for arm, lost in diverged.items()}}
         self.write_json("claims.json", content | {"claims": [claim.to_json() for claim in claims]})

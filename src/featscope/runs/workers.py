@@ -91,7 +91,7 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
     if workers > 1:
         with _may_be_unfit_for_forking():
             return _in_workers(compute, len(shards), workers, watched(), names)
-    stop, monitor = threading.Event(), watched()
+    stop, monitor, threads = threading.Event(), watched(), torch.get_num_threads()
     torch.set_num_threads(cores())
     keep_freed_memory()
     asks = _Patient(monitor, stop)
@@ -103,6 +103,8 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
             ]
         except StoppedError:
             raise InterruptedRunError from None
+        finally:
+            torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def estimate_statistics(
 ) -> None:
     """Take the statistics of BatchNorm within a module anew: plain means over batches, by its weights as they are.
 
-    All other parts are in evaluation mode meanwhile; modes are restored.
+    All other parts are in evaluation mode meanwhile; modes are restored, and after an error the statistics, too.
 
     Args:
         module: what is measured; left alone where it has no such BatchNorm that keeps statistics.
@@ -51,6 +51,7 @@ def estimate_statistics(
         return
     modes = [(part, part.training) for part in module.modules()]
     momenta = [(part, part.momentum) for part in norms]
+    before = [(buffer, buffer.clone()) for part in norms for buffer in part.buffers(recurse=False)]
     device = next(module.parameters()).device
     seen = 0
     try:
@@ -65,6 +66,12 @@ def estimate_statistics(
             else:
                 module((batch if isinstance(batch, Tensor) else batch[0]).to(device))
             seen += 1
+        if not seen:
+            raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
+    except BaseException:
+        for buffer, kept in before:
+            buffer.copy_(kept)
+        raise
     finally:
         for part, training in modes:
             if part.training != training:
@@ -73,5 +80,3 @@ def estimate_statistics(
             part.training = training
         for norm, momentum in momenta:
             norm.momentum = momentum
-    if not seen:
-        raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
