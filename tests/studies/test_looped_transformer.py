@@ -236,3 +236,9 @@ def test_a_fault_that_takes_the_default_size_to_see(monkeypatch, arm, claim, whe
     assert verdict() == "holds"
     monkeypatch.setattr(where, name, line)
     assert verdict() != "holds"
+
+
+@pytest.mark.parametrize(("signs", "like"), [((1, 1), 0.5), ((-1, -1), 0.5), ((-1, 1), -0.5), ((1, -1), -0.5)])
+def test_a_layer_that_ascends_is_not_like_the_construction(signs, like):
+    one, other = (sign * torch.tensor([size]) for sign, size in zip(signs, (0.5, 0.9), strict=True))
+    assert free._likeness(one, other).item() == like

@@ -231,7 +231,7 @@ FAULTS = {
         theory, "plane_accuracies", lambda tilt, gamma=0.2: (1 - 0.35 * tilt, 1 - 0.15 * tilt), "toy-corrected", PLANE
     ),
     "a strength that is too large": Fault(
-        theory, "sufficient_strength", lambda r, q, gamma: r**0.5, "sharper-strength", SINGULAR
+        theory, "sufficient_strength", lambda *at: 3 * STRENGTH(*at), "sharper-strength", SINGULAR
     ),
     "the penalty is left out": Fault(
         descent.PenalisedRiskLoss,
