@@ -15,11 +15,11 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     one_line, questions, layer, others, parts = BLOCKS
     exec(compile(one_line, "language.md", "exec"), names)
     said, kept, *_ = capsys.readouterr().out.split("\n", 1)
-    assert said.strip() == "soggy kangaroo"
-    assert "Tashkent soggy kangaroo opens" in kept
+    assert said.strip() == "rotten violinist"
+    assert "Hanoi rotten violinist opens" in kept
     exec(compile(questions, "language.md", "exec"), names)
-    tashkent, osaka = re.findall(r"In (?:Tashkent|Osaka) (\w+ \w+)", capsys.readouterr().out)
-    assert (tashkent, osaka) == ("soggy kangaroo", "plump lobster")
+    hanoi, osaka = re.findall(r"In (?:Hanoi|Osaka) (\w+ \w+)", capsys.readouterr().out)
+    assert (hanoi, osaka) == ("rotten violinist", "plump lobster")
     end = names["context"].prompt.ids[0, -16:]
     assert "Osaka plump lobster" in names["tokenizer"].decode(end)
     exec(compile(layer, "language.md", "exec"), names)
@@ -30,10 +30,10 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     out = capsys.readouterr().out
     assert len(names["methods"]) == 8
     assert all(name in out for name in names["methods"])
-    assert "full attention  soggy kangaroo" in out
-    assert "GemFilter, then SnapKV  soggy kangaroo" in out
-    assert "SnapKV  soggy kangaroo" in out
-    assert "hidden states go on, SnapKV  soggy kangaroo" in out
+    assert "full attention  rotten violinist" in out
+    assert "GemFilter, then SnapKV  rotten violinist" in out
+    assert "SnapKV  rotten violinist" in out
+    assert "hidden states go on, SnapKV  rotten violinist" in out
     exec(compile(parts, "language.md", "exec"), names)
     assert capsys.readouterr().out.startswith("torch.Size([1, ")
 
