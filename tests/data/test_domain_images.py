@@ -155,10 +155,13 @@ def test_features_of_what_lay_on_black_are_not_taken_again(tmp_path):
 
 
 def test_domains_may_have_folders_of_their_own_and_no_copies(tmp_path):
-    for place, rows in {"each/sketch": range(0, 12, 2), "each/photo": range(1, 12, 2), "twice/a": range(12)}.items():
+    """Nor are two splits of one data set copies."""
+    folders = {"each/sketch": range(0, 12, 2), "each/photo": range(1, 12, 2), "twice/a": range(12)}
+    for place, rows in (folders | {"split/train": range(8), "split/test": range(8, 12)}).items():
         (tmp_path / place).mkdir(parents=True)
         pq.write_table(table().take(list(rows)), tmp_path / place / "train-00000-of-00001.parquet")
     assert len(open_domains(str(tmp_path / "each"))) == 12
+    assert len(open_domains(str(tmp_path / "split"))) == 12
     shutil.copytree(tmp_path / "twice" / "a", tmp_path / "twice" / "b")
     with pytest.raises(ConfigError, match=r"holds one data set, .* '(sketch|photo)' is in a and in b\. Name a folder"):
         open_domains(str(tmp_path / "twice"))

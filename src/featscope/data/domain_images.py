@@ -17,6 +17,7 @@ from featscope.options import ConfigError, MissingExtraError
 
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_DOMAINS = 100
+_SPLITS = ("train", "test", "validation")  # folders of one data set
 _JPEG = b"\xff\xd8"
 
 
@@ -138,8 +139,10 @@ def _from_parquet(folder: str, root: Path, files: Sequence[Path]) -> _Stored:
     places: dict[Any, Path] = {}
     for file, part in tables.items():
         for domain in part.column("domain").unique().to_pylist():
-            if (first := places.setdefault(domain, Path(file).parent)) != Path(file).parent:
-                cure = f"{domain!r} is in {first} and in {Path(file).parent}. Name a folder that has one of them alone."
+            place = Path(file).parent
+            place = place.parent if place.name in _SPLITS else place
+            if (first := places.setdefault(domain, place)) != place:
+                cure = f"{domain!r} is in {first} and in {place}. Name a folder that has one of them alone."
                 raise _error("a folder that holds one data set, and a domain in one place", cure)
     column = [str(value) for value in table.column("domain").to_pylist()]
     names = sorted(set(column))

@@ -54,12 +54,13 @@ def _untouched(path: Path) -> bool:
 
 
 def holds_run(path: Path) -> bool:
-    """Whether a folder's ``config.json`` is a run's: other programs write one, too. If it is damaged, what lies beside
-    it tells."""
+    """Whether a folder's ``config.json`` is a run's: other programs write one, too. If it is damaged or gone, what else
+    is there tells."""
     try:
         read_plan(path)
     except ConfigError:
-        return (path / "config.json").exists() and any((path / name).exists() for name in _BESIDE_A_PLAN)
+        found = sum((path / name).exists() for name in ("config.json", *_BESIDE_A_PLAN))
+        return found > 1
     return True
 
 

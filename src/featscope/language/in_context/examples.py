@@ -67,7 +67,8 @@ TASKS: Mapping[str, Task] = {
     )
 }
 """Tasks by name. In rte and qnli label 0 means that the second text follows from, or answers, the first. Of TREC's six
-kinds of questions there are two: those whose answer is a person (or persons), and those whose answer is a place."""
+kinds of questions there are two: those whose answer is a person or a group of people, and those whose answer is a
+place."""
 
 _IN_FILES: Mapping[str, Mapping[str, int | None]] = {
     "subj": {"0": 1, "1": 0},
@@ -234,6 +235,7 @@ def _from_lines(task: Task, file: Path) -> Iterator[Example]:
 def _from_table(task: Task, file: Path) -> Iterator[Example]:
     if not os.path.isfile(file):
         own = f", or with {SENTENCE_FILES[task.name]}" if task.name in SENTENCE_FILES else ""
+        own += f" and {TREC_TEST}" if task.name == "trec" else ""
         raise ConfigError(
             f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv{own}, or a .tsv file"
         )

@@ -213,6 +213,8 @@ def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Ten
     test = test or [train[i] for i in order[_SENTENCES : _SENTENCES + _TEST_SENTENCES]]
     if strange := sorted({label for label, _ in test} - {label for label, _ in pool}):
         cure = "GLUE's test.tsv has no labels: take its dev.tsv." if name == "sst2" else "Correct the labels."
+        if any(label == strange[0] for label, _ in train):
+            cure = f"None of the {_SENTENCES} sentences that are drawn to train on has it: leave it out of the test."
         raise ConfigError(
             f"data = {str(data)[:200]!r} is out of range: allowed are sentences of {name!r} that are tested on with "
             f"labels that are trained on. One is {strange[0][:60]!r}. {cure}"
