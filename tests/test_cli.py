@@ -456,10 +456,12 @@ def test_a_folder_with_files_is_refused_before_any_work(capfd, tmp_path, monkeyp
     code, _, err = call(capfd, "run", "decoupling", "--out", tmp_path)
     assert code == 2
     assert "holds files, and no run: choose another folder" in err
-    (tmp_path / "config.json").touch()
+    for name in ("config.json", "environment.json"):  # of a run, though damaged
+        (tmp_path / name).touch()
     code, _, err = call(capfd, "run", "decoupling", "--out", tmp_path)
     assert "is not empty: pass --resume to go on, --overwrite to replace (in Python resume=True, overwrite=True)" in err
-    (tmp_path / "config.json").unlink()
+    for name in ("config.json", "environment.json"):
+        (tmp_path / name).unlink()
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 

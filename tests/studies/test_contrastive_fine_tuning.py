@@ -165,7 +165,7 @@ def test_labels_that_are_tested_on_are_in_the_pool(tmp_path):
     labels = [i % 2 for i in range(1600)]
     labels[order[700]] = 7
     (tmp_path / "sentences" / "subj.all").write_text("\n".join(f"{label} some words" for label in labels))
-    with pytest.raises(ConfigError, match=r"labels that are trained on\. One is '7'\. Correct the labels"):
+    with pytest.raises(ConfigError, match=r"labels that are trained on\. One is '7'\. None of the 600 "):
         source._sentences("subj", tmp_path)
 
 

@@ -175,11 +175,11 @@ def test_grids_show_means_over_prompts_and_replicas():
         assert grid.panels["H2O"][row, column] == pytest.approx(float(each.sum()) / each.size)
 
 
+FAULT = Fault(haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",))
+
+
 def test_scores_without_reading_are_noticed(monkeypatch):
-    guess = Fault(
-        haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",)
-    )
-    TRIAL.require_noticed(guess, monkeypatch)
+    TRIAL.require_noticed(FAULT, monkeypatch)
 
 
 def test_methods_are_not_compared_where_nothing_is_answered():
