@@ -130,8 +130,8 @@ def load_examples(task: str, source: str, streams: Streams) -> Examples:
         splits = [_from_table(chosen, Path(source))]
     else:
         raise ConfigError(
-            f"data = {source!r} is no folder: allowed is {MADE_UP!r}, {HUB!r}, a folder with train.tsv and dev.tsv, "
-            "or a .tsv file"
+            f"data = {source!r} is no folder: allowed is {MADE_UP!r}, {HUB!r}, a folder with train.tsv and "
+            f"dev.tsv{_or_sentence_files(task)}, or a .tsv file"
         )
     if len(splits) == 1:
         read = _unique(splits[0])
@@ -232,10 +232,14 @@ def _from_lines(task: Task, file: Path) -> Iterator[Example]:
             yield Example((" ".join(text.split()),), found)
 
 
+def _or_sentence_files(task: str) -> str:
+    own = f", or with {SENTENCE_FILES[task]}" if task in SENTENCE_FILES else ""
+    return own + (f" and {TREC_TEST}" if task == "trec" else "")
+
+
 def _from_table(task: Task, file: Path) -> Iterator[Example]:
     if not os.path.isfile(file):
-        own = f", or with {SENTENCE_FILES[task.name]}" if task.name in SENTENCE_FILES else ""
-        own += f" and {TREC_TEST}" if task.name == "trec" else ""
+        own = _or_sentence_files(task.name)
         raise ConfigError(
             f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv{own}, or a .tsv file"
         )
