@@ -52,6 +52,14 @@ def test_every_method_answers_and_shows_what_it_kept(method, model_folder, promp
         assert "⟦" in shown
 
 
+@pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "fastkv", "promptdistill", "adakv"])
+def test_a_share_of_the_prompt_is_kept(method, model_folder, prompt_file, capsys):
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "0.2"]
+    options += ["--layer", "2"] if method in ("gemfilter", "fastkv", "promptdistill") else []
+    assert generate(*options, "--max-new-tokens", "4", "--show-kept") == 0
+    assert "41 of 201 tokens kept (20.4%)" in capsys.readouterr().out
+
+
 def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
     from featscope.language import GemFilter
 
@@ -80,6 +88,10 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--method", "middle-row"], "--method = 'middle-row' is out of range: allowed is full, gemfilter, snapkv"),
         (["--layer", "2", "--kernel", "4"], "--kernel = 4 is out of range: allowed is an odd number >= 1"),
         (["--method", "snapkv", "--keep", "1"], "--keep = 1 is out of range: allowed is 2 to 1048576"),
+        (["--layer", "2", "--keep", "1.5"], "--keep = 1.5 is out of range: allowed is 2 to 1048576 (tokens), or a sh"),
+        (["--layer", "2", "--keep", "nan"], "--keep = nan is out of range"),
+        (["--layer", "2", "--keep", "0.1"], "keep = 0.1 of 201 tokens is 21: allowed is more than the 32"),
+        (["--method", "h2o", "--keep", "0.1"], "keep = 0.1 of 201 tokens is 21: allowed is more than the 32"),
     ],
 )
 def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, prompt_file, capsys):

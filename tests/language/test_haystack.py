@@ -13,6 +13,7 @@ from featscope.language.haystack import (
     Haystack,
     Needle,
     Retrieved,
+    exact,
     normalised_score,
     passwords,
     read_texts,
@@ -139,10 +140,17 @@ def test_answers_are_scored_and_so_is_what_was_kept_of_the_needle():
     first = hidden.needle.start
     sets = torch.tensor([[[[first, first + 1]], [[first + 1, 39]]]])  # layer, batch, head, kept
     answered = haystack().ask(Says("w52 w70", sets), hidden, 2)
-    assert answered == (0.5, 0.5, 3 / 8)
+    assert answered == (0.5, 0.5, False, 3 / 8)
     assert haystack().ask(Says("w52 w53", sets), hidden, 1).score == 0.5  # the second word is not generated
     nothing = haystack().hide(draws(), 40, 0.5, replace(asked, text=""))
     assert haystack().ask(Says("w52", sets), nothing, 2).kept == 0
+
+
+def test_an_answer_is_exact_if_its_words_stand_side_by_side_in_order():
+    assert exact("It is  Amber\nLantern indeed", "amber lantern")
+    assert not exact("lantern amber", "amber lantern")
+    assert not exact("amber old lantern", "amber lantern")
+    assert not exact("amber lanterns", "amber lantern")
 
 
 @pytest.mark.parametrize("full_stops", [False, True])
@@ -154,7 +162,7 @@ def test_full_stops_belong_to_words_where_the_needle_says_so(monkeypatch, full_s
 
 
 def test_what_is_quoted_of_a_needle_that_is_not_found_is_wrong(monkeypatch):
-    right, wrong = Retrieved(1.0, 1.0, 1.0), Retrieved(0.0, 0.0, 1.0)
+    right, wrong = Retrieved(1.0, 1.0, True, 1.0), Retrieved(0.0, 0.0, False, 1.0)
     said = iter([("w52", right), ("w70", wrong), ("w71", wrong)])  # at three depths
     monkeypatch.setattr(Haystack, "answer", lambda *asked: next(said))
     with pytest.raises(ConfigError, match=r"gives 33% of .* \(it says 'w70'\)"):

@@ -23,6 +23,7 @@ from featscope.studies.needle.arms import KINDS
 from featscope.studies.needle.unseen import looks_at
 from featscope.studies.summaries import percent
 from featscope.testing import Fault, Trial, by_name, measure
+from featscope.training.evaluation import in_words
 
 SMALL = NeedleInAHaystack(lengths=(112, 160), depths=3, prompts=1, recall=2)
 TRIAL = Trial(SMALL, replicas=4)
@@ -119,7 +120,22 @@ def saying(words, monkeypatch):
 def test_a_full_stop_behind_an_answer_counts_where_the_answer_has_one(answer, said, score, monkeypatch):
     saying(said, monkeypatch)
     own = replace(OWN, answer=answer, new_tokens=32)
-    assert (measure(own, own.arm("full"), 1).score == score).all()
+    found = measure(own, own.arm("full"), 1)
+    assert (found.score == score).all()
+    assert (found.exact == (score == 1)).all()
+
+
+def test_answers_are_kept_to_be_read_unless_they_are_redacted(monkeypatch):
+    saying(" lantern amber", monkeypatch)
+    kept = [OWN, replace(OWN, redact=True)]
+    asked = [one.arm("full").recipe.build(Streams(0, [0])) for one in kept]
+    for evaluation in asked:
+        evaluation.advance(0)
+    said, redacted = (one.kept() for one in asked)
+    texts = {name: in_words(stored.flatten(0, -2)[0]) for name, stored in said.items()}
+    axes = "length:depth:prompt"
+    assert texts == {f"text:said:{axes}": " lantern amber", f"text:wanted:{axes}": OWN.answer}
+    assert redacted == {}
 
 
 def test_needle_and_question_do_not_stick_to_the_text_before_them(monkeypatch):

@@ -40,7 +40,7 @@ class Generate:
             entries of the cache chosen in every layer (snapkv, h2o, adakv), not at all (full), or what another
             package registers.
         layer: the layer that chooses, from 0, where one does. Papers chose 13 of 32 for Llama 3.1 8B.
-        keep: tokens of the prompt that are kept.
+        keep: how much of the prompt is kept: a number of tokens, or a share, below 1.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
@@ -54,7 +54,7 @@ class Generate:
     model: str = RETRIEVER
     method: str = "gemfilter"
     layer: int | None = None
-    keep: int = 1024
+    keep: int | float = 1024
     window: int = 32
     kernel: int | None = None
     pool: Pool | None = None
@@ -65,11 +65,14 @@ class Generate:
 
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
-        require(self, "keep", 2 <= self.keep <= MOST_TOKENS, f"2 to {MOST_TOKENS}")
+        counts = isinstance(self.keep, int)
+        fine = 2 <= self.keep <= MOST_TOKENS if counts else 0 < self.keep < 1
+        require(self, "keep", fine, f"2 to {MOST_TOKENS} (tokens), or a share in (0, 1)")
         offered = [name for name in names() if name not in _OF_STUDIES]
         require(self, "method", self.method in offered, ", ".join(offered))
         least = least_window([self.method])
-        require(self, "window", least <= self.window < self.keep, f"{least} to {self.keep - 1}, less than keep")
+        allowed = f"{least} to {self.keep - 1}, less than keep" if counts else f">= {least}"
+        require(self, "window", least <= self.window and not (counts and self.window >= self.keep), allowed)
         by_layer = listed(self.method).by_layer
         useless = not by_layer and self.layer is not None
         require(self, "layer", not useless, f"no value with --method {self.method}", "No layer chooses there.")
@@ -115,7 +118,7 @@ def generate(options: Generate) -> None:
     twice = isinstance(method, Prefill) and isinstance(method.propagation, ReadAgain)
     print(_took([at - began for at in streamer.times], chose=twice), file=sys.stderr)
     length = ids.shape[-1]
-    if options.method != "full" and length <= options.keep:
+    if options.method != "full" and isinstance(options.keep, int) and length <= options.keep:
         print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
     if output.kept is None:
         if options.show_kept:

@@ -63,6 +63,12 @@ def normalised_score(answer: str, expected: str) -> float:
     return score(answer, expected) / score(expected, expected)
 
 
+def exact(answer: str, expected: str) -> bool:
+    """Whether the answer has all expected words one behind the other, lower-cased and split at blanks."""
+    given, wanted = (f" {' '.join(text.lower().split())} " for text in (answer, expected))
+    return wanted in given
+
+
 def passwords(draws: Draws, count: int) -> list[Needle]:
     """Needles of the task that the retriever was trained on, all of different cities."""
     cities = draws.choice(len(CITIES), count)[0].tolist()
@@ -117,12 +123,14 @@ class Retrieved(NamedTuple):
     Attributes:
         score: see `score`.
         normalised: see `normalised_score`.
+        exact: see `exact`.
         kept: share of the needle's tokens that were kept, mean over layers and heads where these differ; 0 where none
             is hidden.
     """
 
     score: float
     normalised: float
+    exact: bool
     kept: float
 
 
@@ -210,7 +218,8 @@ class Haystack:
         words = said if asked.full_stops else said.replace(".", " ")
         kept = kept_share(output.kept, ids.shape[1])[list(hidden.needle)]
         found = float(kept.mean()) if len(kept) else 0.0
-        return said, Retrieved(score(words, asked.answer), normalised_score(words, asked.answer), found)
+        right = score(words, asked.answer), normalised_score(words, asked.answer), exact(words, asked.answer)
+        return said, Retrieved(*right, found)
 
 
 def require_readable(full: Method, haystack: Haystack, needle: Needle, new_tokens: int, draws: Draws) -> None:

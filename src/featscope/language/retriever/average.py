@@ -55,7 +55,7 @@ def average(asked: Average) -> None:
     sound = all(bool(value.isfinite().all()) for model in models for value in model.state_dict().values())
     require(asked, "models", sound, "models of finite weights")
     first, tokenizer = models[0], tokenizers[0]
-    alike = all(fits(model, first) for model in models)
+    alike = all(fits(model, first) and fits(first, model) for model in models)
     alike = alike and all(other.get_vocab() == tokenizer.get_vocab() for other in tokenizers)
     require(asked, "models", alike, "models of one shape and tokenizer")
     states = [model.state_dict() for model in models]

@@ -85,10 +85,31 @@ def build(
 
 
 def fits(other: LlamaForCausalLM, model: LlamaForCausalLM) -> bool:
-    """Whether ``model`` can go on from the weights of ``other``."""
-    shapes = "hidden_size", "intermediate_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "head_dim"
+    """Whether ``model`` can go on from the weights of ``other``, which may have fewer layers."""
+    shapes = "hidden_size", "intermediate_size", "vocab_size", "num_attention_heads", "head_dim"
     alike = (*shapes, "rope_parameters", "attention_bias")
-    return all(getattr(other.config, name) == getattr(model.config, name) for name in alike)
+    same = all(getattr(other.config, name) == getattr(model.config, name) for name in alike)
+    return same and other.config.num_hidden_layers <= model.config.num_hidden_layers
+
+
+@torch.no_grad()
+def go_on(model: LlamaForCausalLM, other: LlamaForCausalLM) -> None:
+    """Give ``model`` the weights of ``other``, which it `fits`.
+
+    Layers that ``other`` lacks add nothing at first (Chen et al. 2016, "Net2Net"): they come below the one in the
+    middle, which looks for the value, and above all.
+    """
+    mine, theirs = list(model.model.layers), list(other.model.layers)
+    below = len(mine) // 2 - len(theirs) // 2
+    places = [number + below * (number >= len(theirs) // 2) for number in range(len(theirs))]
+    for place, layer in zip(places, theirs, strict=True):
+        mine[place].load_state_dict(layer.state_dict())
+    for number in {*range(len(mine))} - {*places}:
+        for part in (mine[number].self_attn.o_proj, mine[number].mlp.down_proj):
+            for parameter in part.parameters():
+                parameter.zero_()
+    model.model.embed_tokens.load_state_dict(other.model.embed_tokens.state_dict())
+    model.model.norm.load_state_dict(other.model.norm.state_dict())
 
 
 def _look(attention: Any, window: Window, size: int) -> None:

@@ -34,7 +34,7 @@ from featscope.files import atomic_write
 from featscope.language.retriever.data import KINDS, Batch, Kind, Task, together
 from featscope.language.retriever.hints import Readers
 from featscope.language.retriever.makers import Makers
-from featscope.language.retriever.model import accuracy, build, fits, loss_and_right
+from featscope.language.retriever.model import accuracy, build, fits, go_on, loss_and_right
 from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.team import Team
 from featscope.language.retriever.texts import read_essays, split_words, train_tokenizer
@@ -93,7 +93,7 @@ class Plan:
         stage: the first stage, from 0.
         vocabulary: tokens of the byte-pair encoding.
         width: of the model.
-        layers: of the model.
+        layers: of the model; those that ``weights`` lack add nothing at first.
         heads: in each layer, of 64 each.
         context: positions that the model accepts; far more than it is trained on, so that it can be seen to fail.
         minutes: of training, by the clock.
@@ -167,15 +167,16 @@ def train(plan: Plan) -> None:
         tokenizer.save_pretrained(plan.out)
     words, other_words = split_words(to_train)
     task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
-    model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, plan.seed)
+    seed = 0 if plan.weights else plan.seed  # new layers are alike in all that go on, so that means of them make sense
+    model = build(tokenizer, plan.width, plan.layers, plan.heads, plan.context, seed)
     if plan.weights:
         started = LlamaForCausalLM.from_pretrained(plan.weights, dtype=torch.float32)
         known = PreTrainedTokenizerFast.from_pretrained(plan.weights).get_vocab() == tokenizer.get_vocab()
         of_these = "a model whose tokenizer is that of these essays", "Give the essays it was trained on."
         require(plan, "weights", known, *of_these)
-        of_this_size = "a model of this width, with as many layers and heads"
+        of_this_size = "a model of this width, with as many heads, and no more layers"
         require(plan, "weights", fits(started, model), of_this_size, "`training.json` beside it has its options.")
-        model.load_state_dict(started.state_dict())
+        go_on(model, started)
     makers = Makers(lambda stage, step: _batch(task, plan, STAGES[stage], step, team.rank), plan.makers, plan.stage)
     readers = None if plan.weights else Readers(plan.width)
     batches = makers.batches()  # whose processes are forked before CUDA is in use

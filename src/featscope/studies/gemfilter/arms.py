@@ -48,6 +48,7 @@ class Retrieval(Questionnaire):
         layer = {"layer": layers_of(self.study.model)}
         return {
             "score": Answer(SCORE, axes={"method": len(METHODS)}),
+            "exact": Answer("share of prompts whose whole answer was given", axes={"method": len(METHODS)}),
             "score_of_layer": Answer(f"{SCORE}, GemFilter over filter layers", axes=layer),
             "score_of_keep": Answer(f"{SCORE}, GemFilter over kept tokens", axes={"keep": len(self.study.keeps)}),
             "covered": Answer("share of prompts whose needle the layer's choice touches", axes=layer),
@@ -76,11 +77,12 @@ class Retrieval(Questionnaire):
             chosen = choices_of_all_layers(model, whole, of.keep, 0, reading.pool, reading.kernel)
             kept = [chosen[layer][0].cpu() for layer in layers]
             distances = [needle_distance(places, hidden.needle) for places in kept]
-            scores = {way: haystack.ask(method, hidden, NEW).normalised for way, method in methods.items()}
+            found = {way: haystack.ask(method, hidden, NEW) for way, method in methods.items()}
             return {
-                "score": [scores[way] for way in ways],
-                "score_of_layer": [scores[way] for way in of_layers],
-                "score_of_keep": [scores[way] for way in of_keeps],
+                "score": [found[way].normalised for way in ways],
+                "exact": [found[way].exact for way in ways],
+                "score_of_layer": [found[way].normalised for way in of_layers],
+                "score_of_keep": [found[way].normalised for way in of_keeps],
                 "covered": [distance == 0 for distance in distances],
                 "last_kept": [bool(places[-1] == length - 1) for places in kept],
                 "distance": distances,

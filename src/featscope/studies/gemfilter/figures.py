@@ -18,16 +18,21 @@ ABLATED = ("gemfilter", "one-run", "middle-row", "largest-row")
 MIB = 2**20
 
 
-def scores(score: xr.DataArray, known: int, reading: Reading) -> Curves:
+def scores(run: xr.Dataset, known: int, reading: Reading) -> Curves:
     """Answers of all methods ``[replica, length, method]``; lengths beyond ``known`` were not trained on."""
-    of = {name: curve(score.sel({"method": name}), METHODS[name].label, "length", within=SHARE) for name in METHODS}
-    marks = [(float(known), "longest trained on")] if known < score["length"].values[-1] else []
+    of, whole = (
+        {name: curve(found.sel({"method": name}), METHODS[name].label, "length", within=SHARE) for name in METHODS}
+        for found in (run.score, run.exact)
+    )
+    marks = [(float(known), "longest trained on")] if known < run["length"].values[-1] else []
     return chart(
         "scores",
         "Answers over the length of the prompt",
         f"1 is a perfect answer; {reading.keep} tokens are kept, for GemFilter chosen by layer {reading.layer}. Left, "
-        "methods; right, GemFilter where another row of scores chooses, and without its second pass (one run).",
+        "methods, and how often all of the answer is given; right, GemFilter where another row of scores chooses, and "
+        "without its second pass (one run).",
         Panel("Methods", PROMPT, SCORE, [of[name] for name in COMPARED], marks),
+        Panel("Whole answers", PROMPT, "share of prompts answered whole", [whole[name] for name in COMPARED], marks),
         Panel("Ablations", PROMPT, SCORE, [of[name] for name in ABLATED], marks),
         claims=(
             "full-attention-retrieves",

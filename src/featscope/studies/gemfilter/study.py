@@ -184,7 +184,7 @@ class GemFilterStudy(ExactAndCost):
         """Scores, layers, kept tokens; then cost."""
         at = {"length": list(self.lengths), "method": list(METHODS), "keep": list(self.keeps)}
         trained, untrained = (runs[arm].assign_coords(at) for arm in ("retrieval", "untrained"))
-        yield figures.scores(trained.score, self.known, self.reading)
+        yield figures.scores(trained, self.known, self.reading)
         yield figures.layers(trained, untrained, self.reading)
         yield figures.keeps(trained.score_of_keep, self.reading)
         yield figures.cost(runs["cost"].assign_coords(length=list(self.cost_lengths)))

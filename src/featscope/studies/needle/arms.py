@@ -58,8 +58,14 @@ class Asking(Questionnaire):
     answers: ClassVar[Mapping[str, Answer]] = {
         "score": Answer("share of the answer's words that were given"),
         "normalised": Answer("the same over that of a perfect answer"),
+        "exact": Answer("share of prompts whose whole answer was given"),
         "kept": Answer("share of the needle that was kept"),
     }
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """What was answered, beside what would have been right."""
+        return () if self.study.redact else ("said", "wanted")
 
     @property
     def grid(self) -> Mapping[str, Sequence[float]]:
@@ -79,11 +85,13 @@ class Asking(Questionnaire):
             require(of, "window", fits, f">= {takes}, the question's tokens, where question-kept is compared")
             require_readable(FullCache(model), haystack, needle, of.new_tokens, streams.at("can it be read"))
 
-        def ask(length: int, depth: float, prompt: int) -> Mapping[str, float]:
+        def ask(length: int, depth: float, prompt: int) -> Mapping[str, float | str]:
             draws = streams.at(f"needle {length} {depth:g}", prompt)
             asked, *others = own or passwords(draws, 1 + OTHERS)
             shown = asked if self.hidden else replace(asked, text="")
-            return haystack.ask(method, haystack.hide(draws, length, depth, shown, others), of.new_tokens)._asdict()
+            hidden = haystack.hide(draws, length, depth, shown, others)
+            said, found = haystack.answer(method, hidden, of.new_tokens)
+            return {**found._asdict(), "said": said, "wanted": asked.answer}
 
         return ask
 
@@ -117,6 +125,7 @@ class NeedleArms(Study):
         new_tokens: tokens to generate.
         recall: prompts of each kind and length that ask for what the retriever never saw, with full attention; 0
             leaves these arms out; None for 48 of the retriever, and none of another model.
+        redact: whether answers are not stored; else `featscope export DIR` writes them beside their scores.
     """
 
     name = "needle"
@@ -139,6 +148,7 @@ class NeedleArms(Study):
     pool: Pool | None = None
     new_tokens: int = 9
     recall: int | None = None
+    redact: bool = False
 
     def __post_init__(self) -> None:
         require_ascending(self, "lengths")

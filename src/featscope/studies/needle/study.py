@@ -17,7 +17,7 @@ from featscope.studies.summaries import bars, chart, curve, heatmaps, percent, v
 HALF = 0.5  # of the score: what full attention must have for others to lose
 ALIKE = 0.05  # of the score: what may be lost where as much is found
 LENGTH, DEPTH = ("length", "length of the text (tokens)"), ("depth", "place in the text (%)")
-SCORE = "share of the answer's words given"
+SCORE, WHOLE = "share of the answer's words given", "share of prompts answered whole"
 CLOSE = "Tolerance: five points in a hundred, a stated choice. Paired by prompt."
 NO_TIE = "Bound: one point in a hundred, a stated choice, so that a tie is no gain. Paired by prompt."
 REACHED = "Bound: what a retriever of any words was to reach at this length."
@@ -179,6 +179,7 @@ class NeedleInAHaystack(NeedleArms):
         whole = {label: run.whole.mean("prompt") for label, run in self.labelled(runs).items() if "whole" in run}
         runs = {arm: run.assign_coords(at) for arm, run in runs.items() if "normalised" in run}
         scores = {label: run.normalised for label, run in self.labelled(runs).items()}
+        exact = {label: run.exact for label, run in self.labelled(runs).items() if "exact" in run}
         keeping = {arm: run for arm, run in runs.items() if arm not in ("full", "no-needle")}
         kept = {label: run.kept for label, run in self.labelled(keeping).items()}
         grids = partial(heatmaps, rows=DEPTH, columns=LENGTH, ends=(0.0, 1.0))
@@ -195,7 +196,9 @@ class NeedleInAHaystack(NeedleArms):
             )
             for title, (axis, label), other in (("Length", LENGTH, "depth"), ("Place", DEPTH, "length"))
         ]
-        about = "Means over the other axis and over prompts."
+        lines = [curve(one.mean(("depth", "prompt")), method, "length", within=SHARE) for method, one in exact.items()]
+        means += [Panel("Whole answers", LENGTH[1], WHOLE, lines)] if lines else []
+        about = "Means over the other axis and over prompts: of the share of the answer's words, and of whole answers."
         yield chart("means", "Answers over length, and over place", about, *means, claims=claims)
         if kept:
             about = "Means over texts; 1 keeps all of it. For SnapKV and H2O means over layers and heads, too."
@@ -210,7 +213,7 @@ class NeedleInAHaystack(NeedleArms):
                     f"{n:,} tokens": xr.concat([w[..., i] for w in whole.values()], "kind")
                     for i, n in enumerate(LENGTHS)
                 },
-                "share of prompts answered",
+                WHOLE,
                 within=SHARE,
                 references=[(0.95, "wanted of 512 tokens"), (0.9, "of 1,024")],
                 claims=about_unseen,
