@@ -30,6 +30,7 @@ from featscope.language import (
     LastQueries,
     LayerBudgets,
     Prefill,
+    Press,
     PromptDistill,
     ReadAgain,
     Selected,
@@ -49,6 +50,15 @@ def methods(library: str) -> dict[str, dict[str, str]]:
 
     The cost is that of all operations to the first new token, over full attention's.
     """
+    return _tried(_ours() if library == OURS else _theirs())
+
+
+def presses(library: str) -> dict[str, dict[str, str]]:
+    """The same of kvpress' presses as the cache of GemFilter's second pass, which reads twice as many as are kept."""
+    return {} if library == OURS else _tried(_in_second_pass())
+
+
+def _tried(builds: dict[str, Build]) -> dict[str, dict[str, str]]:
     model = model_of(Bench(lengths=(LENGTH,)))
     folder = TemporaryDirectory()
     words().save_pretrained(folder.name)
@@ -59,17 +69,23 @@ def methods(library: str) -> dict[str, dict[str, str]]:
 
     def cost(build: Build) -> str:
         method = build(deepcopy(model))  # some presses change it
-        method.generate(ids, do_sample=False, max_new_tokens=4)
-        return f"runs: {operations(lambda: method.generate(ids, **options)) / full:.2f} of full"
+        out = method.generate(ids, do_sample=False, max_new_tokens=4, return_dict_in_generate=True)
+        share = operations(lambda: method.generate(ids, **options)) / full
+        return f"runs: {share:.2f} of full, {_held(out.past_key_values)} entries at the end"
 
     found = {}
-    for name, build in (_ours() if library == OURS else _theirs()).items():
+    for name, build in builds.items():
         found[name] = {"sdpa": outcome(lambda b=build: cost(b))}
         if not found[name]["sdpa"].startswith("runs"):
             model.set_attn_implementation("eager")
             found[name]["eager"] = outcome(lambda b=build: cost(b))
             model.set_attn_implementation("sdpa")
     return {n: {on: text.replace(folder.name, "MODEL") for on, text in said.items()} for n, said in found.items()}
+
+
+def _held(cache: Any) -> int:
+    """Entries of the fullest layer and head."""
+    return max(layer.keys.shape[-2] for layer in cache.layers)
 
 
 def _ours() -> dict[str, Build]:
@@ -123,10 +139,23 @@ def _together() -> Iterator[tuple[str, str, str]]:
 
 def _theirs() -> dict[str, Build]:
     """All presses, with nothing given but the ratio, and SnapKV where a press wraps another."""
+    return {name: lambda m, k=kind: Pressed(m, lambda length: _press(k, length)) for name, kind in _kinds().items()}
+
+
+def _in_second_pass() -> dict[str, Build]:
+    """All presses, given as much, as the cache of what a layer chose."""
+    chosen = 2 * KEPT
+
+    def build(kind: Any) -> Build:
+        return lambda m: Prefill(m, FilterLayer(LAYER, chosen, WINDOW), ReadAgain(), Press(_press(kind, chosen)))
+
+    return {name: build(kind) for name, kind in _kinds().items()}
+
+
+def _kinds() -> dict[str, Any]:
     import kvpress
 
-    names = [name for name in kvpress.__all__ if name not in NO_METHODS]
-    return {name: lambda m, n=name: Pressed(m, lambda length: _press(getattr(kvpress, n), length)) for name in names}
+    return {name: getattr(kvpress, name) for name in kvpress.__all__ if name not in NO_METHODS}
 
 
 def _press(kind: Any, length: int) -> Any:

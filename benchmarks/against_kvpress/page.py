@@ -20,6 +20,7 @@ def tables(results: Mapping[str, Any]) -> dict[str, str]:
     """By name of the table, of the parts that are there."""
     made = {
         "methods": _methods(results.get("methods", {})),
+        "presses": _methods({run: said for run, said in results.get("presses", {}).items() if said["found"]}),
         "models": _grid("SnapKV, then GemFilter, of a", results.get("models", {})),
         "exact": _exact(results),
         "costs": _costs(results.get("costs", {}).get("both", {})),

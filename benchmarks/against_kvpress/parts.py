@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from benchmarks.long_prompt import Bench
 
-CHECKS = ("methods", "models", "padding", "beams", "sampling", "turns", "kernels", "quantised")
+CHECKS = ("methods", "presses", "models", "padding", "beams", "sampling", "turns", "kernels", "quantised")
 Part = Literal[
-    "methods", "models", "padding", "beams", "sampling", "turns", "kernels", "quantised", "costs", "accuracy"
+    "methods", "presses", "models", "padding", "beams", "sampling", "turns", "kernels", "quantised", "costs", "accuracy"
 ]
 
 
@@ -40,7 +40,7 @@ def tried(part: str, library: str) -> Any:
     from benchmarks.against_kvpress import checks, methods, turns
 
     _settle(1)
-    found = {"methods": methods.methods, "turns": turns.turns}
+    found = {"methods": methods.methods, "presses": methods.presses, "turns": turns.turns}
     return (found.get(part) or getattr(checks, part))(library)
 
 

@@ -98,6 +98,18 @@ def test_a_model_without_the_angles_that_a_press_looks_for_is_refused_and_left_a
     assert not any(module._forward_hooks for module in model.modules())
 
 
+class Wrapper:
+    """Works by hooks of its own, as presses do that wrap others."""
+
+    def compress(self, *given):
+        raise NotImplementedError("compress method must be implemented in subclass")
+
+
+def test_a_press_that_works_by_more_than_compress_is_refused():
+    with pytest.raises(ConfigError, match=r"Press\.press = Wrapper compresses by more than compress"):
+        Prefill(tiny(), cache=Press(Wrapper())).generate(prompt(), **GREEDY)
+
+
 @pytest.mark.parametrize("build", [lambda m: SnapKV(m, 16, window=4), lambda m: PromptDistill(m, 1, 16, window=4)])
 def test_attention_that_nobody_could_watch_is_no_answer(build, monkeypatch):
     monkeypatch.setattr(one_pass, "watched", lambda *given: nullcontext())

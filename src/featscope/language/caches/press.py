@@ -58,24 +58,29 @@ class Press(Full):
         """Within it, each layer of ``cache`` that has read its first tokens is pressed. Threads take turns.
 
         Raises:
-            ConfigError: a prompt is padded, which a press does not know; or heads are left with different numbers of
-                entries, which the press marks on the module.
+            ConfigError: a prompt is padded, which a press does not know; the press works by more than `compress`; or
+                heads are left with different numbers of entries, which it marks on the module.
         """
         if not bool(prompt.real.all()):
             raise ConfigError("Press does not know padding: allowed are prompts of one length. Ask one at a time")
         pressed: set[int] = set()
         mine = threading.get_ident()
 
-        def press(module: Any, given: Any, options: dict[str, Any], output: Any) -> None:
+        def press(module: Any, _: Any, options: dict[str, Any], output: Any) -> None:
             if threading.get_ident() != mine:
                 return
             held = cache.layers[module.layer_idx]
             if module.layer_idx in pressed or not isinstance(held, PartialLayer):
                 return
             pressed.add(module.layer_idx)
-            keys, values = self.press.compress(
-                module, options["hidden_states"], held.keys, held.values, output[1], options
-            )
+            given = options["hidden_states"], held.keys, held.values, output[1]
+            try:
+                keys, values = self.press.compress(module, *given, options)
+            except NotImplementedError:
+                raise ConfigError(
+                    f"Press.press = {type(self.press).__name__} compresses by more than compress, which it does not "
+                    "have: allowed is a press that does it there, such as SnapKVPress"
+                ) from None
             if getattr(module, "masked_key_indices", None) is not None:
                 module.masked_key_indices = None
                 raise ConfigError(
