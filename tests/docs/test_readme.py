@@ -2,10 +2,12 @@
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
 
+from featscope.cli import main
 from featscope.registry import entries
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +38,26 @@ def test_own_study_runs(tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["hadamard", "qr", "canonical"]
     assert (tmp_path / "runs" / "spread" / "claims.json").exists()
+
+
+TRANSCRIPT = re.compile(
+    r"""^\$ hay="\$\(yes '(.+)' \| head -n (\d+)\)"
+\$ printf '(.+)' "\$hay" "\$hay" > (\S+)
+\$ featscope (generate .+) 2> /dev/null
+([\s\S]+?)^```$""",
+    re.M,
+)
+
+
+def test_the_small_model_answers_and_keeps_what_is_shown(tmp_path, monkeypatch, capsys):
+    sentence, times, text, file, command, shown = TRANSCRIPT.search(README).groups()
+    hay = "\n".join([sentence] * int(times))
+    monkeypatch.chdir(tmp_path)
+    Path(file).write_text(text.replace(r"\n", "\n") % (hay, hay))
+    with pytest.raises(SystemExit) as stopped:
+        main(shlex.split(command))
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == shown
 
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]

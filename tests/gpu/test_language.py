@@ -4,21 +4,20 @@ from copy import deepcopy
 
 import pytest
 import torch
-from small_models import ARCHITECTURES, padded, prompt, tiny
+from small_models import ARCHITECTURES, padded, prompt, saved_draft, tiny
 
 from featscope.language import GemFilter
 from featscope.language.load import RETRIEVER_KERNEL, RETRIEVER_LAYER, RETRIEVER_POOL, load_model
 from featscope.language.methods import METHODS, PEERS, Reading
-
-READING = Reading(layer=1, keep=24, window=8)
 
 
 @pytest.mark.parametrize("method", [*METHODS, *PEERS])
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_each_method_says_what_it_says_on_the_processor(architecture, method):
     model, ids = tiny(architecture), prompt(90, seed=4)
-    here = READING.build(method, model).generate(ids, max_new_tokens=6, do_sample=False)
-    there = READING.build(method, deepcopy(model).cuda()).generate(ids.cuda(), max_new_tokens=6, do_sample=False)
+    reading = Reading(layer=1, keep=24, window=8, draft=saved_draft())
+    here = reading.build(method, model).generate(ids, max_new_tokens=6, do_sample=False)
+    there = reading.build(method, deepcopy(model).cuda()).generate(ids.cuda(), max_new_tokens=6, do_sample=False)
     assert there.device.type == "cuda"
     assert torch.equal(there.cpu(), here)
 

@@ -1,5 +1,7 @@
 """Tiny models of every architecture, and a tokenizer of words, built without files."""
 
+from functools import cache
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -75,3 +77,12 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.WordLevel(known, unk_token="w3"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+
+
+@cache
+def saved_draft() -> str:
+    """A folder with a model that can draft for all of these, and their tokenizer."""
+    folder = mkdtemp()
+    tiny(num_hidden_layers=2).save_pretrained(folder)
+    word_tokenizer().save_pretrained(folder)
+    return folder

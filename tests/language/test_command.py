@@ -6,14 +6,15 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from small_models import tiny, word_tokenizer
+from small_models import saved_draft, tiny, word_tokenizer
 from test_prefill import NormPress
 
 from featscope.cli import main
-from featscope.language import Prefill, Press, methods
+from featscope.language import Cost, Prefill, Press, methods
 from featscope.language.command import marked
+from featscope.language.keep import keep_of
 from featscope.language.load import load_model
-from featscope.language.methods import Listed
+from featscope.language.methods import Listed, Reading
 from featscope.language.selection import kept_share
 
 
@@ -38,10 +39,17 @@ def generate(*words: str) -> int:
     return stopped.value.code
 
 
-@pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "full", "fastkv", "promptdistill", "adakv"])
+def beside(method: str) -> list[str]:
+    """What a method cannot do without."""
+    by_layer = ["--layer", "2"] if method in ("gemfilter", "fastkv", "promptdistill") else []
+    return by_layer + (["--draft", saved_draft()] if method == "speculative" else [])
+
+
+@pytest.mark.parametrize(
+    "method", ["gemfilter", "snapkv", "h2o", "full", "fastkv", "promptdistill", "adakv", "speculative"]
+)
 def test_every_method_answers_and_shows_what_it_kept(method, model_folder, prompt_file, capsys):
-    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "40"]
-    options += ["--layer", "2"] if method in ("gemfilter", "fastkv", "promptdistill") else []
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "40", *beside(method)]
     assert generate(*options, "--max-new-tokens", "4", "--show-kept") == 0
     answer, shown = capsys.readouterr().out.split("\n", 1)
     assert len(answer.split()) == 4
@@ -52,12 +60,33 @@ def test_every_method_answers_and_shows_what_it_kept(method, model_folder, promp
         assert "⟦" in shown
 
 
-@pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "fastkv", "promptdistill", "adakv"])
+@pytest.mark.parametrize("method", ["gemfilter", "snapkv", "h2o", "fastkv", "promptdistill", "adakv", "speculative"])
 def test_a_share_of_the_prompt_is_kept(method, model_folder, prompt_file, capsys):
-    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "0.2"]
-    options += ["--layer", "2"] if method in ("gemfilter", "fastkv", "promptdistill") else []
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "0.2", *beside(method)]
     assert generate(*options, "--max-new-tokens", "4", "--show-kept") == 0
     assert "41 of 201 tokens kept (20.4%)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("method", ["gemfilter", "promptdistill", "speculative"])
+def test_as_much_is_kept_as_a_cost_allows(method, model_folder, prompt_file, capsys):
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, *beside(method)]
+    assert generate(*options, "--cost", "0.9", "--max-new-tokens", "4", "--show-kept") == 0
+    model, _ = load_model(model_folder)
+    reading = Reading(2, Cost(0.9), 32, draft=saved_draft() if method == "speculative" else None)
+    ids = torch.tensor([[1, *(3 + i % 90 for i in range(200))]])
+    count = reading.build("question-kept" if method == "gemfilter" else method, model).select(ids).shape[1]
+    assert 32 < count < 201
+    assert f"{count} of 201 tokens kept" in capsys.readouterr().out
+
+
+def test_a_whole_number_is_tokens_however_it_is_written(model_folder, prompt_file, capsys):
+    options = ["--model", model_folder, "--prompt", prompt_file, "--layer", "2", "--max-new-tokens", "2", "--show-kept"]
+    assert generate(*options, "--keep", "40.0") == 0
+    assert "40 of 201 tokens kept" in capsys.readouterr().out
+    assert generate(*options, "--keep", "300.0") == 0
+    assert "--keep 300 keeps all of them" in capsys.readouterr().err
+    assert [keep_of(number) for number in (64.0, 1.0, 0.5, 1.7, 10**400)] == [64, 1, 0.5, 1.7, 10**400]
+    assert isinstance(keep_of(1.0), int)
 
 
 def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
@@ -90,8 +119,23 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--method", "snapkv", "--keep", "1"], "--keep = 1 is out of range: allowed is 2 to 1048576"),
         (["--layer", "2", "--keep", "1.5"], "--keep = 1.5 is out of range: allowed is 2 to 1048576 (tokens), or a sh"),
         (["--layer", "2", "--keep", "nan"], "--keep = nan is out of range"),
-        (["--layer", "2", "--keep", "0.1"], "keep = 0.1 of 201 tokens is 21: allowed is more than the 32"),
-        (["--method", "h2o", "--keep", "0.1"], "keep = 0.1 of 201 tokens is 21: allowed is more than the 32"),
+        (["--layer", "2", "--keep", "0.1"], "featscope: --keep = 0.1 of 201 tokens is 21: allowed is more than the 32"),
+        (["--method", "h2o", "--keep", "0.1"], "featscope: --keep = 0.1 of 201 tokens is 21: allowed is more than"),
+        (["--layer", "2", "--keep", "inf"], "--keep = inf is out of range"),
+        (["--layer", "2", "--cost", "0.9", "--keep", "64"], "--cost = 0.9 is out of range: allowed is no value beside"),
+        (["--layer", "2", "--cost", "0"], "--cost = 0.0 is out of range: allowed is a share in (0, 1]"),
+        (["--layer", "2", "--cost", "nan"], "--cost = nan is out of range"),
+        (["--layer", "2", "--cost", "0.1"], "featscope: --cost = 0.1 is spent before a token is kept"),
+        (["--layer", "2", "--cost", "0.55"], "featscope: --cost = 0.55 of 201 tokens is"),
+        (["--method", "snapkv", "--cost", "0.5"], "--cost = 0.5 is out of range: allowed is no value with --method"),
+        (["--layer", "2", "--method", "fastkv", "--cost", "0.5"], "--cost = 0.5 is out of range: allowed is no value"),
+        (
+            ["--layer", "2", "--draft", "a"],
+            "--draft = 'a' is out of range: allowed is no value without the method spec",
+        ),
+        (["--method", "speculative"], "--draft = None is out of range: allowed is a folder, or a model of the Hub"),
+        (["--method", "speculative", "--draft", "./nowhere"], "--draft = './nowhere' is no folder"),
+        (["--method", "speculative", "--draft", "retriever"], "--draft = LlamaForCausalLM has"),
     ],
 )
 def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, prompt_file, capsys):

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_models import prompt, tiny
+from small_models import prompt, saved_draft, tiny
 
-from featscope.language import FilterLayer, Prefill, methods
+from featscope.language import Cost, Draft, FilterLayer, Prefill, SpeculativePrefill, methods
 from featscope.language.methods import METHODS, PEERS, Listed, Reading
 from featscope.options import ConfigError
 
@@ -16,6 +16,8 @@ NOTHING = "no row"
 
 class FirstTokens:
     """A selector of another package: the first tokens and the last."""
+
+    keeps_last = True
 
     def __init__(self, keep):
         self.keep = keep
@@ -65,20 +67,42 @@ def test_names_that_nobody_has_are_refused():
 
 @pytest.mark.parametrize("name", [*METHODS, *PEERS])
 def test_every_row_says_whether_a_layer_chooses(name):
-    built = Reading(2, 20, 8).build(name, tiny())
+    built = Reading(2, 20, 8, draft=saved_draft()).build(name, tiny())
     assert listed_layer(built) == methods.listed(name).by_layer
     assert built.generate(prompt(), max_new_tokens=2, do_sample=False).shape == (1, 62)
 
 
 @pytest.mark.parametrize("name", [*METHODS, *PEERS])
 def test_scores_are_pooled_as_a_reading_says(name):
-    built = Reading(2, 20, 8, 7, "max").build(name, tiny())
+    built = Reading(2, 20, 8, 7, "max", saved_draft()).build(name, tiny())
     caches = [getattr(built.cache, "cache", built.cache)]
     parts = [part for part in (built.selector, *caches) if getattr(part, "pool", "none") != "none"]
     assert all((part.kernel, part.pool) == (7, "max") for part in parts)
     assert bool(parts) == (name not in ("full", "h2o"))
     assert ("max of 7 neighbours" in Reading(2, 20, 8, 7, "max").about(name)) == bool(parts)
     assert "neighbours" not in Reading(2, 20).about(name)
+
+
+@pytest.mark.parametrize("name", [name for name in (*METHODS, *PEERS) if name != "full"])
+def test_every_row_says_whether_a_cost_can_be_kept_to(name):
+    reading, model = Reading(0, Cost(0.9), 4, draft=saved_draft()), tiny()
+    if methods.listed(name).by_cost:
+        assert 4 < reading.build(name, model).select(prompt()).shape[1] < 60
+    else:
+        with pytest.raises(ConfigError, match=r"keep = Cost\(share=0\.9\)"):
+            reading.build(name, model)
+
+
+def test_a_smaller_model_chooses_where_a_reading_names_one():
+    model, draft = tiny(), tiny(num_hidden_layers=2)
+    built = Reading(2, 20, 8, draft=saved_draft()).build("speculative", model)
+    expected = SpeculativePrefill(model, draft, 20, 8, pool="avg", kernel=5)
+    assert isinstance(built.selector, Draft)
+    assert torch.equal(built.select(prompt()), expected.select(prompt()))
+    with pytest.raises(ConfigError, match=r"Reading\.draft = None is out of range: allowed is a folder, or a model of"):
+        Reading(2, 20, 8).build("speculative", model)
+    with pytest.raises(ConfigError, match=r"^draft = '\./nowhere' is no folder"):
+        Reading(2, 20, 8, draft="./nowhere").build("speculative", model)
 
 
 def test_the_small_model_has_a_pooling_of_its_own():

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -36,6 +37,7 @@ from featscope.language import (
     cost,
 )
 from featscope.language.decoder import cache_argument, cache_of
+from featscope.language.first_pass import attention_at
 from featscope.language.keep import operations_of
 from featscope.language.propagation import one_pass
 from featscope.options import ConfigError
@@ -261,12 +263,28 @@ def test_blocks_are_kept_whole():
         assert rest[0] % 8 == rest[8] % 8 == 0
 
 
-def test_windows_of_rows_go_in_chunks():
-    rule = AttentionWindow(2, 16, 12, chunk=7)
+@pytest.mark.parametrize("kind", [AttentionWindow, partial(FilterLayer, row="window")])
+def test_windows_of_rows_go_in_chunks(kind):
+    rule = kind(2, 16, 12, chunk=7)
     for ids in (prompt(), padded(prompt(60), prompt(9, 1))):
         real = ids != 0
         one = whole(ids)._replace(real=real)
-        assert torch.equal(rule.select(tiny(), one, 16), AttentionWindow(2, 16, 12).select(tiny(), one, 16))
+        assert torch.equal(rule.select(tiny(), one, 16), kind(2, 16, 12).select(tiny(), one, 16))
+
+
+def test_rows_of_a_window_choose_together():
+    """Against products of every row with all keys, of which those of padding do not count."""
+    ids = padded(prompt(60), prompt(9, 1))
+    both = whole(ids)._replace(real=ids != 0)
+    reached = attention_at(tiny(), both, 2)
+    products = torch.einsum("bhrd,bhtd->brt", reached.query, reached.key.repeat_interleave(2, 1))
+    found = FilterLayer(2, 16, 12, row="window").scores(reached, both)
+    assert torch.allclose(found[0], products[0, -12:].sum(0), atol=1e-4)
+    assert torch.allclose(found[1], products[1, -9:].sum(0), atol=1e-4)
+    one, last = (FilterLayer(2, 16, 1, row=row).scores(reached, both) for row in ("window", "last"))
+    assert torch.equal(one, last)
+    out = GemFilter(tiny(), 2, 16, window=12, row="window").generate(prompt(), **GREEDY)
+    assert {*range(48, 60)} < {*out.kept[0].tolist()}
 
 
 def test_keep_is_a_number_a_share_or_a_cost():
@@ -282,7 +300,7 @@ def test_keep_is_a_number_a_share_or_a_cost():
             fixed, layers = (0.0, range(4)) if again else (operations_of(model, 60, range(1)), range(1, 4))
             assert fixed + operations_of(model, kept, layers) <= budget * (1 + 1e-9)
             assert kept == 60 or fixed + operations_of(model, kept + 1, layers) > budget
-    with pytest.raises(ConfigError, match=r"Cost\(0.2\) is spent .* choosing alone costs 0.25 of a full reading"):
+    with pytest.raises(ConfigError, match=r"cost = 0.2 is spent .* choosing alone costs 0.25 of a full reading"):
         GemFilter(model, 1, Cost(0.2)).select(prompt())
     with pytest.raises(ConfigError, match="prompts of 40 to 60 tokens: allowed is a number of tokens there"):
         GemFilter(model, 1, 0.5, window=4).select(padded(prompt(), prompt(40)))
@@ -350,6 +368,8 @@ def test_a_draft_may_have_more_rows_for_no_token_and_not_fewer_than_there_are():
         (lambda m: SnapKV(m, Cost(0.5)), r"keep = Cost\(share=0.5\) is out of range"),
         (lambda m: Cost(0.0), r"Cost.share = 0.0 is out of range: allowed is \(0, 1\]"),
         (lambda m: AttentionWindow(1, 16, 0), "window = 0 is out of range: allowed is >= 1. Its queries choose"),
+        (lambda m: FilterLayer(1, 16, 0, row="window"), "window = 0 is out of range: allowed is >= 1. Its queries"),
+        (lambda m: Prefill(m, FilterLayer(1, 40, row="window")).read(prompt()), "FilterLayer with row = 'last'"),
         (lambda m: FilterLayer(1, 40, block=0), "block = 0 is out of range"),
         (lambda m: AttentionWindow(1, 16, 4).require(tiny(num_hidden_layers=1)), "0 to 0"),
         (lambda m: AttentionWindow(1, 40).select(m, whole(prompt(300)), 40), "at most 256"),

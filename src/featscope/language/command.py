@@ -17,15 +17,18 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TextStreamer
 
 from featscope.language.chat import in_template, prompt_tokens
 from featscope.language.haystack import MOST_TOKENS
+from featscope.language.keep import Cost, Keep, keep_of
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, asked_for, least_window, listed, names, pooling_of
+from featscope.language.methods import Reading, asked_for, least_window, listed, names, pooling_of, require_draft
 from featscope.language.prefill import Prefill
 from featscope.language.propagation import ReadAgain
 from featscope.language.selection import Pool, kept_share
 from featscope.options import ConfigError, require
 
 _OF_STUDIES = {"question-kept", "one-run", "middle-row", "largest-row"}  # variations that the command does not offer
+_KEEP = 1024  # tokens, where nothing is said
+_KEEPS = f"2 to {MOST_TOKENS} (tokens), or a share in (0, 1)"
 _SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
 
 
@@ -37,12 +40,16 @@ class Generate:
         prompt: text file; the line end that closes it is left away.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         method: how the prompt is compressed: tokens chosen by an early layer (gemfilter, fastkv, promptdistill),
-            entries of the cache chosen in every layer (snapkv, h2o, adakv), not at all (full), or what another
-            package registers.
+            tokens chosen by a smaller model (speculative), entries of the cache chosen in every layer (snapkv, h2o,
+            adakv), not at all (full), or what another package registers.
         layer: the layer that chooses, from 0, where one does. Papers chose 13 of 32 for Llama 3.1 8B.
-        keep: how much of the prompt is kept: a number of tokens, or a share, below 1.
+        keep: how much of the prompt is kept: a number of tokens, or a share, below 1; None for 1024, or for --cost.
+        cost: in place of --keep, what reading the prompt may cost, choosing included, as a share of full attention's
+            operations.
+        draft: the smaller model that chooses with --method speculative: a folder, or a model of the Hub.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
-        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5
+            (speculative prefill's has 13).
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         chat: put the prompt into the model's chat template, as what a user says.
@@ -54,7 +61,9 @@ class Generate:
     model: str = RETRIEVER
     method: str = "gemfilter"
     layer: int | None = None
-    keep: int | float = 1024
+    keep: int | float | None = None
+    cost: float | None = None
+    draft: str | None = None
     window: int = 32
     kernel: int | None = None
     pool: Pool | None = None
@@ -65,14 +74,10 @@ class Generate:
 
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
-        counts = isinstance(self.keep, int)
-        fine = 2 <= self.keep <= MOST_TOKENS if counts else 0 < self.keep < 1
-        require(self, "keep", fine, f"2 to {MOST_TOKENS} (tokens), or a share in (0, 1)")
         offered = [name for name in names() if name not in _OF_STUDIES]
         require(self, "method", self.method in offered, ", ".join(offered))
-        least = least_window([self.method])
-        allowed = f"{least} to {self.keep - 1}, less than keep" if counts else f">= {least}"
-        require(self, "window", least <= self.window and not (counts and self.window >= self.keep), allowed)
+        self._require_amount()
+        require_draft(self, [self.method])
         by_layer = listed(self.method).by_layer
         useless = not by_layer and self.layer is not None
         require(self, "layer", not useless, f"no value with --method {self.method}", "No layer chooses there.")
@@ -86,11 +91,33 @@ class Generate:
         needed = by_layer and self.model != RETRIEVER
         require(self, "layer", self.layer is not None or not needed, "a layer's number, from 0", cure)
 
+    def _require_amount(self) -> None:
+        """Raise `ConfigError` unless keep, or cost, and window say how much the method keeps."""
+        if self.cost is not None:
+            require(self, "cost", self.keep is None, "no value beside --keep", "Leave out one of them.")
+            able = listed(self.method).by_cost
+            require(self, "cost", able, f"no value with --method {self.method}", "Use --keep there.")
+            require(self, "cost", 0 < self.cost <= 1, "a share in (0, 1]")
+        least, kept = least_window([self.method]), self.kept
+        if isinstance(kept, int):
+            require(self, "keep", 2 <= kept <= MOST_TOKENS, _KEEPS)
+            require(self, "window", least <= self.window < kept, f"{least} to {kept - 1}, less than keep")
+        else:
+            require(self, "keep", isinstance(kept, Cost) or 0 < kept < 1, _KEEPS)
+            require(self, "window", self.window >= least, f">= {least}")
+
+    @property
+    def kept(self) -> Keep:
+        """What ``keep`` or ``cost`` says."""
+        if self.cost is not None:
+            return Cost(self.cost)
+        return _KEEP if self.keep is None else keep_of(self.keep)
+
     def build(self, model: PreTrainedModel) -> Method:
         """The method on ``model``."""
         layer = RETRIEVER_LAYER if self.layer is None else self.layer
         name = asked_for(self.method, self.window)
-        return Reading(layer, self.keep, self.window, *pooling_of(self)).build(name, model)
+        return Reading(layer, self.kept, self.window, *pooling_of(self), self.draft).build(name, model)
 
 
 def generate(options: Generate) -> None:
@@ -118,8 +145,8 @@ def generate(options: Generate) -> None:
     twice = isinstance(method, Prefill) and isinstance(method.propagation, ReadAgain)
     print(_took([at - began for at in streamer.times], chose=twice), file=sys.stderr)
     length = ids.shape[-1]
-    if options.method != "full" and isinstance(options.keep, int) and length <= options.keep:
-        print(f"The prompt has {length} tokens: --keep {options.keep} keeps all of them.", file=sys.stderr)
+    if options.method != "full" and isinstance(options.kept, int) and length <= options.kept:
+        print(f"The prompt has {length} tokens: --keep {options.kept} keeps all of them.", file=sys.stderr)
     if output.kept is None:
         if options.show_kept:
             print(f"What --method {options.method} kept is not known: its cache does not say.", file=sys.stderr)

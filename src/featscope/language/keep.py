@@ -33,6 +33,11 @@ Keep = int | float | Cost
 """A number of tokens; a share of the prompt's, (0, 1]; or a `Cost`."""
 
 
+def keep_of(number: float) -> int | float:
+    """What commands mean by a number: tokens where it is whole, 1.0 too; else a share of the prompt."""
+    return int(number) if number % 1 == 0 else number
+
+
 def require_keep(options: Any, *, cost: bool) -> None:
     """Raise `ConfigError` unless ``options.keep`` says how much is kept; a `Cost` where ``cost`` depends on it."""
     keep = options.keep
@@ -55,13 +60,14 @@ def counted(options: Any, prompt: Prompt, least: int, allowed_by: Callable[[int,
     Raises:
         ConfigError: it depends on the length, and the batch has prompts of several lengths; or it is too little.
     """
-    keep, who = options.keep, type(options).__name__
+    keep = options.keep
     if isinstance(keep, int):
         return keep
+    named = f"cost = {keep.share:g}" if isinstance(keep, Cost) else f"keep = {keep}"
     lengths = sorted({int(length) for length in prompt.real.sum(-1)})
     if len(lengths) > 1:
         raise ConfigError(
-            f"{who}.keep = {keep} depends on the prompt's length, and this batch has prompts of {lengths[0]} to "
+            f"{named} depends on the prompt's length, and this batch has prompts of {lengths[0]} to "
             f"{lengths[-1]} tokens: allowed is a number of tokens there, or prompts of one length"
         )
     length = lengths[0]
@@ -71,7 +77,7 @@ def counted(options: Any, prompt: Prompt, least: int, allowed_by: Callable[[int,
         count = math.ceil(keep * length)
     if count <= least < length:
         raise ConfigError(
-            f"{who}.keep = {keep} of {length} tokens is {count}: allowed is more than the {least} that are kept in any "
+            f"{named} of {length} tokens is {count}: allowed is more than the {least} that are kept in any "
             "case. Keep more, or a smaller window."
         )
     return min(max(count, least), length)
@@ -104,7 +110,7 @@ def affordable(model: PreTrainedModel, length: int, share: float, spent: float, 
     left = share * full - spent
     if left <= 0:
         raise ConfigError(
-            f"keep = Cost({share:g}) is spent before a token is kept: choosing alone costs {spent / full:.2f} of a "
+            f"cost = {share:g} is spent before a token is kept: choosing alone costs {spent / full:.2f} of a "
             "full reading: allowed is more than that. Choose an earlier layer, or allow more"
         )
     within = left * (1 + 1e-9)

@@ -1,15 +1,34 @@
 """The table of ways to read a long prompt, from which command line, studies and benchmarks build them by name."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
-from featscope.language.load import RETRIEVER, RETRIEVER_KERNEL, RETRIEVER_LAYER, RETRIEVER_POOL, require_folder
+from featscope.language.keep import Keep
+from featscope.language.load import (
+    RETRIEVER,
+    RETRIEVER_KERNEL,
+    RETRIEVER_LAYER,
+    RETRIEVER_POOL,
+    load_once,
+    require_folder,
+)
 from featscope.language.method import Method
-from featscope.language.presets import H2O, AdaKV, FastKV, FullCache, GemFilter, GemFilterOneRun, PromptDistill, SnapKV
+from featscope.language.presets import (
+    H2O,
+    AdaKV,
+    FastKV,
+    FullCache,
+    GemFilter,
+    GemFilterOneRun,
+    PromptDistill,
+    SnapKV,
+    SpeculativePrefill,
+)
 from featscope.language.selection import Pool
 from featscope.options import ConfigError, require
 
@@ -17,6 +36,8 @@ KERNEL = 5
 """Neighbours whose scores are pooled, in GemFilter's and SnapKV's papers."""
 POOL: Pool = "avg"
 """How, in their code."""
+SPECULATIVE = "speculative"
+"""The method for which another model chooses."""
 MethodName = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row"]
 
 
@@ -26,23 +47,26 @@ class Reading:
 
     Attributes:
         layer: r, the layer that chooses for GemFilter, from 0.
-        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept; or their share.
+        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept; or their share; or a
+            `Cost`, where the method takes one.
         window: last tokens that SnapKV, H2O and question-kept keep in any case.
         kernel: neighbours whose scores are pooled, where a method pools them.
         pool: how.
+        draft: the smaller model that chooses in speculative prefill, as `load_model` takes it; None for none.
     """
 
     layer: int
-    keep: int | float
+    keep: Keep
     window: int = 32
     kernel: int = KERNEL
     pool: Pool = POOL
+    draft: str | None = None
 
     def build(self, name: str, model: PreTrainedModel) -> Method:
         """The method called ``name`` on ``model``.
 
         Raises:
-            ConfigError: no method has that name.
+            ConfigError: no method has that name, or it cannot be built of this.
         """
         return listed(name).build(self, model)
 
@@ -110,6 +134,34 @@ def least_window(names: Iterable[str]) -> int:
     return 0 if {*names} <= {"gemfilter", "full"} else 1
 
 
+def require_draft(options: Any, names: Iterable[str]) -> None:
+    """Raise `ConfigError` unless ``options.draft`` is a model where one of ``names`` needs it, and None elsewhere."""
+    if SPECULATIVE not in names:
+        cure = "No other model chooses there."
+        require(options, "draft", options.draft is None, f"no value without the method {SPECULATIVE}", cure)
+        return
+    cure = f"With the method {SPECULATIVE} a smaller model of the same tokenizer chooses."
+    require(options, "draft", options.draft is not None, "a folder, or a model of the Hub", cure)
+    with _of_draft():
+        require_folder(options.draft)
+
+
+@contextmanager
+def _of_draft() -> Iterator[None]:
+    """Within it, what is wrong with a model is said to be wrong with the draft."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("model =", "draft =", 1)) from None
+
+
+def _speculative(of: Reading, model: PreTrainedModel) -> Method:
+    require_draft(of, [SPECULATIVE])
+    with _of_draft():
+        draft, _ = load_once(str(of.draft), str(model.device))
+    return SpeculativePrefill(model, draft, of.keep, of.window, pool=of.pool, kernel=of.kernel)
+
+
 class Listed(NamedTuple):
     """A row of the table.
 
@@ -118,12 +170,14 @@ class Listed(NamedTuple):
         about: what it does, in a sentence with the numbers of a `Reading`.
         build: makes it on a model.
         by_layer: whether a layer chooses.
+        by_cost: whether `Reading.keep` may be a `Cost`.
     """
 
     label: str
     about: str
     build: Callable[[Reading, PreTrainedModel], Method]
     by_layer: bool = True
+    by_cost: bool = False
 
     @property
     def pools(self) -> bool:
@@ -142,12 +196,20 @@ PEERS: Mapping[str, Listed] = {
         "PromptDistill",
         "PromptDistill: hidden states of the {keep} tokens that the last one likes in layer {layer} go on{pooled}.",
         lambda of, model: PromptDistill(model, of.layer, of.keep, of.window, of.pool, of.kernel),
+        by_cost=True,
     ),
     "adakv": Listed(
         "AdaKV",
         "AdaKV: every layer keeps {keep} entries a head on average, more of them where attention spreads{pooled}.",
         lambda of, model: AdaKV(model, of.keep, of.window, pool=of.pool, kernel=of.kernel),
         by_layer=False,
+    ),
+    SPECULATIVE: Listed(
+        "speculative prefill",
+        "Speculative prefill: a smaller model chooses {keep} tokens, the last {window} among them{pooled}.",
+        _speculative,
+        by_layer=False,
+        by_cost=True,
     ),
 }
 """Ways that came after the dissertation, and which its studies do not compare."""
@@ -193,11 +255,13 @@ METHODS: Mapping[str, Listed] = {
         "GemFilter",
         "GemFilter by the paper's rule: layer {layer} chooses {keep} tokens{pooled}.",
         lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel),
+        by_cost=True,
     ),
     "question-kept": Listed(
         "question kept",
         "GemFilter with the last {window} of its {keep} tokens kept in any case{pooled}.",
         lambda of, model: GemFilter(model, of.layer, of.keep, of.window, of.pool, of.kernel),
+        by_cost=True,
     ),
     "snapkv": Listed(
         "SnapKV",
@@ -220,10 +284,12 @@ METHODS: Mapping[str, Listed] = {
         "middle row",
         "GemFilter, but the prompt's middle token chooses (dissertation, Section 9.4.4){pooled}.",
         lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel, row="middle"),
+        by_cost=True,
     ),
     "largest-row": Listed(
         "largest row",
         "GemFilter, but the row of scores with the largest norm chooses{pooled}.",
         lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel, row="largest"),
+        by_cost=True,
     ),
 }

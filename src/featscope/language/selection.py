@@ -16,7 +16,7 @@ from torch.nn.functional import avg_pool1d, max_pool1d
 from featscope.options import ConfigError, require
 
 Pool = Literal["avg", "max", "none"]
-Row = Literal["last", "middle", "largest"]
+Row = Literal["last", "window", "middle", "largest"]
 
 
 def require_window(options: Any) -> None:

@@ -71,9 +71,14 @@ class Draft:
         words, others = text_config(self.draft).vocab_size, text_config(model).vocab_size
         if abs(words - others) > _FILLED_UP:
             raise ConfigError(
-                f"Draft.draft = {type(self.draft).__name__} has {words} tokens in its vocabulary: allowed is a model "
+                f"draft = {type(self.draft).__name__} has {words} tokens in its vocabulary: allowed is a model "
                 f"of the same tokenizer, with {others}"
             )
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the prompt's last token is kept in any case."""
+        return self.window > 0 or -1 in self.force_keep
 
     def forced(self) -> int:
         """How many tokens it keeps in any case."""
@@ -102,7 +107,7 @@ class Draft:
         require_context(self.draft, prompt, self.look_ahead)
         if (unknown := int(prompt.ids.max())) >= (words := text_config(self.draft).vocab_size):
             raise ConfigError(
-                f"the prompt has the token {unknown}, and Draft.draft = {type(self.draft).__name__} knows {words}: "
+                f"the prompt has the token {unknown}, and draft = {type(self.draft).__name__} knows {words}: "
                 "allowed is a model of the same tokenizer"
             )
         layers = seeing(self.draft, int(prompt.real.sum(-1).max()) + self.look_ahead)

@@ -96,9 +96,10 @@ class OfLayer:
             return self.choose(attention_at(model, prompt, self.layer), prompt, keep)
         queries: list[Tensor] = []
         for reached in attention_in_chunks(model, prompt, self.layer, self.chunk):
-            seen = torch.cat([*queries, reached.query], 2)
-            queries = [seen if self.rows is None else seen[:, :, -self.rows :]]
-        return self.choose(reached._replace(query=queries[0]), prompt, keep)
+            queries.append(reached.query)
+            if self.rows is not None:
+                queries = [torch.cat(queries, 2)[:, :, -self.rows :]]
+        return self.choose(reached._replace(query=torch.cat(queries, 2)), prompt, keep)
 
     def _force(self) -> tuple[int, ...]:
         return (*range(-self.window, 0), *self.force_keep)
