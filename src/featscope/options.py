@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from math import isfinite
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -138,6 +138,13 @@ def alike(names: Iterable[str]) -> list[tuple[str, str]]:
 def require_name(config: Any, field: str) -> None:
     """Raise `ConfigError` unless ``config.field`` is a name, see `is_name`."""
     require(config, field, is_name(getattr(config, field)), NAME)
+
+
+def require_output_folder(config: Any, field: str) -> None:
+    """Raise `ConfigError` unless ``config.field`` is a folder, or nothing yet within one."""
+    out: Path = getattr(config, field)
+    there = out.is_dir() or (not out.exists() and out.absolute().parent.is_dir())
+    require(config, field, there, "a folder, no file, within one that is there")
 
 
 def require_ascending(config: Any, field: str) -> None:

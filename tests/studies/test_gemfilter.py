@@ -80,6 +80,13 @@ def test_where_no_prompt_is_longer_than_those_trained_on_nothing_is_read_further
     assert marked == [(112.0, "longest trained on")]
 
 
+def test_a_run_stored_before_whole_answers_were_measured_is_drawn_without_them():
+    run = TRIAL.run("retrieval")
+    before = TRIAL.runs | {"retrieval": run.drop_vars("exact")}
+    now, then = ([panel.title for panel in next(iter(SMALL.figures(runs))).panels] for runs in (TRIAL.runs, before))
+    assert then == [title for title in now if title != "Whole answers"] != now
+
+
 def test_random_weights_do_not_find_needles():
     found = TRIAL.healthy
     trained, untrained = (found["early-layer-finds-needle", arm] for arm in ("retrieval", "untrained"))
@@ -148,6 +155,7 @@ def of_another_row(model, prompt, selector, *rest, **options):
 
 
 deeper = type("Deeper", (first_pass.Until,), {"__init__": lambda self, layer: setattr(self, "layer", layer + 1)})
+old = type("Old", (ReadAgain,), {"require": lambda self, *parts: None})("original")
 FAULTS = {
     "a lost token": (
         (of_layer, "select", lambda *a, **k: select(*a, **k)[:, 1:]),
@@ -164,7 +172,7 @@ FAULTS = {
     ),
     "a deeper pass": ((first_pass, "Until", deeper), {"layers-run", "projections-run"}),
     "a second pass on everything": ((Prompt, "take", lambda self, kept, padding: self), {"cache-length-is-keep"}),
-    "old positions": ((presets, "ReadAgain", lambda: ReadAgain("original")), {"positions-are-compact"}),
+    "old positions": ((presets, "ReadAgain", lambda: old), {"positions-are-compact"}),
     "another choice of one run": (
         (whole_prompt, "generate_in_one_pass", of_another_row),
         {"one-run-equal-selection"},

@@ -62,7 +62,8 @@ def planted(scores: Scores, kept: int = 100) -> Callable[..., Answered]:
 
     def found(method, tokenizer, task, example, most, *, chat):
         name = method_of(method)
-        return Answered("", scores(name, task.name, int(example.input)), 1000, 1000 if name == "full" else kept, 0)
+        score = scores(name, task.name, int(example.input))
+        return Answered("", score, score > 50, 1000, 1000 if name == "full" else kept, 0)
 
     return found
 
@@ -332,6 +333,38 @@ def test_figures_show_the_paper_beside_real_data_only():
     assert chat[2].series["All-KV"][0][-1] == pytest.approx(41.46, abs=0.0051)
     layers = list(replace(chosen, published="llama-3.1-8b-layers").figures(runs))
     assert len(layers[2].series) == 8
+
+
+def test_tables_have_exact_matches_beside_points_and_what_is_printed():
+    chosen, runs = trial().study, trial().runs
+    beside, both = chosen.tables(runs)
+    printed = [row for row in beside.rows if row[0].endswith("printed")]
+    assert [row[0].split(",")[0] for row in printed] == ["All-KV", "SnapKV-1024", "H2O-4096", "GemFilter-1024"]
+    assert printed[2][1] == "22.9"
+    layers, _ = replace(chosen, published="llama-3.1-8b-layers").tables(runs)
+    assert sum(row[0].startswith("layer-") for row in layers.rows) == 8
+    cells = {row[0]: dict(zip(both.headings, row, strict=True)) for row in both.rows}
+    assert [cells["H2O"][task] for task in ("Nrtv", "MuSi", "PRe")] == ["36.0 / 0.00", "46.0 / 0.00", "62.0 / 1.00"]
+    assert cells["full attention"]["Mean"] == f"55.0 / {9 / 14:.2f}"
+    assert float(trial().run("h2o")["task_exact"][0, -1]) == 1
+    before = {arm: run.drop_vars(["exact", "task_exact"]) for arm, run in runs.items()}
+    assert [table.title for table in chosen.tables(before)] == ["Measured, and as printed"]
+    assert chosen.claims(before) == chosen.claims(runs)
+    made_up = replace(chosen, data="made-up", model="retriever")
+    assert [table.title[:12] for table in made_up.tables(runs)] == ["MADE-UP DATA"]
+
+
+def test_methods_that_came_later_are_compared_where_they_are_named(answers, tmp_path):
+    later = ("adakv", "fastkv", "promptdistill")
+    assert not {*later} & {*LongBench().methods}
+    write(tmp_path / "data", {"trec": 2})
+    chosen = study(data=str(tmp_path / "data"), tasks=("trec",), methods=later)
+    outcome = run(chosen, Settings(), tmp_path / "run")
+    assert [by_name(outcome.claims)["kept-is-k", name].verdict for name in later] == ["holds"] * 3
+    scores = next(iter(chosen.figures(outcome.runs)))
+    assert list(scores.series) == ["AdaKV", "FastKV", "PromptDistill"]
+    assert "layer 1 chooses" in scores.caption
+    assert report_run(tmp_path / "run", chosen).is_file()
 
 
 WITHOUT = [tuple(one for one in ARMS if one != arm) for arm in ("gemfilter", "snapkv", "h2o", "full")]

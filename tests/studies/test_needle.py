@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import xarray as xr
@@ -180,6 +181,46 @@ def test_it_runs_and_reports(tmp_path):
     assert {claim.id for claim in outcome.claims} == {"gemfilter-beats-full", "the-needle-matters"}
     page = report_run(tmp_path / "run", tiny).read_text()
     assert "Answers over length and place" in page
+    assert page.count("% into the text, prompt ") == 4
+
+
+def test_methods_that_came_later_are_compared_where_they_are_named():
+    later = ("adakv", "fastkv", "promptdistill")
+    assert not {*later} & {*SMALL.methods}
+    assert NeedleInAHaystack(model="elsewhere", methods=("adakv",)).layer is None
+    with pytest.raises(ConfigError, match="choose_layer finds one"):
+        NeedleInAHaystack(model="elsewhere", methods=("fastkv",))
+    chosen = replace(METHODS_ALONE, methods=("full", *later), lengths=(160,), depths=1)
+    runs = {arm.name: measure(chosen, arm, 1) for arm in chosen.arms()}
+    for name in later:
+        assert runs[name].kept.item() > 0, name
+        assert runs[name].exact.item() == 1, name
+    assert {"AdaKV", "FastKV", "PromptDistill"} <= next(iter(chosen.figures(runs))).panels.keys()
+
+
+def test_the_page_shows_the_prompts_on_which_methods_differ_most():
+    said = {}
+    for arm in METHODS_ALONE.arms():
+        run = TRIAL.run(arm.name)
+        words = np.full(run.normalised.shape, f"{arm.name} said it", dtype=object)
+        scores = run.normalised * 0 + 1.0
+        if arm.name in ("h2o", "no-needle"):
+            scores[0, 1, 2] = 0.5 if arm.name == "h2o" else 0.0
+            scores[0, 0, 1] = 0.8 if arm.name == "h2o" else 0.0
+        dims = run.normalised.dims
+        said[arm.name] = run.assign(
+            normalised=scores, said=(dims, words), wanted=(dims, np.full_like(words, "x" * 200))
+        )
+    first, second, *others = METHODS_ALONE.tables(said)
+    assert first.title.startswith("160 tokens, 100 % into the text, prompt 1: “xxx")
+    assert second.title.startswith("112 tokens, 50 % into the text")
+    assert len(first.title) < 200
+    assert len(others) == 3
+    rows = {label: cells for label, *cells in first.rows}
+    assert rows.keys() == {METHODS[name].label for name in METHODS_ALONE.methods}
+    assert rows["H2O"] == ["0.50", "h2o said it"]
+    assert rows["SnapKV"][0] == "1.00"
+    assert list(METHODS_ALONE.tables(TRIAL.runs)) == [], "where nothing said is stored"
 
 
 def test_grids_show_means_over_prompts_and_replicas():

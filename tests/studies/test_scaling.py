@@ -153,8 +153,15 @@ def test_the_command_says_what_is_foretold_and_keeps_it(tmp_path, monkeypatch, c
         (tmp_path / "trends.json").write_text(json.dumps(spoilt))
         with pytest.raises(ConfigError, match=f"{message}.*--resume, which foretells anew"):
             read_trends(tmp_path)
-    with RunFolder.held(tmp_path / "run", resume=True), pytest.raises(ConfigError, match="is held by another run"):
+    with RunFolder.held(tmp_path / "run", resume=True), pytest.raises(ConfigError, match="is held by this process"):
         tell_trends(ScalingStudy(Grown(), "width"), Outcome(tmp_path / "run", {}, []))
+
+
+def test_names_of_claims_are_printed_as_they_are_written(outcome, monkeypatch, capfd):
+    read = ScalingStudy.trends
+    monkeypatch.setattr(ScalingStudy, "trends", lambda *given: {f"{key}[/b]": one for key, one in read(*given).items()})
+    tell_trends(ScalingStudy(Grown()), outcome)
+    assert capfd.readouterr().out.count("far@pulled[/b]") == 2, "in the table and before what is foretold"
 
 
 @pytest.mark.filterwarnings("ignore:pull cannot read")

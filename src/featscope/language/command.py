@@ -20,13 +20,12 @@ from featscope.language.haystack import MOST_TOKENS
 from featscope.language.keep import Cost, Keep, keep_of
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, asked_for, least_window, listed, names, pooling_of, require_draft
+from featscope.language.methods import Reading, asked_for, least_window, listed, offered, pooling_of, require_draft
 from featscope.language.prefill import Prefill
 from featscope.language.propagation import ReadAgain
 from featscope.language.selection import Pool, kept_share
 from featscope.options import ConfigError, require
 
-_OF_STUDIES = {"question-kept", "one-run", "middle-row", "largest-row"}  # variations that the command does not offer
 _KEEP = 1024  # tokens, where nothing is said
 _KEEPS = f"2 to {MOST_TOKENS} (tokens), or a share in (0, 1)"
 _SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
@@ -74,8 +73,7 @@ class Generate:
 
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
-        offered = [name for name in names() if name not in _OF_STUDIES]
-        require(self, "method", self.method in offered, ", ".join(offered))
+        require(self, "method", self.method in offered(), ", ".join(offered()))
         self._require_amount()
         require_draft(self, [self.method])
         by_layer = listed(self.method).by_layer

@@ -14,12 +14,12 @@ from featscope.language.attention import Attention
 from featscope.language.decoder import cache_argument, kinds_of, require_context, require_seeing, rope_of, text_model
 from featscope.language.first_pass import attention_at
 from featscope.language.method import require_own_input, setting
+from featscope.language.partial_cache import DRAFTS
 from featscope.language.prompt import Prompt, end_tokens, padding_token, read_prompt
 from featscope.options import ConfigError
 
 _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
 _BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the length of the text
-_DRAFTS = ("assistant_model", "assistant_early_exit", "prompt_lookup_num_tokens", "use_mtp")  # read from the start
 
 
 @runtime_checkable
@@ -185,7 +185,7 @@ class WholeContext(Context):
         require_own_input(options)
         model = self._method.model
         rows = (setting(model, options, name) or 1 for name in ("num_beams", "num_return_sequences"))
-        drafts = any(setting(model, options, name) for name in _DRAFTS)
+        drafts = any(setting(model, options, name) for name in DRAFTS)
         other = setting(model, options, "cache_implementation") not in (None, "hybrid")  # the latter says nothing
         if max(rows) > 1 or drafts or other or setting(model, options, "use_cache") is False:
             return self._method.generate(whole.ids, whole.mask, **options)

@@ -38,14 +38,19 @@ class Example(NamedTuple):
         """What stands behind the document."""
         return self.prompt[len(self.document) :]
 
-    def is_right(self, said: str) -> bool:
-        """Whether all answers are in ``said``, as whole words and numbers; capitals and blanks do not count.
+    def share(self, said: str) -> float:
+        """Share of the answers that are in ``said``, as whole words and numbers; capitals and blanks do not count.
 
         In scripts that do not part words by blanks (Chinese, Japanese, Korean, Thai and their like) parts of a text
         count, too.
         """
         text = " ".join(said.lower().split())
-        return all(re.search(_alone(" ".join(answer.lower().split())), text) for answer in self.answers)
+        found = [re.search(_alone(" ".join(answer.lower().split())), text) is not None for answer in self.answers]
+        return sum(found) / len(found)
+
+    def is_right(self, said: str) -> bool:
+        """Whether all answers are in ``said``."""
+        return self.share(said) == 1
 
 
 def _alone(answer: str) -> str:

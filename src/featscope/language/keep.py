@@ -38,6 +38,11 @@ def keep_of(number: float) -> int | float:
     return int(number) if number % 1 == 0 else number
 
 
+def tokens_of(keep: int | float, length: int) -> int:
+    """How many of a prompt's ``length`` tokens ``keep`` means, a number of them or a share."""
+    return keep if isinstance(keep, int) else math.ceil(keep * length)
+
+
 def require_keep(options: Any, *, cost: bool) -> None:
     """Raise `ConfigError` unless ``options.keep`` says how much is kept; a `Cost` where ``cost`` depends on it."""
     keep = options.keep
@@ -74,7 +79,7 @@ def counted(options: Any, prompt: Prompt, least: int, allowed_by: Callable[[int,
     if isinstance(keep, Cost):
         count = allowed_by(length, keep.share) if allowed_by else length
     else:
-        count = math.ceil(keep * length)
+        count = tokens_of(keep, length)
     if count <= least < length:
         raise ConfigError(
             f"{named} of {length} tokens is {count}: allowed is more than the {least} that are kept in any "

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel
 
@@ -38,7 +38,6 @@ POOL: Pool = "avg"
 """How, in their code."""
 SPECULATIVE = "speculative"
 """The method for which another model chooses."""
-MethodName = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o", "one-run", "middle-row", "largest-row"]
 
 
 @dataclass(frozen=True)
@@ -212,9 +211,10 @@ PEERS: Mapping[str, Listed] = {
         by_cost=True,
     ),
 }
-"""Ways that came after the dissertation, and which its studies do not compare."""
+"""Ways that came after the dissertation."""
 
 _GROUP = "featscope.prefill"
+_OF_STUDIES = {"question-kept", "one-run", "middle-row", "largest-row"}
 
 
 def names() -> list[str]:
@@ -224,6 +224,11 @@ def names() -> list[str]:
         *PEERS,
         *sorted({point.name for point in entry_points(group=_GROUP)} - METHODS.keys() - PEERS.keys()),
     ]
+
+
+def offered() -> list[str]:
+    """Those of `names` that commands take: all but variations that studies compare."""
+    return [name for name in names() if name not in _OF_STUDIES]
 
 
 def listed(name: str) -> Listed:

@@ -15,6 +15,9 @@ from featscope.language.method import setting
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
+DRAFTS = ("assistant_model", "assistant_early_exit", "prompt_lookup_num_tokens", "use_mtp")
+"""Options of ``generate`` by which others write ahead; each reads the prompt from its start."""
+
 
 class Dropped:
     """What the layers of one cache have in common.
@@ -106,7 +109,7 @@ def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: i
 
 def require_one_reading(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for options of ``generate`` that read a prompt in pieces, or without a cache."""
-    for name in ("assistant_model", "prompt_lookup_num_tokens", "cache_implementation", "prefill_chunk_size"):
+    for name in (*DRAFTS, "cache_implementation", "prefill_chunk_size"):
         asked = options[name] if name in options else setting(model, options, name)
         if asked and asked != "hybrid":  # Gemma's files on the Hub say so, and transformers makes nothing of it
             raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")

@@ -26,6 +26,10 @@ class Selector(Protocol):
     def require(self, model: PreTrainedModel) -> None:
         """Raise `ConfigError` unless it can choose for ``model``."""
 
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the prompt's last token is kept in any case."""
+
     def forced(self) -> int:
         """How many tokens it keeps in any case."""
 
@@ -48,10 +52,6 @@ class LayerSelector(Selector, Protocol):
     def chunk(self) -> int | None:
         """Tokens that go through a layer at once where it reads by itself; None for all."""
 
-    @property
-    def keeps_last(self) -> bool:
-        """Whether the prompt's last token is kept in any case."""
-
     def choose(self, reached: Attention, prompt: Prompt, keep: int) -> Int[Tensor, "batch kept"]:
         """The choice, given what enters that layer's attention."""
 
@@ -62,7 +62,10 @@ class Cache(Protocol):
 
     @property
     def keep(self) -> Keep | None:
-        """Entries of each layer and key head, on average; None for all, or for those of the chosen tokens."""
+        """Entries of each layer and key head, on average; None for all, or for those of the chosen tokens.
+
+        A share is one of what is read: of the prompt, or, where `ReadAgain` reads them, of the chosen tokens.
+        """
 
     def require(self, model: PreTrainedModel) -> None:
         """Raise `ConfigError` unless ``model`` can hold that."""

@@ -19,6 +19,15 @@ from featscope.language.selectors.filter_layer import FilterLayer
 from featscope.options import ConfigError
 
 
+def _require_part(name: str, part: Any, kind: Any, such: str) -> None:
+    """Raise `ConfigError` unless ``part`` is one of its ``kind``."""
+    if isinstance(part, type) or not isinstance(part, kind):
+        raise ConfigError(
+            f"{name} = {part!r:.200} is no {name}: allowed is one of featscope.language.parts.{kind.__name__}, such as "
+            f"{such}. Prefill takes model, selector, propagation and cache, in this order"
+        )
+
+
 class Prefill(OfModel):
     """Generation from a prompt that is read in part: selector, propagation and cache.
 
@@ -44,6 +53,10 @@ class Prefill(OfModel):
         self.selector = selector
         self.propagation = propagation or (WholePrompt() if selector is None else ReadAgain())
         self.cache = cache or Full()
+        if selector is not None:
+            _require_part("selector", selector, Selector, "FilterLayer")
+        _require_part("propagation", self.propagation, Propagation, "ReadAgain")
+        _require_part("cache", self.cache, Cache, "LastQueries")
         self.model: Any = model  # last: what is set from here on is looked for in the model, too
         if isinstance(model, Prefill):
             raise ConfigError(

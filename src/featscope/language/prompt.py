@@ -96,6 +96,7 @@ def read_prompt(
             "Set tokenizer.padding_side = 'left'."
         )
     _require_text(model, input_ids)
+    _require_known(model, input_ids)
     return Prompt(input_ids, real).at(model)
 
 
@@ -108,6 +109,18 @@ def _require_text(model: PreTrainedModel, input_ids: Tensor) -> None:
                 f"input_ids hold {name} = {token}, the place of an image, a video or a sound: allowed is text. "
                 "Ask the model itself about images."
             )
+
+
+def _require_known(model: PreTrainedModel, input_ids: Tensor) -> None:
+    """Raise `ConfigError` where a token has no row in the embedding of ``model``, such as one added to a tokenizer."""
+    its: Any = model.get_input_embeddings()
+    rows = its.weight.shape[0]
+    unknown = input_ids[(input_ids < 0) | (input_ids >= rows)]
+    if unknown.numel():
+        raise ConfigError(
+            f"input_ids hold the token {int(unknown[0])}: allowed is 0 to {rows - 1}, the tokens that "
+            f"{type(model).__name__} knows. Take the tokenizer that it was trained with, without tokens added to it."
+        )
 
 
 def _guessed_mask(model: PreTrainedModel, input_ids: Tensor, options: Mapping[str, Any]) -> Tensor:

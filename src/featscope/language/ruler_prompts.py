@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from featscope.language.chat import prompt_tokens
 from featscope.language.examples import Example, write_examples
 from featscope.language.haystack import BUILT_IN, MOST_TOKENS, read_texts
 from featscope.language.load import RETRIEVER, load_tokenizer, require_folder
-from featscope.language.ruler import TASKS, Retrieval, fitted, sentences
+from featscope.language.ruler import QUESTIONS, TASKS, Drawn, Retrieval, fitted, sentences
 from featscope.options import require
 from featscope.streams import Streams
 
@@ -27,8 +28,9 @@ class Ruler:
             of the Hub.
         length: tokens that a prompt has at most; it is as long as fits.
         tasks: RULER's names; none for all that need no data set and fit into the length.
-        examples: of each task.
+        examples: texts of each task.
         haystack: "built-in", or a folder with .txt files: what some tasks hide something in.
+        questions: that are asked of each text, one example each: several for a task whose text has several keys.
         seed: of everything that is drawn.
         overwrite: whether a file that is there may be replaced.
     """
@@ -39,6 +41,7 @@ class Ruler:
     tasks: tuple[str, ...] = ()
     examples: int = 20
     haystack: str = BUILT_IN
+    questions: int = 1
     seed: int = 0
     overwrite: bool = False
 
@@ -51,6 +54,9 @@ class Ruler:
         known = all(task in TASKS for task in self.tasks) and len(set(self.tasks)) == len(self.tasks)
         require(self, "tasks", known, f"some of {', '.join(TASKS)}, each once")
         require(self, "examples", 1 <= self.examples <= 100_000, "1 to 100000")
+        most = min((QUESTIONS.get(task, 1) for task in self.tasks), default=1)
+        several = ", ".join(f"2 to {count} with --tasks {task}" for task, count in QUESTIONS.items())
+        require(self, "questions", 1 <= self.questions <= most, f"1, or {several} alone")
         require(self, "seed", 0 <= self.seed < 2**63, f"0 to {2**63 - 1}")
 
 
@@ -65,6 +71,12 @@ def prompts(options: Ruler, tokenizer: PreTrainedTokenizerBase) -> list[Example]
     def tokens(text: str) -> int:
         return len(prompt_tokens(tokenizer, text))
 
+    def longest(one: Drawn, document: str) -> int:
+        if len(one.questions) == 1:
+            return tokens(document + one.questions[0].text)
+        apart = (prompt_tokens(tokenizer, question.text, special=False) for question in one.questions)
+        return tokens(document) + max(map(len, apart))
+
     tasks = [TASKS[name] for name in options.tasks or TASKS]
     hidden_in_essays = any(isinstance(task, Retrieval) and task.hay == "essay" for task in tasks)
     if hidden_in_essays and (known := tokens(" ".join(essay))) < options.length:
@@ -73,14 +85,22 @@ def prompts(options: Ruler, tokenizer: PreTrainedTokenizerBase) -> list[Example]
     for name in track(options.tasks or list(TASKS), "Writing prompts", transient=True, console=Console(stderr=True)):
         draws = (streams.at(f"ruler {name}", number) for number in range(options.examples))
         drawn = [TASKS[name].drawn(one, essay) for one in draws]
-        least[name] = max(tokens(one.text(one.least)) for one in drawn)
+        drawn = [one._replace(questions=one.questions[: options.questions]) for one in drawn]
+        least[name] = max(longest(one, one.document(one.least)) for one in drawn)
         if least[name] <= options.length:
-            made += [Example(fitted(one, options.length, tokens), one.answers, name) for one in drawn]
+            for one in drawn:
+                made += _examples(one, fitted(one, options.length, partial(longest, one)), name)
         else:
             require(options, "length", not options.tasks, f">= {least[name]} for {name}")
             print(f"Left out: {name}, whose prompts need --length {least[name]}")
     require(options, "length", bool(made), f">= {min(least.values())} for the shortest task")
     return made
+
+
+def _examples(drawn: Drawn, document: str, task: str) -> list[Example]:
+    """One for each question; of several it is told where the document ends."""
+    shared = document if len(drawn.questions) > 1 else ""
+    return [Example(document + question.text, question.answers, task, shared) for question in drawn.questions]
 
 
 def write_prompts(options: Ruler) -> None:

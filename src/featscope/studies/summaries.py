@@ -1,20 +1,22 @@
 """What studies draw and say in the same way: means over replicas with intervals, series over steps, identities."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from featscope.claims import LEVEL, Claim, interval_of_mean
-from featscope.figures import Agreement, Bars, Curve, Curves, Heatmaps, Panel
+from featscope.figures import Agreement, Bars, Curve, Curves, Heatmaps, Panel, Table
 from featscope.tex import raised
 
 INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals, where replicas differ."
 """What stands under every figure with intervals."""
 
 Ends = Float[np.ndarray, "*shape"]
+_SHOWN = 5  # questions whose answers are shown
+_LETTERS = 120  # of an answer that are
 
 
 def over_replicas(
@@ -214,6 +216,46 @@ def identities(claims: Sequence[Claim]) -> list[Agreement]:
         claims=tuple(dict.fromkeys(c.id for c in rows)),
     )
     return [figure]
+
+
+def stored_answers(
+    runs: Mapping[str, xr.Dataset],
+    score: str,
+    shown: tuple[str, str],
+    called: Callable[[int], str],
+    groups: Int[np.ndarray, " question"] | None = None,
+) -> Iterator[Table]:
+    """What was said in the first replica, if it is stored, to the five questions on which a score differs most.
+
+    Args:
+        runs: label -> what was measured; all were asked the same.
+        score: the measurement.
+        shown: what stands above its column, and how a value is written.
+        called: number of a question -> what its title calls it.
+        groups: of each question; one of a group is shown, and as many as there are of all if none is given.
+    """
+    said = {label: run.isel(replica=0) for label, run in runs.items() if "said" in run}
+    if not said:
+        return
+    scores = {label: run[score].values.ravel() for label, run in said.items()}
+    order = np.argsort(-np.ptp(np.stack([*scores.values()]), axis=0), kind="stable")
+    first = np.sort(np.unique(order if groups is None else groups[order], return_index=True)[1])
+    wanted = next(iter(said.values()))["wanted"].values.ravel()
+    heading, form = shown
+    for question in order[first][:_SHOWN].tolist():
+        yield Table(
+            f"{called(question)}: “{_shortened(wanted[question])}” is wanted",
+            ["method", heading, "answer"],
+            [
+                [label, form.format(scores[label][question]), _shortened(run["said"].values.ravel()[question])]
+                for label, run in said.items()
+            ],
+        )
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LETTERS else f"{line[: _LETTERS - 1]}…"
 
 
 def verdict(claims: Sequence[Claim], key: str) -> str:

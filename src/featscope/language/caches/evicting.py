@@ -19,7 +19,8 @@ class Evicting:
     """Base of caches in which each layer's key head keeps the last entries and the older ones of the largest scores.
 
     Attributes:
-        keep: k, the entries that each key head keeps of the prompt: a number, or a share of the prompt.
+        keep: k, the entries that each key head keeps: a number, or a share of what is read. That is the prompt, or,
+            where `ReadAgain` reads them, the chosen tokens.
         window: last entries that are among these in any case.
         pool: how scores of neighbours are pooled.
         kernel: neighbours that are pooled, an odd number.

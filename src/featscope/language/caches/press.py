@@ -66,16 +66,17 @@ class Press(Full):
         pressed: set[int] = set()
         mine = threading.get_ident()
 
-        def press(module: Any, _: Any, options: dict[str, Any], output: Any) -> None:
+        def press(module: Any, given: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
             if threading.get_ident() != mine:
                 return
             held = cache.layers[module.layer_idx]
             if module.layer_idx in pressed or not isinstance(held, PartialLayer):
                 return
             pressed.add(module.layer_idx)
-            given = options["hidden_states"], held.keys, held.values, output[1]
+            hidden = options["hidden_states"] if "hidden_states" in options else given[0]
+            options = options | {"hidden_states": hidden}
             try:
-                keys, values = self.press.compress(module, *given, options)
+                keys, values = self.press.compress(module, hidden, held.keys, held.values, output[1], options)
             except NotImplementedError:
                 raise ConfigError(
                     f"Press.press = {type(self.press).__name__} compresses by more than compress, which it does not "

@@ -29,7 +29,7 @@ from featscope.files import atomic_write
 from featscope.language.in_context.examples import TASKS, Example
 from featscope.language.in_context.made_up import made_up_irrelevant, made_up_sentiment
 from featscope.language.in_context.prompt import ask
-from featscope.options import ConfigError, require
+from featscope.options import ConfigError, require, require_output_folder
 from featscope.streams import Streams
 
 TASK = TASKS["sst2"]
@@ -86,6 +86,7 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        require_output_folder(self, "out")
         divides = self.heads >= 1 and self.width >= 2 and self.width % (2 * self.heads) == 0
         require(self, "heads", divides, "a divisor of half the width")
         shares = min(self.inverted, self.made_up) >= 0 and self.inverted + self.made_up <= 1
@@ -221,7 +222,6 @@ def train(plan: Plan) -> None:
             found = {"step": step + 1, "loss": round(loss.item(), 3), "seconds": round(time.monotonic() - began)}
             history.append(found | judged(model, reviews))
             print(json.dumps(history[-1]), flush=True)
-    plan.out.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(plan.out)
     reviews.tokenizer.save_pretrained(plan.out)
     made = {"recipe": asdict(plan) | {"out": None}, "parameters": model.num_parameters(), "history": history}

@@ -15,10 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from featscope.language.chat import going_on
+from featscope.language.chat import prompt_tokens
 from featscope.language.decoder import context_of
 from featscope.language.in_context.prompt import LEAD, parse
-from featscope.language.prompt import Prompt
+from featscope.language.prompt import read_prompt
 from featscope.options import ConfigError
 
 
@@ -93,15 +93,19 @@ def log_likelihoods(
         tokenizer: its own.
         prompts: texts that do not end in a space.
         words: continuations.
-        special: whether the tokenizer adds its special tokens, but for an end of the text.
+        special: whether prompts begin as texts do, see `featscope.language.chat.prompt_tokens`.
 
     Raises:
-        ConfigError: a prompt with its word is longer than the model's context, or shares no token with it.
+        ConfigError: a prompt with its word is longer than the model's context, shares no token with it, or has one that
+            the model does not know.
     """
     rows: dict[tuple[int, ...], int] = {}
     wanted: list[tuple[int, list[int]]] = []  # row, tokens of the word
     for prompt in prompts:
-        bare, *whole = (_ids(tokenizer, text, special) for text in (prompt, *(f"{prompt} {word}" for word in words)))
+        bare, *whole = (
+            prompt_tokens(tokenizer, text, special=special)
+            for text in (prompt, *(f"{prompt} {word}" for word in words))
+        )
         shared = _shared(bare, *whole)
         if not shared:
             raise ConfigError("the tokenizer reads a prompt otherwise from its first token on once a word follows it")
@@ -115,11 +119,11 @@ def log_likelihoods(
             "Take fewer --shots, or a model of a longer context."
         )
     ids = torch.zeros(len(rows), longest, dtype=torch.long)
-    real = torch.zeros(len(rows), longest, dtype=torch.bool)
+    mask = torch.zeros_like(ids)
     for row, number in rows.items():
         ids[number, longest - len(row) :] = torch.tensor(row)
-        real[number, longest - len(row) :] = True
-    batch = Prompt(ids.to(model.device), real.to(model.device))
+        mask[number, longest - len(row) :] = 1
+    batch = read_prompt(model, ids, mask)
     last = max(len(tail) for _, tail in wanted)
     found = model(
         batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False, logits_to_keep=last
@@ -127,12 +131,6 @@ def log_likelihoods(
     log_p = found.logits[:, -last:].float().log_softmax(-1).cpu()
     sums = [log_p[row, last - len(tail) :].gather(1, torch.tensor(tail)[:, None]).sum() for row, tail in wanted]
     return torch.stack(sums).unflatten(0, (len(prompts), len(words)))
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str, special: bool) -> list[int]:
-    its: Any = tokenizer
-    ids = its(text, add_special_tokens=special, verbose=False)["input_ids"]
-    return going_on(tokenizer, ids) if special else ids
 
 
 def _shared(*rows: Sequence[int]) -> int:

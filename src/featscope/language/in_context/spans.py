@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.attention import Attention, attention_weights, watched
-from featscope.language.chat import going_on
+from featscope.language.chat import begun, going_on
 from featscope.language.decoder import require_context, require_seeing, text_config, text_model
-from featscope.language.prompt import Prompt
+from featscope.language.prompt import Prompt, read_prompt
 from featscope.options import ConfigError
 
 Span = tuple[int, int]
@@ -74,20 +74,23 @@ class ModelRow:
         """The last row of the final layer's maps; see `RowReader`.
 
         Raises:
-            ConfigError: the text is longer than the model's context, or its start is hidden by sliding windows.
+            ConfigError: the text is longer than the model's context, its start is hidden by sliding windows, or it has
+                a token that the model does not know.
         """
         its: Any = self.tokenizer
         encoded = its(text, return_offsets_mapping=True, verbose=False)
         tokens = going_on(self.tokenizer, encoded["input_ids"])
-        ids = torch.tensor([tokens], device=self.model.device)
-        prompt = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
+        ids = torch.tensor([begun(self.tokenizer, tokens)])
+        prompt = read_prompt(self.model, ids, torch.ones_like(ids))
         layers = text_config(self.model).num_hidden_layers
         require_context(self.model, prompt)
         require_seeing(self.model, prompt, range(layers))
         last = _LastRow(layers - 1, prompt)
         with watched(self.model, last):
-            text_model(self.model)(ids, attention_mask=prompt.mask, use_cache=False)
-        return AttentionRow(last.weights.cpu(), torch.tensor(encoded["offset_mapping"][: len(tokens)]).reshape(-1, 2))
+            text_model(self.model)(prompt.ids, attention_mask=prompt.mask, use_cache=False)
+        before = [(0, 0)] * (ids.shape[1] - len(tokens))
+        offsets = torch.tensor([*before, *encoded["offset_mapping"][: len(tokens)]])
+        return AttentionRow(last.weights.cpu(), offsets.reshape(-1, 2))
 
 
 class _LastRow:

@@ -1,13 +1,13 @@
 """One example answered by one method."""
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.decoder import context_of
 from featscope.language.longbench.data import LongBenchExample
-from featscope.language.longbench.metrics import points
+from featscope.language.longbench.metrics import exact, points
 from featscope.language.longbench.prompts import encode
 from featscope.language.longbench.tasks import LongBenchTask
 from featscope.language.method import Method
@@ -19,15 +19,17 @@ class Answered(NamedTuple):
     Attributes:
         text: what was generated.
         score: in points, from 0 to 100.
+        exact: whether it is a right answer word for word.
         tokens: n, those of the prompt.
-        kept: k, those that were kept of it (in each layer and key head).
+        kept: k, those that were kept of it (by each layer and key head, on average); NaN where a method does not say.
         cut: those that were cut out of its middle before.
     """
 
     text: str
     score: float
+    exact: bool
     tokens: int
-    kept: int
+    kept: float
     cut: int
 
 
@@ -78,7 +80,16 @@ def answer(
     )
     text = cast(str, tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True))
     score = points(task.metric, text, example.answers, example.classes, first_line=task.first_line)
-    return Answered(text, score, ids.shape[1], output.kept.shape[-1], prompt.cut)
+    right = exact(text, example.answers, first_line=task.first_line)
+    return Answered(text, score, right, ids.shape[1], _count(output.kept), prompt.cut)
+
+
+def _count(kept: Any) -> float:
+    """Places in ``kept``, on average over its sets, of which those of nothing but -1 do not count; see `Prefill`."""
+    if kept is None:
+        return float("nan")
+    counts = (kept.reshape(-1, kept.shape[-1]) >= 0).sum(-1)
+    return float(counts[counts > 0].double().mean())
 
 
 def _ends(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, at_line: bool) -> list[int]:

@@ -11,7 +11,7 @@ from featscope.language.longbench.answer import answer
 from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.made_up import MADE_UP, made_up, made_up_count
 from featscope.language.longbench.suites import SUITES, SuiteName
-from featscope.language.methods import MethodName, Reading
+from featscope.language.methods import Reading
 from featscope.options import require
 from featscope.streams import Streams
 from featscope.training import Answer, Evaluation, Measurement, Questionnaire
@@ -22,7 +22,7 @@ class Benchmark(Questionnaire):
     """The examples of some tasks, answered by one method. A question is an example.
 
     Attributes:
-        method: one of `featscope.language.methods`.
+        method: a row of `featscope.language.methods`, all of which say what they keep.
         reading: how much of a prompt it keeps.
         model: see `featscope.language.load_model`.
         data: "made-up", or where its suite reads from.
@@ -34,7 +34,7 @@ class Benchmark(Questionnaire):
         redact: whether what was answered is not stored.
     """
 
-    method: MethodName
+    method: str
     reading: Reading
     model: str
     data: str
@@ -47,6 +47,7 @@ class Benchmark(Questionnaire):
 
     answers: ClassVar[Mapping[str, Answer]] = {
         "score": Answer("score of an answer, from 0 to 100", "points"),
+        "exact": Answer("whether an answer is a right one word for word"),
         "task_of": Answer("number of the example's task in the study's order"),
         "tokens": Answer("n, tokens of the prompt", "token"),
         "kept": Answer("k, tokens kept of the prompt", "token"),
@@ -81,6 +82,7 @@ class Benchmark(Questionnaire):
             found = answer(method, tokenizer, SUITES[self.suite].tasks[name], one, self.context, chat=self.chat)
             return {
                 "score": found.score,
+                "exact": found.exact,
                 "task_of": place,
                 "tokens": found.tokens,
                 "kept": found.kept,
@@ -102,14 +104,17 @@ class Benchmark(Questionnaire):
 
     def summary(self, evaluation: Evaluation) -> Mapping[str, Measurement]:
         """What was found of each example, and the means of each task."""
-        score, task_of, tokens, kept = (evaluation[name] for name in ("score", "task_of", "tokens", "kept"))
+        names = ("score", "exact", "task_of", "tokens", "kept")
+        score, exact, task_of, tokens, kept = (evaluation[name] for name in names)
         of_task = [task_of[0] == place for place in range(len(self.tasks))]
-        task_score, task_share = (
-            torch.stack([values[:, chosen].mean(1) for chosen in of_task], 1) for values in (score, kept / tokens)
+        task_score, task_exact, task_share = (
+            torch.stack([values[:, chosen].mean(1) for chosen in of_task], 1)
+            for values in (score, exact, kept / tokens)
         )
         return {
             **evaluation.all_answers(),
             "task_score": Measurement(task_score, "mean score of a task", ("task",), "points"),
+            "task_exact": Measurement(task_exact, "share of a task's answers that are right word for word", ("task",)),
             "task_share": Measurement(task_share, "mean k/n of a task", ("task",)),
             "mean_score": Measurement(task_score.mean(1), "mean over tasks of their mean scores", units="points"),
             "compression": Measurement(kept.mean(1) / tokens.mean(1), "mean k over mean n"),

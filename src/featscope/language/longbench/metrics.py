@@ -89,6 +89,25 @@ def points(
         classes: of the task.
         first_line: whether what follows the first line (after empty ones) does not count.
     """
-    if first_line:
-        answer = answer.lstrip("\n").split("\n")[0]
-    return 100 * max((metric(answer, one, classes) for one in right), default=0.0)
+    given = _counting(answer, first_line=first_line)
+    return 100 * max((metric(given, one, classes) for one in right), default=0.0)
+
+
+def exact(answer: str, right: Sequence[str], *, first_line: bool = False) -> bool:
+    """Whether an answer is a right one and nothing else, by `normalised` words; the letter "A" alone is no article.
+
+    Args:
+        answer: what was generated.
+        right: all right answers.
+        first_line: as of `points`.
+    """
+    given = _words(_counting(answer, first_line=first_line))
+    return any(given == _words(one) for one in right)
+
+
+def _counting(answer: str, *, first_line: bool) -> str:
+    return answer.lstrip("\n").split("\n")[0] if first_line else answer
+
+
+def _words(text: str) -> list[str]:
+    return normalised(text) or text.lower().translate(_PUNCTUATION).split()

@@ -38,11 +38,19 @@ class ReadAgain:
         require(self, "positions", self.positions in get_args(Positions), "new or original")
 
     def require(self, model: PreTrainedModel, selector: Selector | None, cache: Cache) -> None:
-        """Raise `ConfigError` unless somebody chooses, and the cache has a rule of its own."""
+        """Raise `ConfigError` unless somebody chooses, and the cache has a rule of its own.
+
+        With original positions the last token must be kept, as new ones are counted from it.
+        """
         if selector is None or isinstance(cache, Selected):
             raise ConfigError(
                 f"ReadAgain with selector = {type(selector).__name__} and cache = {type(cache).__name__} do not go "
                 "together: allowed is a selector, and another cache than Selected"
+            )
+        if self.positions == "original" and not selector.keeps_last:
+            raise ConfigError(
+                "window = 0 may drop the prompt's last token, from whose place the next ones are counted: allowed with "
+                "positions = 'original' is a window >= 1. Or use ReadAgain('new'), as GemFilter does"
             )
 
     def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, range]:

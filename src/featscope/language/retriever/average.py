@@ -18,7 +18,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from featscope.files import atomic_write
 from featscope.language.retriever.model import fits
-from featscope.options import ConfigError, require
+from featscope.options import ConfigError, require, require_output_folder
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Average:
         require(self, "models", len(self.models) >= 2 and made, "two folders or more, as the training makes them")
         own = self.out.resolve() in [folder.resolve() for folder in self.models]
         require(self, "out", not own, "none of the models", "Nothing is written over what is read.")
-        require(self, "out", self.out.absolute().parent.is_dir(), "a folder within one that is there")
+        require_output_folder(self, "out")
 
 
 def average(asked: Average) -> None:

@@ -39,7 +39,7 @@ from featscope.language.retriever.muon import Muon
 from featscope.language.retriever.team import Team
 from featscope.language.retriever.texts import read_essays, split_words, train_tokenizer
 from featscope.language.retriever.wordings import HELD_OUT, TRAINED
-from featscope.options import ConfigError, require
+from featscope.options import ConfigError, require, require_output_folder
 
 _EVERY = 500  # steps between checkpoints
 _JUDGED = 48  # prompts of a kind and length
@@ -129,6 +129,9 @@ class Plan:
         require(self, "essays", texts >= 2, "a folder with two .txt files or more", "One in six is held out.")
         made = self.weights is None or (self.weights / "training.json").is_file()
         require(self, "weights", made, "a folder with a model that this script made, or none")
+        own = self.weights is not None and self.out.resolve() == self.weights.resolve()
+        require(self, "out", not own, "another folder than weights", "Nothing is written over what is read.")
+        require_output_folder(self, "out")
         require(self, "stage", 0 <= self.stage < len(STAGES), f"0 to {len(STAGES) - 1}")
         longest = STAGES[-1].length
         require(self, "tokens", self.tokens >= longest, f">= {longest}, the longest sequence")
@@ -155,16 +158,14 @@ def train(plan: Plan) -> None:
     """Train; write model, tokenizer and what was measured every 500 steps and at the end.
 
     Raises:
-        ConfigError: the loss is no longer finite; what was written before stays.
+        ConfigError: the model to go on from does not fit, so that nothing is written; or the loss is no longer finite,
+            and what was written before stays.
     """
     torch.set_num_threads(1)
     team = Team()
     require(plan, "device", plan.device == "cpu" or team.size == 1, "cpu for several processes", "Give --makers more.")
-    plan.out.mkdir(parents=True, exist_ok=True)
     to_train, others = read_essays(plan.essays)
     tokenizer = train_tokenizer(to_train, plan.vocabulary)
-    if team.rank == 0:
-        tokenizer.save_pretrained(plan.out)
     words, other_words = split_words(to_train)
     task, unseen = Task(tokenizer, to_train, words, TRAINED), Task(tokenizer, others, other_words, HELD_OUT)
     seed = 0 if plan.weights else plan.seed  # new layers are alike in all that go on, so that means of them make sense
@@ -177,6 +178,8 @@ def train(plan: Plan) -> None:
         of_this_size = "a model of this width, with as many heads, and no more layers"
         require(plan, "weights", fits(started, model), of_this_size, "`training.json` beside it has its options.")
         go_on(model, started)
+    if team.rank == 0:
+        tokenizer.save_pretrained(plan.out)
     makers = Makers(lambda stage, step: _batch(task, plan, STAGES[stage], step, team.rank), plan.makers, plan.stage)
     readers = None if plan.weights else Readers(plan.width)
     batches = makers.batches()  # whose processes are forked before CUDA is in use

@@ -144,8 +144,8 @@ class GemFilterArms(Study):
         require(self, "lengths", shortest >= 104, ">= 104", "Needles and question take as many.")
         cure = f"The retriever's own is {RETRIEVER_LENGTH}." if self.trained is None else ""
         require(self, "trained", self.known >= shortest, f">= {shortest}, the shortest of lengths", cure)
-        keep = self.reading.keep
-        require(self, "lengths", shortest > keep, f"> keep = {keep}", "Shorter ones are kept whole.")
+        _ = self.reading  # says what is wrong with layer, keep and window
+        require(self, "lengths", shortest > self.keep, f"> keep = {self.keep}", "Shorter ones are kept whole.")
         require(self, "prompts", 1 <= self.prompts <= MOST_QUESTIONS, f"1 to {MOST_QUESTIONS}")
         require(self, "cost_lengths", self.cost_lengths[0] > KEEP, f"> {KEEP}", "Shorter prompts are kept whole.")
         longest, cure = (

@@ -20,19 +20,23 @@ MIB = 2**20
 
 def scores(run: xr.Dataset, known: int, reading: Reading) -> Curves:
     """Answers of all methods ``[replica, length, method]``; lengths beyond ``known`` were not trained on."""
-    of, whole = (
-        {name: curve(found.sel({"method": name}), METHODS[name].label, "length", within=SHARE) for name in METHODS}
-        for found in (run.score, run.exact)
+    of, *whole = (
+        {name: curve(run[found].sel({"method": name}), METHODS[name].label, "length", within=SHARE) for name in METHODS}
+        for found in ("score", "exact")
+        if found in run  # runs stored before have no "exact"
     )
     marks = [(float(known), "longest trained on")] if known < run["length"].values[-1] else []
     return chart(
         "scores",
         "Answers over the length of the prompt",
         f"1 is a perfect answer; {reading.keep} tokens are kept, for GemFilter chosen by layer {reading.layer}. Left, "
-        "methods, and how often all of the answer is given; right, GemFilter where another row of scores chooses, and "
-        "without its second pass (one run).",
+        f"methods{', and how often all of the answer is given' if whole else ''}; right, GemFilter where another row "
+        "of scores chooses, and without its second pass (one run).",
         Panel("Methods", PROMPT, SCORE, [of[name] for name in COMPARED], marks),
-        Panel("Whole answers", PROMPT, "share of prompts answered whole", [whole[name] for name in COMPARED], marks),
+        *(
+            Panel("Whole answers", PROMPT, "share of prompts answered whole", [one[name] for name in COMPARED], marks)
+            for one in whole
+        ),
         Panel("Ablations", PROMPT, SCORE, [of[name] for name in ABLATED], marks),
         claims=(
             "full-attention-retrieves",

@@ -6,16 +6,19 @@ from typing import Literal, get_args
 
 from featscope.language.load import RETRIEVER
 from featscope.language.longbench import MADE_UP, SUITES, Benchmark, SuiteName
-from featscope.language.methods import METHODS, Reading, layer_of, pooling_of
+from featscope.language.methods import Reading, layer_of, listed, pooling_of
 from featscope.language.selection import Pool
 from featscope.options import require
 from featscope.studies import Arm, Study
 
 TableName = Literal["llama-3.1-8b", "mistral-nemo-12b", "phi-3.5-mini", "llama-3.1-8b-layers", "llama-3.1-8b-chat"]
-Compared = Literal["gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row"]
+Compared = Literal[
+    "gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row", "fastkv", "promptdistill", "adakv"
+]
 COMPARED: tuple[Compared, ...] = get_args(Compared)
+_DEFAULT: tuple[Compared, ...] = ("gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row")
 COMPRESSED = tuple(name for name in COMPARED if name != "full")
-_WINDOW = 32  # recent tokens that SnapKV, H2O and question-kept keep: dissertation, Section G.4.2
+_WINDOW = 32  # recent tokens that all keep but GemFilter by the paper's rule: dissertation, Section G.4.2
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,11 @@ class LongBenchArms(Study):
         suite: the benchmark; what the paper says is of the first, which alone has made-up data.
         tasks: the benchmark's names of the tasks; all of them if none is named.
         examples: first examples of each task that are used; 0 for all.
-        methods: what is compared. H2O forms the attention of all tokens, which takes long at long prompts.
-        layer: r, the layer that chooses for GemFilter, from 0; None for the retriever's own.
-        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept of a prompt.
+        methods: what is compared. H2O forms the attention of all tokens, which takes long at long prompts. FastKV,
+            PromptDistill and AdaKV came after the paper, and are compared where they are named.
+        layer: r, the layer that chooses for GemFilter, FastKV and PromptDistill, from 0; None for the retriever's own.
+        keep: k, tokens (for SnapKV, H2O and FastKV: entries of each layer and key head; for AdaKV so many on average)
+            that are kept of a prompt.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         context: tokens that a prompt may have, longer ones are cut in the middle; 0 for what the model has room for.
@@ -52,7 +57,7 @@ class LongBenchArms(Study):
     suite: SuiteName = "longbench"
     tasks: tuple[str, ...] = ()
     examples: int = 0
-    methods: tuple[Compared, ...] = COMPARED
+    methods: tuple[Compared, ...] = _DEFAULT
     layer: int | None = None
     keep: int = 96
     kernel: int | None = None
@@ -72,8 +77,8 @@ class LongBenchArms(Study):
         require(self, "examples", self.examples >= 0, ">= 0")
         named = {*self.methods}.intersection(COMPARED)
         require(self, "methods", 0 < len(named) == len(self.methods), f"some of {', '.join(COMPARED)}")
-        keep = self.reading.keep
-        require(self, "keep", keep > _WINDOW, f"> {_WINDOW}", "SnapKV and H2O keep so many recent ones alone.")
+        window = self.reading.window
+        require(self, "keep", self.keep > window, f"> {window}", "SnapKV and H2O keep so many recent ones alone.")
         require(self, "context", self.context == 0 or self.context >= 2, ">= 2, or 0")
 
     @property
@@ -94,7 +99,7 @@ class LongBenchArms(Study):
     @property
     def reading(self) -> Reading:
         """Filter layer, kept tokens and window."""
-        layer = layer_of(self, needs_layer=any(METHODS[name].by_layer for name in self.methods))
+        layer = layer_of(self, needs_layer=any(listed(name).by_layer for name in self.methods))
         return Reading(layer, self.keep, _WINDOW, *pooling_of(self))
 
     def smallest(self) -> "LongBenchArms":
@@ -106,6 +111,6 @@ class LongBenchArms(Study):
         reading = self.reading
         asked = (self.model, self.data, self.suite, self.names, self.examples, self.context, self.chat, self.redact)
         return [
-            Arm(name, Benchmark(name, reading, *asked), reading.about(name), METHODS[name].label)
+            Arm(name, Benchmark(name, reading, *asked), reading.about(name), listed(name).label)
             for name in self.methods
         ]

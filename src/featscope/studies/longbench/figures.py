@@ -10,8 +10,9 @@ from featscope.claims import LEVEL
 from featscope.claims.averages import group_means
 from featscope.figures import Bars, Curve, Curves, Panel, Table
 from featscope.language.longbench import SUITES
-from featscope.language.longbench.published import PUBLISHED, nearest_pair
-from featscope.language.methods import METHODS
+from featscope.language.longbench.published import PUBLISHED, PublishedRow, nearest_pair
+from featscope.language.methods import listed
+from featscope.studies.summaries import stored_answers
 
 Values = Float[np.ndarray, " group"]
 Ends = tuple[Values, Values, Values]
@@ -20,9 +21,8 @@ Examples = Mapping[str, Mapping[str, Float[np.ndarray, " example"]]]
 
 _HEADINGS = {name: task.heading for suite in SUITES.values() for name, task in suite.tasks.items()}
 LENGTH, SCORE = "length of the prompt (tokens)", "score (points of 100)"
-ARMS = {name: METHODS[name].label for name in ("full", "snapkv", "h2o", "gemfilter", "question-kept", "middle-row")}
-_SHOWN = 5  # examples whose answers are shown
-_LETTERS = 120  # of an answer that are
+_BY_LAYER = ("gemfilter", "question-kept", "fastkv", "promptdistill", "middle-row")
+ARMS = {name: listed(name).label for name in ("full", "snapkv", "adakv", "h2o", *_BY_LAYER)}
 _FEWEST = 10
 """Examples of a task from which on its interval is drawn; that of two or four hides all else."""
 _INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples, of tasks with {_FEWEST} or more and of the mean."
@@ -35,7 +35,7 @@ _COMPARED = (
 
 def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: int) -> Bars:
     """Mean scores of each method on ``tasks``; ``said`` is what must be said of the data first."""
-    chooses = f"; layer {layer} chooses for GemFilter" if any(METHODS[arm].by_layer for arm in found) else ""
+    chooses = f"; layer {layer} chooses, where one does" if {*found}.intersection(_BY_LAYER) else ""
     return Bars(
         "scores",
         "Scores per task" + (", on made-up data" if said else ""),
@@ -78,15 +78,13 @@ def differences(found: Examples, tasks: Sequence[str], said: str, keep: int, pub
 
 def printed(tasks: Sequence[str], published: str, keep: int) -> Bars:
     """What the paper reports in its table ``published``."""
-    rows, pair = PUBLISHED[published], nearest_pair(published, keep)
-    shown = [name for name in ("All-KV", pair[1], "H2O-4096", pair[0]) if name in rows] if pair else rows
     return Bars(
         "published",
         f"What the paper reports: {published}",
         "As printed, of the real LongBench and another model; the average is over the tasks shown. To be compared with "
         "the scores above only where model and data are the paper's.",
         _groups(tasks),
-        {name: _printed(rows[name].of(tasks)) for name in shown},
+        {row.method: _printed(row.of(tasks)) for row in _printed_rows(published, keep)},
         SCORE,
         claims=("published-averages-are-means", "published-scores-are-comparable"),
     )
@@ -133,45 +131,46 @@ def _printed(values: Values) -> Ends:
     return values, np.full_like(values, np.nan), np.full_like(values, np.nan)
 
 
+def _printed_rows(published: str, keep: int) -> list[PublishedRow]:
+    """Those of a table that figures show: at the k nearest to ``keep``, or all where it has no pair at one k."""
+    rows, pair = PUBLISHED[published], nearest_pair(published, keep)
+    shown = ("All-KV", pair[1], "H2O-4096", pair[0]) if pair else (*rows,)
+    return [rows[name] for name in shown if name in rows]
+
+
 def answers(runs: Mapping[str, xr.Dataset], tasks: Sequence[str]) -> Iterator[Table]:
     """What was answered in the first replica, if it is stored: of each task the example on which scores differ most."""
-    said = {arm: run.isel(replica=0) for arm, run in runs.items() if "said" in run}
-    if not said:
-        return
-    one = next(iter(said.values()))
-    points = np.stack([run["score"].values for run in said.values()])
-    order = np.argsort(-np.ptp(points, axis=0), kind="stable").tolist()
-    of_task = {int(one["task_of"].values[example]): example for example in reversed(order)}
-    for task, example in sorted(of_task.items(), key=lambda item: order.index(item[1]))[:_SHOWN]:
-        rows = [
-            [ARMS[arm], f"{run['score'].values[example]:.0f}", _shortened(run["said"].values[example])]
-            for arm, run in said.items()
-        ]
-        wanted = _shortened(one["wanted"].values[example])
-        yield Table(
-            f"{_HEADINGS[tasks[task]]}, example {example + 1}: “{wanted}” is wanted",
-            ["method", "points", "answer"],
-            rows,
-        )
+    task_of = next(iter(runs.values()))["task_of"].values[0].astype(int)
+    return stored_answers(
+        {ARMS[arm]: run for arm, run in runs.items()},
+        "score",
+        ("points", "{:.0f}"),
+        lambda example: f"{_HEADINGS[tasks[task_of[example]]]}, example {example + 1}",
+        task_of,
+    )
 
 
-def beside_printed(found: Examples, tasks: Sequence[str], published: str, keep: int) -> Iterator[Table]:
-    """Mean scores that were measured, above those that the paper's table ``published`` prints, if it has such."""
-    printed = PUBLISHED[published]
-    shown = [printed[name] for name in ("All-KV", *(nearest_pair(published, keep) or ())) if name in printed]
+def beside_printed(found: Examples, tasks: Sequence[str], published: str, keep: int) -> Table:
+    """Mean scores that were measured, above those that the paper's table ``published`` prints."""
     rows = [[ARMS[arm], *_points(_means(found, found[arm]["score"])[0])] for arm in found]
-    for row in shown:
+    for row in _printed_rows(published, keep):
         *each, mean = row.of(tasks)
         scores = np.array([*each, mean if np.isfinite(each).all() else np.nan])  # of other tasks it says nothing
         rows.append([f"{row.method}, {published}, printed", *_points(scores)])
-    if shown:
-        yield Table("Measured, and as printed", ["method", *_groups(tasks)], rows)
+    return Table("Measured, and as printed", ["method", *_groups(tasks)], rows)
+
+
+def points_and_exact(found: Examples, tasks: Sequence[str], said: str) -> Iterator[Table]:
+    """Mean scores and shares of answers that are right word for word; none of runs stored before these were."""
+    rows = []
+    for arm, of in found.items():
+        if "exact" in of:
+            points, exact = (_means(found, of[name])[0] for name in ("score", "exact"))
+            rows.append([ARMS[arm], *(f"{p:.1f} / {e:.2f}" for p, e in zip(points, exact, strict=True))])
+    if rows:
+        title = f"{said}Points / share of answers that are right word for word"
+        yield Table(title, ["method", *_groups(tasks)], rows)
 
 
 def _points(values: Values) -> list[str]:
     return [f"{value:.1f}" if np.isfinite(value) else "" for value in values]
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LETTERS else f"{line[: _LETTERS - 1]}…"

@@ -196,7 +196,10 @@ class LongBench(LongBenchArms):
         On data that are the same in every replica those of the first replica alone: copies are no evidence.
         """
         replicas = slice(None if self.is_made_up else 1)
-        return {arm: {a: run[a].values[replicas].reshape(-1) for a in Benchmark.answers} for arm, run in runs.items()}
+        return {
+            arm: {a: run[a].values[replicas].reshape(-1) for a in Benchmark.answers if a in run}
+            for arm, run in runs.items()
+        }
 
     def _means(self, runs: Runs, arm: str, other: str = "") -> Float[np.ndarray, " example"]:
         """Scores on ``arm``, less those on the ``other`` if there is one, such that all tasks count alike."""
@@ -228,9 +231,11 @@ class LongBench(LongBenchArms):
         yield figures.lengths(found, said, self.keep)
 
     def tables(self, runs: Runs) -> Iterable[Table]:
-        """Scores beside those that are printed, and some answers of all methods."""
-        if self.suite == "longbench" and not self.is_made_up:
-            yield from figures.beside_printed(self.found(runs), self.names, self.published, self.keep)
+        """Scores beside those that are printed, scores and exact matches, and some answers of all methods."""
+        found, said = self.found(runs), MADE_UP_DATA if self.is_made_up else ""
+        if self.of_paper:
+            yield figures.beside_printed(found, self.names, self.published, self.keep)
+        yield from figures.points_and_exact(found, self.names, said)
         yield from figures.answers(runs, self.names)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:

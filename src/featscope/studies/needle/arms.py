@@ -17,7 +17,7 @@ from featscope.language.haystack import (
     require_readable,
 )
 from featscope.language.load import RETRIEVER, load_once
-from featscope.language.methods import METHODS, MethodName, Reading, reading_of
+from featscope.language.methods import Reading, listed, reading_of
 from featscope.language.presets import FullCache
 from featscope.language.retriever.data import Kind
 from featscope.language.selection import Pool
@@ -28,8 +28,9 @@ from featscope.studies.needle.unseen import Heads, Recall
 from featscope.training import Answer, Questionnaire
 from featscope.training.evaluation import MOST_QUESTIONS, Ask
 
-Compared = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o"]
+Compared = Literal["full", "gemfilter", "question-kept", "snapkv", "h2o", "fastkv", "promptdistill", "adakv"]
 COMPARED: tuple[Compared, ...] = get_args(Compared)
+_DEFAULT: tuple[Compared, ...] = ("full", "gemfilter", "question-kept", "snapkv", "h2o")
 _RECALLED = 48  # prompts of each kind and length, for the retriever
 
 KINDS: Mapping[Kind, tuple[str, str]] = {
@@ -52,7 +53,7 @@ class Asking(Questionnaire):
     """
 
     study: "NeedleArms"
-    method: MethodName = "full"
+    method: Compared = "full"
     hidden: bool = True
 
     answers: ClassVar[Mapping[str, Answer]] = {
@@ -116,10 +117,10 @@ class NeedleArms(Study):
         depths: places of the needle, evenly from the beginning (0 %) to the question (100 %).
         prompts: prompts of each length and depth in a replica.
         methods: what is compared; "question-kept" is GemFilter that keeps the last tokens in any case, which the
-            paper's rule does not.
-        layer: r, GemFilter's filter layer, from 0; None for the retriever's own.
+            paper's rule does not. FastKV, PromptDistill and AdaKV came after the paper, and are compared where named.
+        layer: r, the filter layer of GemFilter, FastKV and PromptDistill, from 0; None for the retriever's own.
         keep: k, what every method keeps.
-        window: last tokens that SnapKV, H2O and question-kept keep.
+        window: last tokens that all keep but GemFilter by the paper's rule.
         kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         new_tokens: tokens to generate.
@@ -140,7 +141,7 @@ class NeedleArms(Study):
     lengths: tuple[int, ...] = (128, 256, 512, 768, 1024, 1536)
     depths: int = 5
     prompts: int = 2
-    methods: tuple[Compared, ...] = COMPARED
+    methods: tuple[Compared, ...] = _DEFAULT
     layer: int | None = None
     keep: int = 64
     window: int = 16
@@ -161,8 +162,8 @@ class NeedleArms(Study):
         own = (self.needle, self.question, self.answer)
         both = all(word.strip() for word in own) or not any(own)
         require(self, "needle", both, "given together with --question and --answer, or none of them")
-        keep = self.reading.keep
-        require(self, "lengths", self.lengths[0] > keep, f"> keep = {keep}", "Shorter ones are kept whole.")
+        _ = self.reading  # says what is wrong with layer, keep and window
+        require(self, "lengths", self.lengths[0] > self.keep, f"> keep = {self.keep}", "Shorter ones are kept whole.")
         read_texts(self.haystack)  # says what is wrong with the folder
         if self.model == RETRIEVER and self.recall == _RECALLED:
             object.__setattr__(self, "recall", None)  # runs have the number stored of when it was the default
@@ -170,7 +171,7 @@ class NeedleArms(Study):
     @property
     def reading(self) -> Reading:
         """Filter layer, kept tokens and window."""
-        return reading_of(self, needs_layer=not {"gemfilter", "question-kept"}.isdisjoint(self.methods))
+        return reading_of(self, needs_layer=any(listed(name).by_layer for name in self.methods))
 
     @property
     def recalled(self) -> int:
@@ -189,7 +190,7 @@ class NeedleArms(Study):
     def arms(self) -> Sequence[Arm[Questionnaire]]:
         """The methods, and full attention without a needle; then what the retriever never saw."""
         arms: list[Arm[Questionnaire]] = [
-            Arm(m, Asking(self, m), self.reading.about(m), METHODS[m].label) for m in self.methods
+            Arm(m, Asking(self, m), self.reading.about(m), listed(m).label) for m in self.methods
         ]
         about = "No needle in the text."
         arms.append(Arm("no-needle", Asking(self, hidden=False), about, "no needle", role="control"))

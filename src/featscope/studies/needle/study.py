@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, SHARE, Claim, Found, bound, identity, ordering
-from featscope.figures import Figure, Panel
+from featscope.figures import Figure, Panel, Table
 from featscope.studies import Runs, Story
 from featscope.studies.needle.arms import COMPARED, KINDS, NeedleArms
 from featscope.studies.needle.unseen import LENGTHS
-from featscope.studies.summaries import bars, chart, curve, heatmaps, percent, verdict
+from featscope.studies.summaries import bars, chart, curve, heatmaps, percent, stored_answers, verdict
 
 HALF = 0.5  # of the score: what full attention must have for others to lose
 ALIKE = 0.05  # of the score: what may be lost where as much is found
@@ -201,7 +201,7 @@ class NeedleInAHaystack(NeedleArms):
         about = "Means over the other axis and over prompts: of the share of the answer's words, and of whole answers."
         yield chart("means", "Answers over length, and over place", about, *means, claims=claims)
         if kept:
-            about = "Means over texts; 1 keeps all of it. For SnapKV and H2O means over layers and heads, too."
+            about = "Means over texts; 1 keeps all of it. Where layers and heads differ, means over these, too."
             yield grids("kept", "What was kept of the sentence", about, kept, value_label="share of its tokens kept")
         if whole:
             yield bars(
@@ -218,6 +218,17 @@ class NeedleInAHaystack(NeedleArms):
                 references=[(0.95, "wanted of 512 tokens"), (0.9, "of 1,024")],
                 claims=about_unseen,
             )
+
+    def tables(self, runs: Runs) -> Iterable[Table]:
+        """What methods answered, where it is stored, to the prompts on which they differ most."""
+        sizes = len(self.lengths), len(self.places), self.prompts
+
+        def called(question: int) -> str:
+            length, place, prompt = np.unravel_index(question, sizes)
+            return f"{self.lengths[length]} tokens, {100 * self.places[place]:.0f} % into the text, prompt {prompt + 1}"
+
+        methods = self.labelled({arm: run for arm, run in runs.items() if arm in self.methods})
+        yield from stored_answers(methods, "normalised", (SCORE, "{:.2f}"), called)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether what is kept is enough, by the best and the worst method."""
