@@ -118,6 +118,18 @@ def test_the_table_marks_what_goes_against_expectation_at_default_options_and_no
     assert "(unexpected)" not in capfd.readouterr().out
 
 
+def test_the_table_shows_names_of_claims_as_they_are_written(capfd):
+    about = {"source": "Lemma 1", "statement": "", "kind": "bound"}
+    claims = [
+        Claim.from_samples([1.0, 1.1], ">=", 0.0, id=id, arm=arm, **about)
+        for id, arm in (("rate[fast]", "a"), ("rate", "b[/b]"))
+    ]
+    commands.print_verdicts("a", claims)
+    out = capfd.readouterr().out
+    assert "rate[fast]" in out
+    assert "b[/b]" in out
+
+
 def test_the_version(capfd):
     assert call(capfd, "--version")[:2] == (0, f"{__version__}\n")
 
@@ -297,7 +309,7 @@ def test_wrong_words_are_refused(capfd, words, message):
         (["optimizer:torch-optimizer", "--optimizer.name", "Nonsense"], "--optimizer.name = 'Nonsense' is out of"),
         (["objective:sign-labels"], "Unrecognized options: objective:sign-labels"),
         (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
-        (["--resume"], "holds no run to resume"),
+        (["--resume"], "featscope: --out = .* holds no run to resume"),
     ],
 )
 def test_bad_options_exit_with_2_naming_field_value_and_range_and_leave_nothing(capfd, tmp_path, options, message):

@@ -79,6 +79,34 @@ def test_what_is_constant_in_training_but_for_rounding_says_nothing(probe):
     assert probe(*noisy(150, 0), *noisy(90, 1)).value > 0.99
 
 
+def test_of_two_classes_with_as_many_votes_the_nearest_is_named():
+    """So that of two neighbours the first alone counts, whatever the numbers of classes are."""
+    (a, y), (b, z) = clusters(150, 2.0, 0), clusters(90, 2.0, 1)
+    assert torch.equal(leave_one_out_labels(a, y, 2), leave_one_out_labels(a, y, 1))
+    assert k_nearest_neighbours(a, y, b, z, 2) == k_nearest_neighbours(a, y, b, z, 1)
+    assert not torch.equal(leave_one_out_labels(a, y, 3), leave_one_out_labels(a, y, 1))  # more votes count more
+    assert torch.equal(leave_one_out_labels(a, 2 - y, 4), 2 - leave_one_out_labels(a, y, 4))
+    noise, many = Streams(0, [0]).at("noise").normal(512, 8)[0], torch.arange(512) % 100
+    assert float((leave_one_out_labels(noise, many) < 25).double().mean()) < 0.35
+
+
+@PROBES
+def test_features_may_be_of_half_precision_and_have_a_gradient(probe):
+    (a, y), (b, z) = clusters(150, 0.05, 0), clusters(90, 0.05, 1)
+    assert probe(a.bfloat16().requires_grad_(), y, b.bfloat16().requires_grad_(), z).value == 1
+    assert [one.dtype for one in standardised(a.double(), b.half())] == [np.float64, np.float32]
+
+
+def test_what_cannot_be_told_apart_is_refused():
+    features, labels = clusters(90, 0.05, 0)
+    with pytest.raises(ConfigError, match=r"train_labels = \[2\] alone: allowed are two classes or more"):
+        linear_probe(features, torch.full_like(labels, 2), features, labels)
+    with pytest.raises(ConfigError, match=r"train_labels = \[0\] alone"):
+        leave_one_domain_out(features, labels.clamp(max=1), (labels == 0).long())
+    with pytest.raises(ConfigError, match="features = 1 sample: allowed are 2 or more"):
+        leave_one_out_labels(features[:1], labels[:1])
+
+
 def test_the_largest_label_costs_nothing():
     features, labels = clusters(90, 0.05, 0)
     assert torch.equal(leave_one_out_labels(features, labels * 10**12), labels * 10**12)
@@ -149,9 +177,16 @@ def test_a_domain_of_its_own_is_not_recognised():
     assert third.value < min(first.value, second.value)
 
 
-def test_one_domain_alone_is_refused():
-    with pytest.raises(ConfigError, match="2 or more"):
-        leave_one_domain_out(*clusters(9, 0.1, 0), torch.zeros(9, dtype=torch.long))
+@pytest.mark.parametrize("domain", [0, 1])
+def test_one_domain_alone_is_refused(domain):
+    with pytest.raises(ConfigError, match=r"domains = 1 .* 2 or more"):
+        leave_one_domain_out(*clusters(9, 0.1, 0), torch.full((9,), domain))
+
+
+def test_domains_are_those_that_occur():
+    features, labels = clusters(90, 0.05, 0)
+    domains = torch.arange(90) // 45
+    assert leave_one_domain_out(features, labels, 2 * domains) == leave_one_domain_out(features, labels, domains)
 
 
 def test_features_labels_and_domains_may_be_on_a_gpu():

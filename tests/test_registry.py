@@ -27,7 +27,7 @@ from featscope.studies import Arm, Study, last
 from featscope.training import SGD, Measurement, Training
 from featscope.training.objectives import Ready
 
-ENTRY = Entry("means", "Gauss 1809", "Least squares finds the mean.", 0.01, "theirs:Means")
+ENTRY = Entry("means", "Gauss 1809 [a]", "Least squares finds the mean [sic].", 0.01, "theirs:Means")
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,7 @@ def test_a_study_of_another_package_is_shown_and_its_options_checked(site, tmp_p
         main(["show", "means"])
     out, err = capfd.readouterr()
     assert ended.value.code == 0, err
+    assert "means  Least squares finds the mean [sic].\nGauss 1809 [a]\n" in out
     assert "Article 177; mean-found" in out
     assert "The estimate ends near the mean." in out
     assert "Measured: how far x is from it." in out

@@ -84,3 +84,11 @@ def test_verify_of_all_studies_tells_of_packages_that_are_broken(capfd, tmp_path
     assert code == 0
     assert seen == (["pruning"] if named else ["tensor-power", "pruning"])
     assert err == ("" if named else "featscope: walk is left out, its package 'walk' cannot be loaded")
+
+
+def test_verify_names_the_folder_that_it_cannot_use_as_it_is_typed(capfd, tmp_path):
+    (tmp_path / "mine").write_text("years of work")
+    code, _, err = call(capfd, "verify", "decoupling", "--out", tmp_path / "mine")
+    assert code == 2
+    assert err.startswith("featscope: --out = ")
+    assert "cannot be written" in err

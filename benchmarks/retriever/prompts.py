@@ -8,13 +8,11 @@ from typing import Any
 from benchmarks.marked import table
 from benchmarks.reading import Reading, table_of
 from featscope.language.examples import Example, write_examples
-from featscope.language.haystack import BUILT_IN, Haystack, passwords, read_texts
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, load_tokenizer
 from featscope.language.ruler_prompts import Ruler
 from featscope.language.ruler_prompts import prompts as of_ruler
 from featscope.language.tried import Tried
 from featscope.language.tune import TunePrompt, tune
-from featscope.streams import Streams
 
 RULER_KEEPS, LENGTH = (96, 256), 900
 DOCUMENTS, QUESTIONS = 10, 4
@@ -50,14 +48,8 @@ def ruler() -> str:
 def documents() -> str:
     """Several questions on one document: right answers, and seconds to the first token in full attention's."""
     tokenizer = load_tokenizer(RETRIEVER)
-    haystack, streams = Haystack(tokenizer, read_texts(BUILT_IN)), Streams(0, [0])
-    examples = []
-    for number in range(DOCUMENTS):
-        draws = streams.at("documents", number)
-        needles = passwords(draws, QUESTIONS)
-        ids = haystack.hide(draws, LENGTH, float(draws.uniform(1)), needles[0], needles[1:]).ids[0]
-        text = tokenizer.decode(ids).removesuffix(needles[0].question)
-        examples += [Example(text + one.question, (one.answer,), document=text) for one in needles]
+    asked = {"tasks": ("niah_multikey_1",), "examples": DOCUMENTS, "questions": QUESTIONS}
+    examples = of_ruler(Ruler(Path("not-written.jsonl"), length=LENGTH, **asked), tokenizer)
     tried = _tried(examples, ("gemfilter", "snapkv"), DOCUMENT_KEEPS)
     rows = [
         [LABELS[way.method], str(way.keep or "all"), _share(way), f"{way.first / tried[0].first:.2f}"] for way in tried
@@ -78,5 +70,7 @@ def _tried(
 
 
 def _share(way: Tried) -> str:
+    """Right answers, and parts where these are more."""
     low, high = way.interval
-    return f"{way.share:.2f} ({low:.2f} to {high:.2f})"
+    parts = f", parts {way.parts:.2f}" if way.parts > way.share else ""
+    return f"{way.share:.2f} ({low:.2f} to {high:.2f}){parts}"

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
@@ -69,12 +69,21 @@ def linear_probe(
         test: what its accuracy is measured on.
         test_labels: its labels.
         penalty: weight of ||v||²/2 against the sum of losses (1 / scikit-learn's C).
+
+    Raises:
+        ConfigError: all training samples are of one class.
     """
     return Accuracy.of(linear_probe_labels(train, train_labels, test, penalty) == test_labels.cpu())
 
 
 def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeatures, penalty: float = 1.0) -> TestLabels:
-    """The class that `linear_probe` names for each test sample."""
+    """The class that `linear_probe` names for each test sample.
+
+    Raises:
+        ConfigError: all training samples are of one class.
+    """
+    if len(classes := train_labels.unique()) < 2:
+        raise ConfigError(f"train_labels = {classes.tolist()} alone: allowed are two classes or more. Add another.")
     fitted, measured = standardised(train, test)
     model = LogisticRegression(C=1 / penalty, max_iter=200, tol=1e-3)
     with warnings.catch_warnings():
@@ -87,23 +96,35 @@ def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeature
 def k_nearest_neighbours(
     train: Features, train_labels: Labels, test: TestFeatures, test_labels: TestLabels, neighbours: int = 20
 ) -> Accuracy:
-    """Test accuracy of the majority among the nearest training samples by cosine of standardised features."""
+    """Test accuracy of the majority among the nearest training samples by cosine of standardised features.
+
+    Of classes with equally many votes the one that comes nearest is named.
+    """
     fitted, measured = (on_sphere(features) for features in standardised(train, test))
-    model = KNeighborsClassifier(min(neighbours, len(fitted)), algorithm="brute")
-    named = model.fit(fitted, train_labels.cpu().numpy()).predict(measured)
-    return Accuracy.of(torch.from_numpy(named) == test_labels.cpu())
+    near = NearestNeighbors(n_neighbors=min(neighbours, len(fitted)), algorithm="brute").fit(fitted)
+    return Accuracy.of(_majority(near.kneighbors(measured, return_distance=False), train_labels) == test_labels.cpu())
 
 
 def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 20) -> Labels:
     """The class that a sample's nearest neighbours among all others name, as `k_nearest_neighbours` finds them.
 
     It needs no training set: what is held out is enough.
+
+    Raises:
+        ConfigError: there is one sample only.
     """
+    if len(features) < 2:
+        raise ConfigError(f"features = {len(features)} sample: allowed are 2 or more. The others name each.")
     (found,) = (on_sphere(each) for each in standardised(features))
-    near = KNeighborsClassifier(min(neighbours, len(found) - 1), algorithm="brute").fit(found, labels.cpu().numpy())
-    classes, places = labels.cpu().unique(return_inverse=True)
-    votes = torch.nn.functional.one_hot(places[torch.from_numpy(near.kneighbors(return_distance=False))])
-    return classes[votes.sum(1).argmax(1)]
+    near = NearestNeighbors(n_neighbors=min(neighbours, len(found) - 1), algorithm="brute").fit(found)
+    return _majority(near.kneighbors(return_distance=False), labels)
+
+
+def _majority(nearest: Int[np.ndarray, "other neighbour"], labels: Labels) -> TestLabels:
+    """The class of most of each sample's neighbours, which come nearest first; of equally many the nearest one's."""
+    votes = labels.cpu().numpy()[nearest]
+    alike = (votes[:, :, None] == votes[:, None]).sum(-1)
+    return torch.from_numpy(np.take_along_axis(votes, alike.argmax(1)[:, None], 1)[:, 0])
 
 
 def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[Accuracy]:
@@ -136,26 +157,26 @@ def leave_one_domain_out(
     held: Bool[Tensor, " sample"] | None = None,
     namer: Namer = linear_probe_labels,
 ) -> Sequence[Accuracy]:
-    """Accuracy on each domain of what was trained on all others.
+    """Accuracy on each domain that occurs, in ascending order, of what was trained on all others.
 
     Args:
         features: the samples.
         labels: their classes.
-        domains: domain of each, from 0 on.
+        domains: domain of each.
         held: samples that take no part (see `held_out`), neither in training nor in measuring; DomainBed sets aside a
             fifth of each domain to choose among trainings. None for all samples.
         namer: what is trained.
 
     Raises:
-        ConfigError: there is one domain only.
+        ConfigError: there is one domain only, or a probe would be trained on one class.
     """
-    count = int(domains.max()) + 1
-    if count < 2:
-        raise ConfigError(f"domains = {count} is out of range: allowed are 2 or more. One is left out.")
     domains = domains.cpu()
     used = torch.ones(len(labels), dtype=torch.bool) if held is None else ~held.cpu()
+    targets = domains[used].unique()
+    if len(targets) < 2:
+        raise ConfigError(f"domains = {len(targets)} is out of range: allowed are 2 or more. One is left out.")
     found = []
-    for target in range(count):
+    for target in targets:
         train, test = used & (domains != target), used & (domains == target)
         named = namer(features[train], labels[train], features[test])
         found.append(Accuracy.of(named.cpu() == labels[test].cpu()))
@@ -164,10 +185,16 @@ def leave_one_domain_out(
 
 def standardised(train: Tensor, *others: Tensor) -> list[np.ndarray]:
     """All with the mean and deviation of ``train`` taken out, feature by feature; 0 where it is constant there."""
-    scaler = StandardScaler().fit(train.cpu().numpy())
+    fitted, *measured = (_array(features) for features in (train, *others))
+    scaler = StandardScaler().fit(fitted)
     deviation = np.sqrt(scaler.var_)
     varies = deviation > _ROUNDING * np.hypot(scaler.mean_, deviation)  # else its deviation is one of rounding
-    return [scaler.transform(features.cpu().numpy()) * varies for features in (train, *others)]
+    return [scaler.transform(features) * varies for features in (fitted, *measured)]
+
+
+def _array(features: Tensor) -> np.ndarray:
+    """Of float32 at least, which NumPy has."""
+    return features.detach().cpu().to(torch.promote_types(features.dtype, torch.float32)).numpy()
 
 
 def on_sphere(features: np.ndarray) -> np.ndarray:

@@ -199,6 +199,7 @@ def test_one_exception_refutes_what_is_said_of_every_draw():
 def test_a_share_is_of_all_things_and_not_the_mean_of_shares():
     made = judged(np.array([1.0, 0.0]), ">=", 0.5, law="share", trials=[3, 1])
     assert (made.measured, made.trials, made.range) == (0.75, (3, 1), (0, 1))
+    judged(np.array([1 + 1e-9, nan]), ">=", 0.5, law="share", trials=[3, 1])  # rounding, and what diverged
 
 
 @pytest.mark.parametrize(
@@ -207,6 +208,8 @@ def test_a_share_is_of_all_things_and_not_the_mean_of_shares():
         (1.0, {"law": "mean"}, 'say law="exact" if no chance enters'),
         (np.ones(3), {"law": "share"}, "how many things each replica counted"),
         (np.array([0.5, 1.0]), {"law": "yes/no"}, "0 or 1 in each replica"),
+        (np.array([7.0, 8, 6, 8]), {"law": "share", "trials": [8] * 4}, "from 0 to 1 in each replica: divide counts"),
+        (np.array([0.5, -0.1]), {"law": "share", "trials": [8] * 2}, "from 0 to 1 in each replica"),
     ],
 )
 def test_a_law_that_cannot_be_is_refused(samples, more, says):
@@ -244,6 +247,15 @@ def test_replicas_needed_follow_the_law():
         np.tile(few.values, 8)[: few.replicas_needed], ">=", 0.9, law="share", trials=[20] * few.replicas_needed
     )
     assert (few.verdict, more.verdict) == ("undecided", "holds")
+
+
+def test_replicas_needed_of_a_mean_on_which_all_agree_are_those_that_its_interval_needs():
+    def made(n):
+        return judged(np.zeros(n), "=", 0.0, 0.02, trials=[16] * n, range=(-1.0, 1.0))
+
+    assert made(8).replicas_needed == 20
+    assert [made(n).verdict for n in (8, 19, 20)] == ["undecided", "undecided", "holds"]
+    assert judged(np.zeros(8), "=", 0.0, 0.02, trials=[16] * 8).replicas_needed is None
 
 
 def test_of_a_stored_share_without_its_values_nothing_more_is_known():

@@ -41,14 +41,23 @@ def test_how_far_verdicts_can_be_trusted_is_said_in_a_sentence():
     assert worth([claim(9.0, law="exact")]) == ""
 
 
-@pytest.mark.parametrize(("values", "said"), [([1.0] * 8, True), ([0.99, *[1.0] * 7], False)])
+@pytest.mark.parametrize(
+    ("values", "said"), [([1.0] * 8, True), ([0.999, *[1.0] * 7], True), ([0.99, *[1.0] * 7], False)]
+)
 def test_it_is_said_where_no_replica_was_seen_to_fail_as_a_whole(values, said):
     about = {"id": "a", "arm": "a", "source": "Lemma 1", "statement": "", "kind": "bound"}
     made = Claim.from_samples(values, ">=", 0.9, law="share", trials=[1000] * 8, range=(0, 1), **about)
     assert made.verdict == "holds"
     found = worth([made])
-    assert ("In 1 of the shares all replicas agree: that of all replicas up to 44% are otherwise" in found) == said
+    assert ("In 1 of the shares all replicas agree to a hundredth: that of all replicas up to 48% are" in found) == said
     assert ("In 2 of the shares" in worth([made, made])) == said
+
+
+def test_how_many_may_be_otherwise_is_what_a_yes_or_no_leaves_open():
+    about = {"id": "a", "arm": "a", "source": "Lemma 1", "statement": "", "kind": "bound"}
+    whole = Claim.from_samples([1.0] * 8, ">=", 0.4, law="yes/no", **about)
+    share = Claim.from_samples([1.0] * 8, ">=", 0.9, law="share", trials=[1000] * 8, **about)
+    assert f"up to {1 - whole.interval[0]:.0%} are otherwise" in worth([share])
 
 
 @pytest.mark.parametrize(("replicas", "says"), [(1, "One replica decides nothing"), (3, "3 replicas decide little")])

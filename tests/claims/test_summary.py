@@ -141,6 +141,13 @@ def test_an_error_of_zero_decides_nothing():
     assert judged(zero, against=Summary(1.0, 0.1, 3)).freedom == 2
 
 
+def test_of_a_difference_either_error_of_zero_is_one():
+    one, other = Summary(79.9, 0.0, 3), Summary(78.9, 0.05, 3)
+    for made in (judged(one, against=other), judged(other, against=one)):
+        assert (made.error, made.verdict, made.replicas_needed, made.p_value) == (0.0, "undecided", None, 1.0)
+    assert judged(replace(one, error=0.05), against=other).verdict == "holds"
+
+
 def test_json_keeps_degrees_of_freedom_and_verdict():
     for n in (3, None):
         made = judged(Summary(30.0, 3.0, n, "mean"), against=Summary(0.0, 4.0, 6, "mean"))

@@ -1,5 +1,6 @@
 """Images of several domains: the Hub's layout, DomainBed's folders, and small sets that need no files."""
 
+import gzip
 import io
 import shutil
 from hashlib import blake2b
@@ -72,6 +73,13 @@ def test_a_class_has_one_name_in_all_domains(tmp_path):
 def test_an_image_without_a_domain_is_refused(tmp_path):
     pq.write_table(table(domain=[None] * 6 + ["photo"] * 6), tmp_path / "train-00000-of-00001.parquet")
     with pytest.raises(ConfigError, match="6 are null"):
+        open_domains(str(tmp_path))
+
+
+def test_an_image_without_bytes_is_refused_before_its_hash_is_taken(tmp_path):
+    some = [{"bytes": png(7) if i else None, "path": f"{i}.png"} for i in range(12)]
+    pq.write_table(table(image=some), tmp_path / "train-00000-of-00001.parquet")
+    with pytest.raises(ConfigError, match=r"encoded bytes for each image\. 1 are null"):
         open_domains(str(tmp_path))
 
 
@@ -259,6 +267,17 @@ def test_digits_of_mnists_layout_are_taken(tmp_path):
     images = digit_domains("coloured-digits", str(tmp_path))
     assert len(images) == 200
     assert images.pixels(torch.arange(3)).shape == (3, 3, 28, 28)
+
+
+def test_compressed_images_with_other_bytes_are_refused(tmp_path):
+    write_idx(tmp_path, 10)
+    whole = tmp_path / "t10k-images-idx3-ubyte"
+    data = gzip.compress(whole.read_bytes())
+    whole.unlink()
+    for end in (data[:10] + b"\xff" * 20 + data[30:], data[:-20], data[:-8] + bytes(8)):
+        whole.with_name(f"{whole.name}.gz").write_bytes(end)
+        with pytest.raises(ConfigError, match=r"readable idx files\. t10k-images-idx3-ubyte\.gz: .* Download it again"):
+            digit_domains("coloured-digits", str(tmp_path))
 
 
 def test_images_of_other_classes_are_no_digits(tmp_path):

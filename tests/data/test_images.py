@@ -309,10 +309,15 @@ def test_classes_that_are_never_trained_on_are_refused(tmp_path):
 def test_images_that_are_none_are_refused(tmp_path):
     write_copy(tmp_path)
     bomb = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + 2 * (10**6).to_bytes(4, "big") + b"\x08\x02\0\0\0" + bytes(8)
-    for odd in (None, b"", png(np.zeros((8, 8, 3), np.uint8))[:40], bomb):
+    for odd in (b"", png(np.zeros((8, 8, 3), np.uint8))[:40], bomb):
         rewrite(tmp_path, [0, 1], [{"bytes": odd, "path": None}] * 2)
+        splits._open.cache_clear()
         with pytest.raises(ConfigError, match=r"images that can be decoded\. Image [01] cannot"):
             Images(str(tmp_path), 0, 0).build(draws())
+    rewrite(tmp_path, [0, 1], [{"bytes": None, "path": "a.png"}] * 2)
+    splits._open.cache_clear()
+    with pytest.raises(ConfigError, match=r"encoded bytes for each image\. 2 are null\. Leave these images out"):
+        Images(str(tmp_path), 0, 0).build(draws())
 
 
 def test_images_of_more_than_8_bits_a_channel_are_refused(tmp_path):

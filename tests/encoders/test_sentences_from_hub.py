@@ -74,6 +74,7 @@ def test_features_are_means_where_the_model_says_so(folder, model, means, first)
         {"pooling_mode": "max"},
         {"pooling_mode": ["mean", "cls"]},
         {"pooling_mode": []},
+        {"pooling_mode": [None]},
         {},
     ],
 )
@@ -81,6 +82,14 @@ def test_other_poolings_are_refused(folder, pooling):
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling | TODAY))
     with pytest.raises(ConfigError, match="known are means and the first token"):
+        HubSentences(str(folder)).load()
+
+
+@pytest.mark.parametrize("pooling", ["", "{", "[]", '"mean"', '{"pooling_mode": 1}', "\udcff"])
+def test_a_pooling_file_that_is_none_is_refused(folder, pooling):
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(pooling, errors="surrogateescape")
+    with pytest.raises(ConfigError, match="cannot be loaded"):
         HubSentences(str(folder)).load()
 
 

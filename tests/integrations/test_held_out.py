@@ -1,5 +1,6 @@
 """What is held out: how it is read, what is done with it, and how one row a sample is made."""
 
+import warnings
 from collections import UserDict
 from types import SimpleNamespace
 
@@ -196,6 +197,32 @@ def test_a_mask_of_other_tokens_is_refused_where_it_leaves_some_out():
     mask[1, 7:] = 0
     with pytest.raises(ValueError, match=r"at = 'body' puts out \[2, 5, 3\], .* \[2, 20\] .*`reduce`"):
         one_row_a_sample(states, {"attention_mask": mask}, nn.Identity(), "body")
+
+
+def test_a_batch_without_a_sample_is_passed_over():
+    x, y = torch.randn(8, 6), torch.arange(8) % 2
+    for none in ((x[:0], y[:0]), {"x": x[:0]}, ()):
+        found = HeldOut([(x, y), none, (x, y), none], 100)
+        assert (found.samples, len(found.batches), found.labels.tolist()) == (16, 2, [*y.tolist()] * 2)
+    assert HeldOut([(x[:0], y[:0]), (x, y)], 8).samples == 8
+
+
+def test_a_mapping_without_a_tensor_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"held_out has a batch without a tensor \(text: list\): allowed are mappings"):
+        HeldOut([{"text": ["a", "b"]}], 8)
+
+
+def test_a_class_that_may_be_outvoted_however_well_it_is_told_apart_is_told():
+    x, y = torch.randn(30, 6), torch.arange(30) % 3 + 5
+    with pytest.warns(UserWarning, match="neighbours = 20: held_out has 10 samples of class 5, .* Give fewer neighb"):
+        Monitor(nn.Identity(), [(x, y)])
+    with pytest.warns(UserWarning, match="neighbours = 9: held_out has 1 sample of class 6, "):
+        Monitor(nn.Identity(), [(x[:20], torch.tensor([5, 6] + 18 * [5]))], neighbours=9)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="neighbours")
+        Monitor(nn.Identity(), [(x, y)], neighbours=18)  # nine of its own are half of them, and nearer
+        Monitor(nn.Identity(), [x])
+        HeldOut([(x, y)], 30)
 
 
 def test_rows_that_are_views_do_not_keep_all_tokens(monkeypatch):

@@ -9,20 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from featscope.commands.stored import list_runs
 from featscope.evaluation import leave_one_out_labels
 from featscope.integrations import Monitor
 from featscope.integrations.held_out import HeldOut, labels_of, one_row_a_sample, undisturbed
 from featscope.integrations.pace import Pace, round_up
 from featscope.options import ConfigError
 from featscope.probes import effective_rank
-from featscope.report.comparison import write_comparison
-from featscope.report.run_report import report_run
-from featscope.runs.compared import read_runs
-from featscope.runs.stored import read_claims, read_trajectory
+from featscope.runs.stored import read_trajectory
 from featscope.studies.own_training import OwnTraining
-from featscope.watch.pages import Pages
-from featscope.watch.state import look
 
 
 def model() -> nn.Sequential:
@@ -224,64 +218,7 @@ def test_neighbours_are_all_others_but_never_the_sample_itself():
     for sample, named in enumerate(leave_one_out_labels(features, labels, 5).tolist()):
         others = sorted((n for n in range(30) if n != sample), key=lambda n: -float(x[sample] @ x[n]))[:5]
         votes = np.bincount(labels[others].numpy(), minlength=3)
-        assert named == int(votes.argmax())
-
-
-def test_report_compare_and_list_read_its_folder(tmp_path, capsys):
-    for name, lr in (("one", 0.1), ("other", 0.2)):
-        train(model(), out=tmp_path / name, every=3, about={"lr": lr})
-    page = report_run(tmp_path / "one").read_text()
-    assert "Effective rank" in page
-    assert "Accuracy class by class" in page
-    assert "featscope run" not in page
-    runs = read_runs([tmp_path / "one", tmp_path / "other"])
-    page = write_comparison(runs, tmp_path / "page").read_text()
-    assert "lr=0.2" in page
-    assert "`about=` told is all that is known" in page.replace("<code>", "`").replace("</code>", "`")
-    words = page.partition("<main")[2].partition("<script")[0]
-    assert "lr=0.2" in words
-    assert not [said for said in ("--seed", "claim by claim", "99 % interval", "from the same draws") if said in words]
-    assert read_claims(tmp_path / "one") == []
-    assert list_runs(tmp_path) == 0
-    (row, _) = (line.split() for line in capsys.readouterr().out.splitlines() if "own-training" in line)
-    assert "0" not in row  # no seed that nobody set
-
-
-def test_its_folder_is_followed_while_it_trains_and_afterwards(tmp_path):
-    net, told = model(), []
-    monitor = Monitor(net, batches(), out=tmp_path / "run", every=2, log=lambda found, step: told.append(found))
-    for _ in range(2):
-        monitor.step(0.5)
-    seen = look(tmp_path / "run")
-    assert (seen["state"], seen["can_pause"], seen["arms"][0]["done"]) == ("running", False, 2)
-    assert "loss 0.5" in seen["arms"][0]["status"]
-    page = Pages(tmp_path / "run").report()
-    assert "It goes on" in page
-    assert "Effective rank" in page
-    assert {name for name in told[0] if "class/" in name} == {f"featscope/accuracy_of_class/{k}" for k in range(3)}
-    monitor.close()
-    assert look(tmp_path / "run")["state"] == "finished"
-    page = Pages(tmp_path / "run").report()
-    assert "Effective rank" in page
-    assert "It goes on" not in page
-
-
-def test_a_folder_is_not_overwritten_unless_asked(tmp_path):
-    train(model(), out=tmp_path, every=3)
-    with pytest.raises(ConfigError, match="holds a run: pass overwrite=True"):
-        train(model(), out=tmp_path, every=3)
-    train(model(), out=tmp_path, every=2, overwrite=True)
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_with_another_program_s_config_is_no_run(tmp_path, overwrite):
-    """As that which a Trainer writes its models into."""
-    written = {"config.json": '{"model_type": "bert"}', "model.safetensors": "weights"}
-    for name, content in written.items():
-        (tmp_path / name).write_text(content)
-    with pytest.raises(ConfigError, match="holds files, and no run: choose another folder"):
-        Monitor(model(), batches(), out=tmp_path, overwrite=overwrite)
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == written
+        assert named == next(int(labels[n]) for n in others if votes[labels[n]] == votes.max())
 
 
 def test_a_training_that_diverged_is_not_ended_by_its_watch():
@@ -321,10 +258,26 @@ def test_that_memory_does_not_suffice_is_told(monkeypatch):
     monkeypatch.setattr("featscope.integrations.monitor.layer_agreement", full)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        monitor = Monitor(model(), batches(), every=1)
+        monitor = Monitor(model(), batches(), every=1, neighbours=5)
         monitor.step()
     assert [str(one.message)[:44] for one in told] == ["layer = '0': memory does not suffice for its"]
     assert np.isnan(monitor.latest["gradient_agreement"])
+
+
+def test_that_no_gradient_reaches_a_layer_is_told_once():
+    net = model()
+    net[0].requires_grad_(False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        monitor = Monitor(net, batches(), every=1, neighbours=5)
+        monitor.step()
+    (one,) = told
+    assert "layer = '0': gradient_agreement is NaN, as it cannot be had there (at = '0'" in str(one.message)
+    assert "this layer is frozen, and no gradient reaches it" in str(one.message)
+    assert np.isnan(monitor.latest["gradient_agreement"])
+    net[0].requires_grad_(True)
+    monitor.step()
+    assert np.isfinite(monitor.latest["gradient_agreement"])
 
 
 @pytest.mark.parametrize(("option", "value"), [("samples", 1), ("neighbours", 0), ("share", 0.0), ("every", 0)])

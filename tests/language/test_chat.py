@@ -59,9 +59,9 @@ def test_benchmarks_begin_prompts_as_texts_begin():
     assert prompts(asked, bare) == prompts(asked, beginning)
 
 
-@pytest.mark.parametrize("what", ["an end", "both"])
-def test_labels_stand_behind_prompts_and_not_behind_their_end(what):
-    model, plain = tiny(), adding("none" if what == "an end" else "a beginning")
+@pytest.mark.parametrize("what", ADDED)
+def test_labels_stand_behind_prompts_that_begin_as_texts_do_and_not_behind_their_end(what):
+    model, plain = tiny(), adding("a beginning")
     said = ["w5 w6", "w7 w8 w9"], ["w10", "w11 w12"]
     assert torch.equal(log_likelihoods(model, adding(what), *said), log_likelihoods(model, plain, *said))
     found, expected = (ModelRow(model, one).read("w5 w6 w7", []) for one in (adding(what), plain))

@@ -126,6 +126,8 @@ def test_wrong_options_say_what_is_allowed(make, message):
         ({"prefill_chunk_size": 25}, "prefill_chunk_size cannot be used"),
         ({"cache_implementation": "static"}, "cache_implementation cannot be used"),
         ({"prompt_lookup_num_tokens": 3}, "prompt_lookup_num_tokens cannot be used"),
+        ({"assistant_early_exit": 1}, "assistant_early_exit cannot be used where the cache is evicted: leave it out"),
+        ({"use_mtp": True}, "use_mtp cannot be used"),
         ({"use_cache": False}, "nothing to evict"),
         ({"past_key_values": None, "inputs_embeds": torch.ones(1)}, "inputs_embeds cannot be given"),
     ],

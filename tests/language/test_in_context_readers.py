@@ -95,6 +95,13 @@ def test_a_prompt_beyond_the_context_is_refused_with_the_cure():
         log_likelihoods(model, tokenizer, [long], TASK.words)
 
 
+def test_a_prompt_with_a_token_that_the_model_does_not_know_is_refused():
+    model, tokenizer = tiny_llama(), tiny_tokenizer()
+    tokenizer.add_tokens(["<new>"])
+    with pytest.raises(ConfigError, match="input_ids hold the token 512: allowed is 0 to 511, the tokens that Llama"):
+        log_likelihoods(model, tokenizer, [f"<new> {PROMPTS[0]}"], TASK.words)
+
+
 def test_a_chat_model_begins_its_answer_as_a_plain_prompt_does():
     model, tokenizer = tiny_llama(), tiny_tokenizer()
     with pytest.raises(ConfigError, match="take a chat model, or no --chat"):

@@ -69,3 +69,6 @@ def test_what_cannot_be_read_is_refused():
     model, tokenizer = tiny_llama(), tiny_tokenizer()
     with pytest.raises(ConfigError, match=f"allowed is at most {CONTEXT}"):
         ModelRow(model, tokenizer).read("the " * CONTEXT * 2, [])
+    tokenizer.add_tokens(["<new>"])
+    with pytest.raises(ConfigError, match="input_ids hold the token 512: allowed is 0 to 511"):
+        ModelRow(model, tokenizer).read("<new> the", [])

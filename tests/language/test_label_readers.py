@@ -1,6 +1,7 @@
 """Small models that read labels: what they are trained on, and that a trained one can be asked by the study."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -102,6 +103,8 @@ def test_a_training_that_diverges_writes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
+        ({"out": Path("nowhere/out")}, "a folder, no file, within one that is there"),
+        ({"out": Path(__file__)}, "a folder, no file, within one that is there"),
         ({"heads": 3}, "heads = 3"),
         ({"inverted": 0.8, "made_up": 0.3}, "inverted = 0.8"),
         ({"steps": 0}, "steps = 0"),
@@ -113,4 +116,4 @@ def test_a_training_that_diverges_writes_nothing(tmp_path):
 )
 def test_wrong_options_are_named(tmp_path, options, problem):
     with pytest.raises(ConfigError, match=problem):
-        Plan(tmp_path, **options)
+        Plan(**{"out": tmp_path} | options)

@@ -78,6 +78,17 @@ def test_a_layer_must_hold_in_enough_examples(monkeypatch):
     np.testing.assert_allclose(found.covered, [0, 1 / 3, 1, 1])
     np.testing.assert_allclose(found.whole, [0, 1 / 3, 0, 1])
     np.testing.assert_array_equal(found.distance[0], [1, 0, 0, 0])
+    np.testing.assert_allclose(found.interval[:, [0, 3]], [[0, 0.025 ** (1 / 3)], [1 - 0.025 ** (1 / 3), 1]])
+    assert (found.interval[0] <= found.whole).all()
+    assert (found.whole <= found.interval[1]).all()
+
+
+def test_the_figure_shows_intervals_of_shares():
+    kept = np.array([[1.0, 0.5, 1.0]] * 3 + [[0.0, 1.0, 1.0]])
+    found = LayerChoice(2, (kept == 0).astype(int), kept, 0.9)
+    bars = found.figure().axes[1].containers[-1].errorbar
+    (lines,) = bars.lines[2]
+    np.testing.assert_allclose([line[:, 1] for line in lines.get_segments()], found.interval.T)
 
 
 def test_what_is_kept_of_a_needle_is_counted_in_its_tokens():

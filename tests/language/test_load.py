@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import ARCHITECTURES, tiny, word_tokenizer
+from small_models import ARCHITECTURES, prompt, tiny, word_tokenizer
 
 from featscope.cli import main
+from featscope.language import FullCache, GemFilter
 from featscope.language.load import layers_of, load_model
 from featscope.options import ConfigError
 
@@ -120,6 +121,25 @@ def test_a_whole_model_of_every_architecture_is_loaded(name, tied, tmp_path):
     of = loaded.state_dict()
     assert all(torch.equal(of[key], value) for key, value in model.state_dict().items())
     assert layers_of(str(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("token", [100, -1])
+@pytest.mark.parametrize("method", [FullCache, lambda model: GemFilter(model, 2, 16, window=4)])
+def test_a_token_without_a_row_in_the_model_is_refused_wherever_it_is_read(method, token, tmp_path):
+    """Such as one that was added to a tokenizer, whose ``vocab_size`` does not count it."""
+    tiny().save_pretrained(tmp_path)
+    tokenizer = word_tokenizer()
+    tokenizer.add_tokens(["<new>"])
+    tokenizer.save_pretrained(tmp_path)
+    model, tokenizer = load_model(str(tmp_path))
+    assert tokenizer("<new>")["input_ids"] == [100]
+    its, ids = method(model), prompt()
+    ids[0, 7] = token
+    for read in (its.generate, its.read, its.read(prompt()).ask):
+        with pytest.raises(
+            ConfigError, match=f"input_ids hold the token {token}: allowed is 0 to 99, .* Llama.* knows"
+        ):
+            read(ids)
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "a/b/c", "nul\0", "", "/" + 300 * "x"])

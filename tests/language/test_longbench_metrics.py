@@ -9,6 +9,7 @@ from featscope.language.longbench import TASKS, metrics
 from featscope.language.longbench.metrics import (
     classification_score,
     count_score,
+    exact,
     normalised,
     points,
     qa_f1,
@@ -95,6 +96,23 @@ def test_only_the_first_line_counts_where_it_does():
     assert points(qa_f1, text, ["captain"], first_line=True) == 100.0
     assert points(qa_f1, text, ["captain"]) < 50
     assert points(qa_f1, "Answer:\ncaptain", ["captain"], first_line=True) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "first_line", "found"),
+    [
+        ("The Captain!", ("a pilot", "captain"), False, True),
+        ("the old captain", ("captain",), False, False),
+        ("\n\ncaptain\nQuestion: who else?", ("captain",), True, True),
+        ("captain\nQuestion: who else?", ("captain",), False, False),
+        ("", ("captain",), False, False),
+        ("A.", ("A",), False, True),  # a letter that was to be picked
+        ("", ("A",), False, False),
+        ("The", ("A",), False, False),
+    ],
+)
+def test_an_exact_answer_is_a_right_one_and_nothing_else(answer, right, first_line, found):
+    assert exact(answer, right, first_line=first_line) is found
 
 
 def test_metrics_and_rules_of_the_tasks():

@@ -1,11 +1,13 @@
 """Prompts as tokens, and answers of a model of random weights."""
 
+import math
+
 import pytest
 import torch
 from hybrid_models import with_pictures
 from small_longbench import CONTEXT, byte_tokenizer, saved_model
 
-from featscope.language import FullCache, GemFilter
+from featscope.language import AdaKV, FullCache, GemFilter
 from featscope.language.load import load_model
 from featscope.language.longbench import TASKS, LongBenchExample, answer, cut_middle, encode, room
 from featscope.options import ConfigError
@@ -130,14 +132,15 @@ class Says:
 
     model = property(lambda self: load_model(saved_model())[0])
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, kept: torch.Tensor | None = None) -> None:
+        self.kept = kept
         self.said = torch.tensor([byte_tokenizer()(text, add_special_tokens=False)["input_ids"]])
         self.asked: dict = {}
 
     def generate(self, input_ids, attention_mask=None, **options):
         self.asked = options
         output = torch.cat([input_ids, self.said], 1)
-        output.kept = input_ids
+        output.kept = self.kept
         return output
 
 
@@ -157,5 +160,18 @@ def test_what_is_said_is_scored_by_the_task():
     tokenizer, method = byte_tokenizer(), Says("the captain\nand a great many others, who need no names")
     assert answer(method, tokenizer, TASKS["triviaqa"], EXAMPLE).score == 100.0
     assert 0 < answer(method, tokenizer, TASKS["hotpotqa"], EXAMPLE).score < 50
+    assert answer(method, tokenizer, TASKS["triviaqa"], EXAMPLE).exact  # of its first line
+    assert not answer(method, tokenizer, TASKS["hotpotqa"], EXAMPLE).exact
     dated = Says("Date")
     assert answer(dated, tokenizer, TASKS["trec"], EXAMPLE._replace(answers=("Date",))).score == 100.0
+
+
+def test_what_heads_keep_is_counted_on_average_without_padding_and_layers_that_say_nothing():
+    tokenizer, task = byte_tokenizer(), TASKS["triviaqa"]
+    kept = torch.tensor([[[[-1, -1, 7], [4, 5, 7]]], [[[-1, -1, -1], [-1, -1, -1]]]])
+    assert answer(Says("nobody", kept), tokenizer, task, EXAMPLE).kept == 2
+    assert math.isnan(answer(Says("nobody"), tokenizer, task, EXAMPLE).kept)
+    model = load_model(saved_model())[0]
+    output = AdaKV(model, 64).generate(encode(tokenizer, task, EXAMPLE, CONTEXT).ids, max_new_tokens=1)
+    assert output.kept.shape[-1] > 64, "heads differ"
+    assert answer(AdaKV(model, 64), tokenizer, task, EXAMPLE).kept == 64

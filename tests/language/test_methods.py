@@ -50,6 +50,8 @@ def package(tmp_path, monkeypatch):
 
 def test_another_packages_method_is_built_by_name(package):
     assert set(methods.names()) == {*METHODS, *PEERS, "first", "gone", "odd"}
+    of_studies = {"question-kept", "one-run", "middle-row", "largest-row"}
+    assert set(methods.offered()) == set(methods.names()) - of_studies
     reading = Reading(1, 10)
     out = reading.build("first", tiny()).generate(prompt(), max_new_tokens=2, do_sample=False)
     assert out.kept.tolist() == [[*range(9), 59]]

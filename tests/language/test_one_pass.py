@@ -8,7 +8,14 @@ import torch
 from hybrid_models import hybrid
 from small_models import prompt, tiny
 from test_prefill import NormPress
-from transformers import DynamicCache, Lfm2MoeConfig, Lfm2MoeForCausalLM, LogitsProcessor
+from transformers import (
+    DynamicCache,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    Lfm2MoeConfig,
+    Lfm2MoeForCausalLM,
+    LogitsProcessor,
+)
 
 from featscope.language import (
     AdaKV,
@@ -96,6 +103,21 @@ def test_a_model_without_the_angles_that_a_press_looks_for_is_refused_and_left_a
     with pytest.raises(ConfigError, match=r"has no rotary_emb for Press\.press = NormPress to find"):
         Prefill(model, cache=Press(NormPress())).generate(prompt(), **GREEDY)
     assert not any(module._forward_hooks for module in model.modules())
+
+
+class Named(NormPress):
+    """Looks for hidden states among the options, too."""
+
+    def compress(self, module, hidden_states, *given):
+        assert given[-1]["hidden_states"] is hidden_states
+        return super().compress(module, hidden_states, *given)
+
+
+def test_hidden_states_that_a_layer_hands_over_by_position_are_pressed_too():
+    sizes = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
+    for model in (tiny(), GPTNeoXForCausalLM(GPTNeoXConfig(num_hidden_layers=2, **sizes)).eval()):
+        out = Prefill(model, cache=Press(Named())).generate(prompt(), return_dict_in_generate=True, **GREEDY)
+        assert {layer.keys.shape[2] for layer in cache_of(out).layers} == {15}
 
 
 class Wrapper:

@@ -1,5 +1,7 @@
 """Chosen tokens at their original places: what context and windows of the model must hold."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hybrid_models import hybrid
@@ -33,6 +35,15 @@ def test_windows_that_would_reach_farther_back_than_they_do_are_refused(name):
     assert torch.equal(whole, model.generate(prompt(), **GREEDY))
     assert Prefill(model, FilterLayer(3, 6, 4), original).generate(prompt(10), **GREEDY).shape == (1, 16)
     assert Prefill(model, FilterLayer(3, 20, 4)).generate(prompt(), **GREEDY).shape == (1, 66)
+
+
+@pytest.mark.parametrize("selector", [FilterLayer(1, 16, 0), Draft(LONG, 16, look_ahead=2, window=0)])
+def test_without_the_last_token_new_ones_would_stand_inside_the_prompt(selector):
+    with pytest.raises(ConfigError, match=r"window = 0 may drop .* allowed with positions = 'original' is a window >="):
+        Prefill(tiny(), selector, ReadAgain("original"))
+    assert Prefill(tiny(), selector).generate(prompt(), **GREEDY).shape == (1, 66)
+    kept = replace(selector, force_keep=(-1,))
+    assert Prefill(tiny(), kept, ReadAgain("original")).generate(prompt(), **GREEDY).kept[0, -1] == 59
 
 
 def test_layers_that_see_no_single_token_have_no_window():

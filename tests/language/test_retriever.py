@@ -524,7 +524,8 @@ def test_models_are_averaged_weight_by_weight(tmp_path, essays, monkeypatch):
         (("one", "same"), "one", "none of the models"),
         (("one", "wide"), "mean", "models of one shape and tokenizer"),
         (("one", "words"), "mean", "models of one shape and tokenizer"),
-        (("one", "same"), "nowhere/mean", "a folder within one that is there"),
+        (("one", "same"), "nowhere/mean", "a folder, no file, within one that is there"),
+        (("one", "same"), "essays/0.txt", "a folder, no file, within one that is there"),
         (("one", "empty"), "mean", "models that can be read"),
         (("one", "broken"), "mean", "models of finite weights"),
     ],
@@ -563,8 +564,8 @@ def test_a_stage_takes_its_share_of_the_time_where_answers_stay_wrong(tmp_path, 
     [
         ({"vocabulary": 512}, "whose tokenizer is that of these essays"),
         ({"width": 64}, "a model of this width"),
-        ({"layers": 2}, "as many layers and heads"),
-        ({"heads": 2}, "as many layers and heads"),
+        ({"layers": 2}, "with as many heads, and no more layers"),
+        ({"heads": 2}, "with as many heads, and no more layers"),
     ],
 )
 def test_a_model_that_does_not_fit_is_not_gone_on_with(tmp_path, essays, monkeypatch, other, message):
@@ -573,12 +574,21 @@ def test_a_model_that_does_not_fit_is_not_gone_on_with(tmp_path, essays, monkeyp
     train(replace(small, **other))
     with pytest.raises(ConfigError, match=message):
         train(replace(small, out=tmp_path / "on", weights=tmp_path / "out"))
+    assert not (tmp_path / "on").exists()
+
+
+def test_nothing_is_written_over_what_is_gone_on_from(tmp_path, essays):
+    (tmp_path / "training.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"another folder than weights\. Nothing is written over what is read"):
+        Plan(essays, tmp_path / "essays" / "..", weights=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"tokens": 10}, ">= 1024"),
+        ({"out": Path("nowhere/out")}, "a folder, no file, within one that is there"),
+        ({"out": Path(__file__)}, "a folder, no file, within one that is there"),
         ({"weights": Path("nowhere")}, "a folder with a model that this script made, or none"),
         ({"stage": 9}, "0 to 6"),
         ({"context": 10}, ">= 1024"),

@@ -1,16 +1,18 @@
 """RULER's tasks, made here: each prompt read again by a rule that knows the task."""
 
 import re
+from bisect import bisect_right
 from collections import Counter
 
 import pytest
 
 from featscope.cli import main
-from featscope.language.examples import Example, read_examples
+from featscope.language.chat import prompt_tokens
+from featscope.language.examples import Example, read_examples, write_examples
 from featscope.language.haystack import BUILT_IN, read_texts
 from featscope.language.load import load_tokenizer
 from featscope.language.retriever.passwords import ADJECTIVES, NEW_NOUNS, NOUNS
-from featscope.language.ruler import TASKS, CommonWords, FrequentWords, Retrieval, Tracking, fitted, sentences
+from featscope.language.ruler import TASKS, CommonWords, Drawn, FrequentWords, Retrieval, Tracking, fitted, sentences
 from featscope.language.ruler_prompts import Ruler, prompts
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -24,7 +26,8 @@ def words(text: str) -> int:
 
 def example(name: str, length: int = 900, number: int = 0):
     drawn = TASKS[name].drawn(Streams(0, [0]).at(f"ruler {name}", number), sentences(TEXTS))
-    return Example(fitted(drawn, length, words), drawn.answers, name)
+    asked, answers = drawn.questions[0]
+    return Example(fitted(drawn, length, lambda document: words(document + asked)) + asked, answers, name)
 
 
 def statements(prompt: str) -> list[tuple[str, str]]:
@@ -120,6 +123,32 @@ def test_a_prompt_is_as_long_as_fits_and_longer_ones_ask_the_same(name):
     assert example(name, 1500, number=1).answers != short.answers
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_a_document_is_fitted_as_halving_would_with_fewer_counts_of_long_ones(name):
+    drawn = TASKS[name].drawn(Streams(0, [0]).at(f"ruler {name}", 0), sentences(TEXTS))
+    for length in (1500, 6000):
+        counts = []
+
+        def counted(document: str, counts: list[int] = counts) -> int:
+            counts.append(words(document))
+            return counts[-1]
+
+        found = fitted(drawn, length, counted)
+        calls = sum(count > length / 2 for count in counts)
+        amount = bisect_right(range(2 * length), length, key=lambda more: words(drawn.document(drawn.least + more))) - 1
+        assert found == drawn.document(drawn.least + amount)
+        assert calls <= 7, "halving takes 8 to 14"
+
+
+@pytest.mark.parametrize("jump", [lambda n: n * n, lambda n: 100 * (n > 777), lambda n: n if n < 800 else n**3])
+def test_a_document_is_fitted_however_tokens_grow(jump):
+    fine = [n for n in range(2000) if jump(n) + n <= 1000]
+    counts = []
+    found = fitted(Drawn(str, ()), 1000, lambda text: counts.append(text) or jump(int(text)) + int(text))
+    assert found == str(fine[-1])
+    assert len(counts) < 40
+
+
 def test_needles_lie_at_the_same_shares_of_any_length_and_all_over():
     def depth(length: int, number: int) -> float:
         prompt, (value,), *_ = example("niah_single_2", length, number)
@@ -146,12 +175,13 @@ def test_words_are_none_that_the_small_model_was_trained_to_find():
 
 def test_in_long_lists_words_stay_different_and_no_answer_is_in_another_word():
     drawn = TASKS["cwe"].drawn(Streams(0, [0]).at("long"), [])
-    text = drawn.text(9000)
+    text = drawn.document(9000)
     counts = Counter(re.findall(r"\d+\. (\S+)", text.split("\n")[1]))
     assert len(counts) == 9010
-    others = " ".join(word for word in counts if word not in drawn.answers)
-    assert not any(Example("", (answer,)).is_right(others) for answer in drawn.answers)
-    assert drawn.text(9000) == text
+    answers = drawn.questions[0].answers
+    others = " ".join(word for word in counts if word not in answers)
+    assert not any(Example("", (answer,)).is_right(others) for answer in answers)
+    assert drawn.document(9000) == text
 
 
 @pytest.mark.parametrize("text", ["一二三四五六七八九十。" * 200, "word " * 4000])
@@ -182,6 +212,26 @@ def test_a_haystack_that_comes_over_again_is_said_to(capsys):
     assert "haystack" not in capsys.readouterr().out
 
 
+def test_several_questions_are_asked_of_one_text(tmp_path):
+    tokenizer = load_tokenizer("retriever")
+    asked = {"length": 400, "tasks": ("niah_multikey_1",), "examples": 2}
+    made = prompts(Ruler(**asked, questions=4), tokenizer)
+    write_examples(tmp_path / "ruler.jsonl", made)
+    assert read_examples(tmp_path / "ruler.jsonl") == made
+    for group, alone in zip((made[:4], made[4:]), prompts(Ruler(**asked), tokenizer), strict=True):
+        (document,) = {one.document for one in group}
+        keys = [re.search(r"give for (\S+)\? The special number for \1 is$", one.question)[1] for one in group]
+        assert Counter(statements(document)) == Counter(
+            (key, *one.answers) for key, one in zip(keys, group, strict=True)
+        )
+        assert (group[0].question, group[0].answers) == ("\n" + alone.prompt.rsplit("\n", 1)[1], alone.answers)
+        lengths = [
+            len(prompt_tokens(tokenizer, document)) + len(prompt_tokens(tokenizer, one.question, special=False))
+            for one in group
+        ]
+        assert 360 < max(lengths) <= 400
+
+
 def test_the_command_writes_what_tune_prompt_reads_and_replaces_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     out, said = tmp_path / "ruler 1.jsonl", tmp_path / "said.jsonl"
@@ -203,10 +253,10 @@ def test_the_command_writes_what_tune_prompt_reads_and_replaces_nothing(tmp_path
         main(["tune-prompt", "--data", str(out), *tuning, "--max-new-tokens", "16", "--answers", str(said)])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
-    found = re.search(r"niah_single_2 │ +2 │ (\S+)", printed)
+    found = re.search(r"niah_single_2 │ +2 │ +full │ (\S+)", printed)
     assert found is not None
     assert float(found[1]) >= 0.5, "words that the small model never saw: one of the two, or both"
-    assert re.search(r"vt │ +2 │ 0.00", printed)
+    assert re.search(r"vt │ +2 │ +gemfilter, layer 2, keep 0.5 │ 0.00", printed)
     assert len(said.read_text().splitlines()) == 8
 
 
@@ -217,6 +267,10 @@ def test_the_command_writes_what_tune_prompt_reads_and_replaces_nothing(tmp_path
         ({"tasks": ("vt", "vt")}, "each once"),
         ({"length": 0}, "length = 0"),
         ({"examples": 0}, "examples = 0"),
+        ({"questions": 2}, "questions = 2 .* 1, or 2 to 4 with --tasks niah_multikey_1 alone"),
+        ({"questions": 5, "tasks": ("niah_multikey_1",)}, "questions = 5"),
+        ({"questions": 0, "tasks": ("niah_multikey_1",)}, "questions = 0"),
+        ({"questions": 2, "tasks": ("niah_multikey_1", "vt")}, "questions = 2"),
         ({"seed": -1}, "seed = -1"),
         ({"seed": 2**63}, "seed = "),
         ({"model": "no/such/model/there"}, "model = 'no/such/model/there'"),

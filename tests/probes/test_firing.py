@@ -14,6 +14,11 @@ def test_rates_count_whatever_is_not_zero():
     assert firing_rate(ACTIVATION)[0].tolist() == [0.5, 0.5, 0]
 
 
+def test_of_what_is_no_number_it_is_not_known_whether_it_fires():
+    activation = torch.tensor([[1.0, torch.nan], [0, 0]])
+    assert firing_rate(activation).tolist() == pytest.approx([0.5, torch.nan], nan_ok=True)
+
+
 def test_false_firing_is_the_share_of_firings_without_an_own_feature():
     found = false_firing(ACTIVATION, CODES, MEMBERS)[0]
     assert found[:2].tolist() == [0.5, 0.5]

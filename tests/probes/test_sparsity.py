@@ -3,18 +3,16 @@
 import pytest
 import torch
 
-from featscope.probes.sparsity import density, firing_pattern, firing_rates, hoyer, treves_rolls
+from featscope.probes.sparsity import density, firing_pattern, hoyer, treves_rolls
 
 
 def test_density_counts_units_above_zero():
     assert float(density(torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0], [1e-9, 5.0]]))) == 0.5
 
 
-def test_firing_rates_are_by_neuron_over_samples_and_places():
-    maps = torch.zeros(2, 3, 2, 2)
-    maps[:, 1] = 1
-    maps[0, 2, 0, 0] = 1
-    torch.testing.assert_close(firing_rates(maps), torch.tensor([0.0, 1.0, 1 / 8], dtype=torch.float64))
+def test_what_is_no_number_is_not_dead():
+    assert density(torch.full((4, 2), torch.nan)).isnan()
+    assert density(torch.tensor([[1.0, torch.nan]])).isnan()
 
 
 def test_extremes():

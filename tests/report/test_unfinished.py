@@ -102,7 +102,8 @@ def test_the_command_that_resumes_it_has_the_folder_as_one_word(folder, tmp_path
 
 def test_overwriting_clears_it(folder):
     report_run(folder, STUDY)
-    RunFolder.create(folder, overwrite=True)
+    with RunFolder.held(folder, overwrite=True) as held:
+        held.clear()
     assert not (folder / "unfinished.html").exists()
 
 

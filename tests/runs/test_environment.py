@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -313,6 +314,11 @@ def test_what_was_installed_since_is_found(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-studies\nVersion: 1.5\n")
     (info / "top_level.txt").write_text("theirs\n")
     assert environment("cpu", "theirs.study")["study"]["version"] == "1.5"
+
+
+def test_the_version_of_the_small_model_is_known():
+    pytest.importorskip("featscope_retriever", reason="for want of the package 'featscope-retriever'")
+    assert environment("cpu")["packages"]["featscope-retriever"] == version("featscope-retriever")
 
 
 def test_what_other_machines_computed_is_told_as_theirs():

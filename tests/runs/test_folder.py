@@ -16,6 +16,14 @@ from featscope.runs.export import export
 from featscope.runs.folder import RunFolder
 from featscope.runs.stored import read_plan
 
+HALF = "0123456789abcdef"
+"""What an atomic write puts behind a name."""
+
+
+def overwrite(path: Path) -> None:
+    with RunFolder.held(path, overwrite=True) as folder:
+        folder.clear()
+
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path):
     RunFolder.create(tmp_path / "a" / "b")
@@ -24,7 +32,7 @@ def test_a_new_folder_is_made_with_its_parents(tmp_path):
 
 def test_a_folder_with_files_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"--out = .* holds files, and no run: choose another folder"):
+    with pytest.raises(ConfigError, match=r"^out = .* holds files, and no run: choose another folder"):
         RunFolder.create(tmp_path)
     assert [f.name for f in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -38,22 +46,25 @@ def test_a_folder_with_folders_of_others_is_refused(tmp_path, inside):
 
 def test_what_a_run_leaves_that_was_killed_before_its_first_file_counts_as_empty(tmp_path):
     RunFolder.create(tmp_path)
-    (tmp_path / ".config.json.abcd1234").write_text('{"half')
-    RunFolder.create(tmp_path)
-    RunFolder.create(tmp_path, resume=True)
-    assert not (tmp_path / ".config.json.abcd1234").exists()
+    half = tmp_path / f".config.json.{HALF}"
+    for how in ({}, {"resume": True}):
+        half.write_text('{"half')
+        with RunFolder.held(tmp_path, **how):
+            assert not half.exists()
 
 
 def test_what_was_half_written_is_swept_and_nothing_else(tmp_path):
     folder = RunFolder.create(tmp_path)
     folder.write_json("config.json", {})
-    strays = [tmp_path / ".claims.json.x", tmp_path / "checkpoint/.a.0.safetensors.x", tmp_path / "figures/.a.png.x"]
-    (tmp_path / ".trajectory.x").mkdir()
-    for file in [*strays, tmp_path / ".trajectory.x/trajectory.nc", tmp_path / ".gitignore", tmp_path / "notes.txt"]:
-        file.write_text("x")
-    RunFolder.create(tmp_path, resume=True)
-    parts = {"checkpoint", "weights", "figures"}
-    assert {f.name for f in tmp_path.rglob("*")} == {*parts, "config.json", ".gitignore", "notes.txt"}
+    strays = [f".claims.json.{HALF}", f"checkpoint/.a.0.safetensors.{HALF}", f"figures/.a.png.{HALF}"]
+    strays += [".featscope.progress", ".featscope.progress.123", ".featscope.asked", f"..featscope.asked.{HALF}"]
+    others = [".gitignore", "notes.txt", ".config.json.swp", "figures/.a.png.swp", "my.featscope.progress.txt"]
+    for name in (*strays, *others):
+        (tmp_path / name).write_text("x")
+    with RunFolder.held(tmp_path, resume=True) as folder:
+        folder.sweep()
+    found = {str(f.relative_to(tmp_path)) for f in tmp_path.rglob("*") if f.is_file()}
+    assert found == {"config.json", *others}
 
 
 def test_overwrite_clears_the_run_and_keeps_other_files(tmp_path):
@@ -63,7 +74,7 @@ def test_overwrite_clears_the_run_and_keeps_other_files(tmp_path):
     folder.write_tensors("checkpoint/augmented.0.safetensors", {"a": torch.zeros(1)}, {})
     folder.write_tensors("weights/augmented.safetensors", {"a": torch.zeros(1)}, {})
     (tmp_path / "notes.txt").write_text("mine")
-    RunFolder.create(tmp_path, overwrite=True)
+    overwrite(tmp_path)
     assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["notes.txt"]
 
 
@@ -79,7 +90,7 @@ def test_overwrite_removes_nothing_of_a_folder_without_a_run(tmp_path, theirs):
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     for how in ({"overwrite": True}, {}):
         with pytest.raises(ConfigError, match="holds files, and no run: choose another folder"):
-            RunFolder.create(tmp_path, **how)
+            RunFolder.held(tmp_path, **how).__enter__()
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
@@ -87,7 +98,7 @@ def test_overwrite_removes_nothing_of_a_folder_without_a_run(tmp_path, theirs):
 def test_a_damaged_run_is_overwritten(tmp_path, beside):
     for name in ("config.json", beside):
         (tmp_path / name).write_text("{")
-    RunFolder.create(tmp_path, overwrite=True)
+    overwrite(tmp_path)
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 
 
@@ -104,17 +115,18 @@ def test_what_is_killed_while_it_clears_a_run_can_be_overwritten_again(tmp_path,
         unlink(file, missing_ok=missing_ok)
 
     for lived in range(5):
-        folder = RunFolder.create(tmp_path / str(lived))
+        out = tmp_path / str(lived)
+        folder = RunFolder.create(out)
         folder.write_json("config.json", plan)
         folder.write_json("environment.json", {})
         folder.write_tensors("weights/x.safetensors", {"a": torch.zeros(1)}, {})
         left[:] = [None] * lived
-        with monkeypatch.context() as patch:
+        with RunFolder.held(out, overwrite=True) as folder, monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", killed)
             with pytest.raises(KeyboardInterrupt) if lived < 3 else nullcontext():
-                RunFolder.create(tmp_path / str(lived), overwrite=True)
-        RunFolder.create(tmp_path / str(lived), overwrite=True)
-        assert [file for file in (tmp_path / str(lived)).rglob("*") if file.is_file()] == []
+                folder.clear()
+        overwrite(out)
+        assert [file for file in out.rglob("*") if file.is_file()] == []
 
 
 def test_overwrite_removes_the_tables_of_the_run_and_no_others(tmp_path):
@@ -126,7 +138,7 @@ def test_overwrite_removes_the_tables_of_the_run_and_no_others(tmp_path):
     (tmp_path / "tables" / "mine.csv").write_text("mine")
     written = export({"tau-0.5": run, "b": run.rename(step="tau").transpose()}, [], tmp_path / "tables", "csv")
     assert len(written) == 4
-    RunFolder.create(tmp_path, overwrite=True)
+    overwrite(tmp_path)
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["mine.csv"]
 
 
@@ -139,14 +151,14 @@ def test_trends_go_before_claims_that_they_are_not_of_are_written(tmp_path):
 
 def test_resume_and_overwrite_exclude_each_other(tmp_path):
     with pytest.raises(ConfigError, match="exclude each other"):
-        RunFolder.create(tmp_path, resume=True, overwrite=True)
+        RunFolder.held(tmp_path, resume=True, overwrite=True).__enter__()
 
 
 @pytest.mark.parametrize("make", [lambda p: None, lambda p: p.mkdir() or (p / "x").write_text("")])
 def test_resuming_where_no_run_is_is_refused(tmp_path, make):
     make(tmp_path / "run")
     with pytest.raises(ConfigError, match="holds no run to resume"):
-        RunFolder.create(tmp_path / "run", resume=True)
+        RunFolder.held(tmp_path / "run", resume=True).__enter__()
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):

@@ -74,6 +74,14 @@ def test_what_is_stored_as_none_is_as_before(far):
     assert changes([Claim.from_samples([1.0, 2.0], ">=", far, **about)], [made])
 
 
+def test_another_interval_with_the_same_verdict_is_said():
+    about = {"id": "a", "arm": "x", "source": "Lemma 1", "statement": "", "kind": "bound"}
+    few, many = (Claim.from_samples([0.9] * 8, ">=", 0.5, law="share", trials=[n] * 8, **about) for n in (20, 40))
+    assert (few.verdict, few.measured) == (many.verdict, many.measured) == ("holds", pytest.approx(0.9))
+    assert changes([few], [many]) == ["a@x: holds as before, by another interval"]
+    assert changes([few], [few]) == []
+
+
 def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
     monkeypatch.setitem(globals(), "LEAST", "a word")

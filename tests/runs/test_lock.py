@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from featscope.commands.compare import compare
+from featscope.commands.stored import export_run
 from featscope.options import ConfigError
 from featscope.runs import Settings, lock, run
 from featscope.runs.folder import RunFolder
@@ -39,7 +41,7 @@ def test_a_second_run_is_refused_and_told_who_holds_the_folder(tmp_path, how):
     run(Pull(), Settings(), out)
     with RunFolder.held(out, resume=True):
         before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
-        said = rf"--out = .* is held by another run \(process {os.getpid()} on '.+', since 20.*\): wait for it"
+        said = r"^out = .* is held by this process \(since 20.*\): close\(\) the Monitor or end the run that is in it"
         with pytest.raises(ConfigError, match=said):
             run(Pull(), Settings(), out, **how)
         assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
@@ -52,7 +54,7 @@ def test_a_run_that_began_in_a_new_folder_keeps_others_out_of_it(tmp_path):
 
     def train(folder, shards, device):
         for how in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(ConfigError, match="is held by another run"):
+            with pytest.raises(ConfigError, match="is held by this process"):
                 run(Pull(), Settings(), out, **how)
             refused.append(how)
         raise ConfigError("refused, too")
@@ -67,7 +69,7 @@ def test_the_lock_ends_with_its_process_however_that_ends_and_not_with_its_worke
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     worker = int(process.stdout.readline())
     try:
-        with pytest.raises(ConfigError, match=rf"\(process {process.pid} on "):
+        with pytest.raises(ConfigError, match=rf"another run \(process {process.pid} on '.+', since 20.*: wait"):
             RunFolder.held(tmp_path).__enter__()
         process.kill()
         process.wait()
@@ -152,3 +154,12 @@ def test_a_folder_of_others_stays_as_it_is(tmp_path):
     with pytest.raises(ConfigError, match="holds files, and no run"), RunFolder.held(Path(tmp_path)):
         pass
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_who_reads_a_folder_that_is_held_names_it_by_its_own_option(tmp_path):
+    one, other = (run(Pull(), Settings(), tmp_path / name).folder for name in ("one", "other"))
+    with RunFolder.held(one, resume=True):
+        with pytest.raises(ConfigError, match=r"^FOLDER = .*one' is held by"):
+            export_run([str(one)])
+        with pytest.raises(ConfigError, match=r"^FOLDERS = .*one' is held by"):
+            compare([str(one), str(other)])

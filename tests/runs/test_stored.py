@@ -324,10 +324,10 @@ def test_others_read_the_trajectory_with_its_checksum(out):
 
 def test_a_report_waits_for_whoever_holds_the_folder(out):
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
-    with RunFolder.held(out, resume=True), pytest.raises(ConfigError, match=r"DIR = .*run' is held by another run"):
+    with RunFolder.held(out, resume=True), pytest.raises(ConfigError, match=r"DIR = .*run' is held by this process"):
         report_run(out, Claiming())
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
-    (out / "figures" / ".a.png.x").touch()  # of a report that was killed
+    (out / "figures" / ".a.png.0123456789abcdef").touch()  # of a report that was killed
     report_run(out, Claiming())
     assert not list(out.rglob(".*"))
 

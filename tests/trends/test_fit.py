@@ -117,6 +117,16 @@ def test_what_cannot_be_a_ladder_is_refused():
         fit_trend(SIZES[::-1], np.ones((6, 8)), "<=", 1.0)
     with pytest.raises(ValueError, match="finite"):
         fit_trend(SIZES, np.full((6, 8), np.nan), "<=", 1.0)
+    for reach in (0.5, 1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"reach = {reach}: expected more than 1, and finite"):
+            fit_trend(SIZES, 1 / SIZES[:, None], "<=", 1.0, reach=reach)
+
+
+def test_a_share_of_one_replica_is_refused():
+    """It would be taken for two that agree, and its binomial error for that of twice as many things."""
+    share = 1 / (1 + 40 / SIZES[:, None])
+    with pytest.raises(ValueError, match=r"shape \(6, 1\): expected two replicas or more where there are trials"):
+        fit_trend(SIZES, share, ">=", 0.5, trials=32)
 
 
 def test_replicas_that_share_draws_across_sizes_have_correlated_errors():

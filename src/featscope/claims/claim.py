@@ -15,6 +15,7 @@ from scipy import special
 from featscope.claims.intervals import (
     LEVEL,
     Law,
+    all_alike,
     draws_for_extremes,
     interval,
     interval_of_binomial,
@@ -111,8 +112,8 @@ class Claim:
             **about: the other fields.
 
         Raises:
-            ValueError: a single number, which has no law but "exact"; a share without its trials; a yes or no that is
-                neither 0 nor 1.
+            ValueError: a single number, which has no law but "exact"; a share without its trials, or one that is not
+                from 0 to 1; a yes or no that is neither 0 nor 1.
         """
         found = np.asarray(samples, dtype=np.float64)
         counted = np.asarray(trials, dtype=np.float64)
@@ -123,6 +124,8 @@ class Claim:
             raise ValueError("a share needs how many things each replica counted: say things=... or Found(trials=...)")
         if law == "yes/no" and not np.isin(found[np.isfinite(found)], (0.0, 1.0)).all():
             raise ValueError("a yes/no is 0 or 1 in each replica")
+        if law == "share" and _holding((0.0, 1.0), found) != (0.0, 1.0):
+            raise ValueError("a share is from 0 to 1 in each replica: divide counts by how many things there were")
         found = np.atleast_1d(found)
         if law in ("share", "yes/no"):
             range = (0.0, 1.0)
@@ -161,7 +164,8 @@ class Claim:
             relation: "=", "<=", ">=", "<" or ">".
             predicted: the predicted value, or the bound.
             tolerance: half-width allowed around it for "=".
-            against: the mean of other replicas, which is taken off; the difference has Welch's degrees of freedom.
+            against: the mean of other replicas, which is taken off; the difference has Welch's degrees of freedom. If
+                either error is 0, nothing is known of that side's spread, and the claim is undecided.
             **about: the other fields.
         """
         sides = [side for side in (summary, against) if side is not None]
@@ -169,6 +173,7 @@ class Claim:
         error = freedom = None
         if known:
             error, freedom = welch(summary, against) if against else (summary.standard_error, None)
+            error = error if all(side.error > 0 for side in sides) else 0.0
         claim = cls(
             predicted=float(predicted),
             relation=relation,
@@ -291,13 +296,13 @@ class Claim:
             return None
         if self.law in ("share", "yes/no") and not self.values:
             return None
-        if self.law in ("share", "yes/no"):
-            return next(
-                (n for n in _more_than(self.n) if self._verdict_of(self._with_replicas(n)) != "undecided"), None
-            )
         low, high = self.interval
         if low == high:
             return None
+        if self.law in ("share", "yes/no") or (self.trials and all_alike(np.array(self.values))):
+            return next(
+                (n for n in _more_than(self.n) if self._verdict_of(self._with_replicas(n)) != "undecided"), None
+            )
         each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
         spread = (high - low) / 2 * sqrt(self.n) / quantile(1 + self._freedom)
         spread *= sqrt(self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
@@ -308,11 +313,12 @@ class Claim:
         return more[place] if place < len(more) else None
 
     def _with_replicas(self, n: int) -> tuple[float, float]:
-        """The interval of a share, or of a yes or no, if ``n`` replicas were like those that there are."""
+        """The interval of what is counted, or of a yes or no, if ``n`` replicas were like those that there are."""
         if self.law == "yes/no":
             return interval_of_binomial(self.measured * n, n)
         places = np.arange(n) % self.n
-        return interval(np.array(self.values)[places], "share", trials=np.array(self.trials)[places].tolist())
+        values, trials = np.array(self.values)[places], np.array(self.trials)[places].tolist()
+        return interval(values, self.law, trials=trials, within=self.within)
 
     def to_json(self) -> dict[str, Any]:
         """The claim as it stands in ``claims.json``; numbers that are not finite become null."""

@@ -7,6 +7,7 @@ from featscope.claims.intervals import LEVEL
 
 FEWEST = 4
 """Replicas below which little can be decided: the interval of two is fifteen times as wide as that of four."""
+_HUNDREDTH = 0.01
 
 
 def false_expected(claims: Sequence[Claim]) -> float:
@@ -48,11 +49,16 @@ def worth(claims: Sequence[Claim]) -> str:
     said = f"Chance enters into {len(by_chance)} claims: at most about {number} false verdicts are to be expected."
     if lost:
         said += f" Of the {decided} that are decided, {lost} would not survive Holm's correction for so many."
-    alike = [claim for claim in by_chance if claim.law == "share" and len({*claim.values}) == 1 < claim.n]
-    if shown := [claim for claim in alike if claim.verdict != "undecided"]:
-        unseen = 1 - (1 - LEVEL) ** (1 / min(claim.n for claim in shown))
+    if shown := [claim for claim in by_chance if _agree(claim)]:
+        unseen = 1 - ((1 - LEVEL) / 2) ** (1 / min(claim.n for claim in shown))
         said += (
-            f" In {len(shown)} of the shares all replicas agree: that of all replicas up to {unseen:.0%} are otherwise "
-            "as a whole is not excluded."
+            f" In {len(shown)} of the shares all replicas agree to a hundredth: that of all replicas up to "
+            f"{unseen:.0%} are otherwise as a whole is not excluded."
         )
     return said
+
+
+def _agree(claim: Claim) -> bool:
+    """Whether it is of a share that was decided, and is the same in all replicas to a hundredth."""
+    several = claim.law == "share" and claim.verdict != "undecided" and len(claim.values) > 1
+    return several and max(claim.values) - min(claim.values) < _HUNDREDTH

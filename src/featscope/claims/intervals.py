@@ -44,8 +44,8 @@ def interval_of_mean(
 
     It covers Student's interval, the same moved by Johnson's correction for skewness (1978), and, where the
     range of the samples says how they may be skewed, one on its scale: Cox's for the mean of a lognormal quantity if
-    it has a lower end only, Student's on the logit scale if it has two. Student's alone misses a skewed mean up to
-    ten times as often as its level says.
+    it has a lower end only and no sample lies there, Student's on the logit scale if it has two. Student's alone misses
+    a skewed mean up to ten times as often as its level says.
 
     One sample says nothing about the spread: its interval is the whole range. A sample that is not finite makes the
     interval the whole range too, so that no claim can hold or fail on it.

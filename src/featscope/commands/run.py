@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import tyro
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from featscope.check import check as check_study
@@ -252,8 +253,8 @@ def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True)
         against += "  (not after Holm)" if claim in lost else ""
         predicted, measured = told_apart(claim.predicted, claim.measured, claim.relation)
         table.add_row(
-            claim.id,
-            claim.arm,
+            escape(claim.id),
+            escape(claim.arm),
             f"{claim.relation} {predicted}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
             measured,
             f"[{style[claim.verdict]}]{claim.verdict}[/]{against}",
@@ -311,7 +312,9 @@ def verify(words: list[str]) -> int:
     missed = [f"{name}/{id} ({arm}: no such arm)" for name in names for id, arm in _nowhere(kinds[name]())]
     for name in names:
         there = os.path.exists(out / name / "config.json")  # of one that was interrupted; False of an impossible name
-        code, _ = execute(kinds[name](), Settings(), out / name, ["run", name, "--out", str(out / name)], resume=there)
+        again = ["run", name, "--out", str(out / name)]
+        with as_typed(_VerifyArgs):
+            code, _ = execute(kinds[name](), Settings(), out / name, again, resume=there)
         if code:
             return code
         claims = read_claims(out / name)  # what is told is what was kept

@@ -78,7 +78,7 @@ def show(words: list[str]) -> int:
     about = entry(name)
     card = stored_card(about)
     console = Console(highlight=False)
-    console.print(f"[bold]{about.name}[/bold]  {about.summary}\n{about.source}\n")
+    console.print(f"[bold]{about.name}[/bold]  {escape(about.summary)}\n{escape(about.source)}\n")
     for statement in card["statements"]:
         expected = "" if statement["expected"] else "  [italic](not expected to hold at this size)[/italic]"
         title, *details = statement["lines"]

@@ -44,7 +44,7 @@ def export_run(words: list[str]) -> int:
     """Write a run as tables."""
     chosen: _ExportArgs = parse(_ExportArgs, words, "export")
     read_plan(chosen.folder)  # says so where there is no run
-    require_free(chosen.folder)
+    require_free(chosen.folder, "FOLDER")
     runs, claims = with_texts(chosen.folder, read_trajectory(chosen.folder)), read_claims(chosen.folder)
     written = export(runs, claims, chosen.out or chosen.folder / TABLES, chosen.format, chosen.overwrite)
     print(f"{len(written)} tables: {written[0].parent}")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from featscope.axes import find_option
@@ -74,7 +75,7 @@ def tell_trends(study: Study, outcome: Outcome) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(_verdicts(study, trends))
     for key, found in trends.items():
-        console.print(f"[bold]{key}[/bold]  {in_words(found, ladder.name)}{_families(found)}")
+        console.print(f"[bold]{escape(key)}[/bold]  {in_words(found, ladder.name)}{_families(found)}")
     print(study.story(outcome.runs, outcome.claims).found)
 
 
@@ -84,7 +85,7 @@ def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend]) -> Table:
     for heading in ("claim", *(f"{size:.12g}" for size in study.ladder.sizes)):
         table.add_column(heading, no_wrap=True)
     for key, found in trends.items():
-        table.add_row(key, *(f"[{style[claim.verdict]}]{claim.verdict}[/]" for claim in found.claims))
+        table.add_row(escape(key), *(f"[{style[claim.verdict]}]{claim.verdict}[/]" for claim in found.claims))
     return table
 
 

@@ -1,6 +1,7 @@
 """Grey images that are not encoded: scikit-learn's digits, and folders of MNIST's idx files."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,7 @@ def _read(source: str, file: Path, dimensions: int) -> NDArray[np.uint8]:
     """The array of an idx file of bytes."""
     try:
         raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise source_error(source, "readable idx files", f"{file.name}: {error}. Download it again.") from None
     head = 4 + 4 * dimensions
     shape = np.frombuffer(raw[4:head], ">u4").astype(int) if len(raw) >= head else np.zeros(dimensions, int)

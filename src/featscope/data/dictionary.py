@@ -106,8 +106,8 @@ class DictionarySource(nn.Module):
         vectors: relevant patterns of each class where labels are "hidden", else empty.
         mean: of x̃ on the training set.
         scale: σ̃ of the training set.
-        train: the training set.
-        test: the test set.
+        train_set: the training set.
+        test_set: the test set.
     """
 
     vectors: Float[Tensor, "replica vector k"]

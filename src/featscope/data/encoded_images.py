@@ -91,6 +91,9 @@ class EncodedImages:
             )
         labels = torch.from_numpy(column.to_numpy().astype(np.int64))
         encoded = images.combine_chunks().field("bytes")
+        if encoded.null_count:
+            cure = f"{encoded.null_count} are null. Leave these images out, or write their bytes into the table."
+            raise source_error(source, "encoded bytes for each image", cure)
         class_names = _names(table) or _numbered(source, labels)
         return cls(source, labels, class_names, lambda i: encoded[i].as_py(), side)
 

@@ -1,7 +1,7 @@
 """Encoders of sentences by their names on the Hugging Face Hub: RoBERTa, SimCSE, those of sentence-transformers."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -56,20 +56,18 @@ class HubSentences:
             from transformers import AutoTokenizer
             from transformers.utils import cached_file
 
-        def beside(name: str) -> tuple[Any, str | None]:
-            pooling = cached_file(name, _POOLING, _raise_exceptions_for_missing_entries=False)
-            return AutoTokenizer.from_pretrained(name), pooling
+        def beside(name: str) -> tuple[Any, set[str] | None]:
+            file = cached_file(name, _POOLING, _raise_exceptions_for_missing_entries=False)
+            pooled = None if file is None else _pooled(Path(file))
+            return AutoTokenizer.from_pretrained(name), pooled
 
-        model, (tokenizer, file) = loaded(self.name, beside, self._refused)
+        model, (tokenizer, pooled) = loaded(self.name, beside, self._refused)
         if model.main_input_name != "input_ids" or model.config.is_encoder_decoder or not tokenizer.pad_token:
             raise self._refused("It is no encoder of sentences with a token to pad them.")
-        means = False
-        if file is not None:
-            pooled = _pooled(json.loads(Path(file).read_text("utf-8")))
-            means = pooled == {_MEANS}
-            if not means and pooled != {_FIRST}:
-                by = ", ".join(sorted(pooled)) or "nothing that its file names"
-                raise self._refused(f"It pools by {by}: known are means and the first token.")
+        means = pooled == {_MEANS}
+        if pooled is not None and not means and pooled != {_FIRST}:
+            by = ", ".join(sorted(pooled)) or "nothing that its file names"
+            raise self._refused(f"It pools by {by}: known are means and the first token.")
         if not means and not self._first_sees_last(model, tokenizer.pad_token_id):
             raise self._refused("Its first token sees no other, and it has no file that says to take means.")
         return LoadedSentences(model, tokenizer, self.tokens, means)
@@ -92,11 +90,14 @@ class HubSentences:
         )
 
 
-def _pooled(said: Mapping[str, Any]) -> set[str]:
+def _pooled(file: Path) -> set[str]:
     """How a pooling file of sentence-transformers says to pool: by words, or in an older one by a flag for each."""
+    said = json.loads(file.read_text("utf-8"))
+    if not isinstance(said, dict):
+        raise ValueError(f"{_POOLING} is no mapping")
     words = said.get(_MODE) or []
     flags = [key.removeprefix(_FLAG) for key, value in said.items() if key.startswith(_FLAG) and value is True]
-    return {*([words] if isinstance(words, str) else words), *(_OF_FLAGS.get(flag, flag) for flag in flags)}
+    return {*([words] if isinstance(words, str) else map(str, words)), *(_OF_FLAGS.get(flag, flag) for flag in flags)}
 
 
 class LoadedSentences:

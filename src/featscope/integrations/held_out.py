@@ -28,18 +28,20 @@ _OF_MAPS = (nn.Conv2d, nn.ConvTranspose2d, nn.Linear, nn.LayerNorm)
 class HeldOut:
     """Copies of the first samples of a loader, so that every look is at the same ones, whatever is done to a batch.
 
-    It warns where they come class by class and more would follow: what is measured is of the first classes alone.
+    It warns where they come class by class and more would follow: what is measured is of the first classes alone. And
+    where a class has so few samples that others may outvote them however well it is told apart.
 
     Args:
         batches: tensors; tuples or lists of inputs and labels; or mappings, as tokenizers make them.
         samples: about how many to keep; whole batches are.
         run: ``run(model, batch)`` where `run_model` does not do.
+        neighbours: that vote on a sample's class; 0 where none do.
 
     Raises:
-        ValueError: there are fewer than two samples.
+        ValueError: there are fewer than two samples, or a batch is a mapping without a tensor.
     """
 
-    def __init__(self, batches: Iterable[Any], samples: int, run: Run | None = None) -> None:
+    def __init__(self, batches: Iterable[Any], samples: int, run: Run | None = None, neighbours: int = 0) -> None:
         self._run = run or run_model
         self.batches, more = first_batches(batches, samples)
         self.samples = sum(map(_size, self.batches))
@@ -56,6 +58,15 @@ class HeldOut:
                 "a shuffled loader.",
                 stacklevel=3,
             )
+        if neighbours and self.labels is not None:
+            classes, counts = self.labels.unique(return_counts=True)
+            if 2 * ((fewest := int(counts.min())) - 1) < min(neighbours, self.samples - 1):
+                warnings.warn(
+                    f"neighbours = {neighbours}: held_out has {fewest} sample{'s' if fewest > 1 else ''} of class "
+                    f"{int(classes[counts.argmin()])}, which others may outvote however well it is told apart. Give "
+                    "fewer neighbours, or more samples.",
+                    stacklevel=3,
+                )
 
     def run(self, model: nn.Module, batch: Any) -> Any:
         """What a model puts out on a copy of a batch, in which it may work in place."""
@@ -97,7 +108,7 @@ class HeldOut:
 
 
 def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool]:
-    """Copies of the first batches, which hold so many samples or all there are, and whether there is one more.
+    """Copies of the first batches with a sample, which hold so many or all there are, and whether there is one more.
 
     That one is always asked for: processes that read a loader together must all ask it as often.
     """
@@ -106,8 +117,9 @@ def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool
     for batch in batches:
         if count >= samples:
             return found, True
-        found.append(copied(batch))
-        count += _size(batch)
+        if size := _size(batch):
+            found.append(copied(batch))
+            count += size
     return found, False
 
 
@@ -198,7 +210,7 @@ def labels_of(batch: Any) -> Int[Tensor, " sample"] | None:
         found = batch[1] if isinstance(batch, list | tuple) and len(batch) > 1 else None
     if not isinstance(found, Tensor) or found.ndim != 1 or found.is_floating_point() or len(found) != _size(batch):
         return None
-    return found.long() if int(found.min()) >= 0 else None
+    return found.long() if bool((found >= 0).all()) else None
 
 
 def _class_by_class(labels: Int[Tensor, " sample"]) -> bool:
@@ -263,8 +275,12 @@ def _width(layer: nn.Module) -> int:
 
 def _size(batch: Any) -> int:
     if isinstance(batch, Mapping):
-        batch = next(value for value in batch.values() if isinstance(value, Tensor))
-    while isinstance(batch, list | tuple):
+        tensor = next((value for value in batch.values() if isinstance(value, Tensor)), None)
+        if tensor is None:
+            held = ", ".join(f"{name}: {type(value).__name__}" for name, value in batch.items())
+            raise ValueError(f"held_out has a batch without a tensor ({held}): allowed are mappings that hold one")
+        batch = tensor
+    while isinstance(batch, list | tuple) and batch:
         batch = batch[0]
     return len(batch)
 

@@ -1,6 +1,7 @@
 """`Monitor`: what happens to the features of any model while it trains, in any loop."""
 
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -68,7 +69,7 @@ class Monitor:
         layer: where the gradient outer product is compared; the first linear layer or convolution if None, and none, of
             which it warns, where a matrix of another kind comes before it; "" for not.
         samples: about how many held-out samples to look at. Of n no more than n - 1 dimensions can be seen.
-        neighbours: that vote on a sample's class.
+        neighbours: that vote on a sample's class; it warns where those of a class are fewer than half of these.
         share: of the time that looks may take, see `Pace`.
         every: steps from look to look instead of what ``share`` gives.
         reduce: makes one row a sample of what ``at`` puts out; by default means over places or tokens. It is needed for
@@ -76,7 +77,7 @@ class Monitor:
             states whose tokens are not those of an attention mask that leaves some out.
         run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
         about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs.
-        overwrite: replace the run in ``out``.
+        overwrite: replace the run in ``out``, once the first look has been taken.
 
     Raises:
         ConfigError: an option is out of its range, or ``out`` cannot be used.
@@ -113,6 +114,7 @@ class Monitor:
         self.steps = 0
         self.latest: dict[str, float] = {}
         self._too_large = False  # are gradients at the layer, for the memory there is
+        self._told = False  # that there are none
         self._idle = distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
         self._folder: RunFolder | None = None
         self._closing, self._record, self._losses, self._pace = ExitStack(), Record(), _Mean(), Pace(share, every)
@@ -128,16 +130,13 @@ class Monitor:
         self._layer = _first_layer(model) if layer is None else layer
         model.get_submodule(self._layer)
         with undisturbed(model, held_out):
-            self._held = HeldOut(held_out, samples, run)
-        if out is not None:
+            self._held = HeldOut(held_out, samples, run, neighbours)
+        if out is None:
+            self._look()
+        else:
             described = tuple(f"{name}={value}" for name, value in (about or {}).items())
             self._study = OwnTraining(type(model).__name__, at, self._held.samples, described)
-            if holds_run(Path(out)) and not overwrite:
-                raise ConfigError(f"out = {str(out)!r} holds a run: pass overwrite=True, or another folder")
-            with undisturbed():
-                self._folder = self._closing.enter_context(RunFolder.held(Path(out), overwrite=overwrite))
-                self._begin(self._folder)
-        self._look()
+            self._look_from(Path(out), overwrite)
 
     def step(self, loss: Tensor | float | None = None) -> None:
         """Say that a step of training is done, and look if it is time.
@@ -178,6 +177,13 @@ class Monitor:
                 self._look()
             self._write_environment()
 
+    def leave(self) -> None:
+        """Let go of the run folder as it is, where training broke off; nothing is looked at."""
+        if not self._idle:
+            self._idle = True
+            with self._closing:
+                self._write_environment()
+
     @property
     def overhead(self) -> float:
         """The share of the time since the start that looks took."""
@@ -195,6 +201,23 @@ class Monitor:
     ) -> None:
         self.close()
 
+    def _look_from(self, out: Path, overwrite: bool) -> None:
+        """Hold the folder and look for the first time; where that is refused, the folder is as it was."""
+        with ExitStack() as refused:
+            with undisturbed():
+                self._folder = refused.enter_context(RunFolder.held(out, overwrite=True))
+                if holds_run(out) and not overwrite:
+                    raise ConfigError(f"out = {str(out)!r} holds a run: pass overwrite=True, or another folder")
+                self._device = str(next((p.device for p in self._model.parameters()), "cpu"))
+                self._environment = with_history(environment(self._device), None)
+            try:
+                self._look()
+            except BaseException:
+                self._folder.remove_unless_begun()
+                raise
+            self._closing = refused.pop_all()
+        weakref.finalize(self, self._closing.close)  # where it is not closed before the process ends
+
     def _look(self) -> None:
         _wait_for_training(self._model)
         began = perf_counter()
@@ -207,6 +230,8 @@ class Monitor:
                 told |= _of_classes(found)
                 self._log({f"featscope/{name}": value for name, value in told.items()}, self.steps)
             if self._folder is not None:
+                if len(self) == 1:
+                    self._begin(self._folder)
                 self._folder.write_trajectory({ARM: self._record.to_dataset([0])})
                 self._tell_watchers(self._folder.path)
         self._pace.looked(perf_counter() - began)
@@ -262,15 +287,20 @@ class Monitor:
                 'from here on. Give another layer, or layer="" for none.',
                 stacklevel=2,
             )
-        except (ValueError, RuntimeError):  # frozen, not run in this pass, or computed where no gradient is kept
-            pass
+        except (ValueError, RuntimeError) as error:  # frozen, not run in this pass, or where no gradient is kept
+            if not self._told:
+                self._told = True
+                warnings.warn(
+                    f"layer = {self._layer!r}: gradient_agreement is NaN, as it cannot be had there ({error}). Give "
+                    'another layer, or layer="" for none.',
+                    stacklevel=2,
+                )
         return float("nan")
 
     def _begin(self, folder: RunFolder) -> None:
-        self._device = str(next((p.device for p in self._model.parameters()), "cpu"))
+        folder.clear()
         plan = {"study": self._study.name, "seed": 0, "replicas": 1, "device": self._device}
         folder.write_json("config.json", plan | {"config": to_plain(self._study), "shard_size": 1})
-        self._environment = with_history(environment(self._device), None)
         folder.write_json("environment.json", self._environment)
         folder.write_claims(self._study.name, 0, 1, to_plain(self._study), [], {})
 

@@ -83,6 +83,8 @@ class FeatScopeCallback(TrainerCallback):
             self._trainer.log(dict(found))
 
         self._loss, self._stepped = None, False  # a training before may have broken off
+        if self.watch is not None:
+            self.watch.monitor.leave()
         self.watch = Watch(model, held_out, log, self._pruning, at=at, **self._options)
         self.watch.resume(state.global_step)
 

@@ -1,6 +1,5 @@
 """Which layer should choose: the needle-distance probe (dissertation, Section 9.4.3 and Figure 9.5)."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from featscope.claims.intervals import interval_of_binomial
 from featscope.language.attention import Attention, watched
 from featscope.language.chat import begun, going_on, in_template
 from featscope.language.decoder import (
@@ -24,10 +24,12 @@ from featscope.language.decoder import (
     text_config,
     text_model,
 )
-from featscope.language.keep import Cost, Keep
+from featscope.language.keep import Cost, Keep, tokens_of
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, select
 from featscope.options import ConfigError
+
+_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,12 @@ class LayerChoice:
         """Share of examples of whose needle all tokens are kept, without which no answer can be read from them."""
         return (self.kept == 1).mean(0)
 
+    @property
+    def interval(self) -> Float[np.ndarray, "2 layer"]:
+        """Clopper and Pearson's, of `whole` at 95 %."""
+        counts = (self.kept == 1).sum(0)
+        return np.array([interval_of_binomial(int(count), len(self.kept), _LEVEL) for count in counts]).T
+
     def figure(self) -> Figure:
         """Distance of every example and shares of needles that are kept, over layers."""
         figure = Figure(figsize=(8, 6), layout="constrained")
@@ -65,7 +73,8 @@ class LayerChoice:
         above.plot(layers, self.distance.T, color="C0", alpha=0.4, marker="o", markersize=3)
         above.set(yscale="symlog", ylabel="distance to the needle (tokens)", title="Nearest kept token")
         below.bar(layers, self.covered, color="none", edgecolor="C1", label="a token of it")
-        below.bar(layers, self.whole, color="C1", label="all of it")
+        bars = abs(self.interval - self.whole)
+        below.bar(layers, self.whole, color="C1", yerr=bars, capsize=2, label="all of it, 95 % intervals")
         below.axhline(self.stable, color="black", linestyle="--", label=f"asked for: {self.stable:g}")
         if self.layer is not None:
             below.axvline(self.layer, color="black", linestyle=":", label=f"chosen: layer {self.layer}")
@@ -162,7 +171,7 @@ def probed(
         distance[:, example] = length  # a layer that does not see the whole prompt finds nothing
         for layer, scores in scores_of_all_layers(model, prompt).items():
             for which, keep in enumerate(keeps):
-                count = _count(keep, length)
+                count = tokens_of(keep, length)
                 places = select(scores, prompt.real, count, pool, kernel, range(-window, 0))[0].cpu()
                 distance[which, example, layer] = needle_distance(places, span)
                 inside = (places >= span.start) & (places < span.stop)
@@ -209,12 +218,8 @@ def needle_distance(kept: Int[Tensor, " kept"], needle: range) -> int:
     return int(torch.maximum(before, after).clamp(min=0).min())
 
 
-def _count(keep: int | float, length: int) -> int:
-    return keep if isinstance(keep, int) else math.ceil(keep * length)
-
-
 def _require_hidden(length: int, span: range, needle: str, keep: int | float, window: int) -> None:
-    if (count := _count(keep, length)) <= window:
+    if (count := tokens_of(keep, length)) <= window:
         raise ConfigError(
             f"window = {window} is out of range: allowed is 0 to {count - 1}, less than the {count} of {length} tokens "
             f"that keep = {keep} keeps. Keep more, or a smaller window"

@@ -1,8 +1,8 @@
 """RULER's tasks that need no download: prompts of any length, made here, with what an answer must have.
 
 RULER: Hsieh et al. 2024, arXiv 2404.06654. Eleven of its thirteen tasks, with its numbers of needles, chains and words
-(Appendix B); the two others ask about SQuAD and HotpotQA. The wording is our own, and an example counts where all of
-its answer is there (RULER gives parts): scores are to be compared with each other, and not with published ones.
+(Appendix B); the two others ask about SQuAD and HotpotQA. The wording is our own: scores are to be compared with each
+other, and not with published ones. RULER's score is the share of an example's answers that is given.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,17 +22,24 @@ _MOST_CODED = 200  # different words of a coded text
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
+class Question(NamedTuple):
+    """What is asked behind a document, and what must be in the answer."""
+
+    text: str
+    answers: tuple[str, ...]
+
+
 class Drawn(NamedTuple):
-    """An example whose length is still open.
+    """A document whose length is still open, and what may be asked of it.
 
     Attributes:
-        text: the prompt with so much to distract from what is asked for: sentences or words.
-        answers: what must be in the answer.
+        document: with so much to distract from what is asked for: sentences or words.
+        questions: one or more.
         least: the smallest amount that makes sense.
     """
 
-    text: Callable[[int], str]
-    answers: tuple[str, ...]
+    document: Callable[[int], str]
+    questions: tuple[Question, ...]
     least: int = 0
 
 
@@ -40,7 +47,7 @@ class Task(Protocol):
     """One of RULER's."""
 
     def drawn(self, draws: Draws, essay: Sequence[str]) -> Drawn:
-        """An example of any length; ``essay``: sentences to hide something between."""
+        """A document of any length; ``essay``: sentences to hide something between."""
         ...
 
 
@@ -64,6 +71,11 @@ class Retrieval:
     each: int = 1
     asked: int = 1
 
+    @property
+    def questions(self) -> int:
+        """That can be asked of one document, each for a key of its own."""
+        return self.needles if self.each == self.asked == 1 else 1
+
     def drawn(self, draws: Draws, essay: Sequence[str]) -> Drawn:
         """Needles at random places; there are the same, at the same shares of the text, in any length."""
         count = self.needles + self.each - 1
@@ -84,12 +96,16 @@ class Retrieval:
 
         hidden = [said(*pair) for pair in zip(keys, values, strict=True)]
         found = self.each + self.asked - 1
-        wanted = list(dict.fromkeys(keys[:found]))
-        of = f"{', '.join(wanted[:-1])} and {wanted[-1]}" if len(wanted) > 1 else wanted[0]
-        which = f"special {kind}s for {of} are" if found > 1 else f"special {kind} for {of} is"
+
+        def question(first: int) -> Question:
+            wanted = list(dict.fromkeys(keys[first : first + found]))
+            of = f"{', '.join(wanted[:-1])} and {wanted[-1]}" if len(wanted) > 1 else wanted[0]
+            which = f"special {kind}s for {of} are" if found > 1 else f"special {kind} for {of} is"
+            return Question(f"\nWhat does the text give for {of}? The {which}", tuple(values[first : first + found]))
+
         before = f"Special {kind}s are hidden in this text. Keep them in mind, as you will be asked for them."
-        after = f"What does the text give for {of}? The {which}"
-        return Drawn(lambda amount: f"{before}\n{_mixed(hidden, depths, hay, amount)}\n{after}", tuple(values[:found]))
+        questions = tuple(map(question, range(self.questions)))
+        return Drawn(lambda amount: f"{before}\n{_mixed(hidden, depths, hay, amount)}", questions)
 
 
 @dataclass(frozen=True)
@@ -112,10 +128,10 @@ class Tracking:
         ]
         depths = sorted(draws.uniform(len(said))[0].tolist())
         before = "Variables are given values in this text, or those of other variables. Follow them."
-        after = f"Which variables have the value {value} in the end? These {len(names)} have it:"
+        after = f"\nWhich variables have the value {value} in the end? These {len(names)} have it:"
         return Drawn(
-            lambda amount: f"{before}\n{_mixed(said, depths, lambda i: _NOISE[i % len(_NOISE)], amount)}\n{after}",
-            tuple(names),
+            lambda amount: f"{before}\n{_mixed(said, depths, lambda i: _NOISE[i % len(_NOISE)], amount)}",
+            (Question(after, tuple(names)),),
         )
 
 
@@ -139,15 +155,16 @@ class CommonWords:
         common = [word(place) for place in range(self.common)]
         order = _number(draws)
 
-        def text(amount: int) -> str:
+        def document(amount: int) -> str:
             words = [one for one in common for _ in range(self.often)]
             words += [word(self.common + place) for place in range(amount) for _ in range(self.seldom)]
             Random(order).shuffle(words)
             listed = " ".join(f"{number}. {word}" for number, word in enumerate(words, 1))
             before = "Some words of this list come up more often than others. Keep those in mind."
-            return f"{before}\n{listed}\nWhat are the {self.common} words that come up most often? They are:"
+            return f"{before}\n{listed}"
 
-        return Drawn(text, tuple(common), least=1)
+        after = f"\nWhat are the {self.common} words that come up most often? They are:"
+        return Drawn(document, (Question(after, tuple(common)),), least=1)
 
 
 @dataclass(frozen=True)
@@ -167,16 +184,16 @@ class FrequentWords:
         words = ["...", *_coded(draws, _MOST_CODED, 6, _LETTERS)]
         order = _number(draws)
 
-        def text(amount: int) -> str:
+        def document(amount: int) -> str:
             whole = sum(rank**-self.power for rank in range(1, len(words) + 1))
             counts = [int(amount * rank**-self.power / whole) for rank in range(1, len(words) + 1)]
             every = [word for word, count in zip(words, counts, strict=True) for _ in range(count)]
             Random(order).shuffle(every)
             before = "Count how often each word comes up in this coded text. Dots are no words."
-            after = f"Which {self.asked} words come up most often? They are:"
-            return f"{before}\n{' '.join(every)}\n{after}"
+            return f"{before}\n{' '.join(every)}"
 
-        return Drawn(text, tuple(words[1 : self.asked + 1]), least=100)
+        after = f"\nWhich {self.asked} words come up most often? They are:"
+        return Drawn(document, (Question(after, tuple(words[1 : self.asked + 1])),), least=100)
 
 
 TASKS: Mapping[str, Task] = {
@@ -194,6 +211,9 @@ TASKS: Mapping[str, Task] = {
 }
 """RULER's names of its tasks (Appendix B, Table 5)."""
 
+QUESTIONS = {name: task.questions for name, task in TASKS.items() if isinstance(task, Retrieval) and task.questions > 1}
+"""How many questions can be asked of one document, where more than one can."""
+
 
 def sentences(texts: Sequence[str]) -> list[str]:
     """Those of essays, cut where they are very long."""
@@ -202,21 +222,30 @@ def sentences(texts: Sequence[str]) -> list[str]:
 
 
 def fitted(drawn: Drawn, length: int, tokens: Callable[[str], int]) -> str:
-    """The longest text of an example that has at most ``length`` tokens; its shortest must have no more.
+    """The longest document with which a prompt has at most ``length`` tokens; with its shortest it must have no more.
 
     Args:
-        drawn: the example.
-        length: how many it may have.
-        tokens: how many a text has.
+        drawn: the document and its questions.
+        length: how many tokens a prompt may have.
+        tokens: how many one with a given document has.
     """
-    low, step = drawn.least, 1
-    while tokens(drawn.text(low + step)) <= length:
-        low, step = low + step, 2 * step
-    high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if tokens(drawn.text(middle)) <= length else (low, middle)
-    return drawn.text(low)
+
+    def left(amount: int) -> int:
+        return length - tokens(drawn.document(amount))
+
+    low, step, free = drawn.least, 1, float(left(drawn.least))
+    while (found := left(low + step)) >= 0:
+        low, step, free = low + step, 2 * step, float(found)
+    high, lacking = low + step, float(-found)
+    while high - low > 1:  # regula falsi, by the Illinois rule: tokens are nearly linear in the amount
+        middle = min(max(low + int((high - low) * free / (free + lacking)), low + 1), high - 1)
+        before, found = found, left(middle)
+        again = (found >= 0) == (before >= 0)
+        if found >= 0:
+            low, free, lacking = middle, float(found), lacking / 2 if again else lacking
+        else:
+            high, free, lacking = middle, free / 2 if again else free, float(-found)
+    return drawn.document(low)
 
 
 def _mixed(hidden: Sequence[str], depths: Sequence[float], hay: Callable[[int], str], amount: int) -> str:

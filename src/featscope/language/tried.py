@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
+from rich.markup import escape
 from rich.table import Table
 
 from featscope.claims.intervals import interval_of_binomial
@@ -16,10 +17,15 @@ _LEVEL, _ROUNDING = 0.95, 1e-9
 
 
 class Answered(NamedTuple):
-    """What a way of reading made of an example: what it said, and whether that is right."""
+    """What a way of reading made of an example: what it said, and the share of the answers that is in it."""
 
     said: str
-    right: bool
+    share: float
+
+    @property
+    def right(self) -> bool:
+        """Whether all of the answers are."""
+        return self.share == 1
 
 
 class Tried(NamedTuple):
@@ -29,8 +35,6 @@ class Tried(NamedTuple):
         method: its name.
         layer: that chooses, if one does.
         keep: how much is kept.
-        right: examples that it answers right.
-        of: examples.
         first: seconds to the first new token, end to end, median over examples; a document that is read once for
             several questions counts for each with its share.
         last: seconds to the last.
@@ -40,21 +44,34 @@ class Tried(NamedTuple):
     method: str
     layer: int | None
     keep: float | None
-    right: int
-    of: int
     first: float
     last: float
-    answers: tuple[Answered, ...] = ()
+    answers: tuple[Answered, ...]
+
+    @property
+    def of(self) -> int:
+        """Examples."""
+        return len(self.answers)
+
+    @property
+    def right(self) -> int:
+        """Examples that it answers right."""
+        return sum(answer.right for answer in self.answers)
 
     @property
     def share(self) -> float:
         """Of right answers."""
         return self.right / self.of
 
+    @property
+    def parts(self) -> float:
+        """Share of an example's answers that is given, mean over examples."""
+        return sum(answer.share for answer in self.answers) / self.of
+
     def of_task(self, examples: Sequence[Example], task: str) -> "Tried":
         """The same of the examples of a task; seconds stay those of all."""
-        answers = [answer for answer, one in zip(self.answers, examples, strict=True) if one.task == task]
-        return self._replace(right=sum(answer.right for answer in answers), of=len(answers), answers=tuple(answers))
+        found = zip(self.answers, examples, strict=True)
+        return self._replace(answers=tuple(answer for answer, one in found if one.task == task))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -66,12 +83,26 @@ class Tried(NamedTuple):
         layer = "" if self.layer is None else f", layer {self.layer}"
         return self.method + layer + ("" if self.keep is None else f", keep {self.keep:g}")
 
+    def cells(self) -> tuple[str, str]:
+        """Of tables: the share of right answers with its interval, and that of parts."""
+        low, high = self.interval
+        return f"{self.share:.2f} [{low:.2f}, {high:.2f}]", f"{self.parts:.2f}"
+
 
 def fastest(tried: Sequence[Tried], give_up: float) -> Tried | None:
-    """The fastest way that is right as often as full attention, the first, less ``give_up``; None if there is none."""
+    """The fastest way to the last token that is right as often as full attention, the first, less ``give_up``.
+
+    One whose first or last token is earlier than full attention's goes before one of which neither is. None if no way
+    is right so often.
+    """
     full, *others = tried
     good = [way for way in others if full.right - way.right <= give_up * full.of + _ROUNDING]
-    return min(good, key=lambda way: way.first, default=None)
+    return min(good, key=lambda way: (not _earlier(way, full), way.last), default=None)
+
+
+def _earlier(way: Tried, full: Tried) -> bool:
+    """Whether an end comes before full attention's."""
+    return way.first < full.first or way.last < full.last
 
 
 def advice(tried: Sequence[Tried], give_up: float) -> str:
@@ -83,34 +114,39 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
         return "Full attention: there is no other way to compare it with."
     if best is None:
         return f"Full attention: every other way is right less often by more than {give_up:.0%}."
-    if best.first >= full.first:
-        ratio = f"{best.first / full.first:.2f} of its time to the first token"
-        return f"Full attention is cheaper: the fastest that is as good, {best.about()}, takes {ratio}."
+    first, last = (f"{ratio:.2f}" for ratio in (best.first / full.first, best.last / full.last))
+    if not _earlier(best, full):
+        ratios = f"{first} of its time to the first token and {last} of that to the last"
+        return f"Full attention is cheaper: the fastest that is as good, {best.about()}, takes {ratios}."
     low, high = best.interval
+    lost = sum(one.right and not other.right for one, other in zip(full.answers, best.answers, strict=True))
+    _, most = interval_of_binomial(lost, full.of, _LEVEL)
+    few = f": too few prompts to tell whether it is more than --give-up {give_up:.0%}" if most > give_up else ""
     return (
         f"{best.about()}: right {best.share:.0%} of the time ({low:.0%} to {high:.0%} at 95 %, full attention "
-        f"{full.share:.0%}), its first token after {best.first / full.first:.2f} of full attention's time."
+        f"{full.share:.0%}), its first token after {first} of full attention's time, its last after {last}. Of "
+        f"{full.of} prompts it loses {lost} that full attention answers, and may lose up to {most:.0%} (at 95 %){few}."
     )
 
 
 def picture(tried: Sequence[Tried]) -> Figure:
-    """Share of right answers, with intervals, against time to the first token in full attention's."""
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.subplots()
+    """Share of right answers, with intervals, against times to the first and the last token in full attention's."""
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
     full = tried[0]
     for colour, method in enumerate(dict.fromkeys(way.method for way in tried)):
         ways = [way for way in tried if way.method == method]
         bars = [[way.share - way.interval[0] for way in ways], [way.interval[1] - way.share for way in ways]]
-        at = [way.first / full.first for way in ways]
-        axes.errorbar(at, [way.share for way in ways], bars, fmt="o", color=f"C{colour}", label=method, alpha=0.7)
-    axes.axvline(1.0, color="black", linestyle=":")
-    axes.set(
-        xlabel="time to the first token, in full attention's",
-        ylabel="share of right answers, 95 % intervals",
-        ylim=(-0.02, 1.02),
-        title=f"{full.of} prompts; right of the dotted line full attention is cheaper",
-    )
-    figure.legend(loc="outside lower center", ncols=4)  # where it hides no point
+        ratios = [way.first / full.first for way in ways], [way.last / full.last for way in ways]
+        for axes, at in zip(panels, ratios, strict=True):
+            axes.errorbar(at, [way.share for way in ways], bars, fmt="o", color=f"C{colour}", label=method, alpha=0.7)
+    for axes, token in zip(panels, ("first", "last"), strict=True):
+        axes.axvline(1.0, color="black", linestyle=":")
+        axes.set(xlabel=f"time to the {token} token, in full attention's", ylim=(-0.02, 1.02))
+    panels[0].set_ylabel("share of right answers, 95 % intervals")
+    figure.suptitle(f"{full.of} prompts; right of the dotted lines full attention is earlier")
+    of = panels[0].get_legend_handles_labels()
+    figure.legend(*of, loc="outside lower center", ncols=4)  # where it hides no point
     return figure
 
 
@@ -121,27 +157,26 @@ def store_answers(path: Path, tried: Sequence[Tried], examples: Sequence[Example
         path: the file.
         tried: the ways.
         examples: what they were asked.
-        redact: whether texts are left out; which example, which way and whether it was right remain.
+        redact: whether texts are left out; which example, which way and how much of it was right remain.
     """
     lines = list[str]()
     for number, one in enumerate(examples, 1):
         for way in tried:
             found = way.answers[number - 1]
-            known = {"example": number, "task": one.task, "way": way.about(), "right": found.right}
+            known = {"example": number, "task": one.task, "way": way.about()}
+            known |= {"right": found.right, "share": found.share}
             texts = {} if redact else {"said": found.said, "wanted": list(one.answers), "prompt": one.prompt}
             lines.append(json.dumps(known | texts, ensure_ascii=False))
     atomic_write(path, "".join(f"{line}\n" for line in lines).encode())
 
 
-def by_task(tried: Sequence[Tried], examples: Sequence[Example], tasks: Sequence[str], give_up: float) -> Table:
-    """Full attention on each task, and the fastest way that is as good, or the one that is right most often."""
-    best = fastest(tried, give_up) or max(tried[1:], key=lambda way: way.share, default=None)
-    shown = [tried[0], *([best] if best else [])]
+def by_task(tried: Sequence[Tried], examples: Sequence[Example], tasks: Sequence[str]) -> Table:
+    """What every way of reading answers of each task."""
     table = Table(title="right answers by task, 95 % intervals")
-    for heading in ("task", "prompts", *(way.about() for way in shown)):
+    for heading in ("task", "prompts", "way of reading", "right", "parts"):
         table.add_column(heading, justify="right")
     for task in tasks:
-        found = [way.of_task(examples, task) for way in shown]
-        cells = (f"{way.share:.2f} [{way.interval[0]:.2f}, {way.interval[1]:.2f}]" for way in found)
-        table.add_row(task, str(found[0].of), *cells)
+        for way in (one.of_task(examples, task) for one in tried):
+            table.add_row(escape(task), str(way.of), escape(way.about()), *way.cells())
+        table.add_section()
     return table

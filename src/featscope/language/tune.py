@@ -5,12 +5,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from statistics import median
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 from torch import Tensor
@@ -20,10 +21,11 @@ from featscope.language.chat import in_template, prompt_tokens
 from featscope.language.cost import timed_answer, timed_answers
 from featscope.language.decoder import context_of, seeing, seeing_from, text_config
 from featscope.language.examples import Example, read_examples
+from featscope.language.keep import keep_of, tokens_of
 from featscope.language.layers import LayerChoice, needle_span, probed
 from featscope.language.load import RETRIEVER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, asked_for, least_window, listed, pooling_of
+from featscope.language.methods import Reading, asked_for, least_window, listed, offered, pooling_of, require_draft
 from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
 from featscope.language.selectors import FilterLayer
@@ -42,15 +44,18 @@ class TunePrompt:
 
     Attributes:
         data: file of JSON lines, each with "prompt" and "answer", a text or a list of texts, and "task" where results
-            are wanted by task. An answer is right if all of it is in what is generated. In place of "prompt" stand
-            "document" and "question" where several questions follow one document: ways that can read it once do.
+            are wanted by task. An answer is right if all of it is in what is generated; of several texts "parts" is
+            the share that is. In place of "prompt" stand "document" and "question" where several questions follow one
+            document: ways that can read it once do.
         model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
         methods: names as of `featscope generate --method`; full attention is measured in any case.
         layers: which may choose; none for those that `choose_layer` finds, where answers stand in their prompts and a
             method chooses by the last token's query; else for all but the last that see the whole prompt.
         keeps: how much is kept: numbers of tokens, or shares of the prompt, below 1.
+        draft: the smaller model that chooses for the method speculative: a folder, or a model of the Hub.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
-        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5.
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5
+            (speculative prefill's has 13).
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         give_up: how much less often than full attention a method may be right to be advised.
@@ -67,6 +72,7 @@ class TunePrompt:
     methods: tuple[str, ...] = ("gemfilter", "promptdistill", "snapkv")
     layers: tuple[int, ...] = ()
     keeps: tuple[float, ...] = (0.1, 0.25, 0.5)
+    draft: str | None = None
     window: int = 32
     kernel: int | None = None
     pool: Pool | None = None
@@ -81,11 +87,12 @@ class TunePrompt:
 
     def __post_init__(self) -> None:
         require(self, "data", self.data.is_file(), "a file of JSON lines")
+        require(self, "methods", {*self.methods} <= {*offered()}, f"some of {', '.join(offered())}")
         for method in self.methods:
-            listed(method)
-        whole = all(0 < keep <= 1 or keep == int(keep) >= 1 for keep in self.keeps if math.isfinite(keep))
-        finite = all(map(math.isfinite, self.keeps))
-        require(self, "keeps", whole and finite, "whole numbers of tokens >= 1 (1.0 is one), or shares in (0, 1)")
+            listed(method)  # another package's may be broken
+        fine = all(keep >= 1 if isinstance(keep, int) else 0 < keep < 1 for keep in map(keep_of, self.keeps))
+        require(self, "keeps", fine, "whole numbers of tokens >= 1 (1.0 is one), or shares in (0, 1)")
+        require_draft(self, self.methods)
         least = least_window(self.methods)
         require(self, "window", self.window >= least, f">= {least}")
         pooling_of(self)
@@ -115,7 +122,7 @@ def tune(
     lengths = [sum(part.shape[1] for part in parts) for parts in prompts]
     _require_room(options, model, lengths)
     _require_answers(options, tokenizer, examples)
-    keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
+    keeps = [*map(keep_of, options.keeps)]
     ways: list[Way] = [("full", None, None)]
     able = {method: _layers(options, model, method, max(lengths)) for method in options.methods}
     by_layer = any(layer is not None for layers in able.values() for layer in layers)
@@ -133,11 +140,11 @@ def tune(
         for way, reader in enumerate(built):
             for i, (new, seconds) in zip(group, _asked(reader, [prompts[i] for i in group], options), strict=True):
                 said = str(tokenizer.decode(new, skip_special_tokens=True))
-                answers[way].append(Answered(said, examples[i].is_right(said)))
+                answers[way].append(Answered(said, examples[i].share(said)))
                 first[way].append(seconds[0])
                 last[way].append(seconds[-1])
     return [
-        Tried(*way, sum(one.right for one in said), len(prompts), median(begun), median(ended), tuple(said))
+        Tried(*way, median(begun), median(ended), tuple(said))
         for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
     ]
 
@@ -148,7 +155,8 @@ def _that_read(options: TunePrompt, model: PreTrainedModel, ways: Sequence[Way],
     Raises:
         ConfigError: full attention refuses it.
     """
-    fixed, found, said = (options.window, *pooling_of(options)), dict[Way, Method](), set[str]()
+    fixed = (options.window, *pooling_of(options), options.draft)
+    found, said = dict[Way, Method](), set[str]()
     for name, layer, keep in ways:
         try:
             reader = Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
@@ -209,24 +217,31 @@ def _choices(
 
     Empty where layers are asked for, none is to choose, or no prompt has its answer, once, before the window.
     """
-    hidden = list[tuple[Tensor, range]]()
-    for one in examples if not options.layers and any(listed(name).by_layer for name in options.methods) else ():
-        said = one.answers[0]
-        if tokenizer.is_fast and one.prompt.count(said) == 1 and Example("", (said,)).is_right(one.prompt):
-            ids, span = needle_span(tokenizer, one.prompt, said, special=not options.chat)
-            if span.stop <= ids.shape[1] - options.window and seeing(model, ids.shape[1]):
-                hidden.append((ids, span))
+    if options.layers or not tokenizer.is_fast or not any(listed(name).by_layer for name in options.methods):
+        return {}
+    alone = [
+        one
+        for one in examples
+        if one.prompt.count(one.answers[0]) == 1 and one._replace(answers=one.answers[:1]).is_right(one.prompt)
+    ]
+    every = math.ceil(len(alone) / _PROBED)
+    spread = (one for first in range(every) for one in alone[first::every])
+    spans = (needle_span(tokenizer, one.prompt, one.answers[0], special=not options.chat) for one in spread)
+    able = (
+        (ids, span) for ids, span in spans if span.stop <= ids.shape[1] - options.window and seeing(model, ids.shape[1])
+    )
+    hidden = [*islice(able, _PROBED)]
     if not hidden:
         return {}
-    hidden = hidden[:: math.ceil(len(hidden) / _PROBED)]
     kernel, pool = pooling_of(options)
-    keeps = [int(keep) if keep >= 1 else keep for keep in options.keeps]
+    keeps = [*map(keep_of, options.keeps)]
     choices = probed(model, hidden, keeps, options.window, pool, kernel)
     for keep, choice in zip(keeps, choices, strict=True):
         shares = choice.whole[:-1]  # behind the last layer nothing is left that could be saved
         said = "no layer keeps a whole answer"
         if shares.any():
-            of = f"{shares.max():.0%} of {len(hidden)} prompts"
+            low, high = choice.interval[:, shares.argmax()]
+            of = f"{shares.max():.0%} of {len(hidden)} prompts, {low:.0%} to {high:.0%} at 95 %"
             said = f"layer {shares.argmax()} keeps whole answers most often ({of})"
         print(f"--keeps {keep:g}: {said}.", file=sys.stderr)
     return dict(zip(keeps, choices, strict=True))
@@ -302,12 +317,12 @@ def _require_room(options: TunePrompt, model: PreTrainedModel, lengths: Sequence
         return
     where = f"the shortest prompt, example {lengths.index(shortest) + 1}, has {shortest} tokens"
     require(options, "window", options.window < shortest, f"< {shortest}, as {where}")
-    least = min((keep if keep >= 1 else int(keep * shortest) for keep in options.keeps), default=shortest)
+    least = min((tokens_of(keep_of(keep), shortest) for keep in options.keeps), default=shortest)
     require(options, "keeps", least > options.window, f"more than window = {options.window} tokens of each, as {where}")
 
 
 def tune_prompt(options: TunePrompt) -> None:
-    """Print the table and the advice, and write the picture.
+    """Write what was answered, print the table and the advice, and write the picture.
 
     Raises:
         ConfigError: the examples, the model or the options cannot be used.
@@ -317,25 +332,25 @@ def tune_prompt(options: TunePrompt) -> None:
     if options.chat:
         examples = [_as_said(tokenizer, one) for one in examples]
     tried = tune(options, model, tokenizer, examples)
+    if options.answers is not None:
+        store_answers(options.answers, tried, examples, redact=options.redact)
+        print(f"Answers: {options.answers}")
     table = Table(title=f"{len(examples)} prompts, 95 % intervals")
-    for heading in ("way of reading", "right", "first token", "of full", "last token"):
+    for heading in ("way of reading", "right", "parts", "first token", "of full", "last token", "of full"):
         table.add_column(heading, justify="right")
     for way in tried:
-        low, high = way.interval
         table.add_row(
-            way.about(),
-            f"{way.share:.2f} [{low:.2f}, {high:.2f}]",
+            escape(way.about()),
+            *way.cells(),
             f"{way.first:.2f} s",
             f"{way.first / tried[0].first:.2f}",
             f"{way.last:.2f} s",
+            f"{way.last / tried[0].last:.2f}",
         )
     console = Console()
     console.print(table)
     if tasks := [task for task in dict.fromkeys(one.task for one in examples) if task]:
-        console.print(by_task(tried, examples, tasks, options.give_up))
-    console.print(advice(tried, options.give_up))
-    if options.answers is not None:
-        store_answers(options.answers, tried, examples, redact=options.redact)
-        console.print(f"Answers: {options.answers}")
+        console.print(by_task(tried, examples, tasks))
+    console.print(advice(tried, options.give_up), markup=False)
     picture(tried).savefig(options.picture, dpi=150)
-    console.print(f"Picture: {options.picture}")
+    print(f"Picture: {options.picture}")

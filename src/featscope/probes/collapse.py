@@ -65,11 +65,6 @@ def correlation_matrix(embeddings: Embeddings) -> Float[Tensor, "*replica dimens
     return z.mT @ z / z.shape[-2]
 
 
-def pairwise_correlations(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, " pair"]:
-    """Correlation of each pair of two dimensions that vary: what the histogram of Wen & Li 2022, Figure 1, shows."""
-    return off_diagonal(correlation_matrix(embeddings))
-
-
 def off_diagonal(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, " pair"]:
     """Of a matrix of correlations, those of two dimensions that vary: one that does not has none with itself."""
     varies = correlations.diagonal() > 0.5

@@ -1,12 +1,14 @@
 """When neurons fire, and on what."""
 
+from math import nan
+
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 
 def firing_rate(activation: Float[Tensor, "*replica batch neuron"]) -> Float[Tensor, "*replica neuron"]:
-    """Share of inputs on which each neuron's activation is not zero."""
-    return (activation != 0).float().mean(-2)
+    """Share of inputs on which each neuron's activation is not zero; NaN where one is NaN."""
+    return (activation != 0).float().masked_fill(activation.isnan(), nan).mean(-2)
 
 
 def false_firing(

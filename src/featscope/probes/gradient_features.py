@@ -16,6 +16,7 @@ from featscope.numbers import in_double
 from featscope.probes.of_module import Entry, batch_input, evaluating
 
 _CHUNK = 2**24  # activations at a time
+_MOST = 20  # directions of a gradient-feature set
 
 
 def simplified_gradient(
@@ -135,9 +136,9 @@ class GradientFeatures(NamedTuple):
 
 
 def gradient_features(
-    gradients: Float[Tensor, "neuron input"], cone: float, shortest: float = 0.0, least: float = 0.01, most: int = 20
+    gradients: Float[Tensor, "neuron input"], cone: float, shortest: float = 0.0, least: float = 0.01
 ) -> GradientFeatures:
-    """The gradient-feature set by greedy cones: again and again the cone that holds most of what is left.
+    """The gradient-feature set by greedy cones: again and again the cone that holds most of what is left, up to 20.
 
     A cone has |<G, D>|/‖G‖ > 1 - γ (Definition 3.7). Centres are gradients, then once the mean of what they hold.
 
@@ -146,14 +147,13 @@ def gradient_features(
         cone: γ, > 0 and < 1.
         shortest: B_G, the norm from which on a gradient counts.
         least: p, the share of neurons from which on a direction counts.
-        most: directions at most.
     """
     norms = gradients.norm(dim=-1)
     unit = torch.nn.functional.normalize(gradients, dim=-1)
     left = (norms >= shortest) & (norms > 0)
     owner = torch.full_like(norms, -1, dtype=torch.long)
     found: list[Tensor] = []
-    while len(found) < most and left.any():
+    while len(found) < _MOST and left.any():
         candidates = unit[left]
         inside = (candidates @ candidates.mT).abs() > 1 - cone
         centre = candidates[inside.sum(1).argmax()]

@@ -61,7 +61,6 @@ def layer_agreement(
     at: str,
     output: Callable[[Any], Tensor],
     samples: int = 64,
-    seed: int = 0,
 ) -> float:
     """How far the Gram matrix of a layer's weights agrees with the average gradient outer product by the layer's input.
 
@@ -76,7 +75,6 @@ def layer_agreement(
         at: name of the layer within ``module``; of one that runs several times in a pass, the last run counts.
         output: runs the module on a batch and gives a tensor ``[sample, ...]``.
         samples: as many are enough for an average.
-        seed: of the directions.
 
     Raises:
         ValueError: no batches, or no linear layer and no convolution of one group at ``at``.
@@ -95,7 +93,7 @@ def layer_agreement(
         return out.clone()  # what comes next may work in place
 
     hook = layer.register_forward_hook(keep)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     matrix, count = _in_scale(in_double(weight.detach().flatten(1))), 0
     narrow = matrix.shape[1] < len(matrix)  # fewer inputs than outputs
     gram = matrix.mT @ matrix if narrow else matrix @ matrix.mT

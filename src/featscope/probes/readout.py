@@ -51,19 +51,18 @@ def regression_score(
     train_targets: Float[Tensor, "sample target"],
     test: TestFeatures,
     test_targets: Float[Tensor, "other target"],
-    penalty: float = 1.0,
 ) -> float:
     """R² on the test set of ridge regression from frozen features to ``targets``, averaged over targets.
 
     1: the targets can be read off linearly; 0: as good as guessing their mean; below 0: worse.
     """
     fitted, measured = standardised(train, test)
-    model = Ridge(penalty).fit(fitted, train_targets.cpu().numpy())
+    model = Ridge().fit(fitted, train_targets.cpu().numpy())
     return float(model.score(measured, test_targets.cpu().numpy()))
 
 
-def tsne(features: Features, seed: int = 0) -> Float[Tensor, "sample 2"]:
+def tsne(features: Features) -> Float[Tensor, "sample 2"]:
     """A map of the samples in the plane: t-SNE of standardised features, perplexity at most 30."""
     (scaled,) = standardised(features)
-    model = TSNE(perplexity=min(30.0, (len(scaled) - 1) / 3), init="pca", random_state=seed, n_jobs=1)
+    model = TSNE(perplexity=min(30.0, (len(scaled) - 1) / 3), init="pca", random_state=0, n_jobs=1)
     return torch.from_numpy(model.fit_transform(scaled))

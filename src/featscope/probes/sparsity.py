@@ -4,19 +4,16 @@ Density counts who fires; the Treves-Rolls and Hoyer measures also weigh how muc
 layer in which all neurons fire a little and few fire much is dense by the first and sparse by the others.
 """
 
+from math import nan
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 
 def density(activations: Float[Tensor, "sample *unit"]) -> Float[Tensor, ""]:
-    """Fraction of (sample, unit) with an activation above zero: 1 is dense, 0 is dead."""
-    return (activations > 0).double().mean()
-
-
-def firing_rates(activations: Float[Tensor, "sample neuron *place"]) -> Float[Tensor, " neuron"]:
-    """Fraction of samples (and places, for feature maps) at which each neuron fires."""
-    return (activations > 0).transpose(0, 1).flatten(1).double().mean(-1)
+    """Fraction of (sample, unit) with an activation above zero: 1 is dense, 0 is dead; NaN where one is NaN."""
+    return (activations > 0).double().masked_fill(activations.isnan(), nan).mean()
 
 
 def firing_pattern(

@@ -92,7 +92,7 @@ def _curves(figure: Curves) -> Canvas:
     swatches = curve_swatches(figure.panels)
     for i, panel in enumerate(figure.panels):
         _panel(canvas.add_subplot(rows, columns, i + 1), panel, swatches, width / columns)
-    _legend(canvas, [_handle(swatch) for swatch in swatches.values()], columns)
+    _legend(canvas, [_handle(swatch) for swatch in swatches.values()])
     return canvas
 
 
@@ -165,7 +165,7 @@ def _bars(figure: Bars) -> Canvas:
     axes.set_xticks(places, ["\n".join(wrap(plain(group), room)) for group in figure.groups])
     label_axes(axes, "", figure.y_label)
     bars = [Patch(facecolor=colour(i), label=plain(name)) for i, name in enumerate(figure.series)]
-    _legend(canvas, [*bars, *(_handle(swatch) for swatch in references)], 2 if wide else 1)
+    _legend(canvas, [*bars, *(_handle(swatch) for swatch in references)])
     return canvas
 
 
@@ -233,7 +233,7 @@ def _agreement(figure: Agreement) -> Canvas:
         color=MUTED,
         va="bottom",
     )
-    _legend(canvas, axes.get_legend_handles_labels()[0], 3)
+    _legend(canvas, axes.get_legend_handles_labels()[0])
     return canvas
 
 
@@ -257,7 +257,7 @@ def _scatters(figure: Scatters) -> Canvas:
         Line2D([], [], linestyle="", marker=_MARKERS[symbol(k)], markersize=4, color=colour(k), label=plain(name))
         for k, name in enumerate(figure.class_names)
     ]
-    _legend(canvas, handles, columns * 2)
+    _legend(canvas, handles)
     return canvas
 
 
@@ -267,7 +267,7 @@ def _handle(swatch: Swatch) -> Line2D:
     )
 
 
-def _legend(canvas: Canvas, handles: list[Any], columns: int) -> None:
+def _legend(canvas: Canvas, handles: list[Any]) -> None:
     """The legend below the axes, where it hides nothing."""
     if len(handles) > 1:
         longest = max(len(str(handle.get_label())) for handle in handles)

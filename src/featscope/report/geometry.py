@@ -51,17 +51,6 @@ def x_range(panel: Panel) -> tuple[float, float]:
     return (float(10**low), float(10**high)) if panel.log_x else (float(low), float(high))
 
 
-def y_range(panel: Panel) -> tuple[float, float]:
-    """Smallest and largest value of curves and bands, of positive ones on a logarithmic axis."""
-    shown = [np.asarray(curve.y, dtype=np.float64) for curve in panel.curves]
-    for curve in panel.curves:
-        edges = band(curve, panel.log_y)
-        shown += [] if edges is None else edges[1:]
-    values = np.concatenate(shown) if shown else np.empty(0)
-    values = values[np.isfinite(values) & ((values > 0) | (not panel.log_y))]
-    return (float(values.min()), float(values.max())) if values.size else (0.1, 1.0)
-
-
 def log_ticks(low: float, high: float) -> list[float] | None:
     """Ticks 1, 2, 5, 10, … between two positive ends; None where powers of ten do, or one fits."""
     if not 0 < low < high or high / low >= 300:

@@ -17,7 +17,6 @@ SYMBOLS = ("circle", "triangle-up", "square", "diamond")
 
 HOLDS, FAILS, UNDECIDED = "#0b6b50", "#b3201a", "#8a5a00"
 VERDICT_COLOUR = {"holds": HOLDS, "fails": FAILS, "undecided": UNDECIDED}
-VERDICT_SYMBOL = {"holds": "circle", "fails": "x", "undecided": "circle-open"}
 
 SEQUENTIAL = ("#ffffff", "#cfe2f0", "#6fabd6", "#1b67a8", "#062a52")
 DIVERGING = ("#7f3108", "#e29a6c", "#ffffff", "#86b9dc", "#06365f")
@@ -33,7 +32,6 @@ class Swatch(NamedTuple):
     label: str
     colour: str
     shape: str
-    toggles: bool = True
 
 
 class Scale(NamedTuple):
@@ -88,4 +86,4 @@ def curve_swatches(panels: Sequence[Panel]) -> dict[tuple[str, bool], Swatch]:
 def reference_swatches(references: Sequence[tuple[float, str]]) -> list[Swatch]:
     """How horizontal reference lines look."""
     shapes = ("dash", "dot", "dashdot")
-    return [Swatch(label, INK, shapes[i % len(shapes)], toggles=False) for i, (_, label) in enumerate(references)]
+    return [Swatch(label, INK, shapes[i % len(shapes)]) for i, (_, label) in enumerate(references)]

@@ -93,7 +93,7 @@ def read_runs(folders: Sequence[Path]) -> list[StoredRun]:
         raise ConfigError("compare was given one folder twice: allowed are different ones")
     plans = [read_plan(folder) for folder in folders]
     for folder in folders:
-        require_free(folder)
+        require_free(folder, "FOLDERS")
     studies = dict.fromkeys(plan["study"] for plan in plans)
     if len(studies) > 1:
         raise ConfigError(f"compare was given runs of {' and '.join(studies)}: allowed are runs of one study")

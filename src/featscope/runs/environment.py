@@ -35,7 +35,8 @@ def module_of(study: Any) -> str:
 def environment(device: str, module: str = "featscope") -> dict[str, Any]:
     """Versions, machine and revision, for ``environment.json``; ``module`` is the one that the study is of."""
     packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
-    packages += [name for name in ("transformers", "tokenizers", "datasets") if find_spec(name) is not None]
+    needed_by_some = ("transformers", "tokenizers", "datasets", "featscope-retriever")
+    packages += [name for name in needed_by_some if find_spec(name.replace("-", "_")) is not None]
     return {
         "python": sys.version.split()[0],
         "packages": {name: version(name) for name in packages},

@@ -21,6 +21,7 @@ from featscope.runs.diverged import how_many_diverged, without_diverged
 from featscope.runs.environment import computed_by, environment, mixed, module_of, with_history
 from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
+from featscope.runs.inputs import changed_input, fingerprints
 from featscope.runs.plain import as_read, differences, to_plain
 from featscope.runs.repeatable import repeatable
 from featscope.runs.shard import Shard, ShardResult
@@ -118,7 +119,7 @@ def run(
         settings: seed, replicas, device and limits.
         out: the run folder.
         resume: go on with the run in ``out``, which must have the same config.
-        overwrite: replace the run in ``out``.
+        overwrite: replace the run in ``out``, which stays if this one is refused.
         train: trains the shards; `train_all` on this machine.
 
     Raises:
@@ -152,10 +153,10 @@ def _run(
     name = study.name or type(study).__name__
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study), "memory_limit": settings.memory_limit}
-    before, draws = None, METHOD
+    before, draws, moved = None, METHOD, ""
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = read_plan(out)
-        draws = stored.pop("draws", None)
+        draws, inputs = stored.pop("draws", None), stored.pop("inputs", None)
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored | {"config": as_read(stored["config"])}, plan):
             differ = "; ".join(changed)
@@ -164,11 +165,19 @@ def _run(
             )
         if (out / "environment.json").exists():
             before = read_environment(out)
+        moved = changed_input(inputs, plan["config"], out) if inputs is not None else ""
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
-        folder.write_json("config.json", plan | {"shard_size": shard_size, "draws": METHOD})
+        read = {"draws": METHOD, "inputs": fingerprints(plan["config"], out)}
+        folder.clear()
+        folder.write_json("config.json", plan | {"shard_size": shard_size} | read)
     shards = planned(study, arms, plan | {"shard_size": shard_size})
-    if draws != METHOD and not all(shard.finished(folder) for shard in shards):
+    if (draws != METHOD or moved) and not all(shard.finished(folder) for shard in shards):
+        if moved:
+            raise ConfigError(
+                f"--resume: what {moved} holds is not what the run began with, and its data would change half-way. "
+                "Put it back, or begin anew with --overwrite"
+            )
         raise ConfigError(
             "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
             "would change half-way. --overwrite begins anew; environment.json names the version that can go on"

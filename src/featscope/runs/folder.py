@@ -1,6 +1,5 @@
 """A run folder: what it holds, and how it is written and read."""
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,8 @@ WATCHED = ".featscope.watch"
 """Where a run is watched; the file outlives the run, so that a page that is open finds the next one."""
 _WHILE_IT_RUNS = (progress.NAME, asked.NAME)
 _PARTS = {"checkpoint": "*.safetensors", "weights": "*.safetensors", "figures": "*.png"}
-
+_HALF = "." + 16 * "[0-9a-f]"
+"""What `atomic_write` puts behind the name of a file that is not whole yet, as a pattern."""
 
 _LARGE = 2**20  # bytes from which compression is worth its time
 
@@ -42,9 +42,10 @@ def _packed(run: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 def _half_written(path: Path) -> set[Path]:
     """What a killed run left of the files that it was writing."""
-    found = {f for name in (*_FILES, "trajectory") for f in path.glob(f".{name}.*")}
-    found |= {f for name in _WHILE_IT_RUNS for f in path.glob(f"*{name}*")}
-    return found | {f for part, files in _PARTS.items() for f in (path / part).glob(f".{files}.*")}
+    patterns = [f".{name}{_HALF}" for name in (*_FILES, asked.NAME)]
+    patterns += [f"{part}/.{files}{_HALF}" for part, files in _PARTS.items()]
+    patterns += [*_WHILE_IT_RUNS, f"{progress.NAME}.[0-9]*"]  # by process
+    return {found for pattern in patterns for found in path.glob(pattern)}
 
 
 def _untouched(path: Path) -> bool:
@@ -68,17 +69,17 @@ def _require_usable(path: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other: give one of them")
     if path.exists() and not path.is_dir():
-        raise ConfigError(f"--out = {str(path)!r} is a file: allowed is a folder; choose another name")
+        raise ConfigError(f"out = {str(path)!r} is a file: allowed is a folder; choose another name")
     untouched = not path.exists() or _untouched(path)
     if resume and not (path / "config.json").exists() and not (path.exists() and untouched):
-        raise ConfigError(f"--out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
+        raise ConfigError(f"out = {str(path)!r} holds no run to resume: drop --resume, or correct the path")
     if not (untouched or resume):
         if not holds_run(path):
-            raise ConfigError(f"--out = {str(path)!r} holds files, and no run: choose another folder")
+            raise ConfigError(f"out = {str(path)!r} holds files, and no run: choose another folder")
         if overwrite:
             return
         raise ConfigError(
-            f"--out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
+            f"out = {str(path)!r} is not empty: pass --resume to go on, --overwrite to replace (in Python "
             "resume=True, overwrite=True), or another folder"
         )
 
@@ -89,7 +90,7 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # ValueError: no name may have NUL in it
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"--out = {str(path)!r} cannot be written ({why}): choose another folder") from None
+        raise ConfigError(f"out = {str(path)!r} cannot be written ({why}): choose another folder") from None
 
 
 class RunFolder:
@@ -99,28 +100,29 @@ class RunFolder:
         self.path = path
         self._made: list[Path] = []
         self._lock: Lock | None = None
+        self._to_clear = False  # whether it holds the run that is to be overwritten
 
     @classmethod
-    def create(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> "RunFolder":
-        """Make or take over the folder, before any work; `held` keeps others out of it.
+    def create(cls, path: Path) -> "RunFolder":
+        """Make a folder that nobody else uses; `held` keeps others out of it.
 
         Raises:
-            ConfigError: the folder cannot be written, or holds files that are no run's, or a run and neither flag was
-                given, or there is nothing to resume.
+            ConfigError: the folder cannot be written, or holds files.
         """
         with _writing(path):
-            _require_usable(path, resume, overwrite)
+            _require_usable(path, resume=False, overwrite=False)
             folder = cls._with_parts(path)
-            folder._take_over(overwrite)
+            folder.sweep()
         return folder
 
     @classmethod
     @contextmanager
     def held(cls, path: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator["RunFolder"]:
-        """`create` it, with nobody else in it until the end.
+        """Make or take over the folder, with nobody else in it until the end. A run to overwrite stays until `clear`.
 
         Raises:
-            ConfigError: as `create`, or another run holds it.
+            ConfigError: the folder cannot be written, or holds files that are no run's, or a run and neither flag was
+                given, or there is nothing to resume, or another run holds it.
         """
         with _writing(path):
             require_free(path)
@@ -130,7 +132,8 @@ class RunFolder:
         try:
             with _writing(path):
                 _require_usable(path, resume, overwrite)  # another run may have been faster, and be done
-                folder._take_over(overwrite)
+                folder.sweep()
+                folder._to_clear = overwrite and holds_run(path)
             yield folder
         finally:
             folder._no_longer_runs()
@@ -154,18 +157,16 @@ class RunFolder:
     def sweep(self) -> None:
         """Remove what killed processes left of the files that they were writing."""
         for left in _half_written(self.path):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-
-    def _take_over(self, overwrite: bool) -> None:
-        self.sweep()
-        if overwrite:
-            self._clear()
+            left.unlink()
 
     def remove_unless_begun(self) -> None:
-        """Leave nothing behind of a run that was refused before any of it was done: no file, and no folder of ours."""
-        if any(f for part, files in _PARTS.items() for f in (self.path / part).glob(files)):
+        """Leave nothing behind of a run that was refused before any of it was done: no file, and no folder of ours.
+
+        A run that it was to overwrite, and has not, stays as it is.
+        """
+        if self._to_clear or any(f for part, files in _PARTS.items() for f in (self.path / part).glob(files)):
             return
-        for name in ("config.json", "environment.json", WATCHED, *_WHILE_IT_RUNS):
+        for name in (*_FILES, WATCHED, *_WHILE_IT_RUNS):
             (self.path / name).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release()
@@ -173,11 +174,15 @@ class RunFolder:
             with suppress(OSError):  # something else is in it by now
                 made.rmdir()
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Remove the run that is to be overwritten, once nothing more can refuse the new one."""
+        if not self._to_clear:
+            return
         inside = (f for part, files in _PARTS.items() for f in (self.path / part).glob(files))
         remove_tables(self.path / TABLES)
         for file in (*inside, *(self.path / name for name in _FILES)):
             file.unlink(missing_ok=True)
+        self._to_clear = False
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write ``content`` as readable JSON, with a checksum."""

@@ -18,9 +18,8 @@ def grow(directory: Path, study: Study) -> None:
     Raises:
         ConfigError: there is no run, or another one holds the folder.
     """
-    plan = read_plan(directory)
-    plan.pop("checksum", None)
     with locked(directory):
+        plan = read_plan(directory)
         for name in ("claims.json", "trajectory.nc"):
             (directory / name).unlink(missing_ok=True)
         RunFolder(directory).write_json("config.json", plan | {"config": to_plain(study)})

@@ -64,6 +64,8 @@ def changes(before: Sequence[Claim], after: Sequence[Claim]) -> list[str]:
             and _alike(was.measured, now.measured)
         ):
             found.append(f"{key}: {now.verdict} as before, by another measure or bound")
+        elif not all(map(_alike, was.interval, now.interval)):
+            found.append(f"{key}: {now.verdict} as before, by another interval")
     return sorted(found)
 
 

@@ -45,11 +45,11 @@ class Lock:
         option: what it is called where it is typed.
 
     Raises:
-        ConfigError: another run holds it. The message says who, and since when.
+        ConfigError: another run holds it, or one of this process. The message says who, and since when.
         OSError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, option: str = "--out") -> None:
+    def __init__(self, folder: Path, option: str = "out") -> None:
         self._file = folder / NAME
         self._handle: int | None = None
         while fcntl is not None:
@@ -64,7 +64,7 @@ class Lock:
                     return
             except BlockingIOError:
                 said = f"{option} = {str(folder)!r} is held by {_who(handle)}"
-                raise ConfigError(f"{said}: wait for it, end it, or choose another folder") from None
+                raise ConfigError(f"{said}, or choose another folder") from None
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
@@ -91,7 +91,7 @@ class Lock:
 
 
 @contextmanager
-def locked(folder: Path, option: str = "--out") -> Iterator[None]:
+def locked(folder: Path, option: str = "out") -> Iterator[None]:
     """Nobody else is in ``folder``, which exists.
 
     Raises:
@@ -105,14 +105,14 @@ def locked(folder: Path, option: str = "--out") -> Iterator[None]:
         lock.release()
 
 
-def require_free(folder: Path) -> None:
-    """See that nobody holds a folder. The file that a killed run left goes.
+def require_free(folder: Path, option: str = "out") -> None:
+    """See that nobody holds a folder, see `Lock`. The file that a killed run left goes.
 
     Raises:
         ConfigError: another run does.
     """
     if (folder / NAME).exists():
-        Lock(folder).release()
+        Lock(folder, option).release()
 
 
 def _close(handle: int) -> None:
@@ -126,8 +126,13 @@ def _me() -> bytes:
 
 
 def _who(handle: int) -> str:
+    """Who holds it, and what to do about that."""
+    who = "another run"
     try:
         about = json.loads(os.pread(handle, _MOST, 0))
-        return f"another run (process {about['pid']:d} on {about['host']!r}, since {about['since']!s})"
+        if (about["pid"], about["host"]) == (os.getpid(), socket.gethostname()):
+            return f"this process (since {about['since']!s}): close() the Monitor or end the run that is in it"
+        who += f" (process {about['pid']:d} on {about['host']!r}, since {about['since']!s})"
     except (KeyError, OSError, TypeError, ValueError):  # it has not said yet
-        return "another run"
+        pass
+    return f"{who}: wait for it, end it"

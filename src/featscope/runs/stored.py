@@ -38,6 +38,7 @@ class Plan:
     shard_size: int
     memory_limit: float | None = None
     draws: str | None = None
+    inputs: dict[str, str] | None = None
     checksum: str | None = None
 
 

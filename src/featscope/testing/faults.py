@@ -30,7 +30,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from featscope.claims import Claim
 from featscope.options import ConfigError
 from featscope.studies import Study
 from featscope.testing import planted
@@ -56,6 +55,7 @@ class Judged:
     arm: str
     expected: bool
     verdict: str
+    stands: bool
     measured: float
     interval: tuple[float, float]
     relation: str
@@ -69,16 +69,11 @@ class Judged:
         return f"{self.id}@{self.arm}"
 
 
-def margin(claim: Claim | Judged) -> float:
+def margin(claim: Judged) -> float:
     """By how much the measured value satisfies the claim; negative where it does not, NaN where nothing is known."""
     if claim.relation == "=":
         return claim.tolerance - abs(claim.measured - claim.predicted)
     return claim.predicted - claim.measured if claim.relation in ("<=", "<") else claim.measured - claim.predicted
-
-
-def stands(claim: Claim | Judged) -> bool:
-    """Whether the measured value itself satisfies the claim, whatever its interval."""
-    return margin(claim) >= 0
 
 
 Judgements = Mapping[str, Judged]
@@ -178,7 +173,7 @@ def noticed_by(before: Judgements, after: Judgements) -> list[str]:
 def _lost(claim: Judged, now: Judged | None) -> bool:
     if claim.verdict == "holds":
         return now is None or now.verdict != "holds"
-    if not (claim.verdict == "undecided" and stands(claim)):
+    if not (claim.verdict == "undecided" and claim.stands):
         return False
     low, high = claim.interval
     spread = (high - low) / 2
@@ -348,9 +343,19 @@ def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[F
 
 
 def read(out: Path) -> Report:
-    """What stands in a file of JSON lines that `try_faults` wrote, as far as it came."""
-    head, *lines = map(json.loads, out.read_text(encoding="utf-8").splitlines())
-    return Report(**head, faults=[Found(**line) for line in lines])
+    """What stands in a file of JSON lines that `try_faults` wrote, as far as it came.
+
+    Raises:
+        ConfigError: it is another file, or its last line is cut.
+    """
+    try:
+        head, *lines = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+        return Report(**head, faults=[Found(**line) for line in lines])
+    except (OSError, ValueError, TypeError):
+        raise ConfigError(
+            f"--out = {out} holds no planted faults, or its last line is cut: allowed is a file that was begun with "
+            "this command, or a new one. Take off that line, or name another file"
+        ) from None
 
 
 def _begun(out: Path, report: Report) -> dict[str, Found]:

@@ -146,7 +146,7 @@ def look(job: Mapping[str, Any], trace: Trace | None) -> dict[str, Any]:
     if known and job["arms"] is None:
         known.write_bytes(pickle.dumps(trial.runs))
     measured = {arm: digests(run) for arm, run in trial.runs.items()}
-    fields = ("id", "arm", "expected", "verdict", *NUMBERS)
+    fields = ("id", "arm", "expected", "verdict", "stands", *NUMBERS)
     claims = [{field: getattr(claim, field) for field in fields} for claim in trial.healthy.values()]
     return {"claims": claims, "digests": measured, "lines": None, "seconds": time.process_time() - began}
 

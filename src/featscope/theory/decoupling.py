@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
+_C0, _GAMMA = 0.01, 0.01  # which are small constants in Definition B.1
+
 
 def activity(features: int, sparsity: float) -> float:
     """p = C_z log log d / d (Definition 2.1)."""
@@ -155,14 +157,14 @@ class Stage1:
         return float(leading[0] / leading.sum())
 
 
-def lucky_constant(c0: float = 0.01, gamma: float = 0.01) -> float:
+def lucky_constant(c0: float = _C0, gamma: float = _GAMMA) -> float:
     """c2 = 2 + 2(1 - γ)c0 - γ c0, the constant of the lucky sets (Definition B.1)."""
     return 2 + 2 * (1 - gamma) * c0 - gamma * c0
 
 
-def sure_constant(c0: float = 0.01, gamma: float = 0.01) -> float:
+def sure_constant() -> float:
     """c1 = 2 + 2(1 - γ)c0, the constant of the sets Set*_j of neurons that are lucky for one feature alone."""
-    return 2 + 2 * (1 - gamma) * c0
+    return 2 + 2 * (1 - _GAMMA) * _C0
 
 
 def lucky_probability(features: int, constant: float) -> float:

@@ -50,18 +50,23 @@ def fit_trend(
         tolerance: half-width allowed around it for "=".
         trials: for a share, the yes/no trials in each replica, one number or one a size; then it has binomial error.
         within: ends of what the measurement can be; curves are cut there.
-        reach: the largest size that is foretold, over the ladder's largest.
+        reach: the largest size that is foretold, over the ladder's largest; above 1.
         draws: curves that are drawn.
         seed: seed of the drawing.
 
     Raises:
-        ValueError: sizes do not ascend, or samples have another shape or are not finite.
+        ValueError: sizes do not ascend, samples have another shape or are not finite, a share has one replica, whose
+            binomial error would be taken for that of two, or nothing larger is to be foretold.
     """
     n, y = np.asarray(sizes, float), np.asarray(samples, float)
     if n.ndim != 1 or len(n) < FITTED_FIRST + 1 or not (n > 0).all() or not (np.diff(n) > 0).all():
         raise ValueError(f"sizes = {n.tolist()}: expected {FITTED_FIRST + 1} positive ones or more, ascending")
     if y.ndim != 2 or len(y) != len(n) or not np.isfinite(y).all():
         raise ValueError(f"samples have shape {y.shape}: expected [{len(n)}, replica], all of them finite")
+    if trials is not None and y.shape[1] < 2:
+        raise ValueError(f"samples have shape {y.shape}: expected two replicas or more where there are trials")
+    if not 1 < reach < np.inf:
+        raise ValueError(f"reach = {reach!r}: expected more than 1, and finite")
     silent = _nothing_seen(y, trials)
     if y.shape[1] == 1:  # no chance: as good as two replicas that agree
         y = y + 1e-9 * np.ptp(y) * np.array([-1.0, 1.0])

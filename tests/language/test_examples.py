@@ -1,0 +1,93 @@
+"""Files of prompts, and whether an answer is there."""
+
+import pytest
+
+from featscope.language.examples import Example, read_examples, write_examples
+from featscope.options import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: allowed is one example"),
+        ("not json", r"line 1, is no example .*allowed is {"),
+        ('{"prompt": "a"}', "line 1, is no example"),
+        ('{"prompt": "a", "answer": " "}', "allowed are a prompt and an answer with text"),
+        ('{"question": "a", "answer": "b"}', "line 1, is no example"),
+        ('{"document": "a", "prompt": "b", "answer": "c"}', "a prompt beside a document or a question"),
+        ('{"document": "a", "answer": "c"}', "line 1, is no example"),
+        ('{"document": " ", "question": "a", "answer": "b"}', "allowed are a prompt and an answer with text"),
+        ('{"document": ["a"], "question": "a", "answer": "b"}', "allowed are a prompt and an answer with text"),
+        ('{"prompt": "a", "answer": []}', "allowed are a prompt and an answer with text"),
+        ('{"prompt": "a", "answer": ["b", 1]}', "allowed are a prompt and an answer with text"),
+        ('{"prompt": "a", "answer": "b", "task": 3}', "task = 3: allowed is a text"),
+        ("[]", "line 1, is no example"),
+        ("[" * 200_000, "line 1, is no example"),
+        ('{"prompt": "a \\ud800", "answer": "b"}', "line 1: allowed are a prompt"),
+        ('{"prompt": "a", "answer": "\\ud800"}', "line 1: allowed are a prompt"),
+        (b"\xe9", "cannot be read .*allowed is a file of JSON lines"),
+    ],
+)
+def test_wrong_examples_are_named(text, message, tmp_path):
+    path = tmp_path / "examples.jsonl"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError, match=message):
+        read_examples(path)
+
+
+def test_other_ends_of_lines_may_stand_in_a_text(tmp_path):
+    made = [Example("one\u2028two\x85three", ("a",))]
+    write_examples(tmp_path / "made.jsonl", made)
+    assert read_examples(tmp_path / "made.jsonl") == made
+
+
+def test_examples_come_back_from_their_file(tmp_path):
+    made = [
+        Example("Who?\nThe", ("Zoë", "1"), "names"),
+        Example("What?", ("this",)),
+        Example("Long. What?", ("this",), document="Long."),
+    ]
+    write_examples(tmp_path / "made.jsonl", made)
+    assert read_examples(tmp_path / "made.jsonl") == made
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("icy-apple", "spicy-apple"),
+        ("12", "2012"),
+        ("no", "I know"),
+        ("a-b", "a-b-1"),
+        ("5", "3.5"),
+        ("5", "5.2 or so"),
+        ("500", "1,500"),
+    ],
+)
+def test_an_answer_within_another_word_is_none(answer, said):
+    assert not Example("", (answer,)).is_right(said)
+    assert Example("", (answer,)).is_right(f"({answer}).")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("东京", "首都是东京。"),
+        ("東京", "答えは東京です"),
+        ("서울", "서울은 수도"),
+        ("5", "It is 5."),
+        ("3.5", "(3.5)"),
+    ],
+)
+def test_scripts_without_blanks_and_numbers_are_found(answer, said):
+    assert Example("", (answer,)).is_right(said)
+
+
+def test_all_of_an_answer_must_be_there_whatever_the_blanks():
+    one = Example("", ("Red  apple", "12"))
+    assert one.is_right("It is 12, a RED\napple.")
+    assert not one.is_right("It is a red apple.")
+
+
+def test_parts_of_an_answer_count_by_themselves():
+    one = Example("", ("red", "12", "13", "14"))
+    assert [one.share(said) for said in ("no", "12 is red", "14, 13, 12: red", "reddish 112")] == [0, 0.5, 1, 0]

@@ -1,0 +1,134 @@
+"""What ways of reading gave: shares, advice and a picture."""
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from featscope.language.examples import Example
+from featscope.language.tried import Answered, Tried, advice, by_task, picture, store_answers
+
+
+def ways(*given, of=20):
+    """Of each: its name, how many of the first prompts it answers, and seconds to the first and the last token."""
+    return [
+        Tried(name, 1, 0.1, first, last, tuple(Answered("", float(prompt < right)) for prompt in range(of)))
+        for name, right, first, last in given
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (
+            ways(("full", 20, 2.0, 4.0), ("a", 20, 0.1, 2.0), ("b", 19, 0.5, 1.0), ("c", 10, 0.1, 0.2)),
+            r"b, layer 1, keep 0.1: right 95% .* token after 0.25 of full attention's time, its last after 0.25\.",
+        ),
+        (
+            ways(("full", 20, 2.0, 4.0), ("a", 20, 3.0, 5.0)),
+            r"Full attention is cheaper: .* takes 1.50 of its time to the first token and 1.25 of that to the last",
+        ),
+        (
+            ways(("full", 20, 1.0, 5.0), ("a", 20, 1.02, 3.0)),
+            "a, layer 1, .* first token after 1.02 of full attention's time, its last after 0.60",
+        ),
+        (
+            ways(("full", 20, 1.0, 5.0), ("a", 20, 1.5, 5.5), ("b", 20, 0.5, 6.0)),
+            "b, layer 1, .* first token after 0.50 of full attention's time, its last after 1.20",
+        ),
+        (
+            ways(("full", 20, 2.0, 4.0), ("a", 10, 1.0, 2.0)),
+            "Full attention: every other way is right less often",
+        ),
+        (ways(("full", 0, 2.0, 4.0), ("a", 0, 1.0, 2.0)), "the model cannot do this task"),
+    ],
+)
+def test_the_advice_is_the_fastest_to_the_last_token_that_is_as_good(tried, said):
+    assert re.search(said, advice(tried, 0.05))
+
+
+def test_the_picture_shows_both_ends():
+    tried = ways(("full", 20, 2.0, 4.0), ("a", 20, 3.0, 2.0))
+    first, last = picture(tried).axes
+    for axes, ratios in ((first, [1.0, 1.5]), (last, [1.0, 0.5])):
+        assert [float(bars.lines[0].get_xdata()[0]) for bars in axes.containers] == ratios
+
+
+@pytest.mark.parametrize(
+    ("of", "right", "said"),
+    [
+        (20, 20, "Of 20 prompts it loses 0 that full attention answers, and may lose up to 17% (at 95 %): too few"),
+        (20, 19, "Of 20 prompts it loses 1 that full attention answers, and may lose up to 25% (at 95 %): too few"),
+        (71, 71, "may lose up to 5% (at 95 %): too few prompts to tell whether it is more than --give-up 5%."),
+        (72, 72, "Of 72 prompts it loses 0 that full attention answers, and may lose up to 5% (at 95 %)."),
+    ],
+)
+def test_the_advice_says_what_may_be_lost_and_whether_prompts_are_too_few(of, right, said):
+    assert said in advice(ways(("full", of, 2.0, 4.0), ("a", right, 1.0, 2.0), of=of), 0.05)
+
+
+def test_what_another_way_answers_besides_makes_up_for_no_loss():
+    full, other = ways(("full", 19, 2.0, 4.0), ("a", 19, 1.0, 2.0))
+    assert "it loses 1 that full attention" in advice([full, other._replace(answers=other.answers[::-1])], 0.05)
+
+
+def test_a_way_that_is_worse_by_just_what_may_be_given_up_is_advised():
+    assert advice(ways(("full", 4, 2.0, 4.0), ("a", 3, 1.0, 2.0)), 0.05).startswith("a, layer 1")
+    assert advice(ways(("full", 4, 2.0, 4.0), ("a", 2, 1.0, 2.0)), 0.05).startswith("Full attention: every other")
+
+
+EXAMPLES = [Example("one?", ("1",), "numbers"), Example("A?", ("a",), "letters"), Example("two?", ("2",), "numbers")]
+SAID = {"full": ("1", "a", "3"), "a": ("1", "b", "2")}
+TRIED = [
+    Tried(
+        name,
+        None,
+        None,
+        1.0,
+        2.0,
+        tuple(Answered(said, one.share(said)) for one, said in zip(EXAMPLES, said, strict=True)),
+    )
+    for name, said in SAID.items()
+]
+
+
+def test_a_task_has_its_own_share():
+    full, other = TRIED
+    assert (full.of_task(EXAMPLES, "numbers").share, full.of_task(EXAMPLES, "letters").share) == (0.5, 1.0)
+    assert (other.of_task(EXAMPLES, "numbers").share, other.of_task(EXAMPLES, "letters").share) == (1.0, 0.0)
+    assert other.of_task(EXAMPLES, "numbers").first == other.first
+
+
+def test_every_way_is_shown_on_each_task_with_parts_of_answers():
+    half = TRIED[1]._replace(answers=(Answered("1", 0.5), *TRIED[1].answers[1:]))
+    table = by_task([*TRIED, half], EXAMPLES, ["numbers", "letters"])
+    assert [column.header for column in table.columns] == ["task", "prompts", "way of reading", "right", "parts"]
+    tasks, counts, ways, right, parts = ([*column.cells] for column in table.columns)
+    assert tasks == ["numbers"] * 3 + ["letters"] * 3
+    assert counts == ["2"] * 3 + ["1"] * 3
+    assert ways == ["full", "a", "a"] * 2
+    assert [cell.split()[0] for cell in right] == ["0.50", "1.00", "0.50", "1.00", "0.00", "0.00"]
+    assert parts == ["0.50", "1.00", "0.75", "1.00", "0.00", "0.00"]
+
+
+def test_names_of_tasks_are_shown_as_they_are_written(capsys):
+    tasks = ["math [/INST]", "qa [hard]"]
+    examples = [one._replace(task=task) for one, task in zip(EXAMPLES, [*tasks, tasks[0]], strict=True)]
+    Console(width=120).print(by_task(TRIED, examples, tasks))
+    out = capsys.readouterr().out
+    assert all(out.count(task) == 2 for task in tasks)
+
+
+def test_answers_are_stored_for_a_person_to_read_or_without_a_word_of_theirs(tmp_path):
+    store_answers(tmp_path / "said.jsonl", TRIED, EXAMPLES, redact=False)
+    found = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [(one["example"], one["way"], one["said"], one["right"], one["share"]) for one in found][-2:] == [
+        (3, "full", "3", False, 0.0),
+        (3, "a", "2", True, 1.0),
+    ]
+    assert found[-1]["wanted"] == ["2"]
+    assert found[-1]["prompt"] == "two?"
+    store_answers(tmp_path / "said.jsonl", TRIED, EXAMPLES, redact=True)
+    for line in (tmp_path / "said.jsonl").read_text().splitlines():
+        assert set(json.loads(line)) == {"example", "task", "way", "right", "share"}
