@@ -31,7 +31,7 @@ from benchmarks.cell import Cell, Program, tried
 from benchmarks.llama_models import DRAFT, FLASH, LLAMA, SMALL, SMALL_DRAFT, attending, build, weight_bytes
 from benchmarks.llama_rows import EVICTING, FIRST_PASS, FULL, Rows, predictions, table
 from featscope.language import GemFilter, LastQueries, LayerBudgets, Method, Prefill, SpeculativePrefill
-from featscope.language.methods import Reading, listed, names
+from featscope.language.methods import SPECULATIVE, Reading, listed, names
 
 PUBLISHED = (FULL, FIRST_PASS, "gemfilter", EVICTING, "fastkv", "promptdistill", "speculative prefill", "adakv", "h2o")
 OF_ALL_QUERIES = ("h2o",)
@@ -103,7 +103,10 @@ class Task(NamedTuple):
 
 def tasks(bench: Bench) -> Iterator[Task]:
     """All lines, in the order in which they are tried."""
-    other, others = FLASH if bench.attention == "sdpa" else "sdpa", [*names(), "budgets of layers"]
+    other, others = (
+        FLASH if bench.attention == "sdpa" else "sdpa",
+        [*(name for name in names() if name != SPECULATIVE), "budgets of layers"],
+    )
     for group in (PUBLISHED, [name for name in others if name not in PUBLISHED]):
         for length in bench.lengths:
             found = [Task(length, name, bench.attention) for name in group]

@@ -38,16 +38,22 @@ class Shown(NamedTuple):
 
 def mean_scores(folder: Path) -> str:
     """Of each way of reading, best first."""
-    means = {arm: float(run.normalised.mean()) for arm, run in read_trajectory(folder).items() if "normalised" in run}
-    ranked = sorted(means, key=lambda arm: (arm == "no-needle", -means[arm]))
-    return table(["arm", "mean normalised score"], [[f"`{arm}`", f"{means[arm]:.3f}"] for arm in ranked])
+    runs = {arm: run for arm, run in read_trajectory(folder).items() if "normalised" in run}
+    means = {arm: (float(run.normalised.mean()), float(run.exact.mean())) for arm, run in runs.items()}
+    ranked = sorted(means, key=lambda arm: (arm == "no-needle", -means[arm][0]))
+    heading = ["arm", "mean normalised score", "answered whole"]
+    return table(heading, [[f"`{arm}`", *(f"{mean:.3f}" for mean in means[arm])] for arm in ranked])
 
 
 def scores_by_length(folder: Path) -> str:
     """Of each method, best first."""
-    score = _means(folder).score.transpose("method", "length").values
-    rows = [[of.label, *(f"{one:.2f}" for one in row)] for of, row in zip(METHODS.values(), score, strict=True)]
-    return table(_LENGTHS, [rows[i] for i in np.argsort(-score.mean(1), kind="stable")])
+    means = _means(folder)
+    score, whole = (means[name].transpose("method", "length").values for name in ("score", "exact"))
+    shown = np.column_stack([score, whole.mean(1)])
+    rows = [[of.label, *(f"{one:.2f}" for one in row)] for of, row in zip(METHODS.values(), shown, strict=True)]
+    return table(
+        [*_LENGTHS, "answered whole, all lengths"], [rows[i] for i in np.argsort(-score.mean(1), kind="stable")]
+    )
 
 
 def choices_by_length(folder: Path) -> str:

@@ -123,7 +123,7 @@ def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 2
 def _majority(nearest: Int[np.ndarray, "other neighbour"], labels: Labels) -> TestLabels:
     """The class of most of each sample's neighbours, which come nearest first; of equally many the nearest one's."""
     votes = labels.cpu().numpy()[nearest]
-    alike = (votes[:, :, None] == votes[:, None]).sum(-1)
+    alike = np.stack([(votes == votes[:, [place]]).sum(1) for place in range(votes.shape[1])], 1)
     return torch.from_numpy(np.take_along_axis(votes, alike.argmax(1)[:, None], 1)[:, 0])
 
 

@@ -214,13 +214,18 @@ def test_a_mapping_without_a_tensor_is_refused_by_name():
 
 def test_a_class_that_may_be_outvoted_however_well_it_is_told_apart_is_told():
     x, y = torch.randn(30, 6), torch.arange(30) % 3 + 5
-    with pytest.warns(UserWarning, match="neighbours = 20: held_out has 10 samples of class 5, .* Give fewer neighb"):
+    with pytest.warns(UserWarning, match=r"neighbours = 20: .* of 3 classes \(class 5, say\) .* Give 18 neighb"):
         Monitor(nn.Identity(), [(x, y)])
-    with pytest.warns(UserWarning, match="neighbours = 9: held_out has 1 sample of class 6, "):
-        Monitor(nn.Identity(), [(x[:20], torch.tensor([5, 6] + 18 * [5]))], neighbours=9)
+    with pytest.warns(
+        UserWarning, match="neighbours = 9: held_out has so few samples of class 6 that .* Give 2 neighb"
+    ):
+        Monitor(nn.Identity(), [(x[:20], torch.tensor([5, 6, 6] + 17 * [5]))], neighbours=9)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="neighbours")
         Monitor(nn.Identity(), [(x, y)], neighbours=18)  # nine of its own are half of them, and nearer
+        Monitor(
+            nn.Identity(), [(x[:20], torch.tensor([5, 6] + 18 * [5]))], neighbours=9
+        )  # one alone has none of its own
         Monitor(nn.Identity(), [x])
         HeldOut([(x, y)], 30)
 

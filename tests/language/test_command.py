@@ -1,5 +1,6 @@
 """`featscope generate`."""
 
+import json
 import re
 import shutil
 
@@ -127,6 +128,7 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--layer", "2", "--cost", "nan"], "--cost = nan is out of range"),
         (["--layer", "2", "--cost", "0.1"], "featscope: --cost = 0.1 is spent before a token is kept"),
         (["--layer", "2", "--cost", "0.55"], "featscope: --cost = 0.55 of 201 tokens is"),
+        (["--method", "full", "--cost", "0.5"], "allowed is no value with --method full. It keeps all."),
         (["--method", "snapkv", "--cost", "0.5"], "--cost = 0.5 is out of range: allowed is no value with --method"),
         (["--layer", "2", "--method", "fastkv", "--cost", "0.5"], "--cost = 0.5 is out of range: allowed is no value"),
         (
@@ -144,6 +146,18 @@ def test_wrong_options_end_with_what_is_allowed(words, message, model_folder, pr
     error = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert message in error
     assert "Traceback" not in error
+
+
+def test_a_draft_of_another_tokenizer_is_refused(model_folder, prompt_file, tmp_path, capsys):
+    shutil.copytree(saved_draft(), tmp_path / "draft")
+    words = json.loads((tmp_path / "draft" / "tokenizer.json").read_text())
+    known = words["model"]["vocab"]
+    known["w3"], known["w4"] = known["w4"], known["w3"]
+    (tmp_path / "draft" / "tokenizer.json").write_text(json.dumps(words))
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", "speculative", "--keep", "40"]
+    assert generate(*options, "--draft", str(tmp_path / "draft")) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "allowed is a model of the same tokenizer. Its tokens are others." in error
 
 
 def test_a_lost_question_is_said_and_can_be_kept(model_folder, prompt_file, capsys):

@@ -10,6 +10,7 @@ from small_longbench import CONTEXT, byte_tokenizer, saved_model
 from featscope.language import AdaKV, FullCache, GemFilter
 from featscope.language.load import load_model
 from featscope.language.longbench import TASKS, LongBenchExample, answer, cut_middle, encode, room
+from featscope.language.longbench.suites import SUITES
 from featscope.options import ConfigError
 
 EXAMPLE = LongBenchExample("Who came?", "The {old} captain came.", ("the captain",), ("Date",))
@@ -162,6 +163,10 @@ def test_what_is_said_is_scored_by_the_task():
     assert 0 < answer(method, tokenizer, TASKS["hotpotqa"], EXAMPLE).score < 50
     assert answer(method, tokenizer, TASKS["triviaqa"], EXAMPLE).exact  # of its first line
     assert not answer(method, tokenizer, TASKS["hotpotqa"], EXAMPLE).exact
+    stated = Says("The correct answer is (B), as the captain said")
+    one = SUITES["longbench-v2"].tasks["single-document-qa"], EXAMPLE._replace(answers=("B",))
+    assert answer(stated, tokenizer, *one).exact  # a rule picks the letter
+    assert not answer(Says("The correct answer is (C)"), tokenizer, *one).exact
     dated = Says("Date")
     assert answer(dated, tokenizer, TASKS["trec"], EXAMPLE._replace(answers=("Date",))).score == 100.0
 

@@ -35,7 +35,7 @@ from featscope.language.retriever.data import KEYS, KINDS, NONE, Batch, Task, to
 from featscope.language.retriever.forward import hidden
 from featscope.language.retriever.hints import Readers, of_hints
 from featscope.language.retriever.makers import Makers
-from featscope.language.retriever.model import accuracy, build, loss_and_right
+from featscope.language.retriever.model import accuracy, build, fits, go_on, loss_and_right
 from featscope.language.retriever.muon import Muon, orthogonal
 from featscope.language.retriever.passwords import (
     ADJECTIVES,
@@ -435,6 +435,23 @@ def test_the_network_that_is_trained_is_that_of_transformers(tokenizer):
         assert torch.nn.functional.cosine_similarity(rounded, wanted, dim=-1).mean() > 0.999
 
 
+@pytest.mark.parametrize(("layers", "added"), [(2, []), (4, [1, 3]), (5, [1, 3, 4])])
+def test_layers_that_a_model_gets_say_nothing_at_first_and_the_middle_one_still_looks(tokenizer, layers, added):
+    small, deep = (build(tokenizer, 64, depth, 4, 512, seed) for depth, seed in ((2, 0), (layers, 1)))
+    own = deepcopy(deep.model.layers)
+    go_on(deep, small)
+    tokens = torch.randint(3, 1000, (1, 60))
+    with torch.no_grad():
+        assert torch.equal(small(tokens).logits, deep(tokens).logits)
+    for number in added:  # what they read by is that of a new model
+        assert torch.equal(deep.model.layers[number].self_attn.q_proj.weight, own[number].self_attn.q_proj.weight)
+    assert torch.equal(
+        deep.model.layers[layers // 2].self_attn.q_proj.weight, small.model.layers[1].self_attn.q_proj.weight
+    )
+    assert fits(small, deep)
+    assert fits(deep, small) == (layers == 2)
+
+
 def test_whole_answers_count(tokenizer, monkeypatch):
     model = build(tokenizer, 32, 1, 2, 64, 0)
     tokens = torch.randint(3, 50, (2, 9))
@@ -524,6 +541,8 @@ def test_models_are_averaged_weight_by_weight(tmp_path, essays, monkeypatch):
         (("one", "same"), "one", "none of the models"),
         (("one", "wide"), "mean", "models of one shape and tokenizer"),
         (("one", "words"), "mean", "models of one shape and tokenizer"),
+        (("one", "deep"), "mean", "models of one shape and tokenizer"),
+        (("deep", "one"), "mean", "models of one shape and tokenizer"),
         (("one", "same"), "nowhere/mean", "a folder, no file, within one that is there"),
         (("one", "same"), "essays/0.txt", "a folder, no file, within one that is there"),
         (("one", "empty"), "mean", "models that can be read"),
@@ -532,7 +551,8 @@ def test_models_are_averaged_weight_by_weight(tmp_path, essays, monkeypatch):
 )
 def test_what_cannot_be_averaged_is_not(tmp_path, essays, monkeypatch, models, out, message):
     monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
-    for name, other in (("one", {}), ("same", {}), ("wide", {"width": 64}), ("words", {"vocabulary": 512})):
+    others = {"one": {}, "same": {}, "wide": {"width": 64}, "words": {"vocabulary": 512}, "deep": {"layers": 2}}
+    for name, other in others.items():
         if name in models:
             trained(tmp_path / name, essays, 0, **other)
     if "empty" in models:

@@ -55,7 +55,7 @@ def test_what_is_printed_is_what_was_written_and_nothing_is_before_answers_are_s
     data, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(tune, "load_model", lambda *given: (None, None))
+    monkeypatch.setattr(tune, "load_model", lambda *given: (None, word_tokenizer()))
     monkeypatch.setattr(tune, "read_examples", lambda path: EXAMPLES)
     monkeypatch.setattr(tune, "tune", lambda *given: [way._replace(method=f"{way.method}[/b]") for way in TRIED])
     answers, drawn = tmp_path / "out[best].jsonl", tmp_path / "a [b].png"

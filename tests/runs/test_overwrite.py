@@ -1,10 +1,13 @@
 """A run that is to be overwritten is there until nothing more can refuse the new one."""
 
 import json
+import re
+from errno import ENOSPC
 
 import pytest
 
 import swept
+from featscope.commands import run as commands
 from featscope.options import ConfigError, MissingExtraError
 from featscope.runs import Settings, execute, run
 from featscope.training import DivergedError
@@ -49,6 +52,29 @@ def test_an_interrupt_before_the_first_step_leaves_it_too(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         run(Pull(), Settings(), tmp_path, overwrite=True)
     assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [
+        ("_shard_size", KeyboardInterrupt(), "interrupted; nothing was begun, and .* as it was. Go on with:"),
+        ("_shard_size", OSError(ENOSPC, "full"), "Nothing was begun, and .* is as it was. Go on with:"),
+        ("with_history", KeyboardInterrupt(), "interrupted; what was done is saved. Go on with:"),
+    ],
+)
+def test_what_is_printed_does_not_go_on_with_the_run_that_was_to_be_replaced(
+    tmp_path, monkeypatch, capsys, where, error, said
+):
+    run(Pull(), Settings(), tmp_path)
+
+    def stop(*_):
+        raise error
+
+    monkeypatch.setattr(execute, where, stop)
+    commands.execute(Pull(), Settings(), tmp_path, ["run", "pull", "--out", str(tmp_path)], overwrite=True)
+    told = capsys.readouterr().err
+    assert re.search(said, told)
+    assert told.rstrip().endswith("--overwrite" if where == "_shard_size" else "--resume")
 
 
 def test_a_run_that_is_refused_when_it_trains_leaves_nothing_of_either(tmp_path):

@@ -259,7 +259,10 @@ def test_who_is_hidden_is_counted():
         ({"data": replace(STUDY.data, token_activity=0.5)}, "token_activity = 1. The closed forms"),
         ({"optimizer": SGD(0.1, 0.0)}, "Pruning.optimizer = .* weight_decay > 0. Nothing settles without"),
         ({"start": TokenMLP()}, r"Pruning.start = TokenMLP\(.* allowed is a PlantedStart. Only arms start at random"),
-        ({"start": PlantedStart(1)}, r"Pruning.start = .* neurons >= 2. One of a feature's neurons is pruned alone"),
+        (
+            {"start": PlantedStart(1)},
+            r"Pruning.start = .* 2 to 1,000,000 neurons. One of a feature's neurons is pruned alone",
+        ),
     ],
 )
 def test_what_the_study_as_a_whole_cannot_have_is_refused(change, message):

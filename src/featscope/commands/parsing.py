@@ -105,11 +105,11 @@ def as_typed(kind: type, study: object = None) -> Iterator[None]:
 
 def _with_dashes(message: str, options: Container[str]) -> str:
     """``message`` with options as they are typed where it names them as they are stored: as its first word, for want of
-    their owner, and where it says what has changed since a run began."""
+    their owner, and in a list of what has changed since a run began."""
 
     def typed(found: re.Match[str]) -> str:
         option = f"--{found[1].replace('_', '-')}"
         return option + found[2] if option in options else found[0]
 
     message = re.sub(r"^([a-z_.]+)( = )", typed, message)
-    return re.sub(r"(?<= )config\.(?:config\.)?(?:study\.)?([a-z_0-9.]+?)(?:\.\d+)?(: | = )", typed, message)
+    return re.sub(r"(?<= )config\.(?:config\.)?(?:study\.)?([a-z_0-9.]+)(: )", typed, message)

@@ -96,7 +96,7 @@ def study_options(
     Attributes:
         out: run folder; a new one below runs/ if not given.
         resume: go on with the run in --out.
-        overwrite: replace the run in --out.
+        overwrite: replace the run in --out, which stays until every arm could take a step.
     """
     chosen: Any = parse(arguments, options, f"{command} {name}")
     out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -119,6 +119,7 @@ def execute(
     """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run; ``tell`` prints
     what was found in place of the verdicts; ``then`` gives what the run has grown to, as long as it grows."""
     telling.event("began", study=study.name, out=str(out), arms=[arm.name for arm in study.arms()])
+    to_replace = _written(out) if overwrite else None
     try:
         with telling.watched(out):
             outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=_telling(train, telling))
@@ -127,22 +128,25 @@ def execute(
                 study, outcome = larger, run(larger, settings, out, resume=True, train=_telling(train, telling))
             page = report_run(out)
     except DivergedError as error:
-        return _failed(telling, 3, f"training diverged: {error}. What was saved before is in {out / 'checkpoint'}.")
+        saved = "" if _stands(out, to_replace) else f" What was saved before is in {out / 'checkpoint'}."
+        return _failed(telling, 3, f"training diverged: {error}.{saved}")
     except EqualReplicasError as error:
         return _failed(telling, 3, f"{error}. Intervals over such replicas mean nothing; no claim was judged.")
     except UnjudgedError as error:
         return _failed(telling, 2, how_to_judge(error, out))
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
-        command = shlex.join([program(), *again, "--resume"])
+        kept, command = _to_go_on(out, to_replace, again)
         why = f" ({stopped})" if str(stopped) else ""
         telling.event("interrupted", code=130, resume=command)
-        print(f"interrupted{why}; what was done is saved. Go on with:\n  {command}", file=sys.stderr)
+        print(f"interrupted{why}; {kept or 'what was done is saved'}. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
     except Exception as error:
         if not (why := refused_by_system(error)):
             raise
-        command = shlex.join([program(), *again, "--resume"])
-        return _failed(telling, 4, f"{why} What was saved before is kept. Go on with:\n  {command}")
+        kept, command = _to_go_on(out, to_replace, again)
+        return _failed(
+            telling, 4, f"{why} {(kept or 'what was saved before is kept').capitalize()}. Go on with:\n  {command}"
+        )
     diverged = shortcomings(outcome.runs)
     if telling.json:
         if tell is not None:
@@ -166,6 +170,26 @@ def execute(
         print(more)
     telling.say(f"report: {page}")
     return 0, outcome.claims
+
+
+def _to_go_on(out: Path, to_replace: tuple[int, int] | None, again: Sequence[str]) -> tuple[str, str]:
+    """That nothing was begun, where the run to replace still stands, and the command that goes on or begins again."""
+    stands = _stands(out, to_replace)
+    command = shlex.join([program(), *again, "--overwrite" if stands else "--resume"])
+    return "nothing was begun, and the run that was to be replaced is as it was" if stands else "", command
+
+
+def _stands(out: Path, to_replace: tuple[int, int] | None) -> bool:
+    return to_replace is not None and _written(out) == to_replace
+
+
+def _written(out: Path) -> tuple[int, int] | None:
+    """Which file the plan of a run is, and when it was written; None where there is none."""
+    try:
+        about = (out / "config.json").stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns
 
 
 def _found(study: Study, outcome: Outcome) -> str:

@@ -70,7 +70,7 @@ class EncodedImages:
             side: see the class.
 
         Raises:
-            ConfigError: a column is missing or of another type.
+            ConfigError: a column is missing or of another type, or an image has no bytes.
         """
         import pyarrow as pa
 

@@ -60,11 +60,13 @@ class HeldOut:
             )
         if neighbours and self.labels is not None:
             classes, counts = self.labels.unique(return_counts=True)
-            if 2 * ((fewest := int(counts.min())) - 1) < min(neighbours, self.samples - 1):
+            few = (counts > 1) & (2 * (counts - 1) < min(neighbours, self.samples - 1))  # one alone has no accuracy
+            if few.any():
+                some, least = classes[few].tolist(), 2 * (int(counts[few].min()) - 1)
+                named = f"class {some[0]}" if len(some) == 1 else f"{len(some)} classes (class {some[0]}, say)"
                 warnings.warn(
-                    f"neighbours = {neighbours}: held_out has {fewest} sample{'s' if fewest > 1 else ''} of class "
-                    f"{int(classes[counts.argmin()])}, which others may outvote however well it is told apart. Give "
-                    "fewer neighbours, or more samples.",
+                    f"neighbours = {neighbours}: held_out has so few samples of {named} that others may outvote them "
+                    f"however well they are told apart. Give {least} neighbours or fewer, or more samples.",
                     stacklevel=3,
                 )
 

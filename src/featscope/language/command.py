@@ -20,7 +20,16 @@ from featscope.language.haystack import MOST_TOKENS
 from featscope.language.keep import Cost, Keep, keep_of
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, asked_for, least_window, listed, offered, pooling_of, require_draft
+from featscope.language.methods import (
+    Reading,
+    asked_for,
+    least_window,
+    listed,
+    offered,
+    pooling_of,
+    require_draft,
+    require_tokens_of_draft,
+)
 from featscope.language.prefill import Prefill
 from featscope.language.propagation import ReadAgain
 from featscope.language.selection import Pool, kept_share
@@ -47,8 +56,8 @@ class Generate:
             operations.
         draft: the smaller model that chooses with --method speculative: a folder, or a model of the Hub.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
-        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5
-            (speculative prefill's has 13).
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or 5, as in most papers
+            (that of speculative prefill has 13).
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         chat: put the prompt into the model's chat template, as what a user says.
@@ -93,8 +102,8 @@ class Generate:
         """Raise `ConfigError` unless keep, or cost, and window say how much the method keeps."""
         if self.cost is not None:
             require(self, "cost", self.keep is None, "no value beside --keep", "Leave out one of them.")
-            able = listed(self.method).by_cost
-            require(self, "cost", able, f"no value with --method {self.method}", "Use --keep there.")
+            able, cure = listed(self.method).by_cost, "It keeps all." if self.method == "full" else "Use --keep there."
+            require(self, "cost", able, f"no value with --method {self.method}", cure)
             require(self, "cost", 0 < self.cost <= 1, "a share in (0, 1]")
         least, kept = least_window([self.method]), self.kept
         if isinstance(kept, int):
@@ -133,6 +142,7 @@ def generate(options: Generate) -> None:
     model, tokenizer = load_model(options.model, options.device)
     method = options.build(model)
     prompt = prompt.removesuffix("\n")
+    require_tokens_of_draft(options, tokenizer, prompt)
     prompt = in_template(tokenizer, prompt) if options.chat else prompt
     said = prompt_tokens(tokenizer, prompt, special=not options.chat)
     ids = torch.tensor([said], device=model.device)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.keep import Keep
 from featscope.language.load import (
@@ -15,6 +15,7 @@ from featscope.language.load import (
     RETRIEVER_LAYER,
     RETRIEVER_POOL,
     load_once,
+    load_tokenizer,
     require_folder,
 )
 from featscope.language.method import Method
@@ -45,10 +46,10 @@ class Reading:
     """How much of a prompt is kept, and by what.
 
     Attributes:
-        layer: r, the layer that chooses for GemFilter, from 0.
-        keep: k, tokens (for SnapKV and H2O: entries of each layer and key head) that are kept; or their share; or a
-            `Cost`, where the method takes one.
-        window: last tokens that SnapKV, H2O and question-kept keep in any case.
+        layer: r, the layer that chooses where one does, from 0.
+        keep: k, tokens (or, in caches, entries of each layer and key head) that are kept; or their share; or a `Cost`,
+            where the method takes one.
+        window: last tokens that all but GemFilter by the paper's rule keep in any case.
         kernel: neighbours whose scores are pooled, where a method pools them.
         pool: how.
         draft: the smaller model that chooses in speculative prefill, as `load_model` takes it; None for none.
@@ -143,6 +144,16 @@ def require_draft(options: Any, names: Iterable[str]) -> None:
     require(options, "draft", options.draft is not None, "a folder, or a model of the Hub", cure)
     with _of_draft():
         require_folder(options.draft)
+
+
+def require_tokens_of_draft(options: Any, tokenizer: PreTrainedTokenizerBase, text: str) -> None:
+    """Raise `ConfigError` where the tokenizer of ``options.draft`` makes other tokens of ``text``."""
+    if options.draft is None:
+        return
+    with _of_draft():
+        others = load_tokenizer(options.draft)
+    of_both = [known(text, add_special_tokens=False)["input_ids"] for known in (tokenizer, others)]
+    require(options, "draft", of_both[0] == of_both[1], "a model of the same tokenizer", "Its tokens are others.")
 
 
 @contextmanager

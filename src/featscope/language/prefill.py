@@ -4,6 +4,7 @@ from typing import Any, cast
 
 from jaxtyping import Int
 from torch import Tensor
+from typing_extensions import get_protocol_members
 
 from featscope.language.attention import Attention
 from featscope.language.caches.full import Full
@@ -22,9 +23,11 @@ from featscope.options import ConfigError
 def _require_part(name: str, part: Any, kind: Any, such: str) -> None:
     """Raise `ConfigError` unless ``part`` is one of its ``kind``."""
     if isinstance(part, type) or not isinstance(part, kind):
+        lacking = ", ".join(sorted({*get_protocol_members(kind)} - {*dir(part)}))
+        why = f" (it has no {lacking})" if lacking else ""
         raise ConfigError(
-            f"{name} = {part!r:.200} is no {name}: allowed is one of featscope.language.parts.{kind.__name__}, such as "
-            f"{such}. Prefill takes model, selector, propagation and cache, in this order"
+            f"{name} = {part!r:.200} is no {name}{why}: allowed is one of featscope.language.parts.{kind.__name__}, "
+            f"such as {such}. Prefill takes model, selector, propagation and cache, in this order"
         )
 
 

@@ -89,25 +89,11 @@ class Tried(NamedTuple):
         return f"{self.share:.2f} [{low:.2f}, {high:.2f}]", f"{self.parts:.2f}"
 
 
-def fastest(tried: Sequence[Tried], give_up: float) -> Tried | None:
-    """The fastest way to the last token that is right as often as full attention, the first, less ``give_up``.
-
-    One whose first or last token is earlier than full attention's goes before one of which neither is. None if no way
-    is right so often.
-    """
+def advice(tried: Sequence[Tried], give_up: float) -> str:
+    """Which way to take, in a sentence: of those right as often as full attention, less ``give_up``, the fastest."""
     full, *others = tried
     good = [way for way in others if full.right - way.right <= give_up * full.of + _ROUNDING]
-    return min(good, key=lambda way: (not _earlier(way, full), way.last), default=None)
-
-
-def _earlier(way: Tried, full: Tried) -> bool:
-    """Whether an end comes before full attention's."""
-    return way.first < full.first or way.last < full.last
-
-
-def advice(tried: Sequence[Tried], give_up: float) -> str:
-    """Which way to take, in a sentence."""
-    full, best = tried[0], fastest(tried, give_up)
+    best = min(good, key=lambda way: way.last, default=None)
     if full.right == 0:
         return "Full attention answers no example right: the model cannot do this task, and no method is advised."
     if len(tried) == 1:
@@ -115,13 +101,19 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
     if best is None:
         return f"Full attention: every other way is right less often by more than {give_up:.0%}."
     first, last = (f"{ratio:.2f}" for ratio in (best.first / full.first, best.last / full.last))
-    if not _earlier(best, full):
+    if best.last >= full.last:
         ratios = f"{first} of its time to the first token and {last} of that to the last"
-        return f"Full attention is cheaper: the fastest that is as good, {best.about()}, takes {ratios}."
+        said = f"Full attention is cheaper: the fastest that is as good, {best.about()}, takes {ratios}."
+        begins = min(good, key=lambda way: way.first)
+        if begins.first < full.first:
+            said += f" The first token of {begins.about()} comes after {begins.first / full.first:.2f} of its time."
+        return said
     low, high = best.interval
     lost = sum(one.right and not other.right for one, other in zip(full.answers, best.answers, strict=True))
-    _, most = interval_of_binomial(lost, full.of, _LEVEL)
-    few = f": too few prompts to tell whether it is more than --give-up {give_up:.0%}" if most > give_up else ""
+    least, most = interval_of_binomial(lost, full.of, _LEVEL)
+    limit = f"--give-up {give_up:.0%}"
+    few = f": too few prompts to tell whether it is more than {limit}" if least <= give_up < most else ""
+    few = few or (f", more than {limit}; others that it gains make up for them" if least > give_up else "")
     return (
         f"{best.about()}: right {best.share:.0%} of the time ({low:.0%} to {high:.0%} at 95 %, full attention "
         f"{full.share:.0%}), its first token after {first} of full attention's time, its last after {last}. Of "

@@ -25,7 +25,16 @@ from featscope.language.keep import keep_of, tokens_of
 from featscope.language.layers import LayerChoice, needle_span, probed
 from featscope.language.load import RETRIEVER, load_model, require_folder
 from featscope.language.method import Method
-from featscope.language.methods import Reading, asked_for, least_window, listed, offered, pooling_of, require_draft
+from featscope.language.methods import (
+    Reading,
+    asked_for,
+    least_window,
+    listed,
+    offered,
+    pooling_of,
+    require_draft,
+    require_tokens_of_draft,
+)
 from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
 from featscope.language.selectors import FilterLayer
@@ -54,8 +63,8 @@ class TunePrompt:
         keeps: how much is kept: numbers of tokens, or shares of the prompt, below 1.
         draft: the smaller model that chooses for the method speculative: a folder, or a model of the Hub.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
-        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or the papers' 5
-            (speculative prefill's has 13).
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or 5, as in most papers
+            (that of speculative prefill has 13).
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         give_up: how much less often than full attention a method may be right to be advised.
@@ -329,6 +338,7 @@ def tune_prompt(options: TunePrompt) -> None:
     """
     examples = read_examples(options.data)
     model, tokenizer = load_model(options.model, options.device)
+    require_tokens_of_draft(options, tokenizer, examples[0].prompt)
     if options.chat:
         examples = [_as_said(tokenizer, one) for one in examples]
     tried = tune(options, model, tokenizer, examples)

@@ -19,7 +19,18 @@ import torch
 from featscope.kernels import backend
 from featscope.threads import cores
 
-_CHANGES = ("python", "packages", "git_revision", "study", "platform", "processor", "device", "products", "kernels")
+_CHANGES = (
+    "python",
+    "packages",
+    "git_revision",
+    "study",
+    "platform",
+    "processor",
+    "device",
+    "products",
+    "kernels",
+    "inputs",
+)
 """What may change numbers."""
 _DIGITS = 8
 _PATIENCE = 30  # seconds for git, on a busy machine
@@ -119,13 +130,15 @@ def _products() -> str:
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """What differs, by name: what was and what is. Of packages that both have; others are not what the run needs."""
+    """What differs, by name: what was and what is. Of packages that both have, as others are not what the run needs;
+    and of options, as older versions did not look at what these name."""
     found: dict[str, tuple[str, str]] = {}
     for name in _CHANGES:
         old, new = before.get(name), after.get(name)
-        if name == "packages" and old and new:
-            found |= {of: (old[of], new[of]) for of in old if of in new and old[of] != new[of]}
-        elif old != new:
+        if name in ("packages", "inputs") and old and new:
+            told = "what {} names" if name == "inputs" else "{}"
+            found |= {told.format(of): (old[of], new[of]) for of in old if of in new and old[of] != new[of]}
+        elif old != new and name != "inputs":
             found[_NAMES.get(name, name)] = (_told(old), _told(new))
     return found
 

@@ -21,7 +21,7 @@ from featscope.runs.diverged import how_many_diverged, without_diverged
 from featscope.runs.environment import computed_by, environment, mixed, module_of, with_history
 from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
-from featscope.runs.inputs import changed_input, fingerprints
+from featscope.runs.inputs import contents
 from featscope.runs.plain import as_read, differences, to_plain
 from featscope.runs.repeatable import repeatable
 from featscope.runs.shard import Shard, ShardResult
@@ -119,7 +119,7 @@ def run(
         settings: seed, replicas, device and limits.
         out: the run folder.
         resume: go on with the run in ``out``, which must have the same config.
-        overwrite: replace the run in ``out``, which stays if this one is refused.
+        overwrite: replace the run in ``out``, which stays until every arm could take a step.
         train: trains the shards; `train_all` on this machine.
 
     Raises:
@@ -153,10 +153,10 @@ def _run(
     name = study.name or type(study).__name__
     plan: dict[str, Any] = {"study": name, "seed": settings.seed, "replicas": replicas}
     plan |= {"device": settings.device, "config": to_plain(study), "memory_limit": settings.memory_limit}
-    before, draws, moved = None, METHOD, ""
+    before, draws = None, METHOD
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = read_plan(out)
-        draws, inputs = stored.pop("draws", None), stored.pop("inputs", None)
+        draws = stored.pop("draws", None)
         shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
         if changed := differences(stored | {"config": as_read(stored["config"])}, plan):
             differ = "; ".join(changed)
@@ -165,24 +165,18 @@ def _run(
             )
         if (out / "environment.json").exists():
             before = read_environment(out)
-        moved = changed_input(inputs, plan["config"], out) if inputs is not None else ""
     else:
         shard_size = _shard_size(study, arms, replicas, settings)
-        read = {"draws": METHOD, "inputs": fingerprints(plan["config"], out)}
         folder.clear()
-        folder.write_json("config.json", plan | {"shard_size": shard_size} | read)
+        folder.write_json("config.json", plan | {"shard_size": shard_size, "draws": METHOD})
     shards = planned(study, arms, plan | {"shard_size": shard_size})
-    if (draws != METHOD or moved) and not all(shard.finished(folder) for shard in shards):
-        if moved:
-            raise ConfigError(
-                f"--resume: what {moved} holds is not what the run began with, and its data would change half-way. "
-                "Put it back, or begin anew with --overwrite"
-            )
+    if draws != METHOD and not all(shard.finished(folder) for shard in shards):
         raise ConfigError(
             "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
             "would change half-way. --overwrite begins anew; environment.json names the version that can go on"
         )
-    about_machine = with_history(environment(settings.device, module_of(study)), before)
+    now = environment(settings.device, module_of(study)) | {"inputs": contents(plan["config"], out)}
+    about_machine = with_history(now, before)
     folder.write_json("environment.json", about_machine)
     earlier = about_machine.get("seconds") or 0.0
 

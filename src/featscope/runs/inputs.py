@@ -1,4 +1,4 @@
-"""What is in the folders and files that options name: a run that is resumed must find there what it began with."""
+"""What is in the folders and files that options name: part of what computes a run, as versions and machine are."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,29 +8,30 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-_READ = 2**30  # bytes at most, of all files together
+_READ = 2**30  # bytes at most that are read of what an option names
 _BLOCK = 2**20
 _MOST_FILES = 10_000  # that are opened; of more the names and sizes are enough
+_OF_PROGRAMS = ("__pycache__", "Thumbs.db", "desktop.ini")
 
 
-def fingerprints(config: Mapping[str, Any], out: Path) -> dict[str, str]:
-    """A digest of what each option of a stored config names, by the option; of those that name a folder or file.
+def contents(config: Mapping[str, Any], out: Path) -> dict[str, str]:
+    """What each option of a stored config names, by the option, as "412 files, 3.1 GB, 0a1b2c3d".
 
-    It is of names, sizes and content, of large files of parts of it. Hidden files do not count.
+    Of options that name a folder or file alone. The digest is of names, sizes and content: of all of it up to a GiB,
+    of more parts of each file, of more than 10,000 files none. Hidden files, what programs leave, and other runs'
+    folders do not count.
 
     Args:
         config: as `to_plain` gives it.
-        out: the run folder, which does not count where it is inside.
+        out: the run folder, which does not count either.
     """
-    places = ((option, _place(value)) for option, value in _words(config))
-    return {option: _digest(place, os.path.realpath(out)) for option, place in places if place is not None}
-
-
-def changed_input(before: Mapping[str, str], config: Mapping[str, Any], out: Path) -> str:
-    """An option that names something else than it did, as ``config.data = 'photos'``; empty if none does."""
-    now = fingerprints(config, out)
-    changed = (option for option in {**before, **now} if before.get(option) != now.get(option))
-    return next((f"config.{option} = {dict(_words(config)).get(option)!r}" for option in changed), "")
+    named = ((option, _place(value)) for option, value in _words(config))
+    known = dict[Path, str]()
+    return {
+        option: known[place] if place in known else known.setdefault(place, _contents(place, out))
+        for option, place in named
+        if place is not None and not place.is_relative_to(os.path.realpath(out))
+    }
 
 
 def _words(plain: Any, option: str = "") -> Iterator[tuple[str, str]]:
@@ -49,35 +50,48 @@ def _place(word: str) -> Path | None:
         package = find_spec("featscope_retriever")
         return Path(package.origin).with_name("weights") if package is not None and package.origin else None
     place = os.path.expanduser(word)
-    return Path(place) if word and os.path.exists(place) else None
+    return Path(os.path.realpath(place)) if word and os.path.exists(place) else None
 
 
-def _digest(place: Path, out: str) -> str:
-    found = blake2b(digest_size=16)
-    files = sorted(_files(place, out))
-    share = _READ // max(len(files), 1)
-    for file in files:
-        size = file.stat().st_size
+def _contents(place: Path, out: Path) -> str:
+    sizes = dict[Path, int]()
+    for file in _files(place, os.path.realpath(out)):
+        with suppress(OSError):  # gone by now, as other programs' files may be
+            sizes[file] = file.stat().st_size
+    total, found = sum(sizes.values()), blake2b(digest_size=4)
+    for file, size in sorted(sizes.items()):
         found.update(f"{os.fsencode(file.relative_to(place))!r} {size} ".encode())
-        if len(files) <= _MOST_FILES:
-            for part in _parts(file, size, share):
+        if len(sizes) <= _MOST_FILES:
+            for part in _parts(file, size, size if total <= _READ else _READ // len(sizes)):
                 found.update(part)
-    return found.hexdigest()
+    amount = f"{total / 1e9:.1f} GB" if total >= 1e9 else f"{total / 1e6:.1f} MB" if total >= 1e6 else f"{total} bytes"
+    return f"{len(sizes)} file{'s' if len(sizes) != 1 else ''}, {amount}, {found.hexdigest()}"
 
 
 def _files(place: Path, out: str) -> Iterator[Path]:
+    """All files that count, links to folders followed once each."""
     if place.is_file():
         yield place
-    for folder, inner, names in os.walk(place):
-        inner[:] = [name for name in inner if name[0] != "." and os.path.realpath(Path(folder, name)) != out]
-        yield from (file for name in names if name[0] != "." and os.path.isfile(file := Path(folder, name)))
+    seen = {out}
+    for folder, inner, names in os.walk(place, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen or {"config.json", "environment.json"} <= {*names}:  # the latter is a run
+            inner.clear()
+            continue
+        seen.add(real)
+        inner[:] = filter(_counts, inner)
+        yield from (file for name in names if _counts(name) and (file := Path(folder, name)).is_file())
+
+
+def _counts(name: str) -> bool:
+    return name[0] != "." and name not in _OF_PROGRAMS and not name.endswith(".lock")
 
 
 def _parts(file: Path, size: int, share: int) -> Iterator[bytes]:
-    """Evenly spaced parts of a file, ``share`` bytes at most; of one that is no larger all of it."""
-    block = min(share, _BLOCK)
-    count = min(share // block, -(-size // block))
+    """A file in blocks; of one larger than ``share`` bytes as much, in evenly spaced parts from head to tail."""
+    block = max(1, min(_BLOCK, size if size <= share else share // 2))
+    count = -(-size // block) if size <= share else share // block
     with suppress(OSError), file.open("rb") as opened:  # what cannot be read is refused by what needs it
         for part in range(count):
-            opened.seek(part * max(size - block, 0) // max(count - 1, 1))
+            opened.seek(part * block if size <= share else part * (size - block) // max(count - 1, 1))
             yield opened.read(block)

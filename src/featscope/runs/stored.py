@@ -38,7 +38,6 @@ class Plan:
     shard_size: int
     memory_limit: float | None = None
     draws: str | None = None
-    inputs: dict[str, str] | None = None
     checksum: str | None = None
 
 
@@ -65,6 +64,7 @@ class Stage:
     kernels: str | None = None
     products: str | None = None
     study: OwnPackage | None = None
+    inputs: dict[str, str] = field(default_factory=dict)
     since: str | None = None
 
 

@@ -6,6 +6,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.decoder import context_of
+from featscope.language.longbench import picked
 from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.metrics import exact, points
 from featscope.language.longbench.prompts import encode
@@ -80,7 +81,8 @@ def answer(
     )
     text = cast(str, tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True))
     score = points(task.metric, text, example.answers, example.classes, first_line=task.first_line)
-    right = exact(text, example.answers, first_line=task.first_line)
+    picks = task.metric in picked.METRICS  # what is asked for out of an answer that may say more
+    right = score == 100 if picks else exact(text, example.answers, first_line=task.first_line)
     return Answered(text, score, right, ids.shape[1], _count(output.kept), prompt.cut)
 
 

@@ -89,6 +89,19 @@ def name_among(answer: str, right: str, classes: Sequence[str] = ()) -> float:
     return float(right.upper() in answer.upper())
 
 
+METRICS = (
+    stated_letter,
+    chosen,
+    chosen_function,
+    first_digits,
+    first_number,
+    last_number,
+    word_among,
+    name_among,
+)
+"""All of them: 1 for an answer that says what is right, whatever else it says."""
+
+
 def _spaced(text: str, marks: str) -> str:
     """One blank in the place of any of ``marks``, and of several blanks."""
     return re.sub(" +", " ", text.translate({ord(mark): " " for mark in marks}))

@@ -17,7 +17,6 @@ Compared = Literal[
 ]
 COMPARED: tuple[Compared, ...] = get_args(Compared)
 _DEFAULT: tuple[Compared, ...] = ("gemfilter", "question-kept", "snapkv", "h2o", "full", "middle-row")
-COMPRESSED = tuple(name for name in COMPARED if name != "full")
 _WINDOW = 32  # recent tokens that all keep but GemFilter by the paper's rule: dissertation, Section G.4.2
 
 
@@ -78,7 +77,13 @@ class LongBenchArms(Study):
         named = {*self.methods}.intersection(COMPARED)
         require(self, "methods", 0 < len(named) == len(self.methods), f"some of {', '.join(COMPARED)}")
         window = self.reading.window
-        require(self, "keep", self.keep > window, f"> {window}", "SnapKV and H2O keep so many recent ones alone.")
+        require(
+            self,
+            "keep",
+            self.keep > window,
+            f"> {window}",
+            "All but GemFilter by the paper's rule keep so many recent ones alone.",
+        )
         require(self, "context", self.context == 0 or self.context >= 2, ">= 2, or 0")
 
     @property

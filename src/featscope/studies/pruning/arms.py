@@ -22,6 +22,7 @@ from featscope.training import (
 from featscope.training.gradient import RuleConfig
 
 JUDGED, LITTLE = 0.125, 0.05  # pruning ratios that claims are made of
+MOST_NEURONS = 1_000_000  # of a feature: ratios that leave one of them differ as numbers
 RATIOS = (0.0, LITTLE, JUDGED, 2 * JUDGED)
 over = partial(Axis, "rules.pruning.ratio")
 
@@ -79,8 +80,8 @@ class PruningArms(Study):
         data, objective = self.data, self.objective
         start: Any = self.start
         require(self, "start", isinstance(start, PlantedStart), "a PlantedStart", "Only arms start at random.")
-        several = start.neurons >= 2
-        require(self, "start", several, "a start with neurons >= 2", "One of a feature's neurons is pruned alone.")
+        several, allowed = 2 <= start.neurons <= MOST_NEURONS, f"a start with 2 to {MOST_NEURONS:,} neurons"
+        require(self, "start", several, allowed, "One of a feature's neurons is pruned alone.")
         require(self, "data", 0 < data.minority < data.features, "data with 0 < minority < features", "Some are rare.")
         require(self, "data", data.eps_min > 0, "data with eps_min > 0", "A feature that is never there has no share.")
         shown = data.token_activity == 1
