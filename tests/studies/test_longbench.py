@@ -396,7 +396,7 @@ def test_the_smallest_study_can_be_checked(answers):
         ({"examples": -1}, r"examples = -1 .* >= 0"),
         ({"methods": ()}, r"methods = \(\) .* some of gemfilter, question-kept, snapkv, h2o, full, middle-row"),
         ({"methods": ("full", "full")}, r"methods = \('full', 'full'\) .* some of gemfilter"),
-        ({"keep": 32}, r"keep = 32 .* > 32\. SnapKV and H2O keep so many"),
+        ({"keep": 32}, r"keep = 32 .* > 32\. All but GemFilter by the paper's rule keep"),
         ({"layer": -1}, r"layer = -1 .* >= 0"),
         ({"model": "other/model"}, r"layer = None .* >= 0 where --model = 'other/model'. choose_layer"),
         ({"context": 1}, r"context = 1 .* >= 2, or 0"),
