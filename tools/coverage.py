@@ -157,17 +157,17 @@ quantity is missed up to five times as often as it should be, unless its claim s
 once or twice in a hundred times. So a claim gives its `range` wherever it is known. The BCa bootstrap was tried for
 skewed means and missed 6 to 14 in a hundred at 4 and 8 replicas: percentiles of so few samples do not reach far enough.
 
-**What would cover** was looked for on 2026-11-27, by 300 to 6,000 simulated runs a number. Nonparametric bounds of a mean
-in [0, 1] (Anderson; Phan and Learned-Miller; Maurer and Pontil; Waudby-Smith and Ramdas' bets), with the replica as the
-unit, cover and say little: of eight replicas of 1,000 things, all of them so, they leave 0.44 to 0.51 as the lower end or
-less. One that does both: shares whose profile likelihood under a beta-binomial law, over the correlation c within a
-replica and with the prior (1 - c)² + 0.01 of it, is within n log(1 + t² / (n - 1)) / 2 of its largest value (n replicas,
-t as of Student's interval), and at least Clopper and Pearson's interval of all things. At 4, 8 and 32 replicas it misses
-0.4, 1.9 and 1.9 in a hundred of 1,000 things of which 0.95 are so, with correlation 0.3, and 0.1, 0.9 and 2.2 where 0.98
-are; it is no wider on average. Eight replicas that all agree leave 0.946 of 1,000 things as its lower end, 0.913 of 32. So
-bounds of 0.95 and more need more replicas than runs have by default: of 108 claims about shares that hold in the runs of
-14 studies 44 would be undecided, 36 of them where all replicas agree; none of 73 that fail would change. It is not used
-yet: it comes with more replicas by default, and every study run anew.
+**What would cover** was looked for on 2026-11-27, by 300 to 6,000 simulated runs a number. Nonparametric bounds of a
+mean in [0, 1] (Anderson; Phan and Learned-Miller; Maurer and Pontil; Waudby-Smith and Ramdas' bets), with the replica
+as the unit, cover and say little: of eight replicas of 1,000 things, all of them so, they leave 0.44 to 0.51 as the
+lower end or less. One that does both: shares whose profile likelihood under a beta-binomial law, over the correlation
+c within a replica and with the prior (1 - c)² + 0.01 of it, is within n log(1 + t² / (n - 1)) / 2 of its largest
+value (n replicas, t as of Student's interval), and at least Clopper and Pearson's interval of all things. At 4, 8 and
+32 replicas it misses 0.4, 1.9 and 1.9 in a hundred of 1,000 things of which 0.95 are so, with correlation 0.3, and
+0.1, 0.9 and 2.2 where 0.98 are; it is no wider on average. Eight replicas that all agree leave 0.946 of 1,000 things
+as its lower end, 0.913 of 32. So bounds of 0.95 and more need more replicas than runs have by default: of 108 claims
+about shares that hold in the runs of 14 studies 44 would be undecided, 36 of them where all replicas agree; none of
+73 that fail would change. It is not used yet: it comes with more replicas by default, and every study run anew.
 """
     )
     print(PAGE.read_text())
