@@ -107,6 +107,14 @@ def test_a_smaller_model_chooses_where_a_reading_names_one():
         Reading(2, 20, 8, draft="./nowhere").build("speculative", model)
 
 
+def test_each_method_pools_as_its_paper_does_unless_it_is_said_otherwise():
+    asked = SimpleNamespace(model="./a model", kernel=None, pool=None)
+    assert methods.pooling_of(asked, "speculative") == (Draft.kernel, Draft.pool) == (13, "avg")
+    assert methods.pooling_of(asked, "snapkv") == methods.pooling_of(asked) == (5, "avg")
+    asked.kernel = 7
+    assert methods.pooling_of(asked, "speculative") == (7, "avg")
+
+
 def test_the_small_model_has_a_pooling_of_its_own():
     for model, kernel, pool, found in (
         ("retriever", None, None, (17, "max")),

@@ -59,6 +59,14 @@ def test_a_word_that_is_the_name_of_the_run_is_no_data(tmp_path, monkeypatch):
     assert contents({"activation": "relu", "data": "relu/checkpoint"}, Path("relu")) == {}
 
 
+def test_a_run_that_an_option_names_counts(tmp_path):
+    run(Pull(), Settings(), tmp_path / "before")
+    found = contents({"start": str(tmp_path / "before")}, tmp_path / "run")["start"]
+    (tmp_path / "before" / "claims.json").write_text("{}")
+    assert not found.startswith("0 files")
+    assert contents({"start": str(tmp_path / "before")}, tmp_path / "run")["start"] != found
+
+
 def test_the_retriever_is_what_its_package_holds(tmp_path):
     package = pytest.importorskip("featscope_retriever", reason="for want of the package 'featscope-retriever'")
     weights = Path(package.__file__).with_name("weights")

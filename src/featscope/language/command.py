@@ -56,8 +56,8 @@ class Generate:
             operations.
         draft: the smaller model that chooses with --method speculative: a folder, or a model of the Hub.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
-        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or 5, as in most papers
-            (that of speculative prefill has 13).
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or those of the
+            method's paper: 5, of speculative prefill 13.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         chat: put the prompt into the model's chat template, as what a user says.
@@ -124,7 +124,7 @@ class Generate:
         """The method on ``model``."""
         layer = RETRIEVER_LAYER if self.layer is None else self.layer
         name = asked_for(self.method, self.window)
-        return Reading(layer, self.kept, self.window, *pooling_of(self), self.draft).build(name, model)
+        return Reading(layer, self.kept, self.window, *pooling_of(self, name), self.draft).build(name, model)
 
 
 def generate(options: Generate) -> None:

@@ -31,6 +31,7 @@ from featscope.language.presets import (
     SpeculativePrefill,
 )
 from featscope.language.selection import Pool
+from featscope.language.selectors import Draft
 from featscope.options import ConfigError, require
 
 KERNEL = 5
@@ -78,14 +79,19 @@ class Reading:
         return listed(name).about.format(layer=self.layer, keep=self.keep, window=self.window, pooled=pooled)
 
 
-def pooling_of(options: Any) -> tuple[int, Pool]:
-    """What options called ``kernel`` and ``pool`` say; where they are None, the retriever's own, or the papers'.
+def pooling_of(options: Any, name: str = "full") -> tuple[int, Pool]:
+    """What options called ``kernel`` and ``pool`` say; where they are None, the retriever's own, or the paper's.
+
+    Args:
+        options: of a study, say, with ``model`` beside these two.
+        name: the method that pools.
 
     Raises:
         ConfigError: the kernel is even.
     """
     own = options.model == RETRIEVER
-    kernel = (RETRIEVER_KERNEL if own else KERNEL) if options.kernel is None else options.kernel
+    papers = RETRIEVER_KERNEL if own else listed(name).kernel
+    kernel = papers if options.kernel is None else options.kernel
     require(options, "kernel", kernel >= 1 and kernel % 2 == 1, "an odd number >= 1")
     return kernel, options.pool or (RETRIEVER_POOL if own else POOL)
 
@@ -181,6 +187,7 @@ class Listed(NamedTuple):
         build: makes it on a model.
         by_layer: whether a layer chooses.
         by_cost: whether `Reading.keep` may be a `Cost`.
+        kernel: neighbours whose scores its paper pools.
     """
 
     label: str
@@ -188,6 +195,7 @@ class Listed(NamedTuple):
     build: Callable[[Reading, PreTrainedModel], Method]
     by_layer: bool = True
     by_cost: bool = False
+    kernel: int = KERNEL
 
     @property
     def pools(self) -> bool:
@@ -220,6 +228,7 @@ PEERS: Mapping[str, Listed] = {
         _speculative,
         by_layer=False,
         by_cost=True,
+        kernel=Draft.kernel,
     ),
 }
 """Ways that came after the dissertation."""

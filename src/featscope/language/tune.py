@@ -63,8 +63,8 @@ class TunePrompt:
         keeps: how much is kept: numbers of tokens, or shares of the prompt, below 1.
         draft: the smaller model that chooses for the method speculative: a folder, or a model of the Hub.
         window: last tokens that are kept in any case, as the question is. With 0 GemFilter keeps the paper's rule.
-        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or 5, as in most papers
-            (that of speculative prefill has 13).
+        kernel: neighbours whose scores are pooled, an odd number; None for the retriever's own, or those of the
+            method's paper: 5, of speculative prefill 13.
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         give_up: how much less often than full attention a method may be right to be advised.
@@ -164,11 +164,11 @@ def _that_read(options: TunePrompt, model: PreTrainedModel, ways: Sequence[Way],
     Raises:
         ConfigError: full attention refuses it.
     """
-    fixed = (options.window, *pooling_of(options), options.draft)
     found, said = dict[Way, Method](), set[str]()
     for name, layer, keep in ways:
         try:
-            reader = Reading(layer or 0, keep or 1, *fixed).build(asked_for(name, options.window), model)
+            reading = Reading(layer or 0, keep or 1, options.window, *pooling_of(options, name), options.draft)
+            reader = reading.build(asked_for(name, options.window), model)
             reader.generate(longest, max_new_tokens=options.max_new_tokens, max_time=0.0, do_sample=False)  # one token
         except ConfigError as error:
             if name == "full":

@@ -15,23 +15,20 @@ _OF_PROGRAMS = ("__pycache__", "Thumbs.db", "desktop.ini")
 
 
 def contents(config: Mapping[str, Any], out: Path) -> dict[str, str]:
-    """What each option of a stored config names, by the option, as "412 files, 3.1 GB, 0a1b2c3d".
+    """What each option of a stored config names, if it names a folder or file, as "412 files, 3.1 GB, 0a1b2c3d".
 
-    Of options that name a folder or file alone. The digest is of names, sizes and content: of all of it up to a GiB,
-    of more parts of each file, of more than 10,000 files none. Hidden files, what programs leave, and other runs'
-    folders do not count.
+    The digest is of names, sizes and content: of all of it up to a GiB,
+    of more parts of each file, of more than 10,000 files none. Hidden files, what programs leave, and runs that are
+    stored within do not count.
 
     Args:
         config: as `to_plain` gives it.
         out: the run folder, which does not count either.
     """
-    named = ((option, _place(value)) for option, value in _words(config))
-    known = dict[Path, str]()
-    return {
-        option: known[place] if place in known else known.setdefault(place, _contents(place, out))
-        for option, place in named
-        if place is not None and not place.is_relative_to(os.path.realpath(out))
-    }
+    own, named = os.path.realpath(out), ((option, _place(word)) for option, word in _words(config))
+    places = {option: place for option, place in named if place is not None and not place.is_relative_to(own)}
+    read = {place: _contents(place, own) for place in {*places.values()}}
+    return {option: read[place] for option, place in places.items()}
 
 
 def _words(plain: Any, option: str = "") -> Iterator[tuple[str, str]]:
@@ -53,9 +50,9 @@ def _place(word: str) -> Path | None:
     return Path(os.path.realpath(place)) if word and os.path.exists(place) else None
 
 
-def _contents(place: Path, out: Path) -> str:
+def _contents(place: Path, own: str) -> str:
     sizes = dict[Path, int]()
-    for file in _files(place, os.path.realpath(out)):
+    for file in _files(place, own):
         with suppress(OSError):  # gone by now, as other programs' files may be
             sizes[file] = file.stat().st_size
     total, found = sum(sizes.values()), blake2b(digest_size=4)
@@ -68,14 +65,14 @@ def _contents(place: Path, out: Path) -> str:
     return f"{len(sizes)} file{'s' if len(sizes) != 1 else ''}, {amount}, {found.hexdigest()}"
 
 
-def _files(place: Path, out: str) -> Iterator[Path]:
-    """All files that count, links to folders followed once each."""
+def _files(place: Path, own: str) -> Iterator[Path]:
+    """All files that count, links to folders followed once each; ``own`` is the run's folder."""
     if place.is_file():
         yield place
-    seen = {out}
+    seen = {own}
     for folder, inner, names in os.walk(place, followlinks=True):
-        real = os.path.realpath(folder)
-        if real in seen or {"config.json", "environment.json"} <= {*names}:  # the latter is a run
+        real, of_a_run = os.path.realpath(folder), {"config.json", "environment.json"} <= {*names}
+        if real in seen or (of_a_run and real != str(place)):
             inner.clear()
             continue
         seen.add(real)
