@@ -223,23 +223,24 @@ def stored_answers(
     score: str,
     shown: tuple[str, str],
     called: Callable[[int], str],
-    groups: Int[np.ndarray, " question"] | None = None,
+    groups: Int[np.ndarray, " question"],
 ) -> Iterator[Table]:
-    """What was said in the first replica, if it is stored, to the five questions on which a score differs most.
+    """What was said in the first replica, if it is stored, to five questions of as many groups on which a score
+    differs most.
 
     Args:
         runs: label -> what was measured; all were asked the same.
         score: the measurement.
         shown: what stands above its column, and how a value is written.
         called: number of a question -> what its title calls it.
-        groups: of each question; one of a group is shown, and as many as there are of all if none is given.
+        groups: of each question; one of a group is shown.
     """
     said = {label: run.isel(replica=0) for label, run in runs.items() if "said" in run}
     if not said:
         return
     scores = {label: run[score].values.ravel() for label, run in said.items()}
     order = np.argsort(-np.ptp(np.stack([*scores.values()]), axis=0), kind="stable")
-    first = np.sort(np.unique(order if groups is None else groups[order], return_index=True)[1])
+    first = np.sort(np.unique(groups[order], return_index=True)[1])
     wanted = next(iter(said.values()))["wanted"].values.ravel()
     heading, form = shown
     for question in order[first][:_SHOWN].tolist():

@@ -220,7 +220,7 @@ class NeedleInAHaystack(NeedleArms):
             )
 
     def tables(self, runs: Runs) -> Iterable[Table]:
-        """What methods answered, where it is stored, to the prompts on which they differ most."""
+        """What methods answered, where it is stored, to the prompt of each length on which they differ most."""
         sizes = len(self.lengths), len(self.places), self.prompts
 
         def called(question: int) -> str:
@@ -228,7 +228,8 @@ class NeedleInAHaystack(NeedleArms):
             return f"{self.lengths[length]} tokens, {100 * self.places[place]:.0f} % into the text, prompt {prompt + 1}"
 
         methods = self.labelled({arm: run for arm, run in runs.items() if arm in self.methods})
-        yield from stored_answers(methods, "normalised", (SCORE, "{:.2f}"), called)
+        of_length = np.arange(np.prod(sizes)) // np.prod(sizes[1:])
+        yield from stored_answers(methods, "normalised", (SCORE, "{:.2f}"), called, of_length)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether what is kept is enough, by the best and the worst method."""
