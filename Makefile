@@ -6,7 +6,7 @@ EXTRAS := images,language,cluster,encoders
 .PHONY: demo test test-long test-gpu lint cards ledger coverage bench bench-gpu bench-language faults fuzz trends torture docs clean
 
 demo: .venv/core
-	$(BIN)/featscope run decoupling --out runs/demo $(if $(wildcard runs/demo/config.json),--resume)
+	$(BIN)/featscope run decoupling --replicas 8 --out runs/demo $(if $(wildcard runs/demo/config.json),--resume)
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile

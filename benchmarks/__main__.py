@@ -38,7 +38,9 @@ def commands() -> dict[str, float]:
         began, peak = time.perf_counter(), 0
         out = str(Path(scratch) / "run")
         run = psutil.Popen(
-            [command, "run", "decoupling", "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [command, "run", "decoupling", "--replicas", "8", "--out", out],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         while run.poll() is None:
             with suppress(psutil.Error):

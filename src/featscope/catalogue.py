@@ -45,7 +45,7 @@ DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",
     summary="Contrastive learning with RandomMask decouples features from noise; without, only where noise is quiet.",
-    minutes=1.7,
+    minutes=9.0,
     target="featscope.studies.decoupling:Decoupling",
 )
 
@@ -61,7 +61,7 @@ FIXED_FEATURES = Entry(
     name="fixed-features",
     source="Shi 2024 (dissertation), Chapter 2 and Appendix A",
     summary="Two gradient steps find the patterns of a parity; kernels and random features stop at a ceiling.",
-    minutes=5.0,
+    minutes=11.0,
     target="featscope.studies.fixed_features:FixedFeatures",
 )
 
@@ -77,7 +77,7 @@ LEARNED_FILTERS = Entry(
     name="learned-filters",
     source="Shi 2024 (dissertation), Section 2.6 and Appendix A.7.4",
     summary="Filters learned from two classes of images: clusters by a rule, and whether early gradients agree.",
-    minutes=3.0,
+    minutes=4.0,
     target="featscope.studies.learned_filters:LearnedFilters",
 )
 
@@ -85,7 +85,7 @@ IMBALANCE = Entry(
     name="imbalance",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, and its earlier workshop version",
     summary="Rare features are learned late, weakly, or not at all: rates, thresholds and curves over their frequency.",
-    minutes=1.0,
+    minutes=2.0,
     target="featscope.studies.imbalance:Imbalance",
 )
 
@@ -133,7 +133,7 @@ FOURIER_CIRCUITS = Entry(
     name="fourier-circuits",
     source="Shi 2024 (dissertation), Chapter 4 and Appendix C",
     summary="Addition modulo p: the network of largest margin is made of cosines, and training finds it.",
-    minutes=1.5,
+    minutes=3.0,
     target="featscope.studies.fourier_circuits:FourierCircuits",
 )
 
@@ -157,7 +157,7 @@ GRADIENT_FEATURES = Entry(
     name="gradient-features",
     source="Shi 2024 (dissertation), Chapter 3 and Appendix B.1 to B.5.4",
     summary="Where the first gradients of random neurons point: mixtures, XOR, parities, tickets, random features.",
-    minutes=2.0,
+    minutes=3.0,
     target="featscope.studies.gradient_features:GradientFeatures",
 )
 
@@ -165,7 +165,7 @@ UNIFORM_PARITY = Entry(
     name="uniform-parity",
     source="Shi 2024 (dissertation), Sections B.5.5 and B.5.6, Algorithm 6",
     summary="The first gradient shows which few of many random signs a parity is of, once the sample is large enough.",
-    minutes=1.0,
+    minutes=3.0,
     target="featscope.studies.uniform_parity:UniformParityStudy",
 )
 
@@ -221,7 +221,7 @@ NUCLEAR_NORM = Entry(
     name="nuclear-norm",
     source="Shi 2024 (dissertation), Sections 6.2 to 6.4, Appendix E.1",
     summary="Weight decay, bounded rank and the nuclear norm of features where a correlation turns out of domain.",
-    minutes=0.5,
+    minutes=1.0,
     target="featscope.studies.nuclear_norm:NuclearNormStudy",
 )
 

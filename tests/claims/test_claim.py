@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from featscope.claims import LEVEL, Claim, how_many_hold
+from featscope.claims.intervals import interval_of_binomial
 
 
 def claim(relation: str, interval: tuple[float, float], tolerance: float = 0.0, measured: float = 1.0) -> Claim:
@@ -253,8 +254,8 @@ def test_replicas_needed_of_a_mean_on_which_all_agree_are_those_that_its_interva
     def made(n):
         return judged(np.zeros(n), "=", 0.0, 0.02, trials=[16] * n, range=(-1.0, 1.0))
 
-    assert made(8).replicas_needed == 20
-    assert [made(n).verdict for n in (8, 19, 20)] == ["undecided", "undecided", "holds"]
+    assert made(8).replicas_needed == 32
+    assert [made(n).verdict for n in (8, 31, 32)] == ["undecided", "undecided", "holds"]
     assert judged(np.zeros(8), "=", 0.0, 0.02, trials=[16] * 8).replicas_needed is None
 
 
@@ -292,3 +293,36 @@ def test_a_range_is_as_wide_as_rounding_of_what_was_measured():
         assert made.verdict == "fails"
     rounded = judged(np.array([1 + 1e-9, 1.0, 1 - 1e-9]), "<=", 1.0, range=(0.0, 1.0))
     assert rounded.interval[1] <= 1
+
+
+def test_draws_of_a_replica_that_go_together_are_a_share():
+    """Their spread is three times that of independent draws; of one replica it cannot be seen."""
+    apart = judged([1.0, 0.9, 1.0, 1.0], ">=", 0.9, law="draws", trials=[100] * 4)
+    assert apart.interval == judged([1.0, 0.9, 1.0, 1.0], ">=", 0.9, law="share", trials=[100] * 4).interval
+    assert (apart.verdict, apart.undecided_because[:40]) == ("undecided", "Replicas differ by more than independent")
+    alike = judged([1.0, 0.97, 1.0, 0.99], ">=", 0.9, law="draws", trials=[100] * 4)
+    assert (alike.verdict, alike.measured) == ("holds", 0.99)
+
+
+def test_one_replica_of_independent_draws_decides_and_more_of_them_do_better():
+    assert judged([0.99], ">=", 0.9, law="draws", trials=[400]).verdict == "holds"
+    one = judged([0.9], ">=", 0.87, law="draws", trials=[400])
+    assert one.undecided_because.startswith("The interval has")
+    assert judged([0.9] * one.replicas_needed, ">=", 0.87, law="draws", trials=[400] * one.replicas_needed).verdict == (
+        "holds"
+    )
+
+
+def test_replicas_needed_of_draws_are_those_of_as_many_more_draws():
+    few = judged(np.random.default_rng(13).binomial(100, 0.91, 8) / 100, ">=", 0.9, law="draws", trials=[100] * 8)
+    needed = few.replicas_needed
+    assert few.verdict == "undecided"
+    assert interval_of_binomial(few.measured * needed * 100, needed * 100)[0] >= 0.9
+    assert interval_of_binomial(few.measured * (needed - 1) * 100, (needed - 1) * 100)[0] < 0.9
+
+
+def test_draws_are_counted_and_from_0_to_1():
+    with pytest.raises(ValueError, match="needs how many things each replica counted"):
+        judged([0.5, 0.5], ">=", 0.9, law="draws")
+    with pytest.raises(ValueError, match="from 0 to 1 in each replica"):
+        judged([0.5, 1.5], ">=", 0.9, law="draws", trials=[3, 3])

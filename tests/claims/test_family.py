@@ -46,7 +46,7 @@ def test_how_far_verdicts_can_be_trusted_is_said_in_a_sentence():
 )
 def test_it_is_said_where_no_replica_was_seen_to_fail_as_a_whole(values, said):
     about = {"id": "a", "arm": "a", "source": "Lemma 1", "statement": "", "kind": "bound"}
-    made = Claim.from_samples(values, ">=", 0.9, law="share", trials=[1000] * 8, range=(0, 1), **about)
+    made = Claim.from_samples(values, ">=", 0.8, law="share", trials=[1000] * 8, range=(0, 1), **about)
     assert made.verdict == "holds"
     found = worth([made])
     assert ("In 1 of the shares all replicas agree to a hundredth: that of all replicas up to 48% are" in found) == said
@@ -64,3 +64,11 @@ def test_how_many_may_be_otherwise_is_what_a_yes_or_no_leaves_open():
 def test_few_replicas_decide_little(replicas, says):
     said = worth([claim(9.0, replicas), claim(0.0, law="exact")])
     assert said == f"{says} where chance enters, in 1 of the 2 claims: take 4 at least."
+
+
+def test_one_replica_of_independent_draws_decides():
+    about = {"id": "a", "arm": "a", "source": "Lemma 1", "statement": "", "kind": "bound"}
+    drawn = Claim.from_samples([1.0], ">=", 0.9, law="draws", trials=[1000], **about)
+    assert worth([drawn]).startswith("Chance enters into 1 claims")
+    said = "One replica decides nothing where chance enters, in 1 of the 2 claims: take 4 at least. "
+    assert worth([drawn, claim(9.0, 1)]) == f"{said}Draws are another matter. {worth([drawn])}"

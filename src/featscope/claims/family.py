@@ -38,11 +38,14 @@ def worth(claims: Sequence[Claim]) -> str:
     if not by_chance:
         return ""
     replicas = max(claim.n for claim in by_chance)
+    by_replica = [claim for claim in by_chance if claim.law != "draws"]
     if not replicas:
         return f"How many replicas there were is not known of any of the {len(by_chance)} claims: none is decided."
-    if replicas < FEWEST:
+    if replicas < FEWEST and by_replica:
         few = "One replica decides nothing" if replicas == 1 else f"{replicas} replicas decide little"
-        return f"{few} where chance enters, in {len(by_chance)} of the {len(claims)} claims: take {FEWEST} at least."
+        few += f" where chance enters, in {len(by_replica)} of the {len(claims)} claims: take {FEWEST} at least."
+        drawn = [claim for claim in by_chance if claim.law == "draws"]
+        return few if not drawn else f"{few} Draws are another matter. {worth(drawn)}"
     expected, lost = false_expected(by_chance), len(not_after_holm(by_chance))
     decided = sum(claim.verdict != "undecided" for claim in by_chance)
     number = f"{expected:.1f}" if expected >= 0.1 else f"{expected:.2f}"

@@ -3,25 +3,35 @@
 How often each misses is measured by `make coverage` (docs/coverage.md).
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from math import ceil, inf, log, sqrt
+from math import ceil, inf, log, log1p, sqrt
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from featscope.claims.likelihood import likely_shares
+
 LEVEL = 0.99
 """Default confidence level: an interval misses the true value at most about once in a hundred claims."""
 REACH = 0.9
 """Share of all draws that a claim about extremes speaks of: of all of them nothing is known from finitely many."""
 
-Law = Literal["mean", "share", "yes/no", "extreme", "exact"]
+Law = Literal["mean", "share", "draws", "yes/no", "extreme", "exact"]
 """What a measurement is: the mean of a quantity of each replica; the share of things that are so, several things a
-replica; whether a replica is so; the worst of independent draws, of which every one must satisfy the claim; or a
-quantity into which no chance enters."""
+replica; the share of draws that are so, all of them independent, whichever replica they are of; whether a replica is
+so; the worst of independent draws, of which every one must satisfy the claim; or a quantity into which no chance
+enters."""
+
+COUNTED: tuple[Law, ...] = ("share", "draws")
+"""Laws of which each replica counts some."""
+PROBABILITIES: tuple[Law, ...] = (*COUNTED, "yes/no")
+"""Laws of what is from 0 to 1."""
 
 _ALIKE = 1e-12  # relative spread that is rounding
+_APART = 0.01  # p-value below which replicas differ by more than independent draws do; their interval is wider then
 
 
 def quantile(n: float, level: float = LEVEL) -> float:
@@ -105,32 +115,55 @@ def interval_of_binomial(successes: float, trials: float, level: float = LEVEL) 
 
 def pooled(shares: Float[np.ndarray, " n"], trials: Float[np.ndarray, " n"]) -> float:
     """The share of all things of all replicas."""
-    return float(shares @ trials / trials.sum())
+    return float(np.clip(shares @ trials / trials.sum(), shares.min(), shares.max()))  # rounding
 
 
 def interval_of_share(
     shares: Float[np.ndarray, " n"], trials: Float[np.ndarray, " n"], level: float = LEVEL
 ) -> tuple[float, float]:
-    """Confidence interval of the share of things that are so, counted in each replica (Korn and Graubard 1998).
+    """Confidence interval of the share of things that are so, counted in each replica, where they may go together.
 
-    Things of one replica may go together. How many independent ones they are worth is known from the spread over
-    replicas, and no better than these are many; Clopper and Pearson's interval is taken at that number.
+    It spans up to three. Clopper and Pearson's of all things, which is right where they do not go together. One by
+    likelihood: counts are taken to follow a beta-binomial law, of which the correlation c of things in a replica has
+    the prior (1 - c)² + 0.01, and the interval has every share whose largest likelihood over c is within
+    n log(1 + t² / (n - 1)) / 2 of the largest of all, the cut-off at which the likelihood of n normal samples gives
+    Student's interval. It knows that things may go together where none is seen to. And, where they are seen to, Korn
+    and Graubard's (1998), by the spread over replicas, whatever the law. The prior is a choice, made where coverage
+    was looked at.
 
     Args:
-        shares: the share of each replica.
+        shares: the share of each of n replicas.
         trials: how many things each counted; a replica that counted none makes the interval the whole range.
         level: confidence level.
     """
     n = shares.size
     if n < 2 or not np.isfinite(shares).all() or not (trials > 0).all():
         return 0.0, 1.0
-    share, things = pooled(shares, trials), float(trials.sum())
+    so, things = (shares * trials).clip(0, trials), float(trials.sum())
+    counts = tuple(sorted(Counter(zip(so.tolist(), trials.tolist(), strict=True)).items()))
+    likely = likely_shares(counts, n * log1p(quantile(n, level) ** 2 / (n - 1)) / 2)
+    every = [interval_of_binomial(float(so.sum()), things, level), likely]
+    share = pooled(shares, trials)
     variance = n / (n - 1) * float(((trials * (shares - share)) ** 2).sum()) / things**2
-    worth = share * (1 - share) / variance if variance > 0 else things
-    if things > n:  # else replicas are the things
-        worth *= (quantile(ceil(things), level) / quantile(n, level)) ** 2
-    worth = min(worth, things)
-    return interval_of_binomial(share * worth, worth, level)
+    if variance * things > share * (1 - share) and things > n:  # else replicas are the things
+        worth = share * (1 - share) / variance * (quantile(ceil(things), level) / quantile(n, level)) ** 2
+        every.append(interval_of_binomial(share * worth, worth, level))
+    return min(low for low, _ in every), max(high for _, high in every)
+
+
+def go_together(shares: Float[np.ndarray, " n"], trials: Float[np.ndarray, " n"]) -> bool:
+    """Whether shares of replicas are farther apart than those of independent draws (Pearson's test of homogeneity).
+
+    Draws that are numbers between 0 and 1 spread less than a yes or no, so that it seldom is true of them.
+
+    Args:
+        shares: the share of each replica.
+        trials: how many draws each counted.
+    """
+    if not (trials > 0).all() or not 0 < (share := pooled(shares, trials)) < 1:
+        return False
+    apart = float((trials * (shares - share) ** 2).sum()) / (share * (1 - share))
+    return bool(special.chdtrc(shares.size - 1, apart) < _APART)
 
 
 def draws_for_extremes(level: float = LEVEL) -> int:
@@ -184,8 +217,7 @@ def interval(
     Args:
         values: one value a replica.
         law: what the measurement is.
-        trials: things that each replica counted: those of a share, independent draws of an extreme, those that a mean
-            is over.
+        trials: things that each replica counted: those of a share, independent draws, those that a mean is over.
         within: ends of what a value can be.
         upwards: whether a large value speaks against the claim, for extremes and what is exact.
         level: confidence level.
@@ -193,9 +225,12 @@ def interval(
     counted = np.asarray(trials, dtype=np.float64)
     if law == "share":
         return interval_of_share(values, counted, level)
-    if law == "yes/no":
-        known = values.size and np.isfinite(values).all()
-        return interval_of_binomial(float(values.sum()), values.size, level) if known else (0.0, 1.0)
+    if law == "draws" and values.size > 1 and go_together(values, counted):
+        return interval_of_share(values, counted, level)
+    if law in ("draws", "yes/no"):
+        counted = counted if law == "draws" else np.ones(values.size)
+        known = values.size and np.isfinite(values).all() and (counted > 0).all()
+        return interval_of_binomial(float(values @ counted), float(counted.sum()), level) if known else (0.0, 1.0)
     if law == "extreme":
         return interval_of_extreme(values, counted.sum() if counted.size else values.size, upwards, level, within)
     if law == "exact":

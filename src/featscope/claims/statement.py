@@ -21,7 +21,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from featscope.claims.claim import Claim, Kind, Relation
-from featscope.claims.intervals import Law
+from featscope.claims.intervals import COUNTED, Law
 
 SHARE, POSITIVE, COSINE = (0.0, 1.0), (0.0, inf), (-1.0, 1.0)
 """Ranges of what is often measured: a share or probability; a norm, count or ratio; a cosine, correlation, or
@@ -191,7 +191,7 @@ class Test:
         """One value a replica, and how many things it counted."""
         measured, trials = found.measured, found.trials
         things = [str(dim) for dim in getattr(measured, "dims", ()) if dim != "replica"]
-        if things and law == "share" and isinstance(measured, xr.DataArray):  # whether each is so; NaN: not counted
+        if things and law in COUNTED and isinstance(measured, xr.DataArray):  # whether each is so; NaN: not counted
             if trials is not None or self.things is not None:
                 raise ValueError(
                     f"{self.statement.id} says how many things it counts, and measures each: expected one of both"
@@ -290,11 +290,12 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
             because: the reason of the bound or tolerance.
             note: where paper and derivation differ, what else to know.
             law: what the measurement is, which decides its interval: "mean" of a quantity, "share" of things counted,
+                "draws" for the share of draws that are independent, also of one replica (prompts of one model, say),
                 "yes/no" of a replica, "extreme" (every replica must satisfy it, and chance enters), or "exact" (no
-                chance enters). The measurement of a share may say of each thing whether it is so
+                chance enters). The measurement of a share or of draws may say of each whether it is so
                 ``[replica, thing, ...]``, NaN where it does not count.
             things: how many things a replica counts, given the study: those of a share that is measured as one number,
-                independent draws of an extreme, those that a mean is over.
+                independent draws, those that a mean is over.
             range: ends of what the measurement can be.
             given: what options it is expected under; default all.
             relation: where the measurement says what is predicted (`Found`), how it should stand to it.

@@ -83,6 +83,7 @@ def _run(directory: Path, named: str) -> int:
         outcome, changed = judge_again(directory, study)
     except UnjudgedError as error:
         raise ConfigError(run.how_to_judge(error, directory)) from None
+    page = report_run(directory, study if named else None)  # before anything is said: `| head` ends what follows
     if isinstance(study, ScalingStudy):
         tell_trends(study, outcome)
     elif isinstance(study, JudgedSweep):
@@ -95,7 +96,7 @@ def _run(directory: Path, named: str) -> int:
         print("Otherwise than before:", *changed, sep="\n  ")
     elif changed is not None:
         print("All as before.")
-    print(f"report: {report_run(directory, study if named else None)}")
+    print(f"report: {page}")
     return 0
 
 

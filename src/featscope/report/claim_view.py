@@ -36,6 +36,7 @@ _WANTED = {"=": "", "<=": "at most ", ">=": "at least ", "<": "less than ", ">":
 LAWS: Mapping[Law, str] = {
     "mean": "mean over replicas",
     "share": "share of things counted",
+    "draws": "share of independent draws",
     "yes/no": "share of replicas",
     "extreme": "worst of all draws",
     "exact": "no chance enters",

@@ -11,7 +11,7 @@ import xarray as xr
 
 from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
-from featscope.claims.intervals import quantile
+from featscope.claims.intervals import PROBABILITIES, quantile
 from featscope.options import ConfigError
 from featscope.runs.environment import mixed
 from featscope.runs.lock import require_free
@@ -177,7 +177,7 @@ def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
     first, second = np.asarray(one.values), np.asarray(other.values)
     about: dict[str, Any] = {"id": one.id, "source": one.source, "statement": one.statement, "kind": one.kind}
     about |= {"arm": one.arm, "expected": False, "note": ""}
-    if {one.law, other.law} <= {"share", "yes/no"} and _apart(one.interval, other.interval):
+    if {one.law, other.law} <= {*PROBABILITIES} and _apart(one.interval, other.interval):
         return Pair(one, other, _of_intervals(one, other, about), False)
     enough = min(first.size, second.size) >= 2 and np.isfinite(first).all() and np.isfinite(second).all()
     if not (enough and one.chance and other.chance) or "extreme" in (one.law, other.law):  # whose mean nobody asks for

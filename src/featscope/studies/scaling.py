@@ -14,8 +14,6 @@ from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import INTERVALS
 from featscope.trends import FORETOLD, ClaimTrend, trend_of
 
-_FEWEST_REPLICAS = 8
-
 
 @dataclass(frozen=True)
 class ScalingStudy(Study):
@@ -46,11 +44,6 @@ class ScalingStudy(Study):
     def name(self) -> str:  # type: ignore[override]
         """The name of the study."""
         return self.study.name
-
-    @property
-    def default_replicas(self) -> int:  # type: ignore[override]
-        """As in the study, eight at least."""
-        return max(_FEWEST_REPLICAS, self.study.default_replicas)
 
     @property
     def command(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from featscope.claims.claim import Claim
+from featscope.claims.intervals import COUNTED
 from featscope.trends.fit import fit_trend
 from featscope.trends.trend import Trend
 
@@ -139,7 +140,7 @@ def _trials(claims: Sequence[Claim]) -> Float[np.ndarray, " size"] | None:
     """What a replica counts at each size, on average, where the measurement is a share; else None."""
     if claims[0].law == "yes/no":
         return np.ones(len(claims))
-    return np.array([np.mean(claim.trials) for claim in claims]) if claims[0].law == "share" else None
+    return np.array([np.mean(claim.trials) for claim in claims]) if claims[0].law in COUNTED else None
 
 
 def _is_single(claim: Claim) -> bool:

@@ -106,7 +106,7 @@ class AtStart(DecouplingArms):
         relation="=",
         because="Tolerance: a tenth of the prediction, a stated choice.",
         note="The paper bounds the number by O(d/polylog d); the law is exact.",
-        law="share",
+        law="draws",
     )
     def nearly_absent_at_start(self, run: xr.Dataset) -> Found:
         r"""Few features are nearly absent from a neuron at the start.
@@ -141,7 +141,7 @@ class AtStart(DecouplingArms):
         on="augmented",
         at_most=0.02,
         because="Bound: one neuron in fifty; the paper's O(1) is read as two.",
-        law="share",
+        law="draws",
     )
     def lucky_for_few(self, run: xr.Dataset) -> xr.DataArray:
         r"""No neuron is lucky for many features.
@@ -155,7 +155,7 @@ class AtStart(DecouplingArms):
         on="augmented",
         relation="<=",
         because="Bound: with constant 1.",
-        law="share",
+        law="draws",
     )
     def few_strong_at_start(self, run: xr.Dataset) -> Found:
         r"""A neuron starts with few features that are much stronger than the others.

@@ -55,6 +55,7 @@ class FixedFeaturesArms(Study):
     """
 
     name = "fixed-features"
+    default_replicas = 16  # with 8, shares of 0.97 stay undecided
 
     patterns: int = 50
     relevant: int = 5

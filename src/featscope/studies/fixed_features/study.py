@@ -367,7 +367,12 @@ class FixedFeatures(MixtureClaims):
             f"{words.get(own, 'against')} the {fixed} of its gradient at the start.",
             f"Labels are parities of {self.relevant} hidden patterns. The best linear rule has {ceiling}. "
             f"A kernel machine that learns features has {machine} from {self.machine_samples} samples. "
-            "Without structure in the inputs all stay near chance.",
+            + in_case(
+                claims,
+                f"no-structure-chance@{NOTHING_TO_FIND}",
+                "Without structure in the inputs all stay near chance.",
+                "Without structure in the inputs the network does not stay at chance.",
+            ),
             {
                 f"network-learns@{NETWORK}": "",
                 f"network-beats-fixed@{TANGENT}": "",

@@ -52,6 +52,7 @@ class FourierCircuitsArms(Study):
     """
 
     name = "fourier-circuits"
+    default_replicas = 12  # with 8, shares of 0.95 stay undecided
 
     modulus: int = 7
     penalty: float = 5e-3

@@ -57,6 +57,7 @@ class GradientFeaturesArms(Study):
     """
 
     name = "gradient-features"
+    default_replicas = 32  # with 8, shares of 0.99 stay undecided
 
     dimension: int = 100
     quarter: int = 100

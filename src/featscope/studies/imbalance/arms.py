@@ -35,6 +35,7 @@ class ImbalanceArms(Study):
     """
 
     name = "imbalance"
+    default_replicas = 12  # with 8, shares of 0.9 stay undecided where few are counted
     asks = "What becomes of features that a network rarely sees?"
     ladders = LADDERS
 

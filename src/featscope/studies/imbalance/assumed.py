@@ -160,7 +160,7 @@ class Assumed(StageOne):
     @as_assumed(
         "workshop version, Lemma C.1(e); derived",
         within=0.05,
-        because="Tolerance: 5 %, a stated choice for the neurons of eight small networks.",
+        because="Tolerance: 5 %, a stated choice for the neurons of a few small networks.",
         corrects="few-share-two-features",
     )
     def shared_as_the_law_says(self, run: xr.Dataset) -> Found:
@@ -195,14 +195,14 @@ class Assumed(StageOne):
         at_most=1e-3,
         because="Bound: a stated choice; the lemma has less than any power of 1/d.",
         note="At σ = 0.03 it cannot be otherwise: of noise it says that it is so weak, and no more.",
-        law="share",
-        things=lambda study: FEW_PAIRS * study.learner.width,
+        law="draws",
+        things=lambda study: FEW_PAIRS,
     )
     def noise_tail(self, run: xr.Dataset) -> xr.DataArray:
         r"""Next to no noise pushes a random neuron far.
 
         $\Pr(\langle w, \tilde\xi \rangle^2 \geq \|w\|^2 \log^4 d/d)$ is less than any power of $1/d$. Measured: that
-        share of pairs of sample and neuron.
+        share of neurons, mean over samples, each of which is a draw: noise has no direction of its own.
         """
         return run.noise_tail
 

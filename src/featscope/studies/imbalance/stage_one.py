@@ -277,8 +277,9 @@ class StageOne(ImbalanceArms):
         relation=">=",
         because="Bound: with constant 1, which Ω leaves open.",
         note="At this d most of the gap is between the tail of the exact law and d^{-(1+γ)/r²}. As d grows it is what "
-        "the paper's (238) leaves out: that no other feature may be above its threshold.",
-        law="share",
+        "the paper's (238) leaves out: that no other feature may be above its threshold. A neuron is lucky for one "
+        "feature at most, so that the interval is wider than need be.",
+        law="draws",
         things=lambda study: CENSUS_NEURONS * study.data.features,
     )
     def lucky_lower_bound(self, run: xr.Dataset) -> Found:

@@ -219,21 +219,21 @@ class Stages(Assumed):
     def lucky_above_thresholds(self, run: xr.Dataset) -> xr.DataArray:
         r"""In Stage 2 lucky neurons stay above their thresholds.
 
-        From $T_1$ to $T_2$ a lucky neuron has $|A_{ij}| \geq \sqrt{1 + \gamma} b_i$. Measured: share of lucky pairs and
-        looks for which it is so.
+        From $T_1$ to $T_2$ a lucky neuron has $|A_{ij}| \geq \sqrt{1 + \gamma} b_i$. Measured: share of lucky pairs
+        for which it is so at every look.
         """
         above = abs(run.alignment) * run.norm >= sqrt(1 + GAMMA) * run.bias
-        return above.where(self._lucky(run) & in_stage2(run))
+        return above.where(self._lucky(run) & in_stage2(run)).min("step")
 
     @of_nearly_all("Lemma D.1; workshop version, Lemma E.1")
     def others_below_thresholds(self, run: xr.Dataset) -> xr.DataArray:
         r"""In Stage 2 neurons stay silent for features of which they had little.
 
         From $T_1$ to $T_2$ a neuron that was not ordinary for $j$ has $|A_{ij}| \leq \sqrt{1 - \gamma} b_i$. Measured:
-        share of such pairs and looks for which it is so.
+        share of such pairs for which it is so at every look.
         """
         below = abs(run.alignment) * run.norm <= sqrt(1 - GAMMA) * run.bias
-        return below.where(~self._ordinary(run) & in_stage2(run))
+        return below.where(~self._ordinary(run) & in_stage2(run)).min("step")
 
     @bound(
         "Lemma D.1; workshop version, Lemma E.1",

@@ -69,7 +69,6 @@ class LearnedFilters(LearnedFiltersArms):
     """
 
     asks = "Do filters that are learned from real images gather in clusters, and do their early gradients agree?"
-    default_replicas = 5
     data_options = ("digits", "photographs")
 
     # --- Clusters -----------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ SCORE, WHOLE = "share of the answer's words given", "share of prompts answered w
 CLOSE = "Tolerance: five points in a hundred, a stated choice. Paired by prompt."
 NO_TIE = "Bound: one point in a hundred, a stated choice, so that a tie is no gain. Paired by prompt."
 REACHED = "Bound: what a retriever of any words was to reach at this length."
-unseen = partial(bound, at_least=0.95, because=REACHED, law="share", things=lambda study: study.recalled)
-further = partial(bound, at_least=0.9, because=REACHED, law="share", things=lambda study: study.recalled)
+unseen = partial(bound, at_least=0.95, because=REACHED, law="draws", things=lambda study: study.recalled)
+further = partial(bound, at_least=0.9, because=REACHED, law="draws", things=lambda study: study.recalled)
 better = partial(ordering, more_than=0.01, because=NO_TIE, range=COSINE)
 
 

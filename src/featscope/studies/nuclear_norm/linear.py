@@ -13,7 +13,7 @@ from featscope.theory import nuclear_norm as theory
 
 MANY = tuple(CONFIGURATIONS)
 COUNTED = tuple(name for name in MANY if name != "r=100")
-"""Arms whose accuracy can be counted; at r = 100 the bound is below what some ten thousand tests can tell."""
+"""Arms whose accuracy can be counted; at r = 100 the bound is below what the interval of a share reaches."""
 OVER = tuple(CROSSINGS)
 SHIFTLESS = "Without a shift out of domain is as in domain."
 _NORM = len(DECAYS)
@@ -176,7 +176,7 @@ class LinearClaims(NuclearNormArms):
         r"""Out of domain weight decay is wrong nearly always.
 
         Accuracy at most $e^{-r/10}$. Measured: accuracy at the least $\lambda$ tried that is as large as the
-        proposition asks for, counted; at r = 100, where the bound is below what so many tests can tell, by the normal
+        proposition asks for, counted; at r = 100, where the bound is below what its interval reaches, by the normal
         formula with the weights found.
         """
         limit, (at, why) = theory.collapse_bound(self.sizes(arm)[0]), self.asked_for(arm)
@@ -296,7 +296,7 @@ class LinearClaims(NuclearNormArms):
         at = run.ood_accuracy.isel(penalty=0, ratio=RATIOS.index(2.0))
         return Found(at, predicted=theory.collapse_bound(self.sizes(arm)[0]))
 
-    @bound("Lemma E.4", on=OVER, relation="<=", law="share", things=lambda study: study.samples)
+    @bound("Lemma E.4", on=OVER, relation="<=", law="draws", things=lambda study: study.samples)
     def environmental_sum_is_positive(self, run: xr.Dataset, arm: str) -> Found:
         r"""The sum of few environmental features is seldom negative in domain.
 
@@ -306,7 +306,7 @@ class LinearClaims(NuclearNormArms):
         count = self.arm(arm).recipe.learner.counts[0]
         return Found(run.low_b.isel(ratio=0), predicted=theory.hoeffding_bounds(r, count, gamma)[0])
 
-    @bound("Lemma E.4", on=OVER, relation="<=", law="share", things=lambda study: study.samples)
+    @bound("Lemma E.4", on=OVER, relation="<=", law="draws", things=lambda study: study.samples)
     def invariant_sum_is_large(self, run: xr.Dataset, arm: str) -> Found:
         r"""The sum of invariant features is seldom below half of its mean.
 

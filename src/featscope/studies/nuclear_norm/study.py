@@ -59,7 +59,7 @@ class NuclearNormStudy(ClosedForms):
         "Figure 6.2",
         not_on={PLANE: "", STILL: SHIFTLESS},
         at_least=0.95,
-        law="share",
+        law="draws",
         things=lambda study: 4 * study.plane_samples,
         because=f"Bound: what 'nearly perfect' is at least; {STATED}",
     )
@@ -74,7 +74,7 @@ class NuclearNormStudy(ClosedForms):
         "derived, for Figure 6.2",
         on=PLANE,
         relation="=",
-        law="share",
+        law="draws",
         things=lambda study: 4 * study.plane_samples,
         note="For the 0.94 of Figure 6.3 it is 0.974.",
         corrects="toy-as-printed",

@@ -101,7 +101,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         not_on="head",
         at_least=MOST,
         because=CHOICE,
-        law="share",
+        law="draws",
         things=lambda study: study.starts,
     )
     def no_head_selection_rule(self, run: xr.Dataset) -> xr.DataArray:
@@ -159,7 +159,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         },
         not_on={"equal-no-head": "Of all starts, as theory says of features of unequal strength."},
         at_least=0.9,
-        law="share",
+        law="draws",
     )
     def collapse_without_head(self, run: xr.Dataset, arm: str) -> Found:
         """Where the rule says so, both neurons end on the strong feature without head.
@@ -198,7 +198,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         because=CHOICE,
         note="At a finite ratio of strengths each neuron may end on the weak feature, so wide networks never collapse "
         "as a whole.",
-        law="share",
+        law="draws",
         things=lambda study: study.wide_networks,
     )
     def any_width_collapses(self, run: xr.Dataset) -> Found:
@@ -245,7 +245,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         more_than=0.5,
         note="The theorem has probability 1 - o(1) in d. That most are rescued is worth less than that: it says that "
         "the head does it, not that it does so without exception. `diverse-without-conditions` is the theorem's own.",
-        law="share",
+        law="draws",
     )
     def head_rescues(self, run: xr.Dataset, arm: str) -> Found:
         """With the head, neurons learn different features instead of both the strong one.
@@ -265,7 +265,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         because=f"Bound: for the theorem's 1 - o(1), {STATED}",
         note="That 0.70 of those are rescued that would collapse was known when this claim was written. At any d about "
         "1/log d of all starts lie where two neurons are as fast as each other.",
-        law="share",
+        law="draws",
     )
     def diverse_without_conditions(self, run: xr.Dataset, runs: Runs) -> Found:
         """With the head almost every network learns both features.

@@ -27,7 +27,7 @@ STILL = 0.2  # relative change that counts as none
 class PhasesClaims(InfiniteBatchesClaims):
     """Claims of what happens on the way with the head. Options and arms are `PredictionHeadArms`'."""
 
-    @ordering("Section 5", on="head", more_than=0.9, because=CHOICE, note=REDEFINED, law="share")
+    @ordering("Section 5", on="head", more_than=0.9, because=CHOICE, note=REDEFINED, law="draws")
     def four_phases(self, run: xr.Dataset) -> Found:
         """Networks that the head rescues go through four phases.
 
@@ -46,7 +46,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         more_than=0.9,
         because=f"{CHOICE} The two phases overlap.",
         note="(C.1) prints E_12 for E_21. The marker takes log d for large.",
-        law="share",
+        law="draws",
     )
     def noise_falls_before_weak_is_learned(self, run: xr.Dataset) -> xr.DataArray:
         r"""The slow neuron has lost its noise before it learns the weak feature.
@@ -57,7 +57,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         fallen = (run.time_noise_fallen < run.time_weak_learned) & np.isfinite(run.time_weak_learned)
         return among(fallen, rescued(run))
 
-    @ordering("Lemma 5.2 / C.8", on="head", more_than=0.9, because=CHOICE, note=REDEFINED, law="share")
+    @ordering("Lemma 5.2 / C.8", on="head", more_than=0.9, because=CHOICE, note=REDEFINED, law="draws")
     def substitution(self, run: xr.Dataset) -> Found:
         r"""The slow neuron borrows the strong feature before it learns the weak one.
 
@@ -67,7 +67,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         middle = float(median(run.borrowed, rescued(run)).median())
         return Found(among(run.borrowed > 10, rescued(run)), f"The median is {middle:.3g}.")
 
-    @ordering("Lemma C.8", on="head", more_than=MOST, because=CHOICE, note=REDEFINED, law="share")
+    @ordering("Lemma C.8", on="head", more_than=MOST, because=CHOICE, note=REDEFINED, law="draws")
     def head_has_the_sign(self, run: xr.Dataset) -> xr.DataArray:
         """What the slow neuron borrows has the sign of what it has.
 
@@ -169,7 +169,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         more_than=0.9,
         because=CHOICE,
         note="In d the one is of a lower order; at this size the constants, powers of α_1, decide.",
-        law="share",
+        law="draws",
     )
     def borrowing_is_quick(self, run: xr.Dataset) -> Found:
         """The slow neuron borrows the strong feature in much less time than the fast one learned it.
@@ -205,7 +205,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         ratio = (at(large, "T1", "E_21") / law).where(rescued(large) > 0)
         return ratio.median(("start", "input_dim"))
 
-    @bound("Hypothesis B.3, Lemma B.13", on="head", at_least=0.9, because=CHOICE, note=READING, law="share")
+    @bound("Hypothesis B.3, Lemma B.13", on="head", at_least=0.9, because=CHOICE, note=READING, law="draws")
     def first_phase(self, run: xr.Dataset) -> Found:
         r"""While the strong feature is learned nothing else happens.
 
@@ -228,7 +228,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         }
         return together(parts, rescued(run))
 
-    @bound("Hypothesis C.1", on="head", at_least=0.9, because=CHOICE, note=READING, law="share")
+    @bound("Hypothesis C.1", on="head", at_least=0.9, because=CHOICE, note=READING, law="draws")
     def second_phase(self, run: xr.Dataset) -> Found:
         r"""While the head rises only noise changes.
 
@@ -257,7 +257,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         because=CHOICE,
         note=f"{READING} Written as expected; in a first trial at seed 0 it was 0. Markers decide: the slow neuron has "
         "borrowed tenfold long before the head stands and its noise is gone, so that the rise falls into this phase.",
-        law="share",
+        law="draws",
     )
     def third_phase(self, run: xr.Dataset) -> Found:
         r"""While the weak feature is learned the head stands.
@@ -279,7 +279,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         }
         return together(parts, rescued(run) * (run.time_substituted < run.time_weak_learned))
 
-    @bound("Lemma D.8", on="head", at_least=0.9, because=CHOICE, law="share")
+    @bound("Lemma D.8", on="head", at_least=0.9, because=CHOICE, law="draws")
     def weak_grows_noise_falls(self, run: xr.Dataset) -> Found:
         r"""Once it has borrowed, the slow neuron goes one way.
 
@@ -292,7 +292,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         }
         return together(parts, rescued(run) * (run.time_substituted < run.time_weak_learned))
 
-    @bound("Hypothesis E.1, Theorem E.2", on="head", at_least=0.9, because=CHOICE, note=READING, law="share")
+    @bound("Hypothesis E.1, Theorem E.2", on="head", at_least=0.9, because=CHOICE, note=READING, law="draws")
     def end_phase(self, run: xr.Dataset) -> Found:
         r"""What was learned stays, and the head goes.
 

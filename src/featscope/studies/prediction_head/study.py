@@ -35,7 +35,7 @@ class PredictionHeadStudy(PhasesClaims):
 
     # --- What the head needs ------------------------------------------------------------------------------------------
 
-    @bound("Section 5.3", on="no-stop-gradient", at_most=FEW, because=CHOICE, law="share")
+    @bound("Section 5.3", on="no-stop-gradient", at_most=FEW, because=CHOICE, law="draws")
     def no_stop_gradient_collapses(self, run: xr.Dataset) -> xr.DataArray:
         """Without stop-gradient the head rescues nothing.
 
@@ -69,7 +69,7 @@ class PredictionHeadStudy(PhasesClaims):
         because="Bound: nine in ten, a stated choice; stated after a trial with two replicas.",
         note="Outputs are normalised, so that f_1 may shrink: ||w_1||² moves as 6 E_21 times the slope that would take "
         "E_21 back, by the same homogeneity that gives norm-head-invariant.",
-        law="share",
+        law="draws",
     )
     def fast_gives_way_to_the_head(self, run: xr.Dataset) -> Found:
         r"""If the head may not come back, the fast neuron shrinks instead.
@@ -239,12 +239,12 @@ class PredictionHeadStudy(PhasesClaims):
         different = has_one.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
         return Found(different.astype(float), f"{int(different.sum())} networks do.")
 
-    @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, range=SHARE)
+    @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, law="draws")
     def symmetric_head_baseline(self, run: xr.Dataset) -> Found:
         """A symmetric head that is set by hand comes to see one direction only.
 
         In a linear network a symmetric head set by hand becomes of rank one if input variances are very unequal.
-        Measured: share of the larger eigenvalue in its trace.
+        Measured: share of the larger eigenvalue in its trace, mean over starts.
         """
         return Found(run.top_share.mean("start"), trials=run.sizes["start"])
 

@@ -23,7 +23,7 @@ shares = partial(
     identity,
     within=0.3,
     because="Tolerance: 0.3, a stated choice.",
-    law="share",
+    law="draws",
     range=SHARE,
     given=lambda study: study.spread > 0,
 )
@@ -84,7 +84,13 @@ class Assumed(TensorPowerArms):
         above = np.log(finest.factor / method.scale) - median
         return (above < 0).where(above.notnull())
 
-    @shares(WITHIN_STREAMS, on="step-sizes", equals=0.5, note="Intervals are those of independent replicas.")
+    @shares(
+        WITHIN_STREAMS,
+        on="step-sizes",
+        equals=0.5,
+        law="share",
+        note="Intervals are those of independent replicas.",
+    )
     def replicas_independent(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""One replica's draws say nothing of another's.
 

@@ -37,6 +37,7 @@ class UniformParityArms(Study):
     """
 
     name = "uniform-parity"
+    default_replicas = 32  # with 8, shares of 0.99 stay undecided
 
     enumerated: int = 13
     pair_dimension: int = 21
