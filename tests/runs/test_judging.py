@@ -99,6 +99,22 @@ def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):
     assert outcome.claims == read_claims(tmp_path / "run")
 
 
+def test_the_page_is_written_before_anything_is_said(out, monkeypatch):
+    """`featscope judge DIR | head -1` ends what follows the first line."""
+
+    def nobody_reads(*_, **__):
+        raise BrokenPipeError
+
+    report_run(out, Judged())
+    monkeypatch.setitem(globals(), "LEAST", 10.0)
+    monkeypatch.setattr("builtins.print", nobody_reads)
+    with pytest.raises(BrokenPipeError):
+        judge([str(out), "--study", f"{__name__}:Judged"])
+    page = (out / "report.html").read_text()
+    assert "against expectation" in page
+    assert "judges some otherwise" not in page
+
+
 def test_the_command_says_what_changed_and_all_where_nothing_was_judged(out, monkeypatch, capsys):
     named = f"{__name__}:Judged"
     monkeypatch.setitem(globals(), "LEAST", 10.0)
