@@ -104,8 +104,8 @@ def shares(p: float, together: float, things: int):
 
 @pytest.mark.parametrize(("p", "together"), [(0.5, 0.0), (0.95, 0.0), (0.9, 0.3)])
 def test_shares_are_covered_also_where_things_of_a_replica_go_together(p, together):
-    """At 99 %; the spread of what is found is .3 points."""
-    assert missed(shares(p, together, 12), p, "share", times=1000, trials=[12.0] * 8) <= 0.015
+    """At 99 %; the spread of what is found is half a point, and .4 in a hundred are missed (docs/coverage.md)."""
+    assert missed(shares(p, together, 12), p, "share", times=300, trials=[12.0] * 8) <= 0.02
 
 
 def test_draws_are_covered_though_they_are_a_share_where_replicas_differ():
@@ -114,7 +114,7 @@ def test_draws_are_covered_though_they_are_a_share_where_replicas_differ():
 
 def test_shares_are_covered_where_nearly_all_of_many_things_are_so_and_the_others_come_together():
     """1.3 in a hundred; where the spread over replicas alone counts it is 13 (docs/coverage.md)."""
-    assert missed(shares(0.95, 0.3, 1000), 0.95, "share", times=400, trials=[1000.0] * 8) <= 0.035
+    assert missed(shares(0.95, 0.3, 1000), 0.95, "share", times=150, trials=[1000.0] * 8) <= 0.04
 
 
 def test_likely_shares_are_those_whose_likelihood_is_large_enough():

@@ -141,7 +141,7 @@ def test_a_model_that_follows_is_told_from_one_that_does_not(monkeypatch):
     assert large["larger-falls-faster", LARGE].verdict == "holds"
     assert large["larger-is-better-without-flips", LARGE].stands  # eight items decide little
     assert large["large-falls-below-chance", LARGE].verdict == "holds"
-    assert large["small-is-flat", SMALL].verdict == "holds"
+    assert large["small-is-flat", SMALL].stands
     assert not large["larger-falls-faster", LARGE].expected  # so small a model is not expected to
     small = with_a_follower(monkeypatch, SMALL)
     assert small["larger-falls-faster", LARGE].verdict == "fails"
@@ -202,7 +202,7 @@ def test_a_study_of_one_model_is_drawn_and_summed_up():
     assert [curve.label for curve in drawn[1].panels[0].curves] == [SMALL, "follows exemplars", "ignores exemplars"]
     story = one.story(runs, claims)
     assert story.headlines["follower-is-exact@follows"] == "100 % right with no label inverted, 0 % with all."
-    assert f"{SMALL} goes on much as before" in story.found
+    assert f"{SMALL} may give in" in story.found  # its slope is 0, of eight items
     swayed = runs | {SMALL: runs["follows"].assign(parameters=runs[SMALL].parameters)}
     assert one.story(swayed, one.claims(swayed)).found == (
         f"Where all examples are labelled wrong, {SMALL} gives in: 0 % right, 100 % before (guessing: 50 %)."
