@@ -71,4 +71,4 @@ def test_one_replica_of_independent_draws_decides():
     drawn = Claim.from_samples([1.0], ">=", 0.9, law="draws", trials=[1000], **about)
     assert worth([drawn]).startswith("Chance enters into 1 claims")
     said = "One replica decides nothing where chance enters, in 1 of the 2 claims: take 4 at least. "
-    assert worth([drawn, claim(9.0, 1)]) == f"{said}Draws are another matter. {worth([drawn])}"
+    assert worth([drawn, claim(9.0, 1)]) == f"{said}Independent draws, in 1 more, need no more of them."

@@ -44,8 +44,8 @@ def worth(claims: Sequence[Claim]) -> str:
     if replicas < FEWEST and by_replica:
         few = "One replica decides nothing" if replicas == 1 else f"{replicas} replicas decide little"
         few += f" where chance enters, in {len(by_replica)} of the {len(claims)} claims: take {FEWEST} at least."
-        drawn = [claim for claim in by_chance if claim.law == "draws"]
-        return few if not drawn else f"{few} Draws are another matter. {worth(drawn)}"
+        drawn = len(by_chance) - len(by_replica)
+        return few + (f" Independent draws, in {drawn} more, need no more of them." if drawn else "")
     expected, lost = false_expected(by_chance), len(not_after_holm(by_chance))
     decided = sum(claim.verdict != "undecided" for claim in by_chance)
     number = f"{expected:.1f}" if expected >= 0.1 else f"{expected:.2f}"
