@@ -101,7 +101,15 @@ def main() -> None:
     """Measure, and fill the page."""
     asked = tyro.cli(Asked, description=__doc__)
     found, count = measured(asked)
-    heading = ["method", "layer", "scores of neighbours", "keeps a token, all", "kept", "right", "first token, of full"]
+    heading = [
+        "method",
+        "layer",
+        "pooling",
+        "a token of the answer chosen, all of it",
+        "kept",
+        "right",
+        "first token, of full",
+    ]
     made = [row for one in found for row in rows(*one)]
     full = [LABELS["full"], "", "", "", "all", _share(found[0][2][0]), "1.00"]
     fill(DOCS / "language.md", {"of others": table(heading, [full, *made]) + f"\n\n{count} prompts."})

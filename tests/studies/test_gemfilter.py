@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 import xarray as xr
@@ -21,8 +22,10 @@ from featscope.options import ConfigError, MissingExtraError
 from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
 from featscope.runs.plain import from_plain, to_plain
+from featscope.streams import Streams
 from featscope.studies.gemfilter import GemFilterStudy, arms
 from featscope.testing import Trial, by_name, measure
+from featscope.training.evaluation import in_words
 
 SMALL = GemFilterStudy(lengths=(112, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
 TRIAL = Trial(SMALL, replicas=2)
@@ -85,6 +88,36 @@ def test_a_run_stored_before_whole_answers_were_measured_is_drawn_without_them()
     before = TRIAL.runs | {"retrieval": run.drop_vars("exact")}
     now, then = ([panel.title for panel in next(iter(SMALL.figures(runs))).panels] for runs in (TRIAL.runs, before))
     assert then == [title for title in now if title != "Whole answers"] != now
+
+
+def test_answers_are_kept_to_be_read_unless_they_are_redacted():
+    def kept(study: GemFilterStudy, arm: str) -> dict[str, str]:
+        evaluation = study.smallest().arm(arm).recipe.build(Streams(0, [0]))
+        evaluation.advance(0)
+        return {name.split(":")[1]: in_words(stored.flatten(0, -2)[0]) for name, stored in evaluation.kept().items()}
+
+    texts = kept(SMALL, "retrieval")
+    assert texts.keys() == {"wanted", *(f"said_{name}" for name in METHODS)}
+    assert texts["wanted"] in texts["said_full"]
+    assert kept(replace(SMALL, redact=True), "retrieval") == kept(SMALL, "untrained") == {}
+
+
+def test_the_page_shows_the_prompt_of_each_length_on_which_methods_differ_most():
+    run = TRIAL.run("retrieval")
+    dims, sizes = ("replica", "length", "prompt"), (run.sizes["replica"], 2, 1)
+    words = {name: (dims, np.full(sizes, " amber lantern opens.", dtype=object)) for name in METHODS}
+    words["h2o"] = (dims, np.full(sizes, " amber. door", dtype=object))
+    wanted = (dims, np.full(sizes, "amber lantern", dtype=object))
+    said = run.assign({"wanted": wanted, **{f"said_{name}": text for name, text in words.items()}})
+    first, second = SMALL.tables(TRIAL.runs | {"retrieval": said})
+    assert [first.title, second.title] == [
+        f"{length} tokens, prompt 1: “amber lantern” is wanted" for length in SMALL.lengths
+    ]
+    rows = {label: cells for label, *cells in first.rows}
+    assert rows.keys() == {method.label for method in METHODS.values()}
+    assert rows["H2O"] == ["0.50", "amber. door"]
+    assert rows["full attention"] == ["1.00", "amber lantern opens."]
+    assert list(SMALL.tables(TRIAL.runs)) == [], "where nothing said is stored"
 
 
 def test_random_weights_do_not_find_needles():

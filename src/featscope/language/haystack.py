@@ -69,6 +69,11 @@ def exact(answer: str, expected: str) -> bool:
     return wanted in given
 
 
+def words_of(said: str, *, full_stops: bool) -> str:
+    """What is scored of an answer: all of it, or (``full_stops`` false) all but its full stops."""
+    return said if full_stops else said.replace(".", " ")
+
+
 def passwords(draws: Draws, count: int) -> list[Needle]:
     """Needles of the task that the retriever was trained on, all of different cities."""
     cities = draws.choice(len(CITIES), count)[0].tolist()
@@ -215,7 +220,7 @@ class Haystack:
         ids, asked = hidden.ids.to(method.model.device), hidden.asked
         output = method.generate(ids, torch.ones_like(ids), max_new_tokens=new_tokens, do_sample=False)
         said: Any = self.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
-        words = said if asked.full_stops else said.replace(".", " ")
+        words = words_of(said, full_stops=asked.full_stops)
         kept = kept_share(output.kept, ids.shape[1])[list(hidden.needle)]
         found = float(kept.mean()) if len(kept) else 0.0
         right = score(words, asked.answer), normalised_score(words, asked.answer), exact(words, asked.answer)

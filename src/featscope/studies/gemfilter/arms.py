@@ -38,6 +38,12 @@ class Retrieval(Questionnaire):
     random_weights: bool = False
 
     @property
+    def texts(self) -> Sequence[str]:
+        """What each method answered, beside what would have been right; nothing of random weights."""
+        kept = not (self.study.redact or self.random_weights)
+        return ("wanted", *map(said_by, METHODS)) if kept else ()
+
+    @property
     def grid(self) -> Mapping[str, Sequence[int]]:
         """Lengths, and prompts of each."""
         return {"length": self.study.lengths, "prompt": range(self.study.prompts)}
@@ -67,7 +73,7 @@ class Retrieval(Questionnaire):
         of_keeps = [("gemfilter", replace(reading, keep=keep)) for keep in of.keeps]
         methods = {way: way[1].build(way[0], model) for way in (*ways, *of_layers, *of_keeps)}  # some are the same
 
-        def ask(length: int, prompt: int) -> Mapping[str, Sequence[float]]:
+        def ask(length: int, prompt: int) -> Mapping[str, Sequence[float] | str]:
             draws = streams.at(f"needle {length}", prompt)
             asked, *others = passwords(draws, 1 + OTHERS)
             hidden = haystack.hide(draws, length, float(draws.uniform(1)), asked, others)
@@ -77,8 +83,11 @@ class Retrieval(Questionnaire):
             chosen = choices_of_all_layers(model, whole, of.keep, 0, reading.pool, reading.kernel)
             kept = [chosen[layer][0].cpu() for layer in layers]
             distances = [needle_distance(places, hidden.needle) for places in kept]
-            found = {way: haystack.ask(method, hidden, NEW) for way, method in methods.items()}
+            answers = {way: haystack.answer(method, hidden, NEW) for way, method in methods.items()}
+            found = {way: retrieved for way, (_, retrieved) in answers.items()}
             return {
+                "wanted": asked.answer,
+                **{said_by(name): answers[name, reading][0] for name in METHODS},
                 "score": [found[way].normalised for way in ways],
                 "exact": [found[way].exact for way in ways],
                 "score_of_layer": [found[way].normalised for way in of_layers],
@@ -96,6 +105,11 @@ class Retrieval(Questionnaire):
             name: found._replace(values=found.values.mean(2), dims=("length", *found.dims[2:]))
             for name, found in evaluation.all_answers().items()
         }
+
+
+def said_by(method: str) -> str:
+    """What the stored answers of a method are called."""
+    return f"said_{method}"
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,7 @@ class GemFilterArms(Study):
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         prompts: prompts of each length in a replica.
         cost_lengths: tokens of the prompts whose cost is measured.
+        redact: whether answers are not stored; else `featscope export DIR` writes them beside their scores.
     """
 
     name = "gemfilter"
@@ -135,6 +150,7 @@ class GemFilterArms(Study):
     pool: Pool | None = None
     prompts: int = 8
     cost_lengths: tuple[int, ...] = (512, 1024, 2048, 4096)
+    redact: bool = False
 
     def __post_init__(self) -> None:
         for name in ("lengths", "keeps", "cost_lengths"):

@@ -8,12 +8,14 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, Claim, Found, Law, bound, ordering
-from featscope.figures import Figure
+from featscope.figures import Figure, Table
+from featscope.language.haystack import normalised_score, words_of
 from featscope.language.methods import METHODS
 from featscope.studies import Runs, Story
 from featscope.studies.gemfilter import figures
+from featscope.studies.gemfilter.arms import said_by
 from featscope.studies.gemfilter.exact import ExactAndCost
-from featscope.studies.summaries import percent, verdict
+from featscope.studies.summaries import percent, stored_answers, verdict
 
 HALF = 0.5  # of the score: what full attention must have for others to lose
 NEARLY = "Bound: five points in a hundred worse, a stated choice. Paired by prompt."
@@ -190,6 +192,30 @@ class GemFilterStudy(ExactAndCost):
         yield figures.keeps(trained.score_of_keep, self.reading)
         yield figures.cost(runs["cost"].assign_coords(length=list(self.cost_lengths)))
 
+    def tables(self, runs: Runs) -> Iterable[Table]:
+        """What methods answered, where it is stored, to the prompt of each length on which they differ most."""
+        run = runs["retrieval"]
+        if "wanted" not in run:
+            return
+        said = {method.label: run[said_by(name)] for name, method in METHODS.items()}
+        answers = {
+            label: xr.Dataset(
+                {
+                    "said": words,
+                    "wanted": run.wanted,
+                    "score": xr.apply_ufunc(_given, words, run.wanted, vectorize=True),
+                }
+            )
+            for label, words in said.items()
+        }
+
+        def called(question: int) -> str:
+            length, prompt = divmod(question, self.prompts)
+            return f"{self.lengths[length]} tokens, prompt {prompt + 1}"
+
+        of_length = np.arange(len(self.lengths) * self.prompts) // self.prompts
+        yield from stored_answers(answers, "score", ("share of the answer's words", "{:.2f}"), called, of_length)
+
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether a layer's choice has what is asked for, and whether it is enough."""
         run, layer = runs["retrieval"], self.reading.layer
@@ -221,6 +247,11 @@ class GemFilterStudy(ExactAndCost):
                 "prompt-time-ratio@cost": "",
             },
         )
+
+
+def _given(said: str, wanted: str) -> float:
+    """Share of a password's words."""
+    return normalised_score(words_of(said, full_stops=False), wanted)
 
 
 def _of(method: str, scores: xr.DataArray) -> xr.DataArray:
