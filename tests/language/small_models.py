@@ -60,6 +60,13 @@ def tiny(name: str = "llama", **options: Any) -> Any:
         return model(config(**sizes | options)).eval()
 
 
+def long_phi3(original: int) -> Any:
+    """A model whose rotary angles are others in texts of more than ``original`` tokens."""
+    factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": original}
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, **factors}
+    return tiny("phi3", rope_parameters=rope, original_max_position_embeddings=original)
+
+
 def prompt(length: int = 60, seed: int = 0) -> torch.Tensor:
     """Random tokens ``[1, length]``, none of them special."""
     return torch.randint(3, VOCABULARY, (1, length), generator=torch.Generator().manual_seed(seed))

@@ -28,5 +28,16 @@ def test_all_that_is_exact_holds_on_another_model():
     }
 
 
+@pytest.mark.parametrize("name", ["position_error", "blocks_run"])
+def test_a_check_that_breaks_off_leaves_nothing_on_the_model(name, monkeypatch):
+    case = Case(tiny(), prompt(), LAYER, KEEP, new=5)
+    modules = [case.model.model.rotary_emb, *case.model.model.layers]
+    before = [[*one._forward_hooks, *one._forward_pre_hooks] for one in modules]
+    monkeypatch.setattr(case.model.model.layers[0].mlp, "forward", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        CHECKS[name](case)
+    assert [[*one._forward_hooks, *one._forward_pre_hooks] for one in modules] == before
+
+
 def test_every_check_says_what_it_measures():
     assert all(check.__doc__ for check in CHECKS.values())

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 import torch
 from hybrid_models import HYBRIDS, hybrid, with_pictures
-from small_models import ARCHITECTURES, padded, prompt, tiny
+from small_models import ARCHITECTURES, long_phi3, padded, prompt, tiny
 from transformers import DynamicCache, GenerationConfig, GPT2Config, GPT2LMHeadModel, StoppingCriteria
 
 from featscope.language import FullCache, GemFilter, LastQueries, SnapKV
@@ -83,17 +83,8 @@ def test_documents_of_a_batch_are_padded_and_questions_are_not():
             context.ask(wrong, **GREEDY)
 
 
-@pytest.mark.parametrize(
-    ("name", "rope"),
-    [
-        ("qwen2", {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}),
-        ("phi3", {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [3.0] * 4}),
-    ],
-)
-def test_angles_that_differ_with_the_length_are_those_of_the_whole(name, rope):
-    long = {"original_max_position_embeddings": 62} if name == "phi3" else {"max_position_embeddings": 62}
-    rope = rope | {"original_max_position_embeddings": 62}
-    gem = GemFilter(tiny(name, rope_parameters=rope, **long), 2, 16, window=4)
+def test_angles_that_differ_with_the_length_are_those_of_the_whole():
+    gem = GemFilter(long_phi3(62), 2, 16, window=4)
     context = gem.read(prompt())
     for question in QUESTIONS:
         assert same(context.ask(question, **GREEDY), gem.generate(both(prompt(), question), **GREEDY))

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_models import prompt, tiny, word_tokenizer
+from small_models import long_phi3, padded, prompt, tiny, word_tokenizer
 from transformers import FalconH1Config, FalconH1ForCausalLM
 
-from featscope.language import Draft, FullCache, GemFilter, SnapKV, SpeculativePrefill, choose_layer
-from featscope.language.decoder import cache_argument, cache_of
+from featscope.language import Draft, FastKV, FullCache, GemFilter, SnapKV, SpeculativePrefill, choose_layer, decoder
+from featscope.language.decoder import cache_argument, cache_of, require_gaps
+from featscope.language.propagation import keep_hidden, read_again
 from featscope.options import ConfigError
 
 
@@ -22,6 +23,57 @@ def test_a_cache_is_found_by_either_name():
     assert cache_of(SimpleNamespace(cache=3)) == 3
     assert cache_of(SimpleNamespace(past_key_values=3)) == 3
     assert cache_of(torch.ones(2)) is None
+
+
+def methods_of(model):
+    return [FullCache(model), GemFilter(model, 2, 16, window=4), SnapKV(model, 16, window=4)]
+
+
+def test_a_batch_in_which_rows_would_get_angles_of_others_is_refused():
+    model, short, long = long_phi3(64), prompt(40), prompt(80, 1)
+    greedy = {"max_new_tokens": 4, "do_sample": False}
+    meets = padded(prompt(58), prompt(62, 1))  # on the way, but for GemFilter, which reads 16 tokens
+    for method in methods_of(model):
+        for batch in (padded(short, long), *([] if isinstance(method, GemFilter) else [meets])):
+            with pytest.raises(
+                ConfigError, match=r"of kind 'longrope', which .* by the longest: .* Ask them one by one"
+            ):
+                method.generate(batch, **greedy)
+        for rows in ((prompt(70), long), (short, prompt(50, 1))):
+            alone = [method.generate(row, **greedy)[0, -4:] for row in rows]
+            assert torch.equal(method.generate(padded(*rows), **greedy)[:, -4:], torch.stack(alone))
+
+
+def test_angles_that_depend_on_what_was_read_before_are_refused():
+    model = tiny(rope_parameters={"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}, max_position_embeddings=64)
+    for method in methods_of(model):
+        with pytest.raises(ConfigError, match=r"'dynamic', which .* was read before: allowed are fewer than 64 tokens"):
+            method.generate(prompt(64), max_new_tokens=2)
+        first = method.generate(prompt(50), max_new_tokens=20, do_sample=False)  # into the longer angles
+        assert torch.equal(method.generate(prompt(50), max_new_tokens=20, do_sample=False), first)
+
+
+def test_flash_attention_that_takes_gaps_for_ends_of_texts_is_refused(monkeypatch):
+    flash, other = tiny(), tiny()
+    for model, name in ((flash, "flash_attention_2"), (other, "sdpa")):
+        model.config = SimpleNamespace(_attn_implementation=name)
+    require_gaps(flash)
+    monkeypatch.setattr(decoder, "_VERSION", "5.14.1")
+    require_gaps(other)
+    with pytest.raises(
+        ConfigError, match=r"'flash_attention_2' ends in an error .* 5\.14\.1, .* transformers 5\.15 or"
+    ):
+        require_gaps(flash)
+    monkeypatch.setattr(keep_hidden, "require_gaps", require_gaps_of(flash))
+    monkeypatch.setattr(read_again, "require_gaps", require_gaps_of(flash))
+    for method in (FastKV(tiny(), 2, 16, 8, 4), SpeculativePrefill(tiny(), tiny(), 16, window=4)):
+        with pytest.raises(ConfigError, match="positions with gaps"):
+            method.generate(prompt(), max_new_tokens=2)
+    assert GemFilter(tiny(), 2, 16, window=4).generate(prompt(), max_new_tokens=2).shape == (1, 62), "it has none"
+
+
+def require_gaps_of(model):
+    return lambda _: require_gaps(model)
 
 
 CHOOSING = {

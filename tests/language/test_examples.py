@@ -61,6 +61,9 @@ def test_examples_come_back_from_their_file(tmp_path):
         ("5", "3.5"),
         ("5", "5.2 or so"),
         ("500", "1,500"),
+        ("दिल", "दिल्ली"),
+        ("মা", "মাছ"),
+        ("cafe", "cafe\u0301"),
     ],
 )
 def test_an_answer_within_another_word_is_none(answer, said):

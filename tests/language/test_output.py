@@ -8,7 +8,8 @@ import torch
 from small_models import prompt, tiny, word_tokenizer
 from transformers import GenerationConfig, pipeline
 
-from featscope.language import FilterLayer, FullCache, GemFilter, SnapKV
+from featscope.language import FilterLayer, FullCache, GemFilter, KeepHidden, SnapKV
+from featscope.language.caches import Full
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -125,7 +126,12 @@ def test_what_is_set_is_a_part_or_the_models_own(method):
     assert its.generate(prompt()) == "somebody's own"
 
 
-def test_another_selector_chooses():
-    gem = GemFilter(tiny(), 2, 16, window=4)
-    gem.selector = FilterLayer(2, 20, 4)
-    assert gem.select(prompt()).shape == (1, 20)
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("selector", FilterLayer(2, 20, 4)), ("propagation", KeepHidden()), ("cache", Full()), ("model", 3)],
+)
+def test_parts_that_were_tried_together_stay_together(name, part):
+    gem = GemFilter(tiny(), 2, 16, window=0)
+    with pytest.raises(AttributeError, match=f"{name} = .* cannot be set: .* Make a new one"):
+        setattr(gem, name, part)
+    assert gem.select(prompt()).shape == (1, 16)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from hybrid_models import hybrid
-from small_models import prompt, tiny
+from small_models import long_phi3, prompt, tiny
 
 from featscope.language import Draft, FilterLayer, Prefill, ReadAgain, SpeculativePrefill
 from featscope.options import ConfigError
@@ -24,6 +24,17 @@ def test_a_draft_with_a_longer_context_does_not_lead_beyond_the_models():
         its.generate(prompt(250), max_length=350, do_sample=False)
     anew = Prefill(tiny(), Draft(LONG, 16, look_ahead=2, window=4))  # whose places are 0 to 15
     assert anew.generate(prompt(400), **GREEDY).shape == (1, 406)
+
+
+def test_angles_that_would_change_on_the_way_are_refused():
+    """What is read has the angles of short texts, and new tokens would have those of long ones."""
+    its = Prefill(long_phi3(64), FilterLayer(2, 16, 8), ReadAgain("original"))
+    with pytest.raises(ConfigError, match=r"other rotary angles beyond 64 tokens, .* at most 4 new tokens\. Use Read"):
+        its.generate(prompt(60), **GREEDY)
+    for length in (58, 65):
+        assert its.generate(prompt(length), **GREEDY).shape == (1, length + 6)
+    whole = Prefill(long_phi3(64), FilterLayer(2, 60, 8), ReadAgain("original"))
+    assert torch.equal(whole.generate(prompt(60), **GREEDY), long_phi3(64).generate(prompt(60), **GREEDY))
 
 
 @pytest.mark.parametrize("name", ["gemma2", "llama4"])

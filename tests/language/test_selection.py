@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featscope.language.selection import largest_row, pooled, scores, select, summed_queries
+from featscope.language.selection import largest_row, last_row_scores, pooled, scores, select, summed_queries
 
 
 def everything(values: torch.Tensor) -> torch.Tensor:
@@ -21,6 +21,19 @@ def test_grouped_queries_score_as_repeated_keys_do(seed, heads):
     expected = torch.einsum("bhd,bhnd->bn", query[:, :, 0], repeated)
     found = scores(summed_queries(query, heads[1])[:, :, 0], key)
     torch.testing.assert_close(found, expected)
+
+
+def test_a_choice_is_the_same_where_the_model_runs_in_autocast():
+    generator = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(1, 2, length, 32, generator=generator) for length in (1, 500))
+    key = key + 5 * torch.randn(32, generator=generator)  # products whose differences bfloat16 rounds away
+    own = last_row_scores(query, key)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert (query @ key.mT).dtype == torch.bfloat16
+        assert torch.equal(last_row_scores(query, key), own)
+        rows = summed_queries(query.expand(1, 2, 500, 32) * torch.rand(500, 1, generator=generator), 2)
+        narrow = largest_row(rows, key, everything(own))
+    assert torch.equal(narrow, largest_row(rows, key, everything(own)))
 
 
 def test_a_lone_spike_selects_itself_and_two_neighbours_on_either_side():

@@ -13,7 +13,7 @@ from featscope.language.tried import Answered, Tried, advice, by_task, picture, 
 def ways(*given, of=20):
     """Of each: its name, how many of the first prompts it answers, and seconds to the first and the last token."""
     return [
-        Tried(name, 1, 0.1, first, last, tuple(Answered("", float(prompt < right)) for prompt in range(of)))
+        Tried(name, 1, 0.1, first, last, tuple(Answered("", float(prompt < right), prompt) for prompt in range(of)))
         for name, right, first, last in given
     ]
 
@@ -77,6 +77,25 @@ def test_what_another_way_answers_besides_makes_up_for_no_loss():
     assert said.endswith("(at 95 %), more than --give-up 5%; others that it gains make up for them.")
 
 
+def test_questions_on_one_document_may_be_right_or_wrong_together():
+    def on_documents(lost: int) -> Tried:
+        made = tuple(Answered("", float(document >= lost), document) for document in range(20) for _ in range(4))
+        return Tried("a" if lost else "full", 1, 0.1, 1.0, 2.0 - 0.1 * lost, made)
+
+    full, other = on_documents(0), on_documents(2)
+    assert (full.of, full.prompts, other.right) == (80, "80 prompts on 20 documents", 72)
+    alone = ways(("a", 72, 1.0, 2.0), of=80)[0]
+    assert alone.prompts == "80 prompts"
+    low, high = other.interval
+    assert low < alone.interval[0] - 0.05, "two of twenty documents"
+    assert high > alone.interval[1]
+    assert "Of 80 prompts on 20 documents it loses 0 that" in advice([full, full._replace(last=1.0)], 0.05)
+    worse = [full._replace(last=3.0), other._replace(last=1.0)]
+    assert "loses 8 that full attention answers, and may lose up to 34% (at 95 %): too few" in advice(worse, 0.1)
+    one = full._replace(answers=full.answers[:4])
+    assert one.interval == (0.0, 1.0), "one document says nothing of others"
+
+
 def test_a_way_that_is_worse_by_just_what_may_be_given_up_is_advised():
     assert advice(ways(("full", 4, 2.0, 4.0), ("a", 3, 1.0, 2.0)), 0.05).startswith("a, layer 1")
     assert advice(ways(("full", 4, 2.0, 4.0), ("a", 2, 1.0, 2.0)), 0.05).startswith("Full attention: every other")
@@ -91,7 +110,7 @@ TRIED = [
         None,
         1.0,
         2.0,
-        tuple(Answered(said, one.share(said)) for one, said in zip(EXAMPLES, said, strict=True)),
+        tuple(Answered(said, one.share(said), i) for i, (one, said) in enumerate(zip(EXAMPLES, said, strict=True))),
     )
     for name, said in SAID.items()
 ]
@@ -105,7 +124,7 @@ def test_a_task_has_its_own_share():
 
 
 def test_every_way_is_shown_on_each_task_with_parts_of_answers():
-    half = TRIED[1]._replace(answers=(Answered("1", 0.5), *TRIED[1].answers[1:]))
+    half = TRIED[1]._replace(answers=(Answered("1", 0.5, 0), *TRIED[1].answers[1:]))
     table = by_task([*TRIED, half], EXAMPLES, ["numbers", "letters"])
     assert [column.header for column in table.columns] == ["task", "prompts", "way of reading", "right", "parts"]
     tasks, counts, ways, right, parts = ([*column.cells] for column in table.columns)

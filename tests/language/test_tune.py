@@ -107,6 +107,41 @@ def test_layers_are_those_that_keep_answers_whole(monkeypatch, data, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_layers_are_found_by_prompts_that_are_cut(data, capsys):
+    model, tokenizer = load_model("retriever")
+    longer = read_examples(data)
+    short = [
+        Example(f"The door says {word}. " + "It is late. " * 12, (word,)) for word in ("amber", "velvet", "copper")
+    ]
+    choices = tune._choices(TunePrompt(data, keeps=(100, 5000), window=8), model, tokenizer, [*short, *longer])
+    assert choices.keys() == {100}
+    assert len(choices[100].kept) == len(longer)
+    said = capsys.readouterr().err
+    assert f"of {len(longer)} prompts" in said
+    assert "--keeps 5000: none of 9 prompts by which a layer would be found is longer, so that none is." in said
+
+
+def test_layers_are_found_by_one_question_of_each_document(monkeypatch, data):
+    model, tokenizer = load_model("retriever")
+    nothing = LayerChoice(None, np.zeros((1, 6), dtype=int), np.zeros((1, 6)), 0.9)
+    looked = []
+    monkeypatch.setattr(tune, "probed", lambda model, hidden, *rule: looked.extend(hidden) or [nothing] * 3)
+    asked = [one._replace(document=one.prompt[:20]) for one in read_examples(data) for _ in range(3)]
+    tune._choices(TunePrompt(data, window=8), model, tokenizer, asked)
+    assert len(looked) == len({one.document for one in asked})
+
+
+def test_a_token_that_is_padding_elsewhere_may_stand_in_a_prompt(data, tmp_path):
+    model, tokenizer = load_model("retriever")
+    lines = [json.loads(line) for line in data.read_text().splitlines() if line]
+    lines[0]["prompt"] = f"Here is {tokenizer.pad_token} in it. {lines[0]['prompt']}"
+    path = tmp_path / "padding.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = TunePrompt(path, methods=("snapkv",), keeps=(0.5,), max_new_tokens=8)
+    found = tune.tune(options, model, tokenizer, read_examples(path))
+    assert [len(way.answers) for way in found] == [6, 6]
+
+
 def test_where_no_layer_keeps_an_answer_whole_all_are_tried(monkeypatch, data, capsys):
     model, tokenizer = load_model("retriever")
     monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
@@ -168,7 +203,7 @@ def test_a_layer_that_is_said_to_keep_answers_is_one_that_is_tried(monkeypatch, 
     found = LayerChoice(None, np.zeros(whole.shape, dtype=int), whole, 0.9)
     monkeypatch.setattr(tune, "probed", lambda *given: [found])
     tune._choices(TunePrompt(data, keeps=(0.5,), window=8), model, tokenizer, read_examples(data))
-    assert "layer 3 keeps whole answers most often (50% of 6 prompts" in capsys.readouterr().err
+    assert "layer 3 keeps whole answers most often (50% of 2 prompts" in capsys.readouterr().err
 
 
 def test_layers_are_found_by_examples_of_the_whole_file(monkeypatch, data):

@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from transformers import AttentionInterface, PreTrainedModel
 
 from featscope.language.decoder import text_model
+from featscope.language.selection import as_written
 from featscope.options import ConfigError
 
 _own: Any = None  # by what models looked up a function by its name when the first of these threads began
@@ -140,7 +141,8 @@ def attention_weights(
     query = attention.query.unflatten(1, (attention.key.shape[1], -1))
     places = torch.arange(keys - query.shape[3], keys, device=real.device)[rows]
     last = int(places[-1]) + 1  # no row of these sees later keys, so that half of all products need not be formed
-    products = torch.einsum("bgjrd,bgtd->bgjrt", query[..., rows, :].float(), attention.key[:, :, :last].float())
+    with as_written(query.device):
+        products = torch.einsum("bgjrd,bgtd->bgjrt", query[..., rows, :].float(), attention.key[:, :, :last].float())
     seen = (torch.arange(last, device=real.device) <= places[:, None]) & real[:, None, :last]
     hidden = ~seen[:, None, None]
     weights = (products * attention.scaling).masked_fill_(hidden, -torch.inf).softmax(-1).masked_fill_(hidden, 0.0)

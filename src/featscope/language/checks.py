@@ -143,8 +143,10 @@ def position_error(case: Case) -> float:
         seen.append(options["position_ids"][0].cpu())
 
     hook = case.model.model.rotary_emb.register_forward_pre_hook(note, with_kwargs=True)
-    case.generate(case.gemfilter)
-    hook.remove()
+    try:
+        case.generate(case.gemfilter)
+    finally:
+        hook.remove()
     positions = torch.cat(seen[1:])  # the first pass comes first
     return float((positions - torch.arange(len(positions))).abs().max())
 
@@ -181,7 +183,9 @@ def _overlap(one: Tensor, other: Tensor) -> float:
 def _run_by_first_pass(case: Case, modules: Iterable[nn.Module]) -> float:
     ran: list[nn.Module] = []
     hooks = [module.register_forward_hook(lambda module, *_: ran.append(module)) for module in modules]
-    case.gemfilter.select(case.prompt)
-    for hook in hooks:
-        hook.remove()
+    try:
+        case.gemfilter.select(case.prompt)
+    finally:
+        for hook in hooks:
+            hook.remove()
     return float(len(ran))

@@ -11,7 +11,15 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from featscope.language.attention import Attention
-from featscope.language.decoder import cache_argument, kinds_of, require_context, require_seeing, rope_of, text_model
+from featscope.language.decoder import (
+    ANGLES_BY_LENGTH,
+    cache_argument,
+    kinds_of,
+    require_context,
+    require_seeing,
+    rope_of,
+    text_model,
+)
 from featscope.language.first_pass import attention_at
 from featscope.language.method import require_own_input, setting
 from featscope.language.partial_cache import DRAFTS
@@ -19,7 +27,6 @@ from featscope.language.prompt import Prompt, end_tokens, padding_token, read_pr
 from featscope.options import ConfigError
 
 _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
-_BY_LENGTH = ("longrope", "dynamic")  # rotary angles that differ with the length of the text
 
 
 @runtime_checkable
@@ -56,7 +63,7 @@ class Context:
         self._layer: int | None = getattr(method.selector, "layer", None)
         kinds = kinds_of(method.model)
         goes_back = set(kinds if self._layer is None else kinds[: self._layer + 1]) <= set(_CUT)
-        reuses = goes_back and rope_of(method.model).get("rope_type") not in _BY_LENGTH
+        reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])

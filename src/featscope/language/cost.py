@@ -74,7 +74,7 @@ def timed_answer(method: Method, prompt: Tensor, count: int) -> tuple[Tensor, li
         prompt: tokens ``[1, token]``.
         count: tokens to generate at most.
     """
-    return _timed_tokens(partial(method.generate, prompt), prompt.shape[1], count)
+    return _timed_tokens(partial(_generate, method, prompt), prompt.shape[1], count)
 
 
 def timed_answers(
@@ -94,13 +94,19 @@ def timed_answers(
     if not (isinstance(method, Prefill) and method.reads_once):
         return [timed_answer(method, torch.cat([document, question], 1), count) for question in questions]
     began = _now()
-    context = method.read(document)
+    context = method.read(document, torch.ones_like(document))
     share = (_now() - began) / len(questions)
     found = []
     for question in questions:
-        new, seconds = _timed_tokens(partial(context.ask, question), document.shape[1] + question.shape[1], count)
+        ask = partial(context.ask, question, torch.ones_like(question))
+        new, seconds = _timed_tokens(ask, document.shape[1] + question.shape[1], count)
         found.append((new, [share + at for at in seconds]))
     return found
+
+
+def _generate(method: Method, prompt: Tensor, **options: Any) -> Any:
+    """Without a mask a token that is padding elsewhere would be taken for it."""
+    return method.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
 
 
 def _counter() -> FlopCounterMode:
@@ -143,7 +149,7 @@ class _Watch(StoppingCriteria):
 
 
 def _at_each_token(meter: Callable[[], float], method: Method, prompt: Tensor, count: int) -> list[float]:
-    return _metered(meter, partial(method.generate, prompt), count)[1]
+    return _metered(meter, partial(_generate, method, prompt), count)[1]
 
 
 def _timed_tokens(generate: Callable[..., Any], length: int, count: int) -> tuple[Tensor, list[float]]:

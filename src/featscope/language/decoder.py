@@ -6,11 +6,14 @@ from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel
+from transformers import __version__ as _VERSION  # noqa: N812
 
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
 _WINDOWS = {"full_attention": None, "sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+ANGLES_BY_LENGTH = ("longrope", "dynamic")
+"""Kinds of rotary angles that differ with the length of the text."""
 _NO_ATTENTION = ("linear_attention", "conv", "mamba", "moe", "mlp")
 
 
@@ -150,12 +153,51 @@ def require_attention(model: PreTrainedModel, layer: int) -> None:
 
 
 def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
-    """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more."""
+    """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more, each row as it were alone."""
+    require_own_angles(model, prompt, new)
     length, context = _length(prompt) + new, context_of(model)
     if context is not None and length > context:
         raise ConfigError(
             f"the prompt has {length - new} tokens{f' and {new} are to come' if new else ''}: allowed is at most "
             f"{context}, the context of the model. Shorten the prompt, or load a model of a longer context."
+        )
+
+
+def require_own_angles(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
+    """Raise `ConfigError` where rotary angles of a row would be another text's, ``new`` tokens to come.
+
+    transformers takes those of kind "longrope" by the longest row of a batch, those of kind "dynamic" by the longest
+    text that the model has read since it last read one of its original context.
+    """
+    rope = rope_of(model)
+    if (kind := rope.get("rope_type")) not in ANGLES_BY_LENGTH:
+        return
+    declared = text_config(model).max_position_embeddings
+    original = declared if kind == "dynamic" else rope.get("original_max_position_embeddings") or declared
+    lengths = prompt.real.sum(-1)
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    about = f"{type(model).__name__} has rotary angles of kind {kind!r}"
+    if kind == "dynamic" and longest >= original:
+        raise ConfigError(
+            f"the prompt has {longest} tokens, and {about}, which transformers takes by the longest text that was read "
+            f"before: allowed are fewer than {original} tokens. Load the model with rope_type 'yarn' or 'linear'"
+        )
+    if shortest < longest and shortest <= original < longest + new:
+        raise ConfigError(
+            f"prompts of {shortest} to {longest} tokens{f', and {new} to come,' if new else ''} stand in one batch, "
+            f"and {about}, which transformers takes by the longest: allowed are batches of one length, or all on one "
+            f"side of {original} tokens. Ask them one by one"
+        )
+
+
+def require_gaps(model: PreTrainedModel) -> None:
+    """Raise `ConfigError` where tokens at positions with gaps between them cannot be read."""
+    name = str(model.config._attn_implementation)
+    if "flash" in name and tuple(map(int, _VERSION.split(".")[:2])) < (5, 15):
+        raise ConfigError(
+            f"attn_implementation = {name!r} ends in an error at positions with gaps between them under transformers "
+            f"{_VERSION}, which takes these for several texts: allowed is transformers 5.15 or newer, or another "
+            "implementation, such as 'sdpa'"
         )
 
 

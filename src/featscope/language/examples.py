@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +15,7 @@ _ALLOWED = (
     'of texts; with "task": … if you like'
 )
 
-_UNPARTED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_WORD = rf"(?:-|[^\W{_UNPARTED}])"
+_UNPARTED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
 class Example(NamedTuple):
@@ -44,24 +44,41 @@ class Example(NamedTuple):
         In scripts that do not part words by blanks (Chinese, Japanese, Korean, Thai and their like) parts of a text
         count, too.
         """
-        text = " ".join(said.lower().split())
-        found = [re.search(_alone(" ".join(answer.lower().split())), text) is not None for answer in self.answers]
-        return sum(found) / len(found)
+        text = _plain(said)
+        return sum(_stands_in(text, _plain(answer)) for answer in self.answers) / len(self.answers)
 
     def is_right(self, said: str) -> bool:
         """Whether all answers are in ``said``."""
         return self.share(said) == 1
 
 
-def _alone(answer: str) -> str:
-    """A pattern that finds ``answer`` where no word or number goes on before or behind it."""
-    before = rf"(?<!{_WORD})" if re.match(_WORD, answer) else ""
-    behind = rf"(?!{_WORD})" if re.search(rf"{_WORD}$", answer) else ""
-    if answer[:1].isdigit():
-        before += r"(?<!\d[.,])"
-    if answer[-1:].isdigit():
-        behind += r"(?![.,]\d)"
-    return before + re.escape(answer) + behind
+def _plain(text: str) -> str:
+    """In small letters, with single blanks, and a letter with its accents as one character where there is one."""
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+
+
+def _stands_in(text: str, answer: str) -> bool:
+    """Whether ``answer`` is somewhere in ``text`` where no word or number goes on before or behind it."""
+    starts = (found.start() for found in re.finditer(f"(?={re.escape(answer)})", text))
+    return any(
+        not _goes_on(text[:start][::-1], answer) and not _goes_on(text[start + len(answer) :], answer[::-1])
+        for start in starts
+    )
+
+
+def _goes_on(beyond: str, inside: str) -> bool:
+    """Whether a word or number that ends with ``inside[0]`` goes on with ``beyond[0]``, both read away from there."""
+    if not beyond or not inside:
+        return False
+    return (_of_word(inside[0]) and _of_word(beyond[0])) or (
+        inside[0].isdigit() and beyond[0] in ".," and beyond[1:2].isdigit()
+    )
+
+
+def _of_word(character: str) -> bool:
+    """Whether it may be within a word: letters, digits, vowel signs and accents, and hyphens."""
+    kind = unicodedata.category(character)
+    return (kind[0] in "LNM" or character in "-_") and not _UNPARTED.match(character)
 
 
 def read_examples(path: Path) -> list[Example]:

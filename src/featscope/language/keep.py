@@ -116,7 +116,7 @@ def affordable(model: PreTrainedModel, length: int, share: float, spent: float, 
     if left <= 0:
         raise ConfigError(
             f"cost = {share:g} is spent before a token is kept: choosing alone costs {spent / full:.2f} of a "
-            "full reading: allowed is more than that. Choose an earlier layer, or allow more"
+            "full reading: allowed is more than that. Choose by an earlier layer or a smaller draft, or allow more"
         )
     within = left * (1 + 1e-9)
     return bisect_right(range(1, length + 1), within, key=lambda count: operations_of(model, count, layers))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -139,7 +139,7 @@ def choose_layer(
         _require_hidden(ids.shape[1], span, needle, keep, window)
         hidden.append((ids, span))
     (choice,) = probed(model, hidden, [keep], window, pool, kernel, stable)
-    return choice
+    return cast(LayerChoice, choice)  # no prompt is kept whole
 
 
 def probed(
@@ -150,8 +150,10 @@ def probed(
     pool: Pool,
     kernel: int,
     stable: float = 0.9,
-) -> list[LayerChoice]:
+) -> list[LayerChoice | None]:
     """What `choose_layer` finds for each of ``keeps``, from one pass of the model an example.
+
+    Of each those prompts count that have more tokens than it keeps; ``None`` where none has.
 
     Args:
         model: a decoder with rotary embedding.
@@ -176,10 +178,15 @@ def probed(
                 distance[which, example, layer] = needle_distance(places, span)
                 inside = (places >= span.start) & (places < span.stop)
                 kept[which, example, layer] = float(inside.sum()) / len(span)
-    found = []
-    for which in range(len(keeps)):
-        good = np.flatnonzero((kept[which] == 1).mean(0) >= stable)
-        found.append(LayerChoice(int(good[0]) if len(good) else None, distance[which], kept[which], stable))
+    found: list[LayerChoice | None] = []
+    for which, keep in enumerate(keeps):
+        cut = [tokens_of(keep, ids.shape[1]) < ids.shape[1] for ids, _ in hidden]
+        if any(cut):
+            good = np.flatnonzero((kept[which][cut] == 1).mean(0) >= stable)
+            of = distance[which][cut], kept[which][cut]
+            found.append(LayerChoice(int(good[0]) if len(good) else None, *of, stable))
+        else:
+            found.append(None)
     return found
 
 

@@ -19,6 +19,8 @@ from featscope.language.propagation.whole_prompt import WholePrompt
 from featscope.language.selectors.filter_layer import FilterLayer
 from featscope.options import ConfigError
 
+_PARTS = ("model", "selector", "propagation", "cache")
+
 
 def _require_part(name: str, part: Any, kind: Any, such: str) -> None:
     """Raise `ConfigError` unless ``part`` is one of its ``kind``."""
@@ -73,6 +75,19 @@ class Prefill(OfModel):
         self.cache.require(model)
         if selector is not None:
             selector.require(model)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what the model has of that name; model and parts are fixed, as they are tried together.
+
+        Raises:
+            AttributeError: it is one of these, or nobody has it.
+        """
+        if name in _PARTS and "model" in vars(self):
+            raise AttributeError(
+                f"{name} = {value!r:.60} cannot be set: model, selector, propagation and cache are tried together when "
+                f"a {type(self).__name__} is made. Make a new one"
+            )
+        super().__setattr__(name, value)
 
     def generate(self, input_ids: Any = None, attention_mask: Any = None, **options: Any) -> Any:
         """What the model's ``generate`` returns: the whole prompt with what was generated.

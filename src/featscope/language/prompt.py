@@ -82,7 +82,8 @@ def read_prompt(
             f"input_ids has shape {tuple(input_ids.shape)} and type {input_ids.dtype}: allowed is a batch of token "
             "numbers [batch, token] with at least one token"
         )
-    if attention_mask is None:
+    guessed = attention_mask is None
+    if guessed:
         attention_mask = _guessed_mask(model, input_ids, options)
     if attention_mask.shape != input_ids.shape:
         raise ConfigError(
@@ -91,6 +92,12 @@ def read_prompt(
         )
     real = attention_mask.to(input_ids.device, torch.bool)
     if not bool(real[:, -1].all()) or bool((real[:, :-1] & ~real[:, 1:]).any()):
+        if guessed:
+            raise ConfigError(
+                f"attention_mask = None, and the padding token {padding_token(model, options)} stands behind or "
+                "between others: allowed is padding on the left. Hand over what the tokenizer returns as **inputs, its "
+                "padding_side set to 'left'; or, where that token belongs to the text, a mask of ones"
+            )
         raise ConfigError(
             "attention_mask hides tokens behind or between others: allowed is padding on the left. "
             "Set tokenizer.padding_side = 'left'."

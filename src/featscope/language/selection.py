@@ -5,6 +5,7 @@ summed over heads; they are averaged over neighbours, and the tokens with the la
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -48,6 +49,12 @@ def require_rule(who: str, keep: Any, pool: Pool, kernel: int, force: Sequence[i
             raise ConfigError(f"{who}.{name} = {value!r} is out of range: allowed is {allowed}.")
 
 
+def as_written(device: torch.device) -> AbstractContextManager[Any]:
+    """Products have the precision of what is multiplied, also where the model runs in ``torch.autocast``."""
+    automatic = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if automatic else nullcontext()
+
+
 def summed_queries(
     query: Float[Tensor, "batch head row channel"], kv_heads: int
 ) -> Float[Tensor, "batch kv_head row channel"]:
@@ -65,8 +72,9 @@ def scores(
     """Products of a row's `summed_queries` with all keys, summed over heads, in float32 at least."""
     dtype = torch.promote_types(key.dtype, torch.float32)
     total = torch.zeros(key.shape[0], key.shape[2], dtype=dtype, device=key.device)
-    for head in range(key.shape[1]):  # one head's keys at a time: a copy in float32 of all would double the peak
-        total += (key[:, head].to(dtype) @ query[:, head, :, None].to(dtype))[..., 0]
+    with as_written(key.device):
+        for head in range(key.shape[1]):  # one head's keys at a time: a copy in float32 of all would double the peak
+            total += (key[:, head].to(dtype) @ query[:, head, :, None].to(dtype))[..., 0]
     return total
 
 
@@ -89,7 +97,8 @@ def largest_row(
     """
     rows = queries.transpose(1, 2).flatten(2)
     keys = key.transpose(1, 2).flatten(2).to(rows.dtype) * real[..., None]
-    norms = torch.einsum("brc,bcd,brd->br", rows, keys.mT @ keys, rows)
+    with as_written(key.device):
+        norms = torch.einsum("brc,bcd,brd->br", rows, keys.mT @ keys, rows)
     return norms.masked_fill(~real, -torch.inf).argmax(-1)
 
 

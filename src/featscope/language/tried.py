@@ -1,15 +1,17 @@
 """What ways of reading gave: shares of right answers with intervals, which of them to take, and a picture."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table
 
-from featscope.claims.intervals import interval_of_binomial
+from featscope.claims.intervals import interval_of_binomial, interval_of_share
 from featscope.files import atomic_write
 from featscope.language.examples import Example
 
@@ -17,10 +19,17 @@ _LEVEL, _ROUNDING = 0.95, 1e-9
 
 
 class Answered(NamedTuple):
-    """What a way of reading made of an example: what it said, and the share of the answers that is in it."""
+    """What a way of reading made of an example.
+
+    Attributes:
+        said: what it generated.
+        share: of the answers that are in it.
+        document: number of what is read; examples with one number may be right or wrong together.
+    """
 
     said: str
     share: float
+    document: int
 
     @property
     def right(self) -> bool:
@@ -74,9 +83,27 @@ class Tried(NamedTuple):
         return self._replace(answers=tuple(answer for answer, one in found if one.task == task))
 
     @property
+    def prompts(self) -> str:
+        """How many examples, and on how many documents where several are on one, in words."""
+        documents = len({answer.document for answer in self.answers})
+        return f"{self.of} prompts" + (f" on {documents} documents" if documents < self.of else "")
+
+    @property
     def interval(self) -> tuple[float, float]:
-        """Clopper and Pearson's, of that share."""
-        return interval_of_binomial(self.right, self.of, _LEVEL)
+        """Of that share, at 95 %; see `counted`."""
+        return self.counted([answer.right for answer in self.answers])
+
+    def counted(self, so: Sequence[bool]) -> tuple[float, float]:
+        """Interval of the share of examples that are ``so``, at 95 %.
+
+        It is Clopper and Pearson's, and where a document has several questions that of shares of documents.
+        """
+        questions = Counter(answer.document for answer in self.answers)
+        if len(questions) == self.of:
+            return interval_of_binomial(sum(so), self.of, _LEVEL)
+        found = Counter(answer.document for answer, one in zip(self.answers, so, strict=True) if one)
+        trials = np.array([*questions.values()], dtype=float)
+        return interval_of_share(np.array([found[of] for of in questions]) / trials, trials, _LEVEL)
 
     def about(self) -> str:
         """Which way of reading, in words."""
@@ -109,15 +136,16 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
             said += f" The first token of {begins.about()} comes after {begins.first / full.first:.2f} of its time."
         return said
     low, high = best.interval
-    lost = sum(one.right and not other.right for one, other in zip(full.answers, best.answers, strict=True))
-    least, most = interval_of_binomial(lost, full.of, _LEVEL)
+    lost = [one.right and not other.right for one, other in zip(full.answers, best.answers, strict=True)]
+    least, most = full.counted(lost)
     limit = f"--give-up {give_up:.0%}"
     few = f": too few prompts to tell whether it is more than {limit}" if least <= give_up < most else ""
     few = few or (f", more than {limit}; others that it gains make up for them" if least > give_up else "")
     return (
         f"{best.about()}: right {best.share:.0%} of the time ({low:.0%} to {high:.0%} at 95 %, full attention "
         f"{full.share:.0%}), its first token after {first} of full attention's time, its last after {last}. Of "
-        f"{full.of} prompts it loses {lost} that full attention answers, and may lose up to {most:.0%} (at 95 %){few}."
+        f"{full.prompts} it loses {sum(lost)} that full attention answers, and may lose up to {most:.0%} (at 95 %)"
+        f"{few}."
     )
 
 
@@ -136,7 +164,7 @@ def picture(tried: Sequence[Tried]) -> Figure:
         axes.axvline(1.0, color="black", linestyle=":")
         axes.set(xlabel=f"time to the {token} token, in full attention's", ylim=(-0.02, 1.02))
     panels[0].set_ylabel("share of right answers, 95 % intervals")
-    figure.suptitle(f"{full.of} prompts; right of the dotted lines full attention is earlier")
+    figure.suptitle(f"{full.prompts}; right of the dotted lines full attention is earlier")
     of = panels[0].get_legend_handles_labels()
     figure.legend(*of, loc="outside lower center", ncols=4)  # where it hides no point
     return figure

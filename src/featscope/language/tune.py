@@ -132,6 +132,9 @@ def tune(
     _require_room(options, model, lengths)
     _require_answers(options, tokenizer, examples)
     keeps = [*map(keep_of, options.keeps)]
+    for keep in keeps if {*options.methods} - {"full"} else ():
+        if whole := sum(tokens_of(keep, length) >= length for length in lengths):
+            print(f"--keeps {keep:g} keeps {whole} of {len(lengths)} prompts whole.", file=sys.stderr)
     ways: list[Way] = [("full", None, None)]
     able = {method: _layers(options, model, method, max(lengths)) for method in options.methods}
     by_layer = any(layer is not None for layers in able.values() for layer in layers)
@@ -142,6 +145,7 @@ def tune(
             ways += [(method, layer, keep) for layer in _worth_a_try(layers, found.get(keep))]
     tried = _that_read(options, model, ways, torch.cat(prompts[lengths.index(max(lengths))], 1))
     ways, built = list(tried), list(tried.values())
+    documents = _documents(examples)
     answers: list[list[Answered]] = [[] for _ in ways]
     first, last = ([list[float]() for _ in ways] for _ in range(2))
     together = [[*those] for _, those in groupby(range(len(examples)), lambda i: examples[i].document or i)]
@@ -149,7 +153,7 @@ def tune(
         for way, reader in enumerate(built):
             for i, (new, seconds) in zip(group, _asked(reader, [prompts[i] for i in group], options), strict=True):
                 said = str(tokenizer.decode(new, skip_special_tokens=True))
-                answers[way].append(Answered(said, examples[i].share(said)))
+                answers[way].append(Answered(said, examples[i].share(said), documents[i]))
                 first[way].append(seconds[0])
                 last[way].append(seconds[-1])
     return [
@@ -169,7 +173,8 @@ def _that_read(options: TunePrompt, model: PreTrainedModel, ways: Sequence[Way],
         try:
             reading = Reading(layer or 0, keep or 1, options.window, *pooling_of(options, name), options.draft)
             reader = reading.build(asked_for(name, options.window), model)
-            reader.generate(longest, max_new_tokens=options.max_new_tokens, max_time=0.0, do_sample=False)  # one token
+            one = {"max_new_tokens": options.max_new_tokens, "max_time": 0.0, "do_sample": False}  # one token
+            reader.generate(longest, attention_mask=torch.ones_like(longest), **one)
         except ConfigError as error:
             if name == "full":
                 raise
@@ -233,6 +238,8 @@ def _choices(
         for one in examples
         if one.prompt.count(one.answers[0]) == 1 and one._replace(answers=one.answers[:1]).is_right(one.prompt)
     ]
+    document = _documents(alone)
+    alone = [one for i, one in enumerate(alone) if document[i] == i]  # one question of each
     every = math.ceil(len(alone) / _PROBED)
     spread = (one for first in range(every) for one in alone[first::every])
     spans = (needle_span(tokenizer, one.prompt, one.answers[0], special=not options.chat) for one in spread)
@@ -245,15 +252,26 @@ def _choices(
     kernel, pool = pooling_of(options)
     keeps = [*map(keep_of, options.keeps)]
     choices = probed(model, hidden, keeps, options.window, pool, kernel)
+    found = dict[float, LayerChoice]()
     for keep, choice in zip(keeps, choices, strict=True):
-        shares = choice.whole[:-1]  # behind the last layer nothing is left that could be saved
         said = "no layer keeps a whole answer"
-        if shares.any():
-            low, high = choice.interval[:, shares.argmax()]
-            of = f"{shares.max():.0%} of {len(hidden)} prompts, {low:.0%} to {high:.0%} at 95 %"
-            said = f"layer {shares.argmax()} keeps whole answers most often ({of})"
+        if choice is None:
+            said = f"none of {len(hidden)} prompts by which a layer would be found is longer, so that none is"
+        else:
+            found[keep] = choice
+            shares = choice.whole[:-1]  # behind the last layer nothing is left that could be saved
+            if shares.any():
+                low, high = choice.interval[:, shares.argmax()]
+                of = f"{shares.max():.0%} of {len(choice.kept)} prompts, {low:.0%} to {high:.0%} at 95 %"
+                said = f"layer {shares.argmax()} keeps whole answers most often ({of})"
         print(f"--keeps {keep:g}: {said}.", file=sys.stderr)
-    return dict(zip(keeps, choices, strict=True))
+    return found
+
+
+def _documents(examples: Sequence[Example]) -> list[int]:
+    """A number for each example, the same where documents are the same."""
+    known: dict[str, int] = {}
+    return [known.setdefault(one.document, i) if one.document else i for i, one in enumerate(examples)]
 
 
 def _by_last_row(options: TunePrompt, model: PreTrainedModel, method: str, layer: int | None) -> bool:
@@ -345,7 +363,7 @@ def tune_prompt(options: TunePrompt) -> None:
     if options.answers is not None:
         store_answers(options.answers, tried, examples, redact=options.redact)
         print(f"Answers: {options.answers}")
-    table = Table(title=f"{len(examples)} prompts, 95 % intervals")
+    table = Table(title=f"{tried[0].prompts}, 95 % intervals")
     for heading in ("way of reading", "right", "parts", "first token", "of full", "last token", "of full"):
         table.add_column(heading, justify="right")
     for way in tried:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.chat import prompt_tokens
-from featscope.language.decoder import context_of
+from featscope.language.decoder import context_of, require_own_angles
 from featscope.language.in_context.prompt import LEAD, parse
 from featscope.language.prompt import read_prompt
 from featscope.options import ConfigError
@@ -124,6 +124,7 @@ def log_likelihoods(
         ids[number, longest - len(row) :] = torch.tensor(row)
         mask[number, longest - len(row) :] = 1
     batch = read_prompt(model, ids, mask)
+    require_own_angles(model, batch)
     last = max(len(tail) for _, tail in wanted)
     found = model(
         batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False, logits_to_keep=last

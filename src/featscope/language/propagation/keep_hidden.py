@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from transformers import PreTrainedModel
 
-from featscope.language.decoder import seeing_from, text_config
+from featscope.language.decoder import require_gaps, seeing_from, text_config
 from featscope.language.keep import operations_of
 from featscope.language.method import new_tokens
 from featscope.language.parts import Cache, LayerSelector, Selector
@@ -58,6 +58,7 @@ class KeepHidden:
         Raises:
             ConfigError: a layer from the selector's on does not see the whole prompt and the tokens to come.
         """
+        require_gaps(model)
         its = cast(LayerSelector, selector)
         length, new = int(prompt.real.sum(-1).max()), new_tokens(model, options, prompt.ids.shape[-1])
         able = seeing_from(model, length + new)

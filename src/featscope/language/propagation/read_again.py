@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Selected
-from featscope.language.decoder import cache_of, require_context, sight_of, text_config
+from featscope.language.decoder import cache_of, require_context, require_gaps, rope_of, sight_of, text_config
 from featscope.language.method import counted_from, new_tokens, require_own_input, setting
 from featscope.language.output import with_kept, with_prompt
 from featscope.language.parts import Cache, Selector
@@ -108,7 +108,17 @@ def _require_places(model: PreTrainedModel, prompt: Prompt, short: Prompt, new: 
     transformers counts a window in the tokens that are read: with gaps between them it would reach farther back.
     """
     require_context(model, prompt, new)
-    length = int(prompt.real.sum(-1).max()) + new
+    require_gaps(model)
+    own = int(prompt.real.sum(-1).max())
+    length = own + new
+    rope = rope_of(model)
+    turns = rope["original_max_position_embeddings"] if rope.get("rope_type") == "longrope" else length
+    if own <= turns < length and short.ids.shape != prompt.ids.shape:
+        raise ConfigError(
+            f"the prompt has {own} tokens and {new} are to come, and {type(model).__name__} has other rotary angles "
+            f"beyond {turns} tokens, which what is read already would not get with positions = 'original': allowed is "
+            f"at most {turns - own} new tokens. Use ReadAgain('new'), as GemFilter does"
+        )
     narrow = [i for i in range(text_config(model).num_hidden_layers) if 0 < sight_of(model, i) < length]
     if narrow and short.ids.shape != prompt.ids.shape:
         raise ConfigError(
@@ -129,5 +139,6 @@ def _refuse(*arguments: Any, **options: Any) -> None:
     raise ConfigError(
         "the cache of GemFilter's output holds the kept tokens of a prompt, at places that are not those of its "
         "sequences: going on from them would read tokens twice. To go on, or to ask again, use "
-        "context = gem.read(ids), context.ask(question) and context.add(turn)."
+        "context = gem.read(ids), context.ask(question) and context.add(turn), or, where something else than a filter "
+        "layer's last row chooses, ask anew with the whole text."
     )

@@ -7,7 +7,9 @@ import torch
 from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Full, Selected
+from featscope.language.decoder import require_own_angles
 from featscope.language.keep import Cost, counted, operations_of
+from featscope.language.method import new_tokens
 from featscope.language.output import with_kept
 from featscope.language.parts import Cache, LayerSelector, Selector
 from featscope.language.prompt import Prompt
@@ -50,11 +52,16 @@ class WholePrompt:
         cache: Cache,
         options: dict[str, Any],
     ) -> Any:
-        """What ``model.generate`` returns; without selector and with a full cache, ``kept`` are all places."""
+        """What ``model.generate`` returns; without selector and with a full cache, ``kept`` are all places.
+
+        Raises:
+            ConfigError: rotary angles of a row would be another text's.
+        """
         if type(cache) is not Full:
             entries = entries_of(cache, prompt)
             chosen = cast(LayerSelector | None, selector)
             return generate_in_one_pass(model, prompt, chosen, keep, cache, entries, options, narrow=False)
+        require_own_angles(model, prompt, new_tokens(model, options, prompt.ids.shape[-1]))
         its: Any = model
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
         places = torch.arange(prompt.ids.shape[-1], device=prompt.ids.device).expand_as(prompt.ids)
