@@ -33,6 +33,7 @@ from featscope.language import (
     Prefill,
     PromptDistill,
     ReadAgain,
+    Selected,
     SnapKV,
     SpeculativePrefill,
 )
@@ -90,6 +91,15 @@ METHODS: dict[str, Build] = {
     ),
     "PromptDistill": lambda model, layer, keep, window, draft, **rule: PromptDistill(
         model, layer, keep, window, **rule
+    ),
+    "PromptDistill, two stages": lambda model, layer, keep, window, draft, **rule: PromptDistill(
+        model, layer, 2 * keep, window, **rule, later=[(layer + 1, keep)]
+    ),
+    "blocks of 16, two stages": lambda model, layer, keep, window, draft, **rule: Prefill(
+        model,
+        AttentionWindow(layer, 2 * keep, window, **rule, block=16),
+        KeepHidden((AttentionWindow(layer + 1, keep, window, **rule, block=16),)),
+        Selected(),
     ),
     "FastKV": lambda model, layer, keep, window, draft, **rule: FastKV(model, layer, keep, keep, window, **rule),
     "speculative prefill": lambda model, layer, keep, window, draft, **rule: SpeculativePrefill(

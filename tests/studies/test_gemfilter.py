@@ -182,9 +182,9 @@ def test_nothing_is_compared_where_full_attention_does_not_answer():
 in_one_pass = whole_prompt.generate_in_one_pass
 
 
-def of_another_row(model, prompt, selector, *rest, **options):
+def of_another_row(model, prompt, stages, *rest, **options):
     """One run whose choice is that of another row."""
-    return in_one_pass(model, prompt, replace(selector, row="middle"), *rest, **options)
+    return in_one_pass(model, prompt, [(replace(one, row="middle"), keep) for one, keep in stages], *rest, **options)
 
 
 deeper = type("Deeper", (first_pass.Until,), {"__init__": lambda self, layer: setattr(self, "layer", layer + 1)})

@@ -112,13 +112,30 @@ class FastKV(Prefill):
 class PromptDistill(Prefill):
     """One pass: what the last query of ``layer`` likes goes on, and is held in the layers below (arXiv 2503.23274).
 
-    One selection; the paper's several stages are not here. ``window=1`` is the paper's, which keeps the last token.
+    ``window=1`` is the paper's, which keeps the last token.
+
+    Args:
+        model: a decoder with rotary embedding.
+        layer: the layer that chooses.
+        keep: tokens whose hidden states go on above it.
+        window: last tokens, which are kept.
+        pool: how scores of neighbours are pooled.
+        kernel: neighbours that are pooled, an odd number.
+        later: further stages: layers above, from below, and how many of the tokens that still go on each keeps.
     """
 
     def __init__(
-        self, model: Any, layer: int, keep: Keep, window: int = 32, pool: Pool = "avg", kernel: int = 5
+        self,
+        model: Any,
+        layer: int,
+        keep: Keep,
+        window: int = 32,
+        pool: Pool = "avg",
+        kernel: int = 5,
+        later: Sequence[tuple[int, Keep]] = (),
     ) -> None:
-        super().__init__(model, FilterLayer(layer, keep, window, pool, kernel), KeepHidden(), Selected())
+        first, *others = (FilterLayer(at, of, window, pool, kernel) for at, of in ((layer, keep), *later))
+        super().__init__(model, first, KeepHidden(tuple(others)), Selected())
 
 
 class SpeculativePrefill(Prefill):

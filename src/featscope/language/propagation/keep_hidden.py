@@ -6,7 +6,7 @@ from typing import Any, cast
 from transformers import PreTrainedModel
 
 from featscope.language.decoder import require_gaps, seeing_from, text_config
-from featscope.language.keep import operations_of
+from featscope.language.keep import Cost, counted, operations_of
 from featscope.language.method import new_tokens
 from featscope.language.parts import Cache, LayerSelector, Selector
 from featscope.language.prompt import Prompt
@@ -22,21 +22,42 @@ class KeepHidden:
     This is FastKV's token-selective propagation (Jo et al. 2025, arXiv 2502.01068) and PromptDistill's selective
     retention (Jin et al. 2025, arXiv 2503.23274), with one selection: H_{r+1} = H_r[J], at the tokens' own positions.
     Nothing is read twice; what the layers below made of other tokens stays in the hidden states that are kept.
+
+    Attributes:
+        later: selectors of layers above, from below, each of which chooses again among the tokens that still go on, as
+            in PromptDistill's several stages, or, by blocks, in SlimInfer (Long et al. 2025, arXiv 2508.06447). With
+            the cache `Selected` a layer holds what its own selector chose, or the next one above it.
     """
 
+    later: tuple[LayerSelector, ...] = ()
+
     def require(self, model: PreTrainedModel, selector: Selector | None, cache: Cache) -> None:
-        """Raise `ConfigError` unless a layer chooses, and keeps the last token, from which the next one comes."""
-        require_layer_selector(selector)
+        """Raise `ConfigError` unless layers choose, from below, and keep the last token, from which the next comes."""
         if selector is None:
             raise ConfigError("selector = None chooses nothing to go on: allowed is FilterLayer or AttentionWindow")
-        its = cast(LayerSelector, selector)
-        if not its.keeps_last:
-            raise ConfigError(
-                "window = 0 may drop the prompt's last token, from whose hidden state the next one comes: allowed with "
-                "KeepHidden is a window >= 1"
-            )
-        if its.chunk is not None:
-            raise ConfigError(f"chunk = {its.chunk} cannot be used where a prompt is read once: allowed is None")
+        below = -1
+        for one in (selector, *self.later):
+            require_layer_selector(one)
+            its = cast(LayerSelector, one)
+            if not its.keeps_last:
+                raise ConfigError(
+                    "window = 0 may drop the prompt's last token, from whose hidden state the next one comes: allowed "
+                    "with KeepHidden is a window >= 1"
+                )
+            if its.chunk is not None:
+                raise ConfigError(f"chunk = {its.chunk} cannot be used where a prompt is read once: allowed is None")
+            if self.later and isinstance(its.keep, Cost):
+                raise ConfigError(
+                    f"keep = {its.keep} cannot be met where several layers choose: allowed is a number of tokens, or a "
+                    "share of the prompt"
+                )
+            if its.layer <= below:
+                raise ConfigError(
+                    f"layer = {its.layer} of later chooses among what layer {below} chose: allowed is > {below}"
+                )
+            below = its.layer
+        for one in self.later:
+            one.require(model)
 
     def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, range]:
         """Operations of the layers up to the selector's; those above."""
@@ -69,4 +90,5 @@ class KeepHidden:
                 f"come), and hidden states go on to all layers above: allowed is {others}. Or use ReadAgain, as "
                 "GemFilter does, which asks that of the choosing layer only"
             )
-        return generate_in_one_pass(model, prompt, its, keep, cache, entries_of(cache, prompt), options, narrow=True)
+        stages = [(its, keep), *((one, counted(one, prompt, one.forced())) for one in self.later)]
+        return generate_in_one_pass(model, prompt, stages, cache, entries_of(cache, prompt), options, narrow=True)

@@ -1,7 +1,7 @@
-"""One reading of a prompt, in which a layer may choose, only chosen tokens go on, and caches drop entries."""
+"""One reading of a prompt, in which layers may choose, only chosen tokens go on, and caches drop entries."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
@@ -27,14 +27,15 @@ from featscope.language.parts import Cache, LayerSelector
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
+Stage = tuple[LayerSelector, int]
+"""A selector, and how many tokens it chooses."""
 _OF_ALL_LAYERS = {"attention_mask", "position_embeddings", "position_ids", "cache_position"}
 
 
 def generate_in_one_pass(
     model: PreTrainedModel,
     prompt: Prompt,
-    selector: LayerSelector | None,
-    keep: int,
+    stages: Sequence[Stage],
     cache: Cache,
     entries: int,
     options: dict[str, Any],
@@ -45,17 +46,16 @@ def generate_in_one_pass(
 
     ``kept`` are the places that each layer holds ``[layer, batch, kv_head, kept]`` where caches drop entries; -1 on the
     left where it is fewer, and in layers whose window hides a part of the prompt, which keep it as they always do.
-    Otherwise they are the chosen tokens ``[batch, kept]``.
+    Otherwise they are the chosen tokens ``[batch, kept]``, of several selections the last one's.
 
     Args:
         model: generates.
         prompt: what is read.
-        selector: who chooses tokens, if anyone does.
-        keep: how many.
+        stages: who chooses tokens, and how many; each among those that the one before chose.
         cache: what layers hold.
         entries: of each key head, on average.
         options: those of ``generate``.
-        narrow: whether layers above the selector's read the chosen tokens alone.
+        narrow: whether layers above a selector's read the chosen tokens alone.
 
     Raises:
         ConfigError: the prompt is longer than the model's context, or model or options do not go with it.
@@ -65,15 +65,15 @@ def generate_in_one_pass(
     new = new_tokens(model, options, prompt.ids.shape[-1])
     require_context(model, prompt, new)
     its: Any = model
-    one = _OnePass(model, prompt, selector, keep, cache, entries, narrow)
+    one = _OnePass(model, prompt, stages, cache, entries, narrow)
     if type(cache) is not Full:
         require_own_cache(model)
-        one.held = partial_cache(model, prompt, new, selector.layer if selector else None)
+        one.held = partial_cache(model, prompt, new, stages[0][0].layer if stages else None)
         options = options | {cache_argument(its.forward): one.held}
     pressing = cache.pressing(model, prompt, one.held) if isinstance(cache, Press) else nullcontext()
     with watched(model, one), one.narrowing(), pressing:
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
-    if one.chosen is None and not one.read:
+    if not one.chosen and not one.read:
         raise ConfigError(
             f"no attention of {type(model).__name__} could be watched, so that nothing was chosen or dropped: allowed "
             "is a model whose layers look their attention function up when they run. Load it without torch.compile"
@@ -92,23 +92,28 @@ def _refuse(*arguments: Any, **options: Any) -> None:
 
 
 class _OnePass:
-    """Watches one generation: the selector chooses, hidden states are narrowed, layers drop entries."""
+    """Watches one generation: selectors choose, hidden states are narrowed, layers drop entries.
+
+    Attributes:
+        chosen: what each selector has chosen so far, places in the prompt.
+        among: the same, places among what its layer read.
+    """
 
     def __init__(
         self,
         model: PreTrainedModel,
         prompt: Prompt,
-        selector: LayerSelector | None,
-        keep: int,
+        stages: Sequence[Stage],
         cache: Cache,
         entries: int,
         narrow: bool,
     ) -> None:
-        self.model, self.prompt, self.selector, self.keep = model, prompt, selector, keep
+        self.model, self.prompt, self.stages = model, prompt, stages
         self.cache, self.entries, self.narrow = cache, entries, narrow
         self.layers = text_config(model).num_hidden_layers
         self.held: Any = None
-        self.chosen: Int[Tensor, "batch kept"] | None = None
+        self.chosen: list[Int[Tensor, "batch kept"]] = []
+        self.among: list[Int[Tensor, "batch kept"]] = []
         self.kept: dict[int, Int[Tensor, "batch kv_head kept"]] = {}
         self.hidden: dict[int, Bool[Tensor, "batch kv_head kept"]] = {}
         self.read: set[int] = set()
@@ -117,27 +122,37 @@ class _OnePass:
     @property
     def uneven(self) -> bool:
         """Whether heads of a layer, or layers that see everything, hold different numbers of entries."""
-        if self.held is None:  # a full cache: layers above the selector's hold what was chosen
-            return self.chosen is not None and self.chosen.shape[-1] < self.prompt.ids.shape[-1]
+        if self.held is None:  # a full cache: layers above a selector's hold what was chosen
+            return bool(self.chosen) and self.chosen[-1].shape[-1] < self.prompt.ids.shape[-1]
         counts = {layer.held for layer in self.held.layers if isinstance(layer, PartialLayer)}
         return len(counts) > 1 or any(bool((hidden != hidden[:, :1]).any()) for hidden in self.hidden.values())
 
-    def narrowed(self, layer: int) -> bool:
-        """Whether ``layer`` reads the chosen tokens alone."""
-        return self.narrow and self.selector is not None and layer > self.selector.layer
+    def stage(self, layer: int) -> int:
+        """How many selections narrowed what ``layer`` reads; 0 where it reads the whole prompt."""
+        return sum(layer > selector.layer for selector, _ in self.stages) if self.narrow else 0
 
     def before(self, attention: Attention) -> Attention | None:
-        if self.selector is not None and self.chosen is None and attention.layer == self.selector.layer:
-            self.chosen = self.selector.choose(attention, self._copied(attention), self.keep)
-        if not self.narrowed(attention.layer) and not isinstance(self._layer(attention), PartialLayer):
+        if len(self.chosen) < len(self.stages) and attention.layer == self.stages[len(self.chosen)][0].layer:
+            self._choose(attention, *self.stages[len(self.chosen)])
+        if not self.stage(attention.layer) and not isinstance(self._layer(attention), PartialLayer):
             mask, keys = attention.mask, attention.key.shape[2]  # of another layer, where layers share entries
             longer = isinstance(mask, Tensor) and mask.shape[-1] > keys
             return attention._replace(mask=mask[..., -keys:]) if longer else None
         self._require_due(attention)
         return attention._replace(mask=self._mask(attention))
 
+    def _choose(self, attention: Attention, selector: LayerSelector, keep: int) -> None:
+        read = self._copied(attention)
+        if not self.chosen:
+            self.among.append(selector.choose(attention, read, keep))
+            self.chosen.append(self.among[0])
+            return
+        before = self.chosen[-1]
+        self.among.append(selector.choose(attention, read.take(before, 0), keep))
+        self.chosen.append(self._original(self.among[-1][:, None], before)[:, 0])
+
     def after(self, attention: Attention) -> None:
-        held, narrowed = self._layer(attention), self.narrowed(attention.layer)
+        held, narrowed = self._layer(attention), self.stage(attention.layer) > 0
         if isinstance(held, PartialLayer):
             held.fresh = False
         if attention.layer in self.read or not (narrowed or isinstance(held, PartialLayer)):
@@ -155,16 +170,23 @@ class _OnePass:
                 "keys of each head. Use GemFilter, which leaves the cache to the model."
             )
         self.waiting.append(_without_states(attention))
-        if isinstance(self.cache, Selected) and self.chosen is None:
-            return
-        for waiting in self.waiting:
-            self._drop(waiting.layer, attention if waiting.layer == attention.layer else waiting, narrowed)
-        self.waiting = []
+        for waiting in [one for one in self.waiting if self._is_decided(one.layer)]:
+            self._drop(waiting.layer, attention if waiting.layer == attention.layer else waiting)
+        self.waiting = [one for one in self.waiting if not self._is_decided(one.layer)]
+
+    def _is_decided(self, layer: int) -> bool:
+        """Whether what ``layer`` will hold is known, once it has read."""
+        return not isinstance(self.cache, Selected) or self._holds(layer) < len(self.chosen)
+
+    def _holds(self, layer: int) -> int:
+        """Whose choice ``layer`` holds where caches hold chosen tokens: that of its own selector, or the next above."""
+        return min(self.stage(layer), len(self.stages) - 1)
 
     def _require_due(self, attention: Attention) -> None:
         """Raise `ConfigError` unless a layer reads its prompt once, then one token at a time."""
         again, read = attention.layer in self.read, attention.query.shape[2]
-        whole = cast(Tensor, self.chosen) if self.narrowed(attention.layer) else self.prompt.ids
+        stage = self.stage(attention.layer)
+        whole = self.chosen[stage - 1] if stage else self.prompt.ids
         due = 1 if again else whole.shape[-1]
         if read != due or not (again or attention.key.shape[2] == due):
             raise ConfigError(
@@ -173,18 +195,19 @@ class _OnePass:
                 "cannot follow. Use GemFilter or full attention there."
             )
 
-    def _drop(self, layer: int, attention: Attention, narrowed: bool) -> None:
+    def _drop(self, layer: int, attention: Attention) -> None:
         """Let ``layer`` hold what the cache keeps of what it has read."""
-        held, heads = self.held.layers[layer], attention.key.shape[1]
+        held, heads, stage = self.held.layers[layer], attention.key.shape[1], self.stage(layer)
         whole = self._copied(attention).real
         places = torch.arange(whole.shape[-1], device=whole.device).masked_fill(~whole, -1)
-        if narrowed:
-            places = cast(Tensor, self.chosen)
+        if stage:
+            places = self.chosen[stage - 1]
         real = places >= 0
         entries = self.cache.budget(self.entries, layer, self.layers)
         if isinstance(self.cache, Selected):
-            kept = row_places(cast(Tensor, self.chosen), len(whole[0]))[:, None] if not narrowed else None
-            self.kept[layer] = cast(Tensor, self.chosen)[:, None].expand(-1, heads, -1)
+            its = self._holds(layer)
+            kept = row_places(self.among[its], real.shape[-1])[:, None] if its == stage else None
+            self.kept[layer] = self.chosen[its][:, None].expand(-1, heads, -1)
         elif real.shape[-1] <= entries:
             kept, self.kept[layer] = None, places[:, None].expand(-1, heads, -1)
         else:
@@ -238,12 +261,13 @@ class _OnePass:
 
     @contextmanager
     def narrowing(self) -> Iterator[None]:
-        """Within it, layers above the selector's are given the chosen tokens alone, at their own positions."""
+        """Within it, layers above a selector's are given the chosen tokens alone, at their own positions."""
         done: set[int] = set()
         mine = threading.get_ident()
 
         def cut(layer: int, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
-            if layer in done or self.chosen is None or threading.get_ident() != mine:
+            stage = self.stage(layer)
+            if layer in done or len(self.chosen) < stage or threading.get_ident() != mine:
                 return None
             done.add(layer)
             length = self.prompt.ids.shape[-1]
@@ -254,8 +278,9 @@ class _OnePass:
                     "too, of which KeepHidden does not know what belongs to which token: allowed are layers that read "
                     "nothing else. Use ReadAgain"
                 )
-            places = row_places(self.chosen, length)
-            hidden = given[0] if given[0].shape[1] != length else _at(given[0], places, 1)
+            places, hidden = row_places(self.chosen[stage - 1], length), given[0]
+            if hidden.shape[1] != places.shape[1]:  # the layer is the first above its selector
+                hidden = _at(hidden, row_places(self.among[stage - 1], hidden.shape[1]), 1)
             angles = options.get("position_embeddings")
             if isinstance(angles, Tensor):
                 options = options | {"position_embeddings": _at(angles, places, -2)}
@@ -268,7 +293,7 @@ class _OnePass:
         handles = [
             block.register_forward_pre_hook(lambda _, given, options, i=i: cut(i, given, options), with_kwargs=True)
             for i, block in enumerate(blocks(self.model))
-            if self.narrowed(i)
+            if self.stage(i)
         ]
         try:
             yield
@@ -279,10 +304,10 @@ class _OnePass:
     def all_kept(self) -> Tensor | None:
         """What each layer holds, or what was chosen; None where a press does not say."""
         if not self.kept:
-            if self.chosen is None:
+            if not self.chosen:
                 return None
-            copies = self.chosen.shape[0] // len(self.prompt.ids)
-            return self.chosen[::copies]
+            copies = self.chosen[-1].shape[0] // len(self.prompt.ids)
+            return self.chosen[-1][::copies]
         heads = max(kept.shape[1] for kept in self.kept.values())
         most = max(kept.shape[2] for kept in self.kept.values())
         first = next(iter(self.kept.values()))

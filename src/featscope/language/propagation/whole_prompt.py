@@ -59,8 +59,8 @@ class WholePrompt:
         """
         if type(cache) is not Full:
             entries = entries_of(cache, prompt)
-            chosen = cast(LayerSelector | None, selector)
-            return generate_in_one_pass(model, prompt, chosen, keep, cache, entries, options, narrow=False)
+            stages = [] if selector is None else [(cast(LayerSelector, selector), keep)]
+            return generate_in_one_pass(model, prompt, stages, cache, entries, options, narrow=False)
         require_own_angles(model, prompt, new_tokens(model, options, prompt.ids.shape[-1]))
         its: Any = model
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
