@@ -205,3 +205,9 @@ def test_features_labels_and_domains_may_be_on_a_gpu():
         return linear_probe_labels(train, train_labels, test).as_subclass(OfGPU)
 
     assert leave_one_domain_out(*there, namer) == wanted
+
+
+def test_a_class_that_is_none_of_the_numbers_is_not_left_out():
+    labels = torch.arange(30) % 3 + 1
+    with pytest.raises(ConfigError, match=r"labels are 1 to 3: allowed are 0 to 2, .* return_inverse=True"):
+        accuracy_by_class(labels, labels, 3)

@@ -128,8 +128,17 @@ def _majority(nearest: Int[np.ndarray, "other neighbour"], labels: Labels) -> Te
 
 
 def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[Accuracy]:
-    """The accuracy on the samples of each class."""
+    """The accuracy on the samples of each class.
+
+    Raises:
+        ConfigError: a label is none of 0 to ``classes`` - 1, so that its class would be left out.
+    """
     named, labels = named.cpu(), labels.cpu()
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise ConfigError(
+            f"labels are {int(labels.min())} to {int(labels.max())}: allowed are 0 to {classes - 1}, a number for each "
+            f"of {classes} classes. Number them anew, as torch.unique(labels, return_inverse=True) does."
+        )
     return [Accuracy.of((named == labels)[labels == one]) for one in range(classes)]
 
 

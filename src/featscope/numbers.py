@@ -30,6 +30,11 @@ def in_double(values: Tensor) -> Tensor:
     return (values.cpu() if values.device.type in _NO_FLOAT64 else values).double()
 
 
+def wide(values: Tensor) -> Tensor:
+    """``values`` in float32 at least."""
+    return values if values.dtype.itemsize >= torch.float32.itemsize else values.float()
+
+
 def running_sum(values: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
     """Sums of the first ones along ``dim``, made on the processor: a GPU adds them in another order every time."""
     return values.cpu().cumsum(dim).to(values.device)

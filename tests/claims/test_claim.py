@@ -229,6 +229,15 @@ def test_samples_outside_of_their_range_have_an_interval_that_begins_before_it_e
     assert judged(-9.0, ">=", 0.0, range=(0.0, inf)).within == (-inf, inf)
 
 
+def test_what_cannot_be_does_not_hold():
+    """An accuracy of 1.3 is no good one."""
+    broken = judged(np.array([1.3, 1.31, 1.32, 1.29]), ">=", 0.9, range=(0.0, 1.0))
+    assert broken.verdict == "undecided"
+    assert broken.undecided_because == "It measured 1.3, outside of what it can be, 0 to 1."
+    assert judged(np.array([1.3, 1.31, 1.32, 1.29]), "<=", 0.9, range=(0.0, 1.0)).verdict == "fails"
+    assert judged(np.array([0.93, 0.95, 0.94, 0.93]), ">=", 0.9, range=(0.0, 1.0)).verdict == "holds"
+
+
 @pytest.mark.parametrize("law", ["mean", "share", "yes/no"])
 def test_the_p_value_is_where_the_verdict_is_lost(law):
     values = np.array([1.0, 1.0, 1.0, 0.0] * 12) if law == "yes/no" else np.linspace(0.7, 0.9, 8)

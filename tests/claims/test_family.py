@@ -72,3 +72,10 @@ def test_one_replica_of_independent_draws_decides():
     assert worth([drawn]).startswith("Chance enters into 1 claims")
     said = "One replica decides nothing where chance enters, in 1 of the 2 claims: take 4 at least. "
     assert worth([drawn, claim(9.0, 1)]) == f"{said}Independent draws, in 1 more, need no more of them."
+
+
+def test_an_extreme_is_wrong_on_one_side_only():
+    """One of 44 draws of which a tenth are exceptions holds in one run of a hundred."""
+    of = {"relation": ">=", "predicted": 0.0, "law": "extreme", "trials": [44], "id": "a", "source": "", "arm": "x"}
+    worst = Claim.from_samples(np.array([1.0]), statement="It is.", kind="bound", expected=True, note="", **of)
+    assert false_expected([worst]) == pytest.approx(0.01)

@@ -253,13 +253,13 @@ def test_a_method_gets_what_it_names():
     @bound("", on=("a", "b"), at_least=0.0, law="exact")
     def everything(self, arm, runs, run):
         """Everything."""
-        got.append((self, arm, runs is RUNS, run is RUNS[arm]))
+        got.append((self, arm, {**runs} == RUNS, run is RUNS[arm]))
         return 1.0
 
     @bound("", on="a", at_least=0.0, law="exact")
     def all_runs(self, runs):
         """All."""
-        got.append(runs is RUNS)
+        got.append({**runs} == RUNS)
         return 1.0
 
     of(everything, study="the study"), of(all_runs)
@@ -467,3 +467,24 @@ def test_things_are_counted_or_stated(stated):
 
     with pytest.raises(ValueError, match="most-are-so says how many things it counts, and measures each"):
         most_are_so.claims(None, {"a": xr.Dataset({"so": xr.DataArray(np.ones((3, 4)), dims=("replica", "thing"))})})
+
+
+def test_replicas_that_diverged_in_another_arm_that_was_asked_for_are_no_data():
+    values = xr.DataArray(np.arange(8.0), dims="replica")
+    lost = xr.DataArray(np.where(np.arange(8) < 3, 4, -1), dims="replica")
+    runs = {"a": xr.Dataset({"y": values}), "b": xr.Dataset({"y": values + 1, "diverged": lost}), "c": RUNS["a"]}
+
+    @bound("", on="a", at_most=0.45, law="share", things=lambda study: 1)
+    def seldom(self, run, runs):
+        """It is seldom. Measured: share of replicas in which it is more."""
+        return (runs["b"].y.where(runs["b"].diverged < 0) > run.y).astype(float)
+
+    @bound("", on="a", at_least=0.0)
+    def alone(self, run, runs):
+        """It asks of no other."""
+        return run.y
+
+    (claim,), (other,) = seldom.claims(None, runs), alone.claims(None, runs)
+    assert np.isnan(claim.values).sum() == 3
+    assert claim.verdict == "undecided"
+    assert np.isfinite(other.values).all()

@@ -142,3 +142,19 @@ def test_without_the_leading_temperature_loss_and_gradient_are_larger_by_one_ove
 def test_the_temperature_must_be_positive_and_finite(tau):
     with pytest.raises(ConfigError, match=r"InfoNCE.temperature = .* is out of range: allowed is > 0"):
         InfoNCE(tau)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_half_precision_loses_no_differences_of_similarities(dtype):
+    generator = torch.Generator().manual_seed(0)
+    anchor = 2 + 0.3 * torch.randn(64, 128, generator=generator)
+    positive = anchor + 0.1 * torch.randn(64, 128, generator=generator)
+    given = [part.to(dtype) for part in (anchor, positive)]
+    found, wanted = (part.clone().requires_grad_() for part in (given[0], given[0].float()))
+    with torch.autocast("cpu", torch.bfloat16):
+        both = InfoNCE().in_batch(found, given[1]), InfoNCE()(found, given[1], given[1][:8])
+    expected = InfoNCE().in_batch(wanted, given[1].float()), InfoNCE()(wanted, given[1].float(), given[1][:8].float())
+    torch.testing.assert_close(both, expected)
+    both[0].backward()
+    expected[0].backward()
+    torch.testing.assert_close(found.grad.float(), wanted.grad, atol=1e-5, rtol=1e-2)

@@ -46,3 +46,13 @@ def test_gradients_reach_targets_only_if_they_are_not_stopped(stop: bool):
     NonContrastive(stop_gradient=stop)(f, g).sum().backward()
     assert f.grad is not None
     assert (g.grad is None) == stop
+
+
+def test_an_output_of_zeros_does_not_outweigh_all_others():
+    prediction = normals(0)
+    prediction[:, 7] = 0
+    prediction.requires_grad_()
+    NonContrastive("l2")(prediction, normals(1)).sum().backward()
+    lengths = prediction.grad.norm(dim=-1)
+    assert (lengths[:, 7] > 0).all()
+    assert (lengths[:, 7] < 10 * lengths.median()).all()

@@ -82,3 +82,13 @@ def test_halves_of_unequal_size_are_refused(monkeypatch):
     for loss in (NTXent(), NTXent().doubt):
         with pytest.raises(ValueError, match=r"shapes \[4, 3\] and \[6, 3\]: expected one shape"):
             loss(a, b)
+
+
+def test_a_representation_of_zeros_does_not_outweigh_all_others():
+    """Such as that of a blank image by a network without biases: over a length of 1e-12 its gradient was 1e10."""
+    views = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
+    views[0, 3] = 0
+    views.requires_grad_()
+    NTXent(0.5)(*views).backward()
+    lengths = views.grad[0].norm(dim=-1)
+    assert 0 < lengths[3] < 10 * lengths.median()

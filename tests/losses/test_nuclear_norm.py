@@ -148,3 +148,12 @@ def test_nothing_is_penalised_while_it_warms_up():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         NuclearNorm(**options)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rank", [1, 3, 20])
+def test_what_rounding_adds_in_half_precision_has_no_gradient(dtype, rank):
+    features = normals(96, rank) @ normals(rank, 64, seed=1)
+    along = slope(features.to(dtype)).double()
+    assert float(along.square().sum()) == pytest.approx(rank, rel=0.02)
+    assert float((along * slope(features)).sum()) == pytest.approx(rank, rel=0.02)

@@ -1,10 +1,23 @@
 """The gradient outer product at a layer, against that of the whole module by its input."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from featscope.probes import average_gradient_outer_product, layer_agreement, matrix_agreement
+
+
+def unbiased(weight, rows):
+    """Of WᵀW and the mean outer product of ``rows`` [sample, place, input], its norm by pairs of samples."""
+    gram, each = weight.T @ weight, rows.mT @ rows
+    pairs = torch.einsum("iab,jab->ij", each, each)
+    of_two = (pairs.sum() - pairs.trace()) / (len(rows) * (len(rows) - 1))
+    return float((gram * each.mean(0)).sum() / gram.norm() / of_two.sqrt())
+
+
+def signs_of(*shape):
+    return (2 * torch.randint(2, shape, generator=torch.Generator().manual_seed(0)) - 1).double()
 
 
 def test_at_the_first_layer_it_is_that_of_the_module():
@@ -40,9 +53,7 @@ def test_a_convolution_is_taken_by_its_patches():
     w = net[0].weight.detach().flatten(1)
     maps = (patches @ w.T + net[0].bias).mT.reshape(5, 3, 3, 3)
     (slope,) = torch.autograd.grad(net[3](maps.relu().flatten(1)).sum(), patches)
-    signs = torch.randn(5, 1, generator=torch.Generator().manual_seed(0)).double()
-    rows = (slope * signs[:, :, None]).reshape(-1, 8)
-    wanted = float(matrix_agreement(w.T @ w, rows.T @ rows))
+    wanted = min(1.0, unbiased(w, slope * signs_of(5, 1)[:, :, None]))
     assert layer_agreement(net, [x], at="0", output=net) == pytest.approx(wanted, rel=1e-6)
 
 
@@ -59,11 +70,25 @@ def test_the_matrix_is_as_large_as_the_smaller_side(inputs, outputs, monkeypatch
     torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(inputs, outputs), nn.Tanh(), nn.Linear(outputs, 1)).double()
     x = torch.randn(8, inputs, dtype=torch.float64, requires_grad=True)
-    signs = torch.randn(8, 1, generator=torch.Generator().manual_seed(0)).double()
-    (rows,) = torch.autograd.grad((net(x) * signs).sum(), x)
-    weight = net[0].weight.detach()
-    wanted = float(matrix_agreement(weight.T @ weight, rows.T @ rows))
+    (rows,) = torch.autograd.grad((net(x) * signs_of(8, 1)).sum(), x)
+    wanted = unbiased(net[0].weight.detach(), rows[:, None])
     sizes, product = [], torch.Tensor.__matmul__
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: (sizes.append((c := product(a, b)).numel()), c)[1])
     assert layer_agreement(net, [x.detach()], at="0", output=net) == pytest.approx(wanted, rel=1e-9)
     assert max(sizes) <= 8 * 4
+
+
+@pytest.mark.parametrize(("samples", "rank"), [(64, 8), (64, 128), (256, 128)])
+def test_it_does_not_hang_on_how_many_samples_or_directions_there_are(samples, rank):
+    """Of a linear layer alone E[WᵀδδᵀW] is WᵀW; the cosine with the norm of the mean was 0.5 of 64 samples."""
+    torch.manual_seed(4)
+    net = nn.Sequential(nn.Linear(128, 128))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.randn(128, rank) @ torch.randn(rank, 128) / 128)
+    found = layer_agreement(net, [torch.randn(samples, 128)], at="0", output=net, samples=samples)
+    assert found == pytest.approx(1, abs=0.05)
+
+
+def test_one_sample_says_nothing_of_the_mean():
+    net = nn.Sequential(nn.Linear(4, 3))
+    assert np.isnan(layer_agreement(net, [torch.randn(1, 4)], at="0", output=net))

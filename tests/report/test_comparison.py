@@ -184,3 +184,10 @@ def test_without_intervals_what_is_furthest_apart_goes_by_the_range():
     far = panel("far", [0.0, 0.001, 0.002, 0.003], [0.003, 0.002, 0.001, 0.0])
     assert sorted([same, close, far], key=_apart) == [same, close, far]
     assert _apart(far) == pytest.approx(1)
+
+
+def test_other_data_behind_the_same_option_are_told(folders):
+    one, _ = read_runs([folders / "one", folders / "far"])
+    first, second = (replace(one, environment={**one.environment, "inputs": {"data": of}}) for of in ("0a1b", "ffff"))
+    assert environments([first, second]) == {"what data names": ["0a1b", "ffff"]}
+    assert environments([first, first]) == {}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from featscope import registry
 from featscope.data import SparseCoding
 from featscope.options import ConfigError
-from featscope.runs.plain import as_read, differences, from_plain, to_plain
+from featscope.runs.plain import as_read, differences, from_plain, to_plain, unsaid
 from featscope.studies.decoupling import Decoupling
 from featscope.training import SGD, BiasSchedule, Contrastive, TorchOptimizer
 from featscope.views import RandomMask, SameSample
@@ -111,3 +111,11 @@ def test_a_stored_value_is_read_as_it_is_written_today_and_no_field_is_filled_in
     assert differences(as_read(stored), to_plain(Mended())) == ["config.more: None -> 1"]
     unknown = stored | {"gone": 1}
     assert as_read(unknown) == unknown
+
+
+def test_options_that_a_stored_config_does_not_have_are_named_with_their_defaults():
+    stored = to_plain(Decoupling())
+    assert unsaid(stored) == []
+    del stored["steps"], stored["data"]["noise"]
+    assert unsaid(stored) == [f"--data.noise {SparseCoding().noise}", f"--steps {Decoupling().steps}"]
+    assert unsaid({"type": "elsewhere:Study"}) == unsaid(3) == []

@@ -264,13 +264,15 @@ def test_a_bound_that_depends_on_the_size_is_divided_out_or_subtracted():
         trend_of(claims(y, -1 / size), SIZES, "ratio")
 
 
-def test_of_an_extreme_the_worst_is_followed_as_it_is_judged():
+def test_of_the_worst_of_random_draws_nothing_is_said():
+    """Taken for numbers without error, the worst of draws of a law that does not move moved in 20 of 28 ladders."""
     y = 0.8 + 0.001 * np.random.default_rng(0).standard_normal((6, 8))
     y[:, 7] = 1.1 + 0.001 * np.arange(6)
     found = trend_of(claims(y, 1.0, law="extreme", trials=[40] * 8), SIZES, "value")
     assert {claim.verdict for claim in found.claims} == {"fails"}
     assert found.samples[:, 0].tolist() == y[:, 7].tolist()
-    assert found.trend.at(4).verdict == "fails"
+    assert found.trend is None
+    assert found.silent.startswith("it is the worst of random draws")
 
 
 def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest_size_nothing_is_said():

@@ -130,3 +130,13 @@ def test_wrong_options_are_named(kind, option, value):
 def test_replicas_do_not_share_the_crops_of_one(view, images):
     with pytest.raises(ValueError, match=r"expected the draws' replica axis in front, \[1, "):
         view(images.expand(2, *images.shape[1:]), draws())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_places_are_not_rounded_in_half_precision(dtype, images):
+    own = Crop().augment(images, draws())
+    with torch.autocast("cpu", dtype):
+        assert torch.equal(Crop().augment(images, draws()), own)
+    narrow = Crop().augment(images.to(dtype), draws())
+    assert narrow.dtype == dtype
+    torch.testing.assert_close(narrow.float(), own, atol=0.01, rtol=0)

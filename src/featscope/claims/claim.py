@@ -208,6 +208,12 @@ class Claim:
         return "undecided" if self.undecided_because else self._verdict_of(self.interval)
 
     @property
+    def outside(self) -> float | None:
+        """A measurement beyond the ends of what it can be, by more than rounding; None if there is none."""
+        every = (*self.values, self.measured)
+        return next((value for value in every if _holding(self.range, np.array([value])) != self.range), None)
+
+    @property
     def stands(self) -> bool:
         """Whether the measured value itself is as it should be, whatever its interval."""
         return isfinite(self.measured) and self._verdict_of((self.measured, self.measured)) == "holds"
@@ -221,6 +227,9 @@ class Claim:
             return "Nothing finite was measured; more replicas will not help."
         if not isfinite(self.predicted):
             return "What is predicted is not finite."
+        if (outside := self.outside) is not None and self._verdict_of(self.interval) == "holds":
+            low, high = self.range
+            return f"It measured {outside:.6g}, outside of what it can be, {low:g} to {high:g}."
         if self.n == 0:
             return "How many replicas it is the mean of is not known."
         if self.error == 0:

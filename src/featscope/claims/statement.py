@@ -10,7 +10,7 @@ def singletons_emerge(self, run):
     return last(run, run.cosine).max("neuron") ** 2 > 0.5
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc, signature
 from math import inf
@@ -149,8 +149,8 @@ class Test:
 
     def judge(self, study: Any, arm: str, runs: Mapping[str, Any]) -> Claim | None:
         """The claim on ``arm``; None where nothing was measured there."""
-        statement = self.statement
-        given = {"run": runs.get(arm), "runs": runs, "arm": arm}
+        statement, asked = self.statement, _Asked(runs)
+        given = {"run": runs.get(arm), "runs": asked, "arm": arm}
         found = self.method(study, **{name: given[name] for name in self.wants})
         if found is None:
             return None
@@ -158,7 +158,8 @@ class Test:
         law = found.law or statement.law
         samples, trials = self._samples(study, found, law)
         if not self.of_divergence:
-            samples = _without_diverged(samples, runs.get(arm))
+            for name in {arm, *asked.arms}:
+                samples = _without_diverged(samples, runs.get(name))
         predicted = self.bound if found.predicted is None else found.predicted
         tolerance = self.within if found.tolerance is None else found.tolerance
         if predicted is None or (self.relation == "=" and tolerance is None):
@@ -217,6 +218,25 @@ class Test:
                     error.add_note(f"in the claim {self.statement.id!r} on {arm!r}")
                     raise
         return [claim for claim in found if claim is not None]
+
+
+class _Asked(Mapping[str, Any]):
+    """Runs by arm, which knows the arms that were asked for."""
+
+    def __init__(self, runs: Mapping[str, Any]) -> None:
+        self.runs = runs
+        self.arms: set[str] = set()
+
+    def __getitem__(self, arm: str) -> Any:
+        found = self.runs[arm]
+        self.arms.add(arm)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
 
 
 def _without_diverged(samples: ArrayLike | float, run: Any) -> ArrayLike | float:

@@ -73,12 +73,15 @@ def _run(directory: Path, named: str) -> int:
     from featscope.report.run_report import changed_in_words, report_run
     from featscope.runs.execute import UnjudgedError
     from featscope.runs.judging import judge_again
+    from featscope.runs.plain import unsaid
     from featscope.runs.stored import read_plan
     from featscope.studies.judged_sweep import JudgedSweep
     from featscope.studies.scaling import ScalingStudy
 
     plan = read_plan(directory)
     study = run.stored_study(plan, named)
+    if defaults := unsaid(plan["config"]):
+        print(f"Judged with {', '.join(defaults)}, of which the run does not say what it was.")
     try:
         outcome, changed = judge_again(directory, study)
     except UnjudgedError as error:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from featscope.losses.similarity import Masked, Representations, paired, products
-from featscope.numbers import per_replica
+from featscope.numbers import per_replica, wide
 from featscope.options import require, require_word
 
 
@@ -18,7 +18,8 @@ class InfoNCE:
     """-τ log( e^{<f⁺, f⁺⁺>/τ} / (e^{<f⁺, f⁺⁺>/τ} + Σ_s e^{<f⁺, f_s>/τ}) ), averaged over anchors.
 
     Similarities are inner products of unnormalised representations; a batch is ``[*replica, batch, neuron]``, or a
-    `Masked` pair of a pruned network. Gradients flow through the anchors only.
+    `Masked` pair of a pruned network. Gradients flow through the anchors only. It works in float32 at least, under
+    autocast too.
 
     Attributes:
         temperature: τ.
@@ -42,15 +43,19 @@ class InfoNCE:
         negatives: Float[Tensor, "*replica negative neuron"] | Masked,
     ) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats (times τ), with a set of negatives for all anchors."""
-        anchor = self._over_temperature(anchor)
-        own, others = paired(anchor, positive), _LogSumExp.apply(products(anchor, negatives))
-        return self._scaled((torch.logaddexp(own, others) - own).mean(-1))
+        with _in_full(anchor):
+            anchor, positive, negatives = (_wide(part) for part in (anchor, positive, negatives))
+            anchor = self._over_temperature(anchor)
+            own, others = paired(anchor, positive), _LogSumExp.apply(products(anchor, negatives))
+            return self._scaled((torch.logaddexp(own, others) - own).mean(-1))
 
     def in_batch(self, anchor: Representations, positive: Representations) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives."""
-        anchor = self._over_temperature(anchor)
-        own, all_keys = paired(anchor, positive), _LogSumExp.apply(products(anchor, positive))
-        return self._scaled((all_keys - own).mean(-1))
+        with _in_full(anchor):
+            anchor, positive = _wide(anchor), _wide(positive)
+            anchor = self._over_temperature(anchor)
+            own, all_keys = paired(anchor, positive), _LogSumExp.apply(products(anchor, positive))
+            return self._scaled((all_keys - own).mean(-1))
 
     def _over_temperature(self, anchor: Representations) -> Representations:
         if isinstance(anchor, Masked):
@@ -59,6 +64,16 @@ class InfoNCE:
 
     def _scaled(self, loss: Float[Tensor, "*replica"]) -> Float[Tensor, "*replica"]:
         return per_replica(self.temperature, loss) * loss if self.scale == "tau" else loss
+
+
+def _in_full(anchor: Representations) -> torch.autocast:
+    """Within it nothing is cast to half precision, which holds no difference of large similarities."""
+    its = anchor.dense if isinstance(anchor, Masked) else anchor
+    return torch.autocast(its.device.type, enabled=False)
+
+
+def _wide(part: Representations) -> Representations:
+    return Masked(*map(wide, part)) if isinstance(part, Masked) else wide(part)
 
 
 class _LogSumExp(torch.autograd.Function):

@@ -5,9 +5,8 @@ from typing import ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from featscope.losses.similarity import stop_gradient
+from featscope.losses.similarity import of_length_one, stop_gradient
 from featscope.numbers import per_replica
 from featscope.options import require, require_word
 
@@ -58,5 +57,5 @@ class NonContrastive:
             variance = f.var(-2, correction=0, keepdim=True)
             return (f - f.mean(-2, keepdim=True)) * (variance + per_replica(self.eps, variance)).rsqrt()
         if self.normalization == "l2":
-            return normalize(f, dim=-1)
+            return of_length_one(f)
         return f

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import cross_entropy
 
 from featscope.losses.processes import gathered, others, require_equal
+from featscope.losses.similarity import of_length_one
+from featscope.numbers import wide
 from featscope.options import require
-
-_WIDE = 4  # bytes of a number that is precise enough
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class NTXent:
                 "as each row of one is the partner of the row in the same place of the other"
             )
         views = torch.cat([anchor, positive])
-        views = views if views.dtype.itemsize >= _WIDE else views.float()
-        return normalize(views, dim=-1) if self.normalize else views
+        views = wide(views)
+        return of_length_one(views) if self.normalize else views
 
     def doubt(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]

@@ -21,7 +21,8 @@ class NuclearNorm:
     The gradient is U Vᵀ of the singular vectors whose values are not zero, so repeated values do no harm, and where
     features have no extent the gradient is zero: a dead neuron (a column of zeros) and a direction that is gone stay
     as they are, and so do batches of zeros. (`torch.linalg.svdvals` gives them a gradient of size one in a direction
-    that chance picks.) Singular values below ``max(batch, neuron)`` roundings of the largest are taken as zero there.
+    that chance picks.) Singular values below ``max(batch, neuron)`` roundings of the largest are taken as zero there,
+    and of features in half precision those that rounding may have made of zero.
 
     It works in float64 whatever the features are, under autocast too, and gives float32 at least; where the
     features' device has no float64, on the processor. Half precision and float32 go through the Gram matrix of the
@@ -92,7 +93,10 @@ class _NuclearNorm(torch.autograd.Function):
             f = f.where(finite[..., None, None], 0.0)
         result = torch.float64 if features.dtype == torch.float64 else torch.float32  # half precision is exact in it
         decompose = _by_vectors if features.dtype == torch.float64 else _by_gram
-        values, slope = decompose(f, max(f.shape[-2:]) * torch.finfo(result).eps)
+        noise = 0.0
+        if features.dtype.itemsize < torch.float32.itemsize:  # what rounding of all entries adds, as a random matrix
+            noise = torch.finfo(features.dtype).eps / 2 * sum(size**-0.5 for size in f.shape[-2:])
+        values, slope = decompose(f, max(f.shape[-2:]) * torch.finfo(result).eps, noise)
         ctx.save_for_backward(slope.to(features.dtype).to(features.device))
         return values.masked_fill(~finite, torch.nan).to(result).to(features.device)
 
@@ -103,19 +107,24 @@ class _NuclearNorm(torch.autograd.Function):
         return (gradient[..., None, None] * slope).to(slope.dtype)
 
 
-def _by_vectors(f: Tensor, rounding: float) -> tuple[Tensor, Tensor]:
+def _kept(values: Tensor, rounding: float, noise: float) -> Tensor:
+    """Which singular values are not zero but for ``rounding`` of the largest, and ``noise`` of the root of squares."""
+    return values > torch.maximum(rounding * values.amax(-1, keepdim=True), noise * values.norm(dim=-1, keepdim=True))
+
+
+def _by_vectors(f: Tensor, rounding: float, noise: float) -> tuple[Tensor, Tensor]:
     """Norm and gradient by singular vectors."""
     left, values, right = torch.linalg.svd(f, full_matrices=False)
-    kept = values > rounding * values.amax(-1, keepdim=True)
+    kept = _kept(values, rounding, noise)
     return values.sum(-1), (left * kept[..., None, :]) @ right
 
 
-def _by_gram(f: Tensor, rounding: float) -> tuple[Tensor, Tensor]:
+def _by_gram(f: Tensor, rounding: float, noise: float) -> tuple[Tensor, Tensor]:
     """The same by the eigenvectors of F Fᵀ or Fᵀ F, whichever is smaller."""
     wide = f.shape[-2] < f.shape[-1]
     squares, vectors = torch.linalg.eigh(f @ f.mT if wide else f.mT @ f)
     values = squares.clamp(min=0).sqrt()
-    kept = values > rounding * values.amax(-1, keepdim=True)
+    kept = _kept(values, rounding, noise)
     inverse = torch.where(kept, 1 / values.where(kept, 1.0), 0.0)
     root = (vectors * inverse[..., None, :]) @ vectors.mT
     return values.sum(-1), root @ f if wide else f @ root

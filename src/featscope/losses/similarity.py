@@ -41,6 +41,12 @@ class Masked(NamedTuple):
 Representations = Float[Tensor, "*replica batch neuron"] | Masked
 
 
+def of_length_one(rows: Float[Tensor, "*row neuron"]) -> Float[Tensor, "*row neuron"]:
+    """Rows over their lengths; a row of zeros stays one, and its gradient is as that of a row of length 1."""
+    length = rows.norm(dim=-1, keepdim=True)
+    return rows / length.where(length > 0, 1.0)
+
+
 def stop_gradient(keys: Tensor) -> Tensor:
     """StopGrad: the keys as constants."""
     return keys.detach()

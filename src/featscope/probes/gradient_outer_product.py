@@ -5,6 +5,7 @@ product of the gradient of the output by the layer's input.
 """
 
 from collections.abc import Callable, Iterable
+from math import sqrt
 from typing import Any
 
 import torch
@@ -65,16 +66,18 @@ def layer_agreement(
     """How far the Gram matrix of a layer's weights agrees with the average gradient outer product by the layer's input.
 
     W is the matrix of a linear layer, or filters by patches of a convolution. The gradient by the input, at each place,
-    is Wᵀδ, δ that by the layer's output; E[Wᵀδδᵀ W] is taken for random directions of the module's output, which is
-    right in the mean. One pass forward and one back, and a matrix as large as the smaller side of W. The module is in
-    evaluation mode meanwhile; modes and gradients of its parameters stay as they are.
+    is Wᵀδ, δ that by the layer's output; E[Wᵀδδᵀ W] is taken for random signs of the module's outputs, which is right
+    in the mean. Its squared norm is the mean product of two samples' matrices, which is, too: the norm of the
+    mean would grow with what chance adds, the more the fewer samples there are. One pass forward and one back, and
+    matrices as large as the smaller side of W. The module is in evaluation mode meanwhile; modes and gradients of its
+    parameters stay as they are.
 
     Args:
         module: holds the layer.
         batches: what ``output`` is called with.
         at: name of the layer within ``module``; of one that runs several times in a pass, the last run counts.
         output: runs the module on a batch and gives a tensor ``[sample, ...]``.
-        samples: as many are enough for an average.
+        samples: as many are enough for an average; one alone gives NaN.
 
     Raises:
         ValueError: no batches, or no linear layer and no convolution of one group at ``at``.
@@ -94,7 +97,7 @@ def layer_agreement(
 
     hook = layer.register_forward_hook(keep)
     generator = torch.Generator().manual_seed(0)
-    matrix, count = _in_scale(in_double(weight.detach().flatten(1))), 0
+    matrix, count, alone = _in_scale(in_double(weight.detach().flatten(1))), 0, 0.0
     narrow = matrix.shape[1] < len(matrix)  # fewer inputs than outputs
     gram = matrix.mT @ matrix if narrow else matrix @ matrix.mT
     total = torch.zeros_like(gram)
@@ -107,12 +110,15 @@ def layer_agreement(
                     raise ValueError(f"at = {at!r} is out of range: this layer did not run")
                 if not seen[-1].requires_grad:
                     raise ValueError(f"at = {at!r} is out of range: this layer is frozen, and no gradient reaches it")
-                along = torch.randn(out.shape, generator=generator).to(out)
+                along = (2 * torch.randint(2, out.shape, generator=generator) - 1).to(out)
                 (slope,) = torch.autograd.grad((out * along).sum(), seen[-1])
                 places = slope.movedim(1, -1) if isinstance(layer, _CONVOLUTIONS) else slope
-                for rows in places.reshape(-1, len(matrix)).split(_ROWS):
+                rows_in_all = places.numel() // len(matrix)
+                of_samples = places.reshape(len(out) if rows_in_all % len(out) == 0 else rows_in_all, -1, len(matrix))
+                for rows in of_samples.split(max(1, _ROWS // of_samples.shape[1])):
                     slopes = in_double(rows) @ matrix if narrow else in_double(rows)
-                    total += slopes.mT @ slopes
+                    total += (flat := slopes.flatten(0, 1)).mT @ flat
+                    alone += _squares(slopes, None if narrow else gram)
                 count += len(out)
                 if count >= samples:
                     break
@@ -120,13 +126,31 @@ def layer_agreement(
         hook.remove()
     if not count:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
-    total = _in_scale(total)
+    largest = total.abs().max().clamp_min(torch.finfo(total.dtype).tiny)
+    total = total / largest
     if narrow:
-        inner, size = (gram * total).sum(), total.norm()
+        inner, square = (gram * total).sum(), (total**2).sum()
     else:  # the inner product of WᵀW and WᵀSW, and the norm of the second, are traces of GSG and of GSGS, G = WWᵀ
         turned = gram @ total
-        inner, size = (turned * gram).sum(), (turned * turned.mT).sum().clamp_min(0).sqrt()
-    return float(inner / (gram.norm() * size)) if float(size) > 0 else float("nan")
+        inner, square = (turned * gram).sum(), (turned * turned.mT).sum()
+    pairs = float(square) - alone / float(largest) ** 2
+    if count < 2 or not pairs > 0:
+        return float("nan")
+    return min(1.0, float(inner / gram.norm()) * sqrt((count - 1) / count / pairs))
+
+
+def _squares(slopes: Float[Tensor, "sample place side"], gram: Float[Tensor, "side side"] | None) -> float:
+    """Squared norms of samples' matrices, summed: tr(SS), or tr(GSGS), S the sum of outer products over places.
+
+    Args:
+        slopes: D, with S = DᵀD.
+        gram: G.
+    """
+    if slopes.shape[1] < slopes.shape[2]:
+        between = (slopes if gram is None else slopes @ gram) @ slopes.mT
+    else:
+        between = slopes.mT @ slopes if gram is None else gram @ (slopes.mT @ slopes)
+    return float((between * between.mT).sum())
 
 
 def _in_scale(matrix: Float[Tensor, "a b"]) -> Float[Tensor, "a b"]:

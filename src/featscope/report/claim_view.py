@@ -118,7 +118,7 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     wanted = _WANTED[claim.relation] + chosen(claim.predicted, of_bound)
     if claim.relation == "=":
         wanted += f" ± {chosen(claim.tolerance)}"
-    sure = not claim.chance or (claim.n == 1 and claim.interval[0] == claim.interval[1])
+    sure = not claim.chance
     known, worst = isfinite(low) and isfinite(high), claim.law == "extreme"
     title = claim.title or claim.statement
     more = claim.replicas_needed - claim.n if tone == "undecided" and claim.replicas_needed else None

@@ -84,8 +84,9 @@ class Row:
     @property
     def settled(self) -> bool:
         """Whether it is more than a matter of this size and of chance: an equation or what no chance enters into fails,
-        or something that holds is shown in its place; and Holm's correction lets it stand."""
-        firm = any(view.tone == "calm" and not view.doubt for view in self.told[0].views) if self.told else False
+        or something that holds is shown in its place; Holm's correction lets it stand; and options are the defaults."""
+        shown = self.told[:1] if self.told and self.told[0].run.at_defaults else []
+        firm = any(view.tone == "calm" and not view.doubt for told in shown for view in told.views)
         mended = any(other.tone == "holds" for other in self.instead)
         return firm and (mended or self.statement.kind == "identity" or self.statement.law == "exact")
 

@@ -140,7 +140,8 @@ def environments(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
             found["the study's package"] = " ".join(str(part) for part in own.values() if part)
         if several := mixed(run.environment):
             found["computed in parts"] = several
-        flat.append(found | dict(run.environment["packages"]) | {"random numbers": run.draws[1]})
+        read = {f"what {option} names": digest for option, digest in run.environment.get("inputs", {}).items()}
+        flat.append(found | read | dict(run.environment["packages"]) | {"random numbers": run.draws[1]})
     return _unlike(flat)
 
 

@@ -5,7 +5,7 @@ Each config is stored as its fields plus ``"type"``, the "module:Class" that it 
 """
 
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from featscope.options import ConfigError
@@ -58,6 +58,21 @@ def from_plain(plain: Any) -> Any:
     if isinstance(plain, list):
         return tuple(from_plain(item) for item in plain)
     return plain
+
+
+def unsaid(plain: Any, field: str = "") -> list[str]:
+    """Options that a stored config does not have and a new one has, as they are typed, with their defaults."""
+    kind = _known(plain.get("type")) if isinstance(plain, dict) else None
+    if kind is None:
+        return []
+    found = []
+    for one in fields(kind):
+        name = f"{field}.{one.name}".strip(".").replace("_", "-")
+        if one.name in plain:
+            found += unsaid(plain[one.name], name)
+        elif one.default is not MISSING:
+            found.append(f"--{name} {one.default}")
+    return found
 
 
 def as_read(plain: Any) -> Any:

@@ -180,7 +180,8 @@ def in_words(found: ClaimTrend, name: str) -> str:
         low, high = foretold.interval
         words.append(f"At {foretold.size:.12g}: {foretold.verdict} ({low:.3g} to {high:.3g}). ")
     if crossing is not None and np.isfinite(crossing.interval[0]):
-        words.append(f"It crosses its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}. ")
+        does = "crosses" if np.isfinite(crossing.median) else "may cross"
+        words.append(f"It {does} its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}. ")
     if (count := found.sound.shape[1]) < found.samples.shape[1]:
         words.append(f"Of {count} of {found.samples.shape[1]} replicas: the others did not measure it at every size.")
     return "".join(words).strip()

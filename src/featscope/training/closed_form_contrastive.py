@@ -35,6 +35,8 @@ DERIVED_FROM = AsDerived(
     (info_nce, "paired"),
     (info_nce, "per_replica"),
     (info_nce, "_LogSumExp"),
+    (info_nce, "_in_full"),
+    (info_nce, "_wide"),
     (similarity, "stop_gradient"),
     (similarity, "_of_value"),
     (similarity, "_masked"),

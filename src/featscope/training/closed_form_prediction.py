@@ -33,7 +33,7 @@ DERIVED_FROM = AsDerived(
     (NonContrastive, "__call__"),
     (NonContrastive, "normalized"),
     (non_contrastive, "stop_gradient"),
-    (non_contrastive, "normalize"),
+    (non_contrastive, "of_length_one"),
     (non_contrastive, "per_replica"),
     (objectives, "patch_split"),
     (PatchSource, "projected"),

@@ -117,6 +117,9 @@ def trend_of(
         fewest = told[int(np.isfinite(samples).sum(axis=1).argmin())]
         few = f"fewer than {_FEWEST_REPLICAS} replicas measured it at every size (least at {fewest:.12g})"
         return replace(found, silent=f"it was not measured at {fewest:.12g}" if single else few)
+    if first.law == "extreme":
+        worst = "it is the worst of random draws, a number a size, of which it is not known how far chance moved it"
+        return replace(found, silent=worst)
     replicas = samples.shape[1]
     if lost := int((~np.isfinite(samples[-1])).sum()):
         what = f"{lost} of {replicas} replicas did not measure it at the largest size, and the others are a selection"

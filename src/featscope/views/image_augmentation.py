@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
+from featscope.numbers import wide
 from featscope.options import MissingExtraError, require
 from featscope.streams import Draws
 
@@ -54,16 +55,18 @@ class Crop:
         width, height = (side * half_stretch).clamp_max(1), (side / half_stretch).clamp_max(1)
         # In the units of affine_grid the image spans [-1, 1], so a window of width w has its centre in ±(1 -
         # w).
-        theta = x.new_zeros(replicas, batch, 2, 3)
+        theta = wide(x.new_zeros(replicas, batch, 2, 3))
         theta[..., 0, 0] = torch.where(mirror < 0.5, -width, width)
         theta[..., 0, 2] = (2 * across - 1) * (1 - width)
         theta[..., 1, 1] = height
         theta[..., 1, 2] = (2 * down - 1) * (1 - height)
-        images = x.flatten(0, 1)
-        grid = affine_grid(theta.flatten(0, 1), list(images.shape), align_corners=False)
-        # The outermost half pixel of a window at the border has no neighbour: repeat the edge instead of
-        # black.
-        return grid_sample(images, grid, padding_mode="border", align_corners=False).unflatten(0, (replicas, batch))
+        images = wide(x.flatten(0, 1))
+        with torch.autocast(x.device.type, enabled=False):  # places in half precision are half a pixel off
+            grid = affine_grid(theta.flatten(0, 1), list(images.shape), align_corners=False)
+            # The outermost half pixel of a window at the border has no neighbour: repeat the edge instead of
+            # black.
+            cut = grid_sample(images, grid, padding_mode="border", align_corners=False)
+        return cut.to(x.dtype).unflatten(0, (replicas, batch))
 
 
 @dataclass(frozen=True)

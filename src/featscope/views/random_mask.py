@@ -28,8 +28,11 @@ class RandomMask:
             draws: where coins come from. None for a plain batch: torch's global generator.
 
         Raises:
-            ValueError: samples have not the replica axis of ``draws`` in front.
+            ValueError: samples have not the replica axis of ``draws`` in front, or are whole numbers, whose double may
+                not be one of theirs.
         """
+        if not x.is_floating_point():
+            raise ValueError(f"samples are {x.dtype}: allowed are floating-point numbers. Divide bytes by 255.")
         if draws is not None:
             return draws.halves(x)
         doubled = 2 * x
