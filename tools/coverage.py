@@ -72,6 +72,13 @@ def draws(p: float, together: float, each: int) -> Case:
     return replace(shares(p, together, each), name=f"{each:,} draws, {p:g} of them so{alike}", law="draws")
 
 
+def difference(p: float, together: float, things: int) -> Case:
+    """How much less often things are so on one side than on the other, where all are."""
+    side = shares(p, together, things)
+    name = f"a share of {side.name}, less one of things that all are"
+    return replace(side, name=name, law="mean", draw=lambda of, n: side.draw(of, n) - 1, truth=p - 1, within=(-1, 1))
+
+
 def of_two_kinds(often: float, good: float, bad: float, things: int) -> Case:
     """The share of things in replicas of which a part, ``often`` of them, are good, and the others bad."""
 
@@ -95,6 +102,7 @@ CASES = [
         (0.0, inf),
     ),
     Case("Beta(8, 1/2), in [0, 1]", "mean", lambda random, n: random.beta(8, 0.5, n), 8 / 8.5, (0.0, 1.0)),
+    *(difference(0.98, 0.3, things) for things in (12, 128)),
     *(shares(p, together) for p in (0.5, 0.95) for together in (0.0, 0.3)),
     shares(0.95, 0.3, 32),
     *(shares(0.95, together, 1000) for together in (0.0, 0.3)),

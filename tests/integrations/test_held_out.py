@@ -2,12 +2,13 @@
 
 import warnings
 from collections import UserDict
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 from featscope.integrations import Monitor
 from featscope.integrations.held_out import HeldOut, copied, one_row_a_sample, tensor_of, undisturbed
@@ -50,6 +51,38 @@ class ChannelsLast(nn.Module):
 
     def forward(self, x):
         return self.last(self.stem(x).permute(0, 2, 3, 1))
+
+
+class Writing(nn.Linear):
+    """Writes what it has seen into buffers: in place, by another tensor, and into a table that grows."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 4)
+        self.register_buffer("queue", torch.zeros(3))
+        self.register_buffer("seen", torch.tensor(0))
+        self.register_buffer("table", torch.zeros(1), persistent=False)
+        self.length = 1
+
+    def forward(self, x):
+        self.queue += len(x)
+        self.seen = self.seen + len(x)
+        if x.shape[1] > self.length:
+            self.length = x.shape[1]
+            self.table = torch.arange(self.length)
+        return super().forward(x)
+
+
+class ShuffledBatches:
+    """Places of batches, by a generator of its own."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self.generator = generator
+
+    def __iter__(self):
+        return iter(torch.randperm(64, generator=self.generator).view(4, 16).tolist())
+
+    def __len__(self) -> int:
+        return 4
 
 
 class Counting:
@@ -127,6 +160,38 @@ def test_a_loader_s_own_generator_is_left_as_it_was():
         Monitor(nn.Linear(6, 4), loader, samples=32)
         assert torch.equal(held.get_state(), states[0])
         assert torch.equal(sampler.generator.get_state(), states[1])
+
+
+def test_generators_behind_a_batch_sampler_are_left_as_they_were():
+    data, of_sampler, of_batches = TensorDataset(torch.randn(64, 6)), torch.Generator(), torch.Generator()
+    shuffled = BatchSampler(RandomSampler(data, generator=of_sampler), 16, drop_last=False)
+    states = of_sampler.get_state(), of_batches.get_state()
+    for batch_sampler in (shuffled, ShuffledBatches(of_batches)):
+        Monitor(nn.Linear(6, 4), DataLoader(data, batch_sampler=batch_sampler), samples=32)
+    assert torch.equal(of_sampler.get_state(), states[0])
+    assert torch.equal(of_batches.get_state(), states[1])
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_what_forward_writes_into_buffers_is_taken_back(breaks):
+    model = Writing()
+    queue, before = model.queue, {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(ZeroDivisionError) if breaks else nullcontext():
+        Monitor(model, [torch.randn(50, 6)], reduce=lambda rows: rows * (1 // (not breaks)))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.queue is queue
+    assert model.table.shape == (6,)  # by no checkpoint, and made together with its length
+    assert model.length == 6
+
+
+def test_buffers_that_a_look_leaves_alone_are_not_written():
+    """Or a graph that training still holds could not be differentiated."""
+    net = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)).eval()
+    net.register_buffer("adjacency", torch.eye(3).to_sparse())
+    loss = net(torch.randn(5, 6)).square().sum()
+    Monitor(net, [torch.randn(16, 6)])
+    loss.backward()
+    assert net[0].weight.grad is not None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A training of one's own, watched in a plain loop."""
 
+import json
 import random
 import warnings
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from torch import nn
 
 from featscope.evaluation import leave_one_out_labels
 from featscope.integrations import Monitor
-from featscope.integrations.held_out import HeldOut, labels_of, one_row_a_sample, undisturbed
+from featscope.integrations.held_out import HeldOut, labels_of, one_row_a_sample, undisturbed, unwrapped
 from featscope.integrations.pace import Pace, round_up
 from featscope.options import ConfigError
 from featscope.probes import effective_rank
@@ -104,6 +105,62 @@ def test_of_a_model_in_parallel_the_model_itself_is_watched(tmp_path):
         monitor = Monitor(whole, batches(), at="module.0", layer="module.0")
         assert monitor._model is net
         assert (monitor._at, monitor._layer) == ("0", "0")
+    finally:
+        distributed.destroy_process_group()
+
+
+def layers() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3))
+
+
+def compiled(net: nn.Module) -> nn.Module:
+    """By Dynamo alone: it is what passes hooks over."""
+    return torch.compile(net, backend="eager")
+
+
+@pytest.mark.parametrize("name", ["0", "_orig_mod.0"])
+def test_of_a_compiled_model_the_model_itself_is_watched_at_every_look(tmp_path, name):
+    net, x = layers(), batches()[0][0]
+    whole = compiled(net)
+    whole.eval()(x)
+    monitor = Monitor(whole, batches(), at=name, layer=name, every=1, out=tmp_path / "run")
+    first = monitor.latest
+    monitor.step()
+    assert monitor.latest == pytest.approx(first, nan_ok=True)
+    assert np.isfinite(first["gradient_agreement"])
+    monitor.close()
+    said = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (said["model"], said["at"]) == ("Sequential", "0")
+    with torch.no_grad():
+        net[0].weight[1:] = net[0].weight[:1]
+    assert Monitor(whole, batches(), at=name).latest["effective_rank"] == pytest.approx(
+        Monitor(net, batches(), at="0").latest["effective_rank"]
+    )
+
+
+@pytest.mark.parametrize("name", ["0.0", "0._orig_mod.0"])
+def test_a_compiled_part_is_watched_at_every_look(name):
+    net = nn.Sequential(compiled(layers()), nn.Linear(3, 2))
+    net.eval()(batches()[0][0])
+    monitor = Monitor(net, batches(), at=name, layer=name, every=1)
+    first = monitor.latest
+    monitor.step()
+    assert monitor.latest == pytest.approx(first, nan_ok=True)
+    assert np.isfinite(first["gradient_agreement"])
+    assert monitor._at == "0.0"
+
+
+def test_of_a_model_compiled_and_in_parallel_the_model_itself_is_watched(tmp_path):
+    distributed, parallel = torch.distributed, nn.parallel.DistributedDataParallel
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'meet'}", rank=0, world_size=1)
+    try:
+        for whole, prefix in (
+            (parallel(compiled(net := layers())), "module._orig_mod."),
+            (compiled(parallel(net)), "_orig_mod.module."),
+        ):
+            for name in (f"{prefix}0", "0"):
+                assert unwrapped(whole, name, prefix.removesuffix("."), "") == (net, ["0", "", ""])
+            assert Monitor(whole, batches())._model is net
     finally:
         distributed.destroy_process_group()
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -317,6 +318,87 @@ def test_norms_over_several_axes_are_no_weights():
     for granularity in ("neuron", "entry"):
         mask = PruningMask(MagnitudePruning(0.5, granularity=granularity), module)
         assert {name for name, _ in mask._weights(module)} == {"0.weight"}
+
+
+class Factors(nn.Module):
+    """Parts of ConvNeXt, of its second version and of a vision transformer that are no matrices."""
+
+    def __init__(self, outputs: int = 4) -> None:
+        super().__init__()
+        self.layer_scale = nn.Parameter(torch.full((4, 1, 1), 1e-6))
+        self.weight, self.bias = nn.Parameter(torch.zeros(1, 1, 1, 4)), nn.Parameter(torch.zeros(1, 1, 1, 4))
+        self.cls_token, self.position_embeddings = nn.Parameter(torch.zeros(1, 1, 4)), nn.Parameter(torch.ones(1, 5, 4))
+        self.patches = nn.Conv2d(1, 4, 1)
+        self.own = nn.Parameter(torch.ones(3, 4))
+        self.attention, self.memory = nn.MultiheadAttention(4, 2), nn.GRU(1, 2)
+        self.head = nn.Linear(4, outputs)
+
+
+def test_factors_of_channels_and_single_tokens_are_no_weights():
+    both = {"patches.weight", "own", "attention.in_proj_weight", "attention.out_proj.weight"}
+    both |= {"memory.weight_ih_l0", "memory.weight_hh_l0"}
+    for granularity, more in (("neuron", set()), ("entry", {"position_embeddings", "head.weight"})):
+        mask = PruningMask(MagnitudePruning(0.6, granularity=granularity), module := Factors(1))
+        assert {name for name, _ in mask._weights(module)} == both | more
+    hidden = MagnitudePruning(0.5, gradient="straight-through").on(module := Factors()).mask.pruned_parameters(module)
+    biases = {"patches.bias", "attention.in_proj_bias", "attention.out_proj.bias", "head.bias"}
+    assert set(hidden) == both | {"head.weight"} | biases
+
+
+def test_replicas_do_not_make_a_matrix_of_factors():
+    module = OwnLayer(draw(REPLICAS, NEURONS, INPUT))
+    module.replica_axis, module.scale = True, nn.Parameter(torch.zeros(REPLICAS, NEURONS, 1))
+    assert [name for name, _ in PruningMask(MagnitudePruning(0.5, "entry"), module)._weights(module)] == ["weight"]
+
+
+def test_a_single_output_is_no_neuron_to_prune():
+    with pytest.raises(ValueError, match="Linear has no weight matrix"):
+        MagnitudePruning(0.6).on(nn.Linear(4, 1))
+
+
+def dropping() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 40), nn.Dropout(0.5), nn.ReLU(), nn.Linear(40, 3))
+
+
+def test_both_networks_of_a_pair_have_one_dropout():
+    module, x = dropping(), torch.randn(7, 5)
+    torch.manual_seed(1)
+    plain, drawn = module(x), torch.rand(3)
+    torch.manual_seed(1)
+    pair = MagnitudePruning(0.0).on(module)(x)
+    assert torch.equal(torch.rand(3), drawn)
+    assert torch.equal(pair.pruned, plain)
+    assert torch.equal(pair.dense, plain)
+
+
+def test_random_numbers_of_the_module_s_gpus_are_drawn_once(monkeypatch):
+    forked, fork, module = [], torch.random.fork_rng, dropping()
+    pruner = MagnitudePruning(0.0).on(module)
+    places = [SimpleNamespace(device=torch.device(name), is_cuda=name != "cpu") for name in ("cuda:1", "cpu", "cuda:1")]
+    monkeypatch.setattr(module, "parameters", lambda: places)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: (forked.append(devices), fork([]))[1])
+    pruner(torch.randn(7, 5))
+    assert forked == [{torch.device("cuda:1")}]
+
+
+def test_statistics_of_the_pruned_network_begin_with_the_first_choice():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    pruner = MagnitudePruning(0.0, "entry", "straight-through", start=4).on(module)
+    for _ in range(4):
+        pruner(3 + torch.randn(32, 4))
+        pruner.update()
+    x = torch.randn(5, 4)
+    pruner.eval()
+    assert pruner.began
+    assert torch.equal(pruner(x), module(x))
+    pruner.train()
+    pruner(torch.randn(32, 4))
+    pruner.update()  # chooses again, and leaves them
+    pruner.eval()
+    assert not torch.allclose(pruner(x), module(x))
+    assert pruner.refresh([x])
 
 
 def test_neurons_of_a_transposed_convolution_are_refused():

@@ -3,7 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from math import lgamma, log
 from typing import Any
@@ -21,6 +21,8 @@ Reduce = Callable[[Any], Tensor]
 
 _LABELS = ("labels", "label")
 _NAMED = ("last_hidden_state", "logits")
+_COMPILED = "_orig_mod"
+"""Where what `torch.compile` gives has the module that it was given."""
 _ALONG = (nn.Conv1d, nn.ConvTranspose1d)
 _OF_MAPS = (nn.Conv2d, nn.ConvTranspose2d, nn.Linear, nn.LayerNorm)
 
@@ -72,7 +74,8 @@ class HeldOut:
 
     def run(self, model: nn.Module, batch: Any) -> Any:
         """What a model puts out on a copy of a batch, in which it may work in place."""
-        return self._run(model, copied(batch))
+        with _as_written(model):
+            return self._run(model, copied(batch))
 
     @torch.no_grad()
     def features(self, model: nn.Module, at: str, reduce: Reduce | None) -> Float[Tensor, "sample dimension"]:
@@ -287,23 +290,84 @@ def _size(batch: Any) -> int:
     return len(batch)
 
 
+def unwrapped(model: nn.Module, *names: str) -> tuple[nn.Module, list[str]]:
+    """The model behind `torch.compile` and DistributedDataParallel, and names of parts as that one has them.
+
+    Its forward waits for no other processes, and is not compiled without the hooks of a look.
+    """
+    plain = [".".join(one for one in name.split(".") if one != _COMPILED) for name in names]
+    while True:
+        behind = getattr(model, _COMPILED, None)
+        if isinstance(behind, nn.Module):
+            model = behind
+        elif isinstance(model, nn.parallel.DistributedDataParallel):
+            model = model.module
+            plain = [f"{name}.".removeprefix("module.").removesuffix(".") for name in plain]
+        else:
+            return model, plain
+
+
+@contextmanager
+def _as_written(model: nn.Module) -> Iterator[None]:
+    """Run parts that `torch.compile` has wrapped as they were written: Dynamo sees no hook that comes later."""
+    compiled = any(isinstance(getattr(part, _COMPILED, None), nn.Module) for part in model.modules())
+    with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
+        yield
+
+
 @contextmanager
 def undisturbed(model: nn.Module | None = None, loader: object = None) -> Iterator[None]:
-    """Random numbers afterwards are those that would have come without what is done within: of torch on the CPU, the
-    current CUDA device and those of ``model``, of NumPy's global generator and of ``random``, and of the generators of
-    ``loader`` and its sampler."""
+    """Afterwards all is as it would have been without what is done within: random numbers, and buffers of ``model``.
+
+    Random numbers are those of torch on the CPU, the current CUDA device and those of ``model``, of NumPy's global
+    generator and of ``random``, and of the generators of ``loader``, its sampler and its batch sampler. Buffers get
+    their values back in place; those that a checkpoint has also where forward put another tensor there.
+    """
     devices = set[int]()
     if torch.cuda.is_initialized():
         places = [parameter.device for parameter in model.parameters()] if model is not None else []
         devices = {torch.cuda.current_device(), *(place.index for place in places if place.type == "cuda")}
-    held = [getattr(one, "generator", None) for one in (loader, getattr(loader, "sampler", None))]
+    batch_sampler = getattr(loader, "batch_sampler", None)
+    samplers = getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)
+    held = [getattr(one, "generator", None) for one in (loader, *samplers)]
     generators = [(one, one.get_state()) for one in held if isinstance(one, torch.Generator)]
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
-        with torch.random.fork_rng(devices):
+        with torch.random.fork_rng(devices), _buffers_kept(model):
             yield
     finally:
         for generator, state in generators:
             generator.set_state(state)
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
+
+
+@contextmanager
+def _buffers_kept(model: nn.Module | None) -> Iterator[None]:
+    """Buffers afterwards are those before, where forward has written into them or put others there.
+
+    Others in place of those that no checkpoint has stay: such a table is made anew, longer, together with a number that
+    says how long it is.
+    """
+    held = [
+        (part, name, buffer, buffer.detach().clone())
+        for part in (model.modules() if model is not None else ())
+        for name, buffer in part._buffers.items()
+        if buffer is not None
+    ]
+    try:
+        yield
+    finally:
+        for part, name, buffer, before in held:
+            if not _equal(buffer, before):  # or autograd would take for changed what a graph may still need
+                with torch.no_grad():
+                    buffer.copy_(before)
+            if name not in part._non_persistent_buffers_set:
+                part._buffers[name] = buffer
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    try:
+        return torch.equal(one, other)
+    except RuntimeError:  # of kinds that torch does not compare, such as sparse ones
+        return False

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from featscope.evaluation import accuracy_by_class, leave_one_out_labels
-from featscope.integrations.held_out import HeldOut, Reduce, Run, first_batches, tensor_of, undisturbed
+from featscope.integrations.held_out import HeldOut, Reduce, Run, first_batches, tensor_of, undisturbed, unwrapped
 from featscope.integrations.pace import Pace
 from featscope.options import ConfigError
 from featscope.probes import collapse, layer_agreement
@@ -53,12 +53,14 @@ class Monitor:
         monitor.close()
 
     It looks when it is made, then at intervals, and when it is closed. A look changes nothing: not the modes of the
-    model's parts, no gradient, no random number, no held-out batch. Where torch.distributed runs, the first process
-    looks; the others read the first held-out batches as it does, as a loader may be one for all of them, and do nothing
-    after that: `latest` is empty there. A model whose parts are spread over processes cannot be watched so.
+    model's parts, no gradient, no buffer, no random number, no held-out batch. Where torch.distributed runs,
+    the first process looks; the others read the first held-out batches as it does, as a loader may be one for all of
+    them, and do nothing after that: `latest` is empty there. A model whose parts are spread over processes cannot be
+    watched so.
 
     Args:
-        model: where it will be trained, on its device.
+        model: where it will be trained, on its device. Of what `torch.compile` or DistributedDataParallel gives, the
+            model behind it is looked at, with its names of parts; theirs are understood, too.
         held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called
             with. Accuracies are where there are labels; that of a class needs two samples of it, and a label below
             10,000. Copies of the first samples are kept: a loader that comes class by class has some classes alone, of
@@ -122,12 +124,10 @@ class Monitor:
             with undisturbed(model, held_out):
                 first_batches(held_out, samples)
             return
-        if isinstance(model, nn.parallel.DistributedDataParallel):  # whose forward waits for the other processes
-            model, at = model.module, at.removeprefix("module.")
-            layer = layer if layer is None else layer.removeprefix("module.")
+        model, (at, named) = unwrapped(model, at, layer or "")
         self._model, self._at, self._log, self._reduce, self._neighbours = model, at, log, reduce, neighbours
         model.get_submodule(at)
-        self._layer = _first_layer(model) if layer is None else layer
+        self._layer = _first_layer(model) if layer is None else named
         model.get_submodule(self._layer)
         with undisturbed(model, held_out):
             self._held = HeldOut(held_out, samples, run, neighbours)

@@ -20,9 +20,8 @@ from featscope.losses.similarity import Masked
 from featscope.numbers import place_of_doubles
 from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
+from featscope.training.magnitudes import all_but_smallest, energy_along, is_by_input, weights_of
 
-_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
-_BY_INPUT = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.Embedding, nn.EmbeddingBag)
 _CHECKPOINTING = "gradient_checkpointing", "grad_checkpointing"
 """Where parts of transformers and of timm keep whether activations are computed anew in the backward pass."""
 
@@ -44,7 +43,10 @@ class MagnitudePruning:
         ratio: share α that is pruned. Networks with ``replica_axis`` are pruned replica by replica.
         granularity: "neuron": rows of weight matrices and filters of convolutions, with their biases, by Euclidean
             norm, the share α in each layer; "entry": single entries of all weight matrices and filters, by absolute
-            value, ranked over the whole network. Parameters of norms are never pruned.
+            value, ranked over the whole network. Taken are weights of torch's linear, convolutional, recurrent and
+            embedding layers, and other parameters with two axes longer than 1, that of replicas not counted; by
+            "neuron" none whose first axis is 1, such as position embeddings or the weights of a single output. Biases,
+            parameters of norms, class tokens and factors of channels (layer scale, GRN) are no such weights.
         gradient: "theory": the logits come from the pruned network, activations and their derivatives from the whole
             one (P (5), (184)); the pruned network gives `Masked` pairs, which only a loss of inner products such as
             `InfoNCE` takes. "straight-through": the gradient at the pruned weights is given to all weights, through
@@ -114,7 +116,7 @@ class PruningMask(nn.Module):
         self.granularity, self.gradient = config.granularity, config.gradient
         self.score, self.every, self.start = config.score, config.every, config.start
         self._stacked = bool(getattr(module, "replica_axis", False))
-        turned = [(name, type(part).__name__) for name, part in module.named_modules() if _is_by_input(part)]
+        turned = [(name, type(part).__name__) for name, part in module.named_modules() if is_by_input(part)]
         if turned and config.granularity == "neuron":
             (name, kind), *_ = turned
             raise ValueError(
@@ -133,16 +135,14 @@ class PruningMask(nn.Module):
 
     def _weights(self, module: nn.Module) -> Iterator[tuple[str, Float[Tensor, "replica unit entry"]]]:
         """Weight matrices and filters by their names, whether or not ``module`` has a replica axis."""
-        norms = {name for name, part in module.named_modules() if isinstance(part, _NORMS)}
-        for name, parameter in module.named_parameters():
-            weight = parameter if self._stacked else parameter[None]
-            if weight.ndim >= 3 and name.rpartition(".")[0] not in norms:
-                yield name, weight.flatten(2)
+        for name, weight in weights_of(module, self._stacked):
+            if self.granularity == "entry" or weight.shape[1] > 1:
+                yield name, weight
 
     def _magnitudes(self, module: nn.Module) -> list[Float[Tensor, "replica unit"]]:
         if self.granularity == "neuron":
             if self.score == "direction":
-                return [_energy_along(weight.detach()) for _, weight in self._weights(module)]
+                return [energy_along(weight.detach()) for _, weight in self._weights(module)]
             return [weight.detach().norm(dim=-1) for _, weight in self._weights(module)]
         return [weight.detach().abs().flatten(1) for _, weight in self._weights(module)]
 
@@ -151,7 +151,7 @@ class PruningMask(nn.Module):
         """Keep all but the smallest: the share ``ratio`` of each layer's neurons, or of all entries."""
         magnitudes = self._magnitudes(module)
         ranked_together = magnitudes if self.granularity == "neuron" else [torch.cat(magnitudes, 1)]
-        self.kept.copy_(torch.cat([_all_but_smallest(each, self.ratio) for each in ranked_together], 1))
+        self.kept.copy_(torch.cat([all_but_smallest(each, self.ratio) for each in ranked_together], 1))
         self.began.masked_fill_(self.began < 0, step)
 
     def pruned_parameters(self, module: nn.Module) -> dict[str, Tensor]:
@@ -204,8 +204,9 @@ class Pruner(nn.Module):
     """A module with pruned weights: call it where the module was called.
 
     It has no state of its own, so that a checkpoint loads with it and without it: masks are chosen by the weights as
-    they are. Statistics of BatchNorm are those of two networks. The pruned one has its own here, and the module's stay
-    as they are until `refresh`, but where a pass of the whole module by "theory" moves them.
+    they are. Statistics of BatchNorm are those of two networks. The pruned one has its own here, which begin as the
+    module's are at the first choice; and the module's stay as they are from then until `refresh`, but where a pass of
+    the whole module by "theory" moves them.
 
     Activation checkpointing computes activations anew in the backward pass, where the module's weights are whole again:
     by "straight-through" a call of this object would give the gradient of another network. It is refused where parts of
@@ -221,9 +222,13 @@ class Pruner(nn.Module):
 
     def _begin(self, step: int) -> None:
         """Take the module's statistics as they are for those of both networks at the start, which is ``step``."""
-        self._statistics = {name: buffer.clone() for name, buffer in batch_statistics(self.module)}
-        self._at_start = {name: buffer.clone() for name, buffer in batch_statistics(self.module)}
+        self._statistics = self._of_module()
+        self._at_start = self._of_module()
         self.step = self._first = step
+
+    def _of_module(self) -> dict[str, Tensor]:
+        """The module's statistics as they are now."""
+        return {name: buffer.clone() for name, buffer in batch_statistics(self.module)}
 
     @property
     def mask(self) -> PruningMask:
@@ -244,7 +249,10 @@ class Pruner(nn.Module):
         """After a step of training: choose anew by the weights as they are now, if it is time."""
         mask, module = self._held
         self.step += 1
+        first = not self.began
         mask.choose_if_due(module, self.step)
+        if first and self.began:
+            self._statistics = self._of_module()
 
     def resume(self, step: int) -> None:
         """Go on after ``step`` steps of a training that was left, once its checkpoint is loaded into the module.
@@ -265,6 +273,9 @@ class Pruner(nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """What the module gives without its pruned weights; by "theory", a `Masked` pair. With all before ``start``.
 
+        Both of a pair draw the same random numbers, such as those of dropout: afterwards it is as if one pass had drawn
+        from torch's generators, of the CPU and of the module's CUDA devices.
+
         Raises:
             ValueError: by "straight-through", with gradients, a part of the module has activation checkpointing on.
         """
@@ -275,7 +286,8 @@ class Pruner(nn.Module):
         if mask.gradient == "straight-through":
             _require_no_checkpointing(module)
             return functional_call(module, seen, inputs, named)
-        with torch.no_grad():
+        places = {parameter.device for parameter in module.parameters() if parameter.is_cuda}
+        with torch.no_grad(), torch.random.fork_rng(places):
             pruned = functional_call(module, seen, inputs, named)
         torch.clear_autocast_cache()  # until some torch after 2.6 copies made without gradients would be used again
         return Masked(pruned, module(*inputs, **named))
@@ -356,11 +368,6 @@ class Pruner(nn.Module):
         return moved if moved or self.step > self._first else every
 
 
-def _is_by_input(part: nn.Module) -> bool:
-    conv1d_of_transformers = type(part).__name__ == "Conv1D" and not isinstance(part, nn.Conv1d)
-    return isinstance(part, _BY_INPUT) or conv1d_of_transformers
-
-
 def _require_no_checkpointing(module: nn.Module) -> None:
     if not torch.is_grad_enabled():
         return
@@ -372,20 +379,3 @@ def _require_no_checkpointing(module: nn.Module) -> None:
                     "backward pass, where weights are whole again: allowed is False. Or use `with pruner.hidden():` "
                     "around loss and backward, and call the module itself there."
                 )
-
-
-def _all_but_smallest(
-    magnitudes: Float[Tensor, "replica unit"], ratio: Float[Tensor, "replica"]
-) -> Bool[Tensor, "replica unit"]:
-    """All but the ``ratio * unit`` smallest of each row, rounded to whole units; of equal ones the first go."""
-    units = magnitudes.shape[1]
-    order = magnitudes.argsort(dim=1, stable=True)
-    small = (ratio * units).round().long().to(order.device)
-    large = torch.arange(units, device=order.device) >= small[:, None]
-    return torch.zeros_like(large).scatter_(1, order, large)
-
-
-def _energy_along(weight: Float[Tensor, "replica unit entry"]) -> Float[Tensor, "replica unit"]:
-    """Σ_k <w_k, w_i>²/||w_i||²; 0 for a neuron without weights."""
-    products = weight @ weight.mT
-    return products.square().sum(-1) / products.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(weight.dtype).tiny)
