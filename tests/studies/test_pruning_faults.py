@@ -19,7 +19,7 @@ from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.rules import ProportionalBiasRule
 
 pairs = SparseTokensSource.pairs
-choice, hide, advance = pruning._all_but_smallest, PruningMask._hide, GradientTraining.advance
+choice, hide, advance = pruning.all_but_smallest, PruningMask._hide, GradientTraining.advance
 
 
 def at_once(where: Any, name: str, line: Any, claim: str) -> Fault:
@@ -86,17 +86,17 @@ FAULTS = {
     "masked activations in the gradient": at_once(Pruner, "forward", hidden_activations, "planted-minority-growth"),
     "keys that learn too": at_once(similarity, "stop_gradient", lambda keys: keys, "growth-is-the-gap"),
     "twice as many pruned": at_once(
-        pruning, "_all_but_smallest", lambda norms, ratio: choice(norms, 2 * ratio), "planted-majority-unchanged"
+        pruning, "all_but_smallest", lambda norms, ratio: choice(norms, 2 * ratio), "planted-majority-unchanged"
     ),
     "half as many pruned": at_once(
-        pruning, "_all_but_smallest", lambda norms, ratio: choice(norms, ratio / 2), "monotone-in-ratio"
+        pruning, "all_but_smallest", lambda norms, ratio: choice(norms, ratio / 2), "monotone-in-ratio"
     ),
     "all but the smallest pruned": at_once(
-        pruning, "_all_but_smallest", lambda norms, ratio: ~choice(norms, ratio), "hardness-rises-only-on-minority"
+        pruning, "all_but_smallest", lambda norms, ratio: ~choice(norms, ratio), "hardness-rises-only-on-minority"
     ),
     "one pruned too many": in_any_step(
         pruning,
-        "_all_but_smallest",
+        "all_but_smallest",
         lambda norms, ratio: choice(norms, ratio + 1 / norms.shape[-1]),
         "as-many-are-pruned",
     ),
@@ -114,17 +114,17 @@ FAULTS = {
     ),
     "logits unmasked in training": in_any_step(similarity, "_of_value", lambda whole, pruned: whole),
     "the largest pruned": in_who_is_pruned(
-        pruning, "_all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary"
+        pruning, "all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary"
     ),
     "a mask that stays": in_who_is_pruned(PruningMask, "forward", lambda self, experiment, step: None, "stationary"),
     "one mask for all replicas": in_who_is_pruned(
-        pruning, "_all_but_smallest", like_the_first_replica, "random-start-direction"
+        pruning, "all_but_smallest", like_the_first_replica, "random-start-direction"
     ),
     "by norm instead of direction": in_who_is_pruned(
         pruning, "_energy_along", lambda weight: weight.norm(dim=-1), "random-start-direction"
     ),
     "the largest pruned, to the end": until_settled(
-        pruning, "_all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary-rebalance"
+        pruning, "all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary-rebalance"
     ),
     "thresholds that do not follow the norms": until_settled(
         ProportionalBiasRule, "forward", lambda self, experiment, step: None, "stationary-amplitude"

@@ -23,6 +23,7 @@ from featscope.studies.attention_circuits.arms import (
 from featscope.studies.attention_circuits.probes import TOP
 from featscope.studies.base import Runs, Story, last
 from featscope.studies.summaries import percent, verdict
+from featscope.studies.worst import mean
 from featscope.theory import attention_circuits as theory
 
 NOT_LEARNED = "With labels of other points there is no sum to learn."
@@ -130,7 +131,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share of the power in the four largest bins, mean over heads.
         """
-        return Found(run.share.mean("head"), self._bins(run, arm))
+        return Found(mean(run.share), self._bins(run, arm))
 
     @bound(
         "Figure 4.3",
@@ -145,7 +146,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share of the power at the two largest frequencies of a dimension, mean over both and heads.
         """
-        return Found(run.waves.mean("head"), f"Before training: {percent(run.start_waves)}.")
+        return Found(mean(run.waves), f"Before training: {percent(run.start_waves)}.")
 
     @bound(
         "Figure 4.3",
@@ -160,7 +161,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share of the power at the largest frequency of a dimension, mean over both and heads.
         """
-        return run.wave.mean("head")
+        return mean(run.wave)
 
     @ordering(
         "derived, for Figure 4.3",
@@ -192,7 +193,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share in the four largest bins less that before training, mean over as many random heads.
         """
-        return run.share_of_embeddings.mean("head") - run.start_share.mean("head")
+        return mean(run.share_of_embeddings) - mean(run.start_share)
 
     @ordering(
         "derived, for Figure 4.3",
@@ -208,7 +209,7 @@ class AttentionCircuits(AttentionCircuitsArms):
         Measured: share in the four largest bins less that of heads with random weights on the same trained embeddings,
         mean over heads.
         """
-        return (run.share - run.share_of_embeddings).mean("head")
+        return mean(run.share - run.share_of_embeddings)
 
     @ordering("derived, for Figure 4.3", on=THREE, more_than=0.0, range=COSINE)
     def sparser_than_learned_by_heart(self, runs: Runs) -> xr.DataArray:
@@ -216,11 +217,11 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share in the four largest bins, mean over heads, of the one less that of the other.
         """
-        return runs[THREE].share.mean("head") - runs[SHUFFLED].share.mean("head")
+        return mean(runs[THREE].share) - mean(runs[SHUFFLED].share)
 
     def _gained(self, run: xr.Dataset) -> xr.DataArray:
-        before = run.start_share.mean("head")
-        return (run.share.mean("head") - before) / (1 - before)
+        before = mean(run.start_share)
+        return (mean(run.share) - before) / (1 - before)
 
     def _bins(self, run: xr.Dataset, arm: str) -> str:
         bins = theory.half_plane(self.modulus(arm))
@@ -243,7 +244,7 @@ class AttentionCircuits(AttentionCircuitsArms):
         $\frac1n\sum_{i\le m}\sum_{j=i}^n\frac1j$ for the $m$ largest of $n$ bins. Measured: share before training over
         this, mean over heads.
         """
-        return run.start_share.mean("head") / self.exponential(arm)
+        return mean(run.start_share) / self.exponential(arm)
 
     @identity(
         "derived here",
@@ -261,7 +262,7 @@ class AttentionCircuits(AttentionCircuitsArms):
         """
         learner = self.arm(arm).recipe.learner
         predicted = theory.share_at_start(self.modulus(arm), learner.hidden, learner.head_dim, TOP)
-        return run.start_share.mean("head") / predicted
+        return mean(run.start_share) / predicted
 
     def exponential(self, arm: str) -> float:
         """What exponential power has in the largest bins, at the modulus of an arm."""

@@ -46,7 +46,7 @@ class TradeOff(ContrastiveFineTuningArms):
         Measured: mean accuracy on the four sets after pre-training on all of them, less that after pre-training on
         CIFAR-10 alone, in points.
         """
-        average = 100 * run.accuracy.isel(share=0, drop=True).mean("target")
+        average = 100 * run.accuracy.isel(share=0, drop=True).mean("target", skipna=False)
         return average.isel(sets=-1, drop=True) - average.isel(sets=0, drop=True)
 
     @ordering(

@@ -15,6 +15,7 @@ from featscope.claims import POSITIVE, Found, bound, fitted_exponent, identity, 
 from featscope.probes import stored
 from featscope.probes.stored import along_features
 from featscope.studies.decoupling.arms import DecouplingArms
+from featscope.studies.worst import known, mean
 from featscope.theory import decoupling as theory
 
 SAMPLED = "Tolerance: a stated choice, 2 % of the effect that the identity excludes."
@@ -69,7 +70,7 @@ class AtStart(DecouplingArms):
         At initialisation $\mathbb{E}\lVert w_i\rVert^2 = \sigma_0^2 d_1$. Measured: mean squared norm over its
         prediction.
         """
-        return (run.norm.isel(step=0) ** 2).mean("neuron") / self.learner.init_norm**2
+        return mean(run.norm.isel(step=0) ** 2) / self.learner.init_norm**2
 
     @as_predicted(
         "Lemma B.2(c)", on="augmented", note="The paper bounds it by powers of d; the law is exact.", range=POSITIVE
@@ -116,8 +117,8 @@ class AtStart(DecouplingArms):
         """
         share = erf(1 / (self.data.features * sqrt(2)))
         size = self.learner.init_norm / sqrt(self.data.input_dim)
-        found = abs(run.alignment * run.norm).isel(step=0) <= size / self.data.features
-        return Found(found, predicted=share, tolerance=0.1 * share)
+        part = abs(run.alignment * run.norm).isel(step=0)
+        return Found(known(part <= size / self.data.features, part), predicted=share, tolerance=0.1 * share)
 
     @bound(
         "Lemma B.2(e)",
@@ -134,7 +135,8 @@ class AtStart(DecouplingArms):
         """
         lucky = stored.lucky(run, theory.lucky_constant()).astype(float)
         common = xr.dot(lucky, lucky.rename(feature="other"), dim="neuron")
-        return (common > log(self.data.features)).where(common.feature < common.other)
+        many = known(common > log(self.data.features), run.alignment.isel(step=0, drop=True))
+        return many.where(common.feature < common.other)
 
     @bound(
         "Lemma B.2(f)",
@@ -148,7 +150,8 @@ class AtStart(DecouplingArms):
 
         Each is in $O(1)$ of the sets $\mathrm{Set}_j$. Measured: share of neurons that are in more than two.
         """
-        return stored.lucky(run, theory.lucky_constant()).sum("feature") > 2
+        many = stored.lucky(run, theory.lucky_constant()).sum("feature") > 2
+        return known(many, run.alignment.isel(step=0, drop=True))
 
     @bound(
         "Lemma B.2(f)",
@@ -164,7 +167,8 @@ class AtStart(DecouplingArms):
         their share, over all neurons.
         """
         size, d = self.learner.init_norm / sqrt(self.data.input_dim), self.data.features
-        strong = abs(run.alignment * run.norm).isel(step=0) >= size * log(d) ** 0.25
+        part = abs(run.alignment * run.norm).isel(step=0)
+        strong = known(part >= size * log(d) ** 0.25, part)
         gaussian = 2 * stats.norm.sf(log(d) ** 0.25)
         return Found(strong, f"For Gaussian weights it is {gaussian:.3f}.", predicted=2 ** -sqrt(log(d)))
 

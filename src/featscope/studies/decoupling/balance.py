@@ -5,7 +5,7 @@ Wen & Li 2021 (arXiv 2105.15134), Appendix E. F_j is the sum of α_ij² over neu
 
 from dataclasses import dataclass
 from functools import partial
-from math import log
+from math import isfinite, log, nan
 
 import numpy as np
 import xarray as xr
@@ -17,6 +17,7 @@ from featscope.studies.decoupling.figures import numbered
 from featscope.studies.decoupling.stage_one import at_t1
 from featscope.studies.decoupling.stage_three import TREND, WITH_AND_WITHOUT, WITHOUT, StageThree, ratio_of
 from featscope.studies.decoupling.stage_two import WITHIN
+from featscope.studies.worst import mean, mean_of
 from featscope.theory import decoupling as theory
 
 HALF = "Bound: half of the neurons."
@@ -26,7 +27,8 @@ exact = partial(identity, on="augmented", equals=0.0, within=1e-9, because=ROUND
 
 def in_the_end(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
     """Mean of ``series`` over the last looks."""
-    return series.where(run["step"] > (1 - PLATEAU) * run["step"].max()).mean("step")
+    looks = (run["step"] > (1 - PLATEAU) * run["step"].max()) & (run["step"] <= run["last_step"])
+    return mean_of(series, looks, "step")
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,17 @@ class Balance(StageThree):
         Amplitudes stop growing at $F_j = \Theta(\tau \log d)$. Measured: exponent of the amplitude $F_j$ in the
         temperature $\tau$.
         """
-        at = {tau: run.amplitude.mean("feature") for tau, run in numbered(runs, "tau-").items()}
+        at = {tau: mean(run.amplitude) for tau, run in numbered(runs, "tau-").items()}
         return fitted_exponent(np.array(list(at)), np.stack(list(at.values()), -1))
 
     def _saturation(self, run: xr.Dataset, arm: str = "augmented") -> tuple[float, float]:
-        """Amplitude and loss of the ideal network with the thresholds of ``run``."""
+        """Amplitude and loss of the ideal network with the thresholds of ``run``; NaN if those are."""
         recipe = self.arm(arm).recipe
         batch, decay = recipe.objective, recipe.optimizer.weight_decay
-        ideal = self.ideal(recipe.data, round(ratio_of(run), 3))
+        ratio = round(ratio_of(run), 3)
+        if not isfinite(ratio):
+            return nan, nan
+        ideal = self.ideal(recipe.data, ratio)
         return ideal.saturation(batch.loss.temperature, decay, batch.anchors, batch.negatives)
 
     @identity(
@@ -75,7 +80,7 @@ class Balance(StageThree):
         """
         amplitude, _ = self._saturation(run)
         over = amplitude / (self.objective.loss.temperature * log(self.data.features))
-        return Found(run.amplitude.mean("feature") / amplitude, f"The ideal one is {over:.2f} τ log d.")
+        return Found(mean(run.amplitude) / amplitude, f"The ideal one is {over:.2f} τ log d.")
 
     @bound(
         "Lemmas E.5, E.6",
@@ -86,7 +91,7 @@ class Balance(StageThree):
     )
     def amplitudes_are_even(self, run: xr.Dataset) -> xr.DataArray:
         """All features are held equally strongly. Measured: standard deviation of F_j over features, over its mean."""
-        return run.amplitude.std("feature") / run.amplitude.mean("feature")
+        return run.amplitude.std("feature", skipna=False) / mean(run.amplitude)
 
     @bound(
         "Lemmas E.5, E.6",

@@ -11,6 +11,7 @@ from featscope.probes.stored import energy
 from featscope.studies import Runs, last
 from featscope.studies.decoupling.balance import Balance
 from featscope.studies.decoupling.figures import numbered
+from featscope.studies.decoupling.stage_one import energy_at_the_end
 from featscope.studies.decoupling.stage_three import (
     TREND,
     WITH_AND_WITHOUT,
@@ -213,7 +214,7 @@ class Corollaries(Balance):
         They stay orthogonal to the features. Measured: mean share of squared norm outside their span.
         """
         start = float(1 - energy(run).isel(step=0).mean())
-        return Found(1 - last(run, energy(run)), f"At the random start it was {start:.3f}.")
+        return Found(1 - energy_at_the_end(run), f"At the random start it was {start:.3f}.")
 
     @nine_in_ten(
         "Theorem 3.2",
@@ -257,7 +258,8 @@ class Corollaries(Balance):
         Measured: the sum in the end.
         """
         return Found(
-            last(run, (run.norm**2).sum("neuron")), predicted=self.objective.loss.temperature * self.data.features
+            last(run, (run.norm**2).sum("neuron", skipna=False)),
+            predicted=self.objective.loss.temperature * self.data.features,
         )
 
     @ordering("Theorem 3.2", on="plain", more_than=0.0)
@@ -268,7 +270,7 @@ class Corollaries(Balance):
         largest and the smallest input dimension.
         """
         at = {**numbered(runs, "plain-"), self.data.input_dim: run}
-        outside = {d1 / self.data.features: 1 - last(each, energy(each)) for d1, each in at.items()}
+        outside = {d1 / self.data.features: 1 - energy_at_the_end(each) for d1, each in at.items()}
         values = ", ".join(f"{float(share.mean()):.2f} at d1/d = {ratio:g}" for ratio, share in outside.items())
         if len(outside) < 3:
             return None

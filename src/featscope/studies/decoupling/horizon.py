@@ -1,7 +1,7 @@
 """Claims about when: Corollary 3.5's window, and Theorem E.1 to its own horizon (Wen & Li 2021)."""
 
 from dataclasses import dataclass
-from math import ceil, log, nan
+from math import ceil, isfinite, log, nan
 
 import xarray as xr
 
@@ -10,6 +10,7 @@ from featscope.studies import last
 from featscope.studies.decoupling.arms import HORIZON
 from featscope.studies.decoupling.corollaries import Corollaries
 from featscope.studies.decoupling.stage_three import features_of, own, ratio_of
+from featscope.studies.worst import known, mean, mean_of
 
 TOO_EARLY = (
     "The window opens before Stage II is over: d^1.01 is less than d log d/log log d until log log d exceeds "
@@ -126,7 +127,7 @@ class Horizon(Corollaries):
         """
         earlier = min(self.steps, 2 * int(run["step"].max()) // 3)
         before = run.alignment.sel(step=earlier, method="nearest", drop=True) ** 2 > 0.5
-        return self._reached(own(run).astype(float).where(before))
+        return self._reached(known(own(run), last(run, run.alignment)).where(before))
 
     @bound(
         "Theorem E.1(d)",
@@ -140,8 +141,8 @@ class Horizon(Corollaries):
 
         $\frac{1}{T} \sum_t L(f_t) \le O(1/\log d)$. Measured: mean over looks from $d^{1.01}/\eta$ to the horizon.
         """
-        late = run["step"] >= self.moments[0]
-        return self._reached(run.loss.where(late).mean("step"), predicted=1 / log(self.data.features))
+        late = (run["step"] >= self.moments[0]) & (run["step"] <= run["last_step"])
+        return self._reached(mean_of(run.loss, late, "step"), predicted=1 / log(self.data.features))
 
     @identity(
         "Theorem E.1(d); derived",
@@ -162,9 +163,10 @@ class Horizon(Corollaries):
         recipe, ratio = self.arm(arm).recipe, round(ratio_of(run), 3)
         objective = recipe.objective
         sizes = objective.anchors, objective.negatives
-        _, ideal = self.ideal(recipe.data, ratio).saturation(1.0, self.optimizer.weight_decay, *sizes)
-        settled = run["step"] >= min(self.steps, float(run["step"].max()))
-        return self._reached(run.loss.where(settled).mean("step") / ideal, f"The ideal one is {ideal:.2f} τ.")
+        decay = self.optimizer.weight_decay
+        ideal = self.ideal(recipe.data, ratio).saturation(1.0, decay, *sizes)[1] if isfinite(ratio) else nan
+        settled = (run["step"] >= min(self.steps, float(run["step"].max()))) & (run["step"] <= run["last_step"])
+        return self._reached(mean_of(run.loss, settled, "step") / ideal, f"The ideal one is {ideal:.2f} τ.")
 
     @bound(
         "Theorem E.1",
@@ -178,4 +180,4 @@ class Horizon(Corollaries):
 
         $|\{i : j \in N_i\}| \le o(m/d)$. Measured: that number in the end, mean over features, over $m/d$.
         """
-        return run.members.mean("neuron")
+        return mean(run.members)

@@ -16,6 +16,7 @@ from featscope.probes import stored
 from featscope.probes.stored import along_features, energies, energy, first_look, last_look, off_features, order_kept
 from featscope.studies import last
 from featscope.studies.decoupling.at_start import AtStart, as_predicted
+from featscope.studies.worst import known
 from featscope.theory import decoupling as theory
 from featscope.training import SGD
 
@@ -30,9 +31,9 @@ def at_t1(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
     return first_look(run, series, run.stage1_end)
 
 
-def known(condition: xr.DataArray, of: xr.DataArray) -> xr.DataArray:
-    """Whether it is so, 0 or 1; NaN where there is nothing that it could be said of."""
-    return condition.astype(float).where(of.notnull())
+def energy_at_the_end(run: xr.Dataset) -> xr.DataArray:
+    """Share of feature energy, mean over neurons: ``[replica]``."""
+    return known(last(run, energy(run)), last(run, run.alignment))
 
 
 in_stage1 = partial(identity, on="stage-one", given=descends)
@@ -104,7 +105,7 @@ class StageOne(AtStart):
         Batches of $K$ anchors inject noise, so the share of feature energy in Stage I settles below 1: near
         $1/(1 + \eta (p + 2 s^2) s^2 d_1 / (K p))$. Measured: the share at the end of the arm.
         """
-        return Found(last(run, energy(run)), predicted=self.stage1.ceiling())
+        return Found(energy_at_the_end(run), predicted=self.stage1.ceiling())
 
     @as_predicted("Definition 2.3", on="stage-one", given=descends)
     def positive_pair_covariance(self, run: xr.Dataset) -> xr.DataArray:
@@ -146,7 +147,8 @@ class StageOne(AtStart):
 
         Measured: growth of the root mean square of $\lVert (I - P) w_i\rVert$ until $T_1$, over the closed form.
         """
-        looks = first_look(run, off_features(run), run.stage1_end)
+        along = run.alignment * run.norm
+        looks = first_look(run, known(off_features(run), along, along.isel(step=0, drop=True)), run.stage1_end)
         at = int(first_look(run, run["step"].astype(float), run.stage1_end).fillna(0).mean())
         form, frozen = (each.off_features(at) for each in (self.stage1, self.stage1.of_population))
         return Found(looks / form, f"It grows by {form:.2f}; with population gradients by {frozen:.2f}.")
@@ -236,4 +238,4 @@ class StageOne(AtStart):
         $|\langle w_i, M^{\perp}_j\rangle| \le O(\sqrt{\log d / d_1}) \lVert w_i\rVert$. Measured: share of neurons of
         which this is true for all $j$.
         """
-        return run.dense_peak <= sqrt(log(self.data.features) / self.data.input_dim)
+        return known(run.dense_peak <= sqrt(log(self.data.features) / self.data.input_dim), run.dense_peak)

@@ -19,10 +19,11 @@ from featscope.claims import (
     ordering,
 )
 from featscope.probes import stored
-from featscope.probes.stored import energy
 from featscope.studies import Runs, last
 from featscope.studies.decoupling.probes import NEARLY_ALL
+from featscope.studies.decoupling.stage_one import energy_at_the_end
 from featscope.studies.decoupling.stage_two import ONE_IN_FIFTY, StageTwo, lucky_alone, most
+from featscope.studies.worst import known, mean, mean_of
 from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import fires
 
@@ -45,13 +46,17 @@ def own(run: xr.Dataset) -> xr.DataArray:
 
 
 def of_singletons(run: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
-    """Mean of ``values`` over neurons that hold a feature alone: ``[replica]``; NaN where there is none."""
-    return values.where(own(run).any("feature")).mean("neuron")
+    """Mean of ``values`` over neurons that hold a feature alone: ``[replica]``; NaN where there is none.
+
+    Neurons that never fire, of which there is nothing to say, are left out.
+    """
+    of_neurons = values.where(own(run).any("feature")).mean("neuron", skipna=True)
+    return known(of_neurons, last(run, run.alignment))
 
 
 def ratio_of(run: xr.Dataset) -> float:
-    """Threshold over norm in the end, mean over neurons and replicas."""
-    return float((last(run, run.bias) / last(run, run.norm)).mean())
+    """Threshold over norm in the end, mean over neurons and over replicas that did not diverge."""
+    return float(mean(last(run, run.bias) / last(run, run.norm)).mean("replica", skipna=True))
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class StageThree(StageTwo):
     )
     def training_has_settled(self, run: xr.Dataset) -> xr.DataArray:
         """Training has come to an end. Measured: mean firing in the end over that a tenth of the steps before."""
-        rate = run.firing_rate.mean("neuron")
+        rate = run.firing_rate.mean("neuron", skipna=False)
         before = rate.sel(step=0.9 * float(run["step"].max()), method="nearest")
         return last(run, rate) / before
 
@@ -107,7 +112,7 @@ class StageThree(StageTwo):
     )
     def no_singletons_without_augmentation(self, run: xr.Dataset) -> xr.DataArray:
         """Without augmentation no neuron holds a single feature. Measured: share of neurons that do."""
-        return own(run).any("feature")
+        return known(own(run).any("feature"), last(run, run.alignment))
 
     @ordering(
         "Theorems 3.2, 3.4",
@@ -137,7 +142,7 @@ class StageThree(StageTwo):
         With RandomMask the weights end in the span of the features. Measured: the share of
         $\lVert w_i\rVert^2$ that is $\lVert M^{\top} w_i\rVert^2$, mean over neurons.
         """
-        return last(run, energy(run))
+        return energy_at_the_end(run)
 
     @bound(
         "Theorem 3.4, Hypothesis D.1",
@@ -152,7 +157,7 @@ class StageThree(StageTwo):
         Measured: share of the pairs of a neuron and a feature in $\mathrm{Set}^{*}_j$ that end as singleton and its
         feature.
         """
-        return own(run).astype(float).where(lucky_alone(run))
+        return known(own(run), last(run, run.alignment)).where(lucky_alone(run))
 
     @bound(
         "Theorem 3.4, E.1",
@@ -168,7 +173,8 @@ class StageThree(StageTwo):
         in the end.
         """
         lucky = lucky_alone(run)
-        return (own(run) & lucky).any("neuron").astype(float).where(lucky.any("neuron"))
+        emerged = known((own(run) & lucky).any("neuron"), last(run, run.alignment))
+        return emerged.where(lucky.any("neuron"))
 
     @ordering(
         "Theorem 3.4, Hypothesis D.1",
@@ -184,8 +190,9 @@ class StageThree(StageTwo):
         """
         start = run.alignment.isel(step=0, drop=True) ** 2
         unlucky = ~stored.lucky(run, theory.lucky_constant()).any("feature") & (start == start.max("feature"))
-        won = [own(run).astype(float).where(who).mean(("neuron", "feature")) for who in (lucky_alone(run), unlucky)]
-        return won[0] - won[1]
+        end = last(run, run.alignment)
+        won = [mean_of(known(own(run), end), who, ("neuron", "feature")) for who in (lucky_alone(run), unlucky)]
+        return known(won[0] - won[1], start)
 
     @bound(
         "Theorem E.1",
@@ -201,7 +208,7 @@ class StageThree(StageTwo):
         $|N_i| = O(1)$. Measured: share of neurons with at most $\log d$ features, counting those of which they have at
         least half as much as of their first.
         """
-        return run.members <= log(self.data.features)
+        return known(run.members <= log(self.data.features), run.members)
 
     @bound(
         "Theorem E.1",
@@ -222,7 +229,8 @@ class StageThree(StageTwo):
         singleton and a feature that is not its own of which this is true, with constant 1.
         """
         cosines, held = abs(last(run, run.alignment)), own(run)
-        return (cosines <= 1 / sqrt(self.data.features)).where(held.any("feature") & ~held)
+        small = known(cosines <= 1 / sqrt(self.data.features), cosines)
+        return small.where(held.any("feature") & ~held)
 
     @most("Theorem E.1")
     def no_dense_feature_in_the_end(self, run: xr.Dataset) -> xr.DataArray:
@@ -231,7 +239,7 @@ class StageThree(StageTwo):
         $|\langle w_i, M^{\perp}_j\rangle| \le o(1/\sqrt{d_1}) \lVert w_i\rVert$. Measured: share of neurons of which
         this is true of all $j$, with constant 1.
         """
-        return run.dense_peak <= 1 / sqrt(self.data.input_dim)
+        return known(run.dense_peak <= 1 / sqrt(self.data.input_dim), run.dense_peak)
 
     # --- When neurons fire (Fact E.3, Lemma B.6) ----------------------------------------------------------------------
 
@@ -316,7 +324,7 @@ class StageThree(StageTwo):
         """
         small = float((fires(0.0, run.others_spread, 1e-4 * ratio_of(run))).mean())
         why = f"At λ = .0001 noise and other features alone make it {small:.3f}."
-        return Found(run.masked_firing.mean("neuron"), why, predicted=exp(-(log(self.data.features) ** 0.25)))
+        return Found(mean(run.masked_firing), why, predicted=exp(-(log(self.data.features) ** 0.25)))
 
     @bound(
         "Lemma B.6",

@@ -13,7 +13,8 @@ import xarray as xr
 from featscope.claims import POSITIVE, bound, identity
 from featscope.probes import stored
 from featscope.probes.stored import first_look
-from featscope.studies.decoupling.stage_one import StageOne, at_t1, descends, known
+from featscope.studies.decoupling.stage_one import StageOne, at_t1, descends
+from featscope.studies.worst import at_all, known, mean_of
 from featscope.theory import decoupling as theory
 
 C0 = 0.01  # the paper's c0
@@ -32,10 +33,10 @@ def lucky_alone(run: xr.Dataset) -> xr.DataArray:
     return stored.lucky_alone(run, theory.lucky_constant(), theory.sure_constant())
 
 
-def in_stage_two(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
-    """``series`` at the looks within Stage II; NaN at others."""
+def is_stage_two(run: xr.Dataset) -> xr.DataArray:
+    """Which looks are within Stage II: ``[replica, step]``."""
     looks, t1, t2 = run["step"], run.stage1_end, run.stage2_end
-    return series.where((t1 >= 0) & (looks >= t1) & ((looks <= t2) | (t2 < 0)))
+    return (t1 >= 0) & (looks >= t1) & ((looks <= t2) | (t2 < 0)) & (looks <= run.last_step)
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,10 @@ class StageTwo(StageOne):
         later = first_look(run, run["step"].astype(float), first + WITHIN)
         grown = xr.apply_ufunc(np.log, first_look(run, alpha, first + WITHIN) / at_t1(run, alpha))
         strong = abs(at_t1(run, run.alignment)) >= 0.5
-        mean = (at_t1(run, ratio) + first_look(run, ratio, first + WITHIN)) / 2
-        predicted = (later - first) * self.optimizer.lr * (self.stage1.p * (1 - mean) - self.optimizer.weight_decay)
+        middle = (at_t1(run, ratio) + first_look(run, ratio, first + WITHIN)) / 2
+        predicted = (later - first) * self.optimizer.lr * (self.stage1.p * (1 - middle) - self.optimizer.weight_decay)
         each = ("neuron", "feature")
-        return grown.where(strong).mean(each) / predicted.where(strong).mean(each)
+        return known(mean_of(grown, strong, each) / mean_of(predicted, strong, each), at_t1(run, run.alignment))
 
     @bound(
         "Hypothesis D.1, Theorem D.5",
@@ -105,7 +106,7 @@ class StageTwo(StageOne):
         feature at $T_2$.
         """
         alpha, b = at_t2(run, abs(run.alignment) * run.norm), at_t2(run, run.bias)
-        return known(alpha >= (1 + C0) * b, alpha).where(lucky_alone(run))
+        return known(alpha >= (1 + C0) * b, alpha, b).where(lucky_alone(run))
 
     @bound(
         "Hypothesis D.1, Theorem D.5",
@@ -124,7 +125,7 @@ class StageTwo(StageOne):
         feature at $T_2$.
         """
         alpha, b = at_t2(run, abs(run.alignment) * run.norm), at_t2(run, run.bias)
-        return known(alpha <= (1 - C0) * b, alpha).where(~stored.lucky(run, theory.lucky_constant()))
+        return known(alpha <= (1 - C0) * b, alpha, b).where(~stored.lucky(run, theory.lucky_constant()))
 
     @bound(
         "Theorem D.5",
@@ -138,7 +139,7 @@ class StageTwo(StageOne):
         $|\alpha_{ij}| \ge \Omega(1) \lVert w_i\rVert$ for $i \in \mathrm{Set}^{*}_j$. Measured: mean of
         $|\alpha_{ij}| / \lVert w_i\rVert$ over such pairs at $T_2$.
         """
-        return at_t2(run, abs(run.alignment)).where(lucky_alone(run)).mean(("neuron", "feature"))
+        return mean_of(at_t2(run, abs(run.alignment)), lucky_alone(run), ("neuron", "feature"))
 
     @bound(
         "Section 2.2, T2",
@@ -161,7 +162,7 @@ class StageTwo(StageOne):
         """Whether ``pull`` is at most max{Pr(fires), 1/√d}/(d √directions) at all looks of Stage II."""
         d = self.data.features
         bound = np.maximum(run.pull_firing, 1 / sqrt(d)) / (d * sqrt(directions))
-        return known(pull <= bound, in_stage_two(run, pull)).min("step")
+        return at_all(known(pull <= bound, pull, bound), is_stage_two(run))
 
     @most("Lemma D.4", note="Over the noise the mean is in closed form, over masks and signals by sampling.")
     def noise_pulls_little_along_dense(self, run: xr.Dataset) -> xr.DataArray:
@@ -210,6 +211,7 @@ class StageTwo(StageOne):
         less that at $-b_i$, given mask and signals. Measured: the left side, with sampled noise, over the right, each
         summed over features with weights $\alpha_{ij} / \lVert w_i\rVert^2$, over neurons and the looks of Stage II.
         """
-        sums = (in_stage_two(run, one).sum(("neuron", "step")) for one in (run.pull_sampled, run.pull_closed))
+        each = (one.where(is_stage_two(run), 0.0) for one in (run.pull_sampled, run.pull_closed))
+        sums = (one.sum(("neuron", "step"), skipna=False) for one in each)
         sampled, closed = sums
         return sampled / closed.where(closed > 0)

@@ -21,6 +21,7 @@ from featscope.studies import Arm, Runs, Story, last
 from featscope.studies.decoupling_images import figures, probes
 from featscope.studies.images import GAINED, SIGN, UNTRAINED, ImageStudy, against_itself, gained, higher
 from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.worst import mean
 from featscope.training import GradientTraining, Measurement
 from featscope.training.image_objectives import ClassifyImages, ContrastImages, ImageTraining
 from featscope.views import SameSample
@@ -228,7 +229,7 @@ class DecouplingImages(ImageStudy):
 
         Measured: active fraction above the first layer, contrastive with crop-resize alone minus supervised.
         """
-        return (runs["crop"].density - run.density).isel(ABOVE_FIRST).mean("layer")
+        return mean((runs["crop"].density - run.density).isel(ABOVE_FIRST))
 
     @identity(
         "Figure 4",
@@ -243,7 +244,7 @@ class DecouplingImages(ImageStudy):
 
         Measured: active fraction above the first layer without it minus with it.
         """
-        return (runs["supervised-crop"].density - run.density).isel(ABOVE_FIRST).mean("layer")
+        return mean((runs["supervised-crop"].density - run.density).isel(ABOVE_FIRST))
 
     @higher(
         "Figure 1",
@@ -311,11 +312,11 @@ class DecouplingImages(ImageStudy):
 def above(measured: str, runs: Runs, arm: str, *others: str) -> Found:
     """How far ``arm`` is above all of ``others`` at the features, the last layer."""
     top = [runs[name][measured].isel(layer=-1) for name in (arm, *others)]
-    return against_itself(top[0] - xr.concat(top[1:], "arm").max("arm"), arm)
+    return against_itself(top[0] - xr.concat(top[1:], "arm").max("arm", skipna=False), arm)
 
 
 def in_each_layer(difference: xr.DataArray) -> Found:
     """Its mean over the layers above the first, and what it is in each."""
     layers = difference.isel(ABOVE_FIRST)
     values = ", ".join(f"{float(v):+.3f}" for v in layers.mean("replica"))
-    return Found(layers.mean("layer"), f"Measured in each layer from the second: {values}.")
+    return Found(mean(layers), f"Measured in each layer from the second: {values}.")

@@ -23,6 +23,7 @@ from featscope.studies.fourier_circuits.arms import (
     WRITTEN,
     FourierCircuitsArms,
 )
+from featscope.studies.worst import largest, smallest
 from featscope.theory import fourier_circuits as theory
 
 EXACT = 1e-10
@@ -34,7 +35,7 @@ of_every_size = partial(bound, law="extreme", things=lambda study: len(ODD), bec
 
 def _off(run: xr.Dataset) -> xr.DataArray:
     """Largest difference of margins over γ* to 1, over all points and sizes."""
-    return xr.concat([abs(run.least - 1), abs(run.largest - 1)], "end").max(["end", "size"])
+    return largest(xr.concat([abs(run.least - 1), abs(run.largest - 1)], "end"))
 
 
 def _by_size(arm: str, predicted: list[float]) -> xr.DataArray:
@@ -81,7 +82,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         So the margin to the largest is that to their mean, which the proof is about. Measured: largest difference of
         two wrong logits of a point over $\gamma^*$.
         """
-        return run.apart.max("size")
+        return largest(run.apart)
 
     @of_every_size(
         "Appendix C.7.2, C.7.3",
@@ -94,7 +95,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Scaled by $\beta^{k+1}2^{k-1}k!$. Measured: largest difference.
         """
-        return run.off_printed.max("size")
+        return largest(run.off_printed)
 
     @of_every_size(
         "derived, for Appendix C.7",
@@ -108,7 +109,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Scaled by $\beta^{k+1}2^{k-1}k!$. Measured: largest difference.
         """
-        return run.off_values.max("size")
+        return largest(run.off_values)
 
     @identity("Appendix C.7.2", not_on=WRITTEN, equals=56.0, within=0.0, law="exact", range=POSITIVE)
     def neurons_of_a_frequency_are_56(self, run: xr.Dataset) -> xr.DataArray:
@@ -150,7 +151,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         $\hat f(j,\dots,j,-j) = \gamma^* p^k$ for $j \neq 0$, and 0 elsewhere but for the last index 0. Measured:
         largest difference over $\gamma^* p^k$.
         """
-        return xr.concat([run.on_line, run.off_line], "where").max(["where", "size"])
+        return largest(xr.concat([run.on_line, run.off_line], "where"))
 
     @of_every_size(
         "Theorem 4.9, derived",
@@ -165,7 +166,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         frequency over $\gamma^*$ less this, without sign, the largest over sizes with $p > 3$.
         """
         ratios = [float(theory.ratio_without_a_frequency(p)) if p > 3 else 0.0 for _, p in PRIMES]
-        return abs(run.deleted - _by_size(arm, ratios)).max("size")
+        return largest(abs(run.deleted - _by_size(arm, ratios)))
 
     @of_every_size("derived here", on=LATTICE, at_most=EXACT, note="The text says that its number may not be tight.")
     def width_not_necessary(self, run: xr.Dataset) -> Found:
@@ -190,7 +191,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Measured: least margin over the formula, less $(p-1)/p$, without sign; the largest over sizes.
         """
-        return abs(run.least - _by_size(arm, [float(theory.even_ratio(p)) for _, p in EVENS])).max("size")
+        return largest(abs(run.least - _by_size(arm, [float(theory.even_ratio(p)) for _, p in EVENS])))
 
     @of_every_size(
         "Theorem 4.9",
@@ -203,7 +204,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Measured: margin over the formula once frequency $p/2$ is added; the largest over sizes.
         """
-        return run.with_all.max("size")
+        return largest(run.with_all)
 
     @of_every_size("derived here", on=EVEN, at_most=EXACT, corrects="formula-bounds-even-moduli")
     def even_modulus_with_all(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -213,7 +214,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         less this, without sign; the largest over sizes.
         """
         ratios = [float(theory.even_ratio_with_all(k, p)) for k, p in EVENS]
-        return abs(run.with_all - _by_size(arm, ratios)).max("size")
+        return largest(abs(run.with_all - _by_size(arm, ratios)))
 
     # --- One neuron (Lemma C.14, C.15) --------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         $\frac{k!}{(p-1)p^k}\sum_{j\neq0}\hat w(-j)\prod_i\hat u_i(j)$. Measured: the difference to the mean over all
         $p^k$ points over $\gamma^*$, largest over random neurons and sizes.
         """
-        return run.off_formula.max("size")
+        return largest(run.off_formula)
 
     @of_every_size("Lemma 4.10, C.15", on=ONE, at_least=1 - 1e-9)
     def single_neuron_margin(self, run: xr.Dataset) -> xr.DataArray:
@@ -233,7 +234,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         Each vector in turn is set to the best given the others; or all go up the gradient at once. Measured: mean
         margin over all points at the end over $\gamma^*$, the smallest over both ways, restarts and sizes.
         """
-        return run.worst.min("size")
+        return smallest(run.worst)
 
     @of_every_size("Lemma 4.10, C.15", on=ONE, at_most=1 + EXACT)
     def neuron_never_exceeds(self, run: xr.Dataset) -> xr.DataArray:
@@ -241,7 +242,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Measured: over $\gamma^*$, the largest on the way up, over both ways, restarts and sizes.
         """
-        return run.best.max("size")
+        return largest(run.best)
 
     @of_every_size("Lemma C.15", on=ONE, at_least=1 - 1e-6)
     def best_neuron_has_one_frequency(self, run: xr.Dataset) -> xr.DataArray:
@@ -249,7 +250,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Measured: share of a vector's power at its largest frequency, the smallest; 0 where frequencies differ.
         """
-        return (run.peak_share * run.frequencies).min("size")
+        return smallest(run.peak_share * run.frequencies)
 
     @bound("Lemma C.15", on=ONE, at_least=1 - 1e-9, law="extreme", things=lambda study: len(NEURONS), range=COSINE)
     def phase_rule(self, run: xr.Dataset) -> xr.DataArray:
@@ -257,7 +258,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Measured: cosine of the difference, the smallest over restarts and sizes.
         """
-        return run.phase_rule.min("size")
+        return smallest(run.phase_rule)
 
     @of_every_size(
         "Lemma C.15",
@@ -271,7 +272,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         Measured: largest difference of $(k+1)\|v\|^2$ to 1 after gradient ascent in which the norm of the whole neuron
         is held, and not those of its vectors.
         """
-        return run.balance.max("size")
+        return largest(run.balance)
 
     # --- Identities ---------------------------------------------------------------------------------------------------
 
@@ -291,7 +292,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         $\cos(a_1+\dots+a_k-c)$ by its terms with an even number of sines. Measured: largest difference for random
         numbers, $k = 2$ to 6, over the largest power.
         """
-        return xr.concat([run.signed, run.half, run.expansion], "which").max(["which", "inputs"])
+        return largest(xr.concat([run.signed, run.half, run.expansion], "which"))
 
     @bound("Parseval's identity", on=IDENTITIES, at_most=1e-12, law="exact", because=ROUNDED)
     def power_is_the_square(self, run: xr.Dataset) -> xr.DataArray:
@@ -300,7 +301,7 @@ class ConstructedCircuits(FourierCircuitsArms):
         All that is said of spectra here is a share of power. Measured: its share less that, the largest over 5 to 13
         residues.
         """
-        return abs(run.larger - 0.8).max("inputs")
+        return largest(abs(run.larger - 0.8))
 
     @identity("Lemma 4.11, sketch", not_on=IDENTITIES, equals=1.0, within=0.0, law="exact", range=POSITIVE)
     def sketch_has_all_terms(self, run: xr.Dataset) -> xr.DataArray:
@@ -333,7 +334,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Measured: largest difference over neurons and random angles. $\cos(x+\pi/2) = -\sin x$.
         """
-        return run.off.max("neuron")
+        return largest(run.off)
 
     @bound(
         "Appendix C.7.2, mended",
@@ -350,7 +351,7 @@ class ConstructedCircuits(FourierCircuitsArms):
 
         Measured: largest difference over neurons and random angles, of each neuron and of the sum.
         """
-        return xr.concat([run.off_mended, run.sum_off], "which").max(["which", "neuron"])
+        return largest(xr.concat([run.off_mended, run.sum_off], "which"))
 
     @identity("Appendix C.8.1", not_on=IDENTITIES, equals=1.0, within=1e-10, because=ROUNDED, range=POSITIVE)
     def first_monomial_as_printed(self, run: xr.Dataset) -> xr.DataArray:

@@ -29,6 +29,7 @@ from featscope.studies.fourier_circuits.arms import (
 )
 from featscope.studies.fourier_circuits.constructed import ConstructedCircuits
 from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.worst import largest, mean, smallest
 from featscope.theory import fourier_circuits as theory
 
 READ_AS_DECAY = (
@@ -97,7 +98,7 @@ class FourierCircuits(ConstructedCircuits):
 
         Measured: least margin of the points to train on over $\gamma^*\|\theta\|^{k+1}$, the largest over steps.
         """
-        return run.margin.max([dim for dim in run.margin.dims if dim != "replica"])
+        return largest(run.margin)
 
     @identity(
         "derived, for Lemma 4.7",
@@ -115,8 +116,7 @@ class FourierCircuits(ConstructedCircuits):
         $\log(1+(p-1)e^{-\gamma^*r^{k+1}})$ at the $r$ where this and $\lambda r$ together are least. Measured: final
         cross-entropy over this, mean over $\lambda$ where there are several.
         """
-        ratio = last(run, run.cross_entropy) / self.predicted(run, arm)
-        return ratio.mean("penalty") if "penalty" in ratio.dims else ratio
+        return mean(last(run, run.cross_entropy) / self.predicted(run, arm))
 
     @bound(
         "Lemma 4.7, Theorem 4.9",
@@ -131,8 +131,7 @@ class FourierCircuits(ConstructedCircuits):
 
         Measured: least margin of all points over $\gamma^*$ at the end, the smallest over $\lambda$.
         """
-        margin = last(run, run.margin_everywhere).clip(min=0)
-        return margin.min("penalty") if "penalty" in margin.dims else margin
+        return smallest(last(run, run.margin_everywhere).clip(min=0))
 
     # --- Neurons (Section 4.5) ----------------------------------------------------------------------------------------
 
@@ -198,8 +197,8 @@ class FourierCircuits(ConstructedCircuits):
 
         Measured: $|(k+1)\|v\|^2/\|\theta_i\|^2 - 1|$, mean over vectors of active neurons.
         """
-        off = abs(run.blocks - 1)
-        return off.mean([dim for dim in off.dims if dim != "replica"])
+        off = abs(run.blocks - 1)  # NaN for neurons that are not active
+        return off.mean([dim for dim in off.dims if dim != "replica"], skipna=True)
 
     @bound(
         "Theorem 4.9",
@@ -213,7 +212,7 @@ class FourierCircuits(ConstructedCircuits):
 
         Measured: $\sum\|\theta_i\|^{k+1}$ of the neurons of the rarest frequency over the mean of frequencies.
         """
-        return run.masses.min([dim for dim in run.masses.dims if dim != "replica"])
+        return smallest(run.masses)
 
     @bound(
         "derived, for Lemma C.20",
@@ -229,7 +228,7 @@ class FourierCircuits(ConstructedCircuits):
         frequencies, relative.
         """
         off = abs(run.masses - 1)
-        return off.max([dim for dim in off.dims if dim != "replica"])
+        return largest(off)
 
     # --- Starts, and half of the points -------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from featscope.claims import POSITIVE, SHARE, bound, identity
 from featscope.studies.gemfilter import mechanics
 from featscope.studies.gemfilter.arms import GemFilterArms
 from featscope.studies.gemfilter.cost import BYTES, FILTER, GEOMETRY, KEEP
+from featscope.studies.worst import known
 from featscope.theory import token_selection as theory
 
 SAME = "Tolerance: none; the same kernels on the same numbers."
@@ -229,7 +230,7 @@ class ExactAndCost(GemFilterArms):
         """
         formula = theory.decoding_operations(GEOMETRY, KEEP + 1)
         gem, snap = (_longest(run[f"{name}_decoding_operations"]) / formula for name in ("gemfilter", "snapkv"))
-        return gem.where(abs(gem - 1) >= abs(snap - 1), snap)
+        return known(gem.where(abs(gem - 1) >= abs(snap - 1), snap), gem)
 
     @bound("Section 9.4.5", on="cost", at_most=1.0, because="Bound: 1, no difference.", range=POSITIVE)
     def generation_is_faster(self, run: xr.Dataset) -> xr.DataArray:

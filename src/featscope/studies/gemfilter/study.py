@@ -164,7 +164,7 @@ class GemFilterStudy(ExactAndCost):
     def mean(self, values: xr.DataArray) -> xr.DataArray:
         """Mean over the lengths that the model was trained on."""
         known = [place for place, length in enumerate(self.lengths) if length <= self.known]
-        return values.isel(length=known).mean("length")
+        return values.isel(length=known).mean("length", skipna=False)
 
     @property
     def asked(self) -> int:

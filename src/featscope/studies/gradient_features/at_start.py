@@ -17,6 +17,7 @@ from featscope.studies.gradient_features.neurons import (
     XOR_THRESHOLDS,
     GoodNetworks,
 )
+from featscope.studies.worst import known, largest, mean
 from featscope.theory import gradient_features as theory
 
 LIMIT = "At the highest threshold, where neurons approach their limit."
@@ -84,7 +85,7 @@ class AtStart(FirstSteps):
         few = of_xor(run).sel(threshold=slice(None, 2.0))
         spread = self.arm(XOR_NEURONS).recipe.data.spread
         predicted = [theory.xor_sure_probability(float(t), spread) for t in few.threshold]
-        return (few.sure / xr.DataArray(predicted, dims="threshold")).mean("threshold")
+        return mean(few.sure / xr.DataArray(predicted, dims="threshold"))
 
     @ordering("Lemma B.40, derived", on=XOR_NEURONS, more_than=0.0)
     def higher_thresholds_point_better(self, run: xr.Dataset) -> xr.DataArray:
@@ -167,7 +168,7 @@ class AtStart(FirstSteps):
             for law, (place, c) in product(range(len(PARITY_SIZES)), enumerate(PARITY_THRESHOLDS))
             if (predicted := theory.parity_sure_probability(c, PARITY_SIZES[law].blocks)) > 1e-3
         ]
-        return xr.concat(shares, "place", coords="minimal", compat="override").mean("place")
+        return xr.concat(shares, "place", coords="minimal", compat="override").mean("place", skipna=False)
 
     @bound(
         "Lemma B.50", on=PARITY_NEURONS, at_least=0.9, because=f"Bound: {STATED}", range=COSINE, note="At c = 2, r = 1."
@@ -188,7 +189,7 @@ class AtStart(FirstSteps):
         repetitions, the farthest from 1 over laws.
         """
         lengths = [theory.block_gradient_length(law.blocks, law.block, law.tuned) for law in PARITY_SIZES]
-        return farthest(run.ideal_length.mean("threshold") / xr.DataArray(lengths, dims="law"), "law")
+        return farthest(run.ideal_length.mean("threshold", skipna=False) / xr.DataArray(lengths, dims="law"), "law")
 
     @identity(
         "Remark B.45",
@@ -202,7 +203,7 @@ class AtStart(FirstSteps):
 
         $E[yx] = 0$. Measured: mean of $yx$ along $D_j$ over $p_A\sqrt k$, mean over blocks and laws.
         """
-        return run.mean_along.mean(["law", "threshold"])
+        return mean(run.mean_along)
 
     @identity(
         "derived, for Remark B.45",
@@ -220,7 +221,7 @@ class AtStart(FirstSteps):
         laws.
         """
         unit = [theory.label_input_mean(law.block, law.tuned) / (law.tuned * law.block**0.5) for law in PARITY_SIZES]
-        return (run.mean_along / xr.DataArray(unit, dims="law")).mean(["law", "threshold"])
+        return mean(run.mean_along / xr.DataArray(unit, dims="law"))
 
     @bound(
         "Lemmas B.47 and B.71",
@@ -274,7 +275,7 @@ class AtStart(FirstSteps):
         """
         law = PARITY_SIZES[1]
         predicted = theory.mirrored_cosine(law.blocks, law.block, law.tuned)
-        return run.mirrored_cosine.isel(law=1).mean("threshold") / predicted
+        return mean(run.mirrored_cosine.isel(law=1)) / predicted
 
     # --- Nice neurons and the network that they make (Lemmas 3.13 and 3.14) ------------------------------------------
 
@@ -291,7 +292,7 @@ class AtStart(FirstSteps):
 
         Measured: share of networks and features with so many, at the largest m.
         """
-        return run.nice.isel(quarter=-1) >= 1
+        return known(run.nice.isel(quarter=-1) >= 1, run.nice.isel(quarter=-1))
 
     @bound(
         "Lemma 3.14",
@@ -307,7 +308,7 @@ class AtStart(FirstSteps):
         $rB_{a1}B_{x1}(\sqrt{2\gamma}+2\sqrt{B_b/B_G}/(mp)^{1/4})$ over OPT. Measured: hinge loss over this, or over 1
         where this is larger, mean over networks, the largest over m.
         """
-        ratio = (run.hinge.mean("judged") / run.bound.clip(max=1.0)).max("quarter")
+        ratio = largest(run.hinge.mean("judged", skipna=False) / run.bound.clip(max=1.0))
         return Found(ratio, f"The loss is {float(run.hinge.isel(quarter=-1).mean()):.2f} at the largest m.")
 
     @bound(
@@ -323,4 +324,4 @@ class AtStart(FirstSteps):
 
         Measured: accuracy at the largest m, mean over networks, which see the same samples.
         """
-        return run.accuracy.isel(quarter=-1).mean("judged")
+        return mean(run.accuracy.isel(quarter=-1))

@@ -15,6 +15,7 @@ from featscope.studies.gradient_features.arms import (
     GradientFeaturesArms,
 )
 from featscope.studies.gradient_features.exact import TAU, WAVES, WIDE, Sampling
+from featscope.studies.worst import largest, mean
 from featscope.theory import gradient_features as theory
 
 EXACT = 1e-12
@@ -35,7 +36,7 @@ class FirstSteps(GradientFeaturesArms):
         $a_i = -\eta_1\ell'(0)E[y\,\mathrm{ReLU}(\langle w_i,x\rangle-b_i)]$, all on the sample, for hinge and logistic
         loss. Measured: largest difference to automatic differentiation, relative to the largest entry, over laws.
         """
-        return xr.concat([run.step_gap, run.readout_gap], "of").max(["of", "law", "loss"])
+        return largest(xr.concat([run.step_gap, run.readout_gap], "of"))
 
     @bound("Lemma B.71", on=FIRST, at_most=1e-11, law="exact", because=ROUNDED)
     def symmetric_start(self, run: xr.Dataset) -> xr.DataArray:
@@ -43,7 +44,7 @@ class FirstSteps(GradientFeaturesArms):
 
         $g(x) = 0$ on all inputs, $w_i = -w_{i+2m}$ after the step. Measured: the largest of both over laws.
         """
-        return xr.concat([run.start, run.copies_gap], "of").max(["of", "law", "loss"])
+        return largest(xr.concat([run.start, run.copies_gap], "of"))
 
     @bound("Equation 3.9", on=FIRST, at_most=0.0, law="exact", because="Bound: numbers that are copied.")
     def mirrored_start(self, run: xr.Dataset) -> xr.DataArray:
@@ -51,7 +52,7 @@ class FirstSteps(GradientFeaturesArms):
 
         $w_{i+m}=-w_i$, $a_{i+m}=-a_i$, $b_{i+m}=-b_i$. Measured: largest sum of two, over laws.
         """
-        return run.mirror_start.max(["law", "loss"])
+        return largest(run.mirror_start)
 
     @bound(
         "derived, for Lemma B.71",
@@ -67,7 +68,7 @@ class FirstSteps(GradientFeaturesArms):
 
         $G(-w,-b) = E[yx] - G(w,b)$, on the sample, too. Measured: largest difference, relative, over laws.
         """
-        return run.mirror_gap.max(["law", "loss"])
+        return largest(run.mirror_gap)
 
     @bound(
         "Lemma B.71",
@@ -81,7 +82,7 @@ class FirstSteps(GradientFeaturesArms):
 
         $w_i = w_{i+m}$. Measured: largest difference, relative, the largest over laws.
         """
-        return run.mirrors_agree.max(["law", "loss"])
+        return largest(run.mirrors_agree)
 
     # --- Samples (Lemma B.18) -----------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class FirstSteps(GradientFeaturesArms):
         $t_l = (\langle w,\mu_l\rangle - b)/(s_l\|w\|)$. Measured: root mean square distance of samples' gradients to
         it over what their spread about it must be, mean over two mixtures and sizes of samples.
         """
-        return (run.error / run.expected).mean(["mixture", "samples"])
+        return mean(run.error / run.expected)
 
     @scaling(
         "derived, for Lemma B.18",
@@ -116,7 +117,7 @@ class FirstSteps(GradientFeaturesArms):
 
         Measured: exponent of the distance in $n$, mean over two mixtures.
         """
-        distance = np.exp(np.log(run.error).mean("mixture")).transpose("replica", "samples")
+        distance = np.exp(np.log(run.error).mean("mixture", skipna=False)).transpose("replica", "samples")
         return xr.DataArray(fitted_exponent(np.array(Sampling.sizes, float), distance.values), dims="replica")
 
     @bound(
@@ -132,7 +133,7 @@ class FirstSteps(GradientFeaturesArms):
 
         $\|\tilde G-G\| \le \sqrt{E\|x\|^2}\,n^{-1/3}$. Measured: distance over bound, the largest over all.
         """
-        return run.of_bound.max(["mixture", "samples"])
+        return largest(run.of_bound)
 
     # --- Networks that are right (Lemmas B.26, B.34, B.41, B.51) ------------------------------------------------------
 
@@ -143,7 +144,7 @@ class FirstSteps(GradientFeaturesArms):
         $yg^*(x) \ge 1$: two neurons on 2000 inputs with a margin; triangle waves on everything that a structured
         parity can be, $(r, k)$ = (1, 3), (1, 5), (3, 3), (3, 5). Measured: the largest loss of all.
         """
-        return run.hinge.max("network")
+        return largest(run.hinge)
 
     @bound(
         "Lemmas B.34, B.41",
@@ -159,7 +160,7 @@ class FirstSteps(GradientFeaturesArms):
         $3d^{-\tau}+4/(d^{0.9\tau-1}\sqrt{\tau\log d})$. Measured: loss on 10,000 samples, the larger of XOR and of four
         orthogonal clusters.
         """
-        return run.hinge.max("mixture")
+        return largest(run.hinge)
 
     @identity(
         "Lemma B.51",
@@ -187,7 +188,7 @@ class FirstSteps(GradientFeaturesArms):
         """
         waves = run.norm.isel(network=slice(1, None))
         ratio = waves / xr.DataArray([theory.wave_norm(r, k) for r, k in WAVES], dims="network")
-        return 1 + abs(ratio - 1).max("network")
+        return 1 + largest(abs(ratio - 1))
 
     # --- A frozen first layer (Theorem 3.4) ---------------------------------------------------------------------------
 

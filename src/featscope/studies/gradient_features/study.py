@@ -30,6 +30,7 @@ from featscope.studies.gradient_features.arms import (
 )
 from featscope.studies.gradient_features.at_start import AtStart
 from featscope.studies.summaries import percent, verdict
+from featscope.studies.worst import known, mean, mean_of, smallest
 
 tested = probes.TESTED
 HALF = 0.5
@@ -51,7 +52,7 @@ def learned_at(run: xr.Dataset) -> xr.DataArray:
     """The step after the last look at which a level's loss is a half or more; the end where it never is less."""
     steps = run["step"]
     above = (level_loss(run) >= HALF) | level_loss(run).isnull()
-    return steps.where(above).max("step").fillna(0) + 1
+    return steps.where(above).max("step", skipna=True).fillna(0) + 1
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class GradientFeatures(AtStart):
         Measured: largest cosine, without sign, of a neuron to a feature after the step less that before, mean over
         neurons.
         """
-        return (run.cosine_step - run.cosine_start).mean("neuron")
+        return mean(run.cosine_step - run.cosine_start)
 
     @bound(
         "Radhakrishnan et al. 2024, derived here",
@@ -205,7 +206,9 @@ class GradientFeatures(AtStart):
 
         Measured: mean accuracy over steps, less theirs.
         """
-        return (run.accuracy - runs[XOR_WORST].accuracy).mean("step")
+        lead = run.accuracy - runs[XOR_WORST].accuracy
+        both = np.minimum(run.last_step, runs[XOR_WORST].last_step)
+        return mean_of(lead, lead["step"] <= both, "step")
 
     # --- Random features (Section 3.4.1) ------------------------------------------------------------------------------
 
@@ -267,7 +270,7 @@ class GradientFeatures(AtStart):
         the staircase.
         """
         at: xr.DataArray = xr.apply_ufunc(np.log, learned_at(run))
-        rise = at.diff("level").min("level")
+        rise = known(smallest(at.diff("level")), run.part_hinge.where(run["step"] <= run.last_step, 0.0))
         return Found(
             rise, "Steps: " + ", ".join(f"{float(one):.0f}" for one in np.exp(at.mean("replica").values)) + "."
         )

@@ -148,7 +148,11 @@ class Grokking(GrokkingArms):
         Measured: largest accuracy on other points at any look with weight decay less that without.
         """
         plain = runs[NO_DECAY[PRINTED.index(arm)]]
-        return runs[arm].test_accuracy.max("step") - plain.test_accuracy.max("step")
+        with_decay, without = (
+            run.test_accuracy.where(run["step"] <= run.last_step, 0.0).max("step", skipna=False)
+            for run in (runs[arm], plain)
+        )
+        return with_decay - without
 
     @ordering(
         "Section 4.5",

@@ -30,18 +30,19 @@ def times(run: xr.Dataset, suffix: str = "") -> tuple[xr.DataArray, Between]:
 
 
 def at_own_end(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
-    """``series`` when a replica had learned, on straight lines between looks; at its last look where it never did.
+    """``series`` when a replica had learned, on straight lines between looks; at its last look where it never did;
+    NaN if a look is missing.
 
     A program goes on until all of its replicas have learned, so what it ends with depends on how many are together.
     """
     at = run[LEARNED].where(run[LEARNED] >= 0, run["last_step"])
     steps = run["step"].values
 
-    def of_one(values: np.ndarray, step: np.ndarray) -> float:
-        seen = np.isfinite(values)
-        return float(np.interp(step, steps[seen], values[seen])) if seen.any() else np.nan
+    def of_one(values: np.ndarray, step: np.ndarray, last: np.ndarray) -> float:
+        seen = steps <= last
+        return float(np.interp(step, steps[seen], values[seen])) if np.isfinite(values[seen]).all() else np.nan
 
-    return xr.apply_ufunc(of_one, series, at, input_core_dims=[["step"], []], vectorize=True)
+    return xr.apply_ufunc(of_one, series, at, run["last_step"], input_core_dims=[["step"], [], []], vectorize=True)
 
 
 def gap(run: xr.Dataset, suffix: str = "") -> Between:

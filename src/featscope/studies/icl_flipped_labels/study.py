@@ -15,6 +15,7 @@ from featscope.studies.icl import EXACT, models_and, of_large, parameters
 from featscope.studies.icl_flipped_labels import figures
 from featscope.studies.icl_flipped_labels.arms import FOLLOWS, FREQUENCY, IGNORES, FlippedLabelsArms
 from featscope.studies.summaries import percent, verdict
+from featscope.studies.worst import largest
 from featscope.theory.in_context import follower_accuracy, follower_trust
 
 SMALL = 1e10
@@ -127,7 +128,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         half of the labels are inverted, wrong beyond, and undecided at one half. Measured: the largest distance of its
         accuracy from 1, 1/2 and 0.
         """
-        return abs(run.accuracy - follower_accuracy(self.flips, self.shots)).max("flip")
+        return largest(abs(run.accuracy - follower_accuracy(self.flips, self.shots)))
 
     @identity("derived here", on=FOLLOWS, equals=0.0, within=EXACT, because=FLOATS, law="exact", range=SHARE)
     def follower_trusts_in_proportion(self, run: xr.Dataset) -> xr.DataArray:
@@ -137,7 +138,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         1)$ with $k$ of $M$ labels inverted. Measured: largest distance of the probability
         that it gives from that one.
         """
-        return abs(run.likely - follower_trust(self.flips, self.shots)).max("flip")
+        return largest(abs(run.likely - follower_trust(self.flips, self.shots)))
 
     @identity("derived here", on=IGNORES, equals=0.0, within=EXACT, because=FLOATS, law="exact", range=SHARE)
     def ignorer_is_exact(self, run: xr.Dataset) -> xr.DataArray:
@@ -146,7 +147,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         A hand-set learner that ignores the exemplars answers alike at every share of inverted labels. Measured: the
         largest difference of its accuracy from that with none inverted.
         """
-        return abs(run.accuracy - run.accuracy.isel(flip=0)).max("flip")
+        return largest(abs(run.accuracy - run.accuracy.isel(flip=0)))
 
     @identity("derived here", on=FREQUENCY, equals=1.0, within=EXACT, because=FLOATS, law="exact", range=(0.0, 2.0))
     def frequency_mirrors(self, run: xr.Dataset) -> xr.DataArray:
@@ -155,7 +156,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         A hand-set learner that says the exemplars' more frequent label is right with all labels inverted exactly where
         it is wrong with none. Measured: the sum of both accuracies.
         """
-        return run.accuracy.isel(flip=[0, -1]).sum("flip")
+        return run.accuracy.isel(flip=[0, -1]).sum("flip", skipna=False)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 

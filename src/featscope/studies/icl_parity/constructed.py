@@ -10,6 +10,7 @@ import xarray as xr
 from featscope.claims import POSITIVE, ROUNDING, SHARE, STATED, Found, bound, identity, ordering
 from featscope.studies.icl_parity.arms import EXAMPLES, HALF, SEARCHES, SIZES, IclParityArms
 from featscope.studies.icl_parity.endless import NETWORKS
+from featscope.studies.worst import largest, mean, smallest
 from featscope.theory import sparse_parity as theory
 
 ZERO = 1e-9
@@ -20,6 +21,12 @@ same = partial(identity, law="exact", within=ZERO, because=ROUNDING)
 FEATURES = {f"d={d}": d for d in (2, 4, 8, 16)}
 _EIGHT = tuple(name for name, (d, _) in SIZES.items() if d >= 8)
 _FULL = tuple(name for name, (_, diagonal) in SEARCHES.items() if not diagonal)
+
+
+def _tasks(features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Both features of every task, which differ."""
+    first, second = np.nonzero(~np.eye(features, dtype=bool))
+    return first, second
 
 
 @dataclass(frozen=True)
@@ -36,9 +43,9 @@ class ConstructedClaims(IclParityArms):
         difference over tasks and patterns.
         """
         d, k = self._size(arm)
-        wanted = [theory.hamming(n.bit_length() - 1, d) for n in (k, d)]
-        off = [abs(self.margins(run, name) - w) for name, w in zip(("small", "large"), wanted, strict=True)]
-        return xr.concat(off, "which").max(["which", "pattern", "i", "j"])
+        wanted = [theory.hamming(n.bit_length() - 1, d)[_tasks(d)] for n in (k, d)]
+        off = [abs(self.of_tasks(run, name) - w) for name, w in zip(("small", "large"), wanted, strict=True)]
+        return largest(xr.concat(off, "which"))
 
     @exactly("Theorem 5.5.1", on=tuple(SIZES), not_on={HALF: HALVED})
     def large_answers_every_task(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -46,7 +53,7 @@ class ConstructedClaims(IclParityArms):
 
         Measured: hinge loss of the larger of S_1 and S_2.
         """
-        return xr.concat(self.losses(run, arm, "large"), "tasks").max("tasks")
+        return largest(xr.concat(self.losses(run, arm, "large"), "tasks"))
 
     @exactly("Theorem 5.5.1", on=tuple(SIZES), not_on={HALF: HALVED})
     def small_answers_important_tasks(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -79,7 +86,7 @@ class ConstructedClaims(IclParityArms):
 
         Measured: smallest margin over tasks and patterns.
         """
-        return self.margins(run, "large").min(["pattern", "i", "j"])
+        return smallest(self.of_tasks(run, "large"))
 
     @exactly(
         "Theorem 5.5.1, proof",
@@ -91,7 +98,7 @@ class ConstructedClaims(IclParityArms):
 
         Measured: hinge loss of such a large network, the larger of S_1 and S_2.
         """
-        return xr.concat(self.losses(run, arm, "from-one"), "tasks").max("tasks")
+        return largest(xr.concat(self.losses(run, arm, "from-one"), "tasks"))
 
     @exactly("Section 5.7", on=tuple(SIZES))
     def no_gap_without_input_noise(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -178,7 +185,7 @@ class ConstructedClaims(IclParityArms):
         Measured: the larger of its step size, over that at the start, and what is missing of the sharpness, without
         sign.
         """
-        return xr.concat([run.going, abs(run.blur)], "of").max("of")
+        return largest(xr.concat([run.going, abs(run.blur)], "of"))
 
     @identity(
         "derived, for Theorem 5.5.1",
@@ -260,7 +267,7 @@ class ConstructedClaims(IclParityArms):
         """
         heads = run.heads.isel(network=NETWORKS.index("antichain"))
         printed = 2 * int(run.sizes["i"]).bit_length()
-        reached = self.margins(run, "antichain").min(["pattern", "i", "j"]) >= 1 - ZERO
+        reached = smallest(self.of_tasks(run, "antichain")) >= 1 - ZERO
         return Found((heads - printed).where(reached), f"{float(heads.mean()):.0f} heads; printed: {printed}.")
 
     @ordering("derived, for Theorem 5.5.1", on=_EIGHT, less_than=1.0, law="exact")
@@ -284,7 +291,7 @@ class ConstructedClaims(IclParityArms):
 
         Measured: rank of $D$ over its columns, the larger of both networks.
         """
-        return self._rank(run).max("network")
+        return largest(self._rank(run))
 
     @same(
         "derived, for Theorem 5.5.2", on=tuple(SIZES), equals=0.5, range=POSITIVE, corrects="printed-projection-exists"
@@ -294,7 +301,7 @@ class ConstructedClaims(IclParityArms):
 
         Measured: rank over columns, mean of both networks.
         """
-        return self._rank(run).mean("network")
+        return mean(self._rank(run))
 
     def _rank(self, run: xr.Dataset) -> xr.DataArray:
         both = [NETWORKS.index(name) for name in ("small", "large")]
@@ -303,18 +310,21 @@ class ConstructedClaims(IclParityArms):
     # --- What claims are made of --------------------------------------------------------------------------------------
 
     def margins(self, run: xr.Dataset, name: str) -> xr.DataArray:
-        """y g of one network for every pattern and task."""
+        """y g of one network for every pattern and pair of features; NaN for twice the same, which is no task."""
         return run.margin.isel(network=NETWORKS.index(name))
+
+    def of_tasks(self, run: xr.Dataset, name: str) -> xr.DataArray:
+        """The same for every pattern and task: ``[replica, pattern, task]``."""
+        i, j = (xr.DataArray(place, dims="task") for place in _tasks(run.sizes["i"]))
+        return self.margins(run, name).isel(i=i, j=j).transpose(..., "task")
 
     def losses(self, run: xr.Dataset, arm: str, name: str) -> tuple[xr.DataArray, xr.DataArray]:
         """Mean hinge loss of one network on S_1 and on S_2."""
         d, k = self._size(arm)
         chances = xr.DataArray(theory.pattern_probabilities(self.gamma), dims="pattern")
-        tasks = ((1 - self.margins(run, name)).clip(min=0) * chances).sum("pattern")
-        inside = xr.DataArray(theory.important(d, k), dims=("i", "j"))
-        outside = 1 - inside - xr.DataArray(np.eye(d), dims=("i", "j"))
-        inner, outer = ((tasks * which).sum(["i", "j"]) / which.sum() for which in (inside, outside))
-        return inner, outer
+        tasks = ((1 - self.of_tasks(run, name)).clip(min=0) * chances).sum("pattern", skipna=False)
+        inside = xr.DataArray(theory.important(d, k)[_tasks(d)] > 0, dims="task")
+        return mean(tasks.where(inside, drop=True)), mean(tasks.where(~inside, drop=True))
 
     def _size(self, arm: str) -> tuple[int, int]:
         data = self.arm(arm).recipe.learner.data

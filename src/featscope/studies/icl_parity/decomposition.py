@@ -9,6 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, STATED, bound, fitted_exponent, identity, ordering, scaling
 from featscope.studies.icl_parity.arms import EXAMPLES, FLIPPED, WIDER, WIDEST
 from featscope.studies.icl_parity.constructed import ConstructedClaims
+from featscope.studies.worst import largest
 from featscope.theory import sparse_parity as theory
 
 PROMPTED = (EXAMPLES, WIDER, WIDEST)
@@ -42,7 +43,7 @@ class DecompositionClaims(ConstructedClaims):
 
         $S_l = \phi_{q,l}\,(G^\top X^\top y/M)_l$. Measured: largest difference over prompts and networks.
         """
-        return _worst(run.off_identity)
+        return largest(run.off_identity)
 
     @to_rounding("Theorem 5.5.2", on=(*PROMPTED, FLIPPED))
     def projection_changes_nothing(self, run: xr.Dataset) -> xr.DataArray:
@@ -50,7 +51,7 @@ class DecompositionClaims(ConstructedClaims):
 
         $h(\theta, P_DS) = h(\theta, S)$. Measured: largest difference over prompts and networks.
         """
-        return _worst(run.off_projection)
+        return largest(run.off_projection)
 
     @to_rounding("Theorem 5.5.2", on=PROMPTED)
     def signal_loss_zero(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -58,7 +59,7 @@ class DecompositionClaims(ConstructedClaims):
 
         $\ell(y\,h(\theta_j, 2\gamma\hat\phi_q)) = 0$ on S_1. Measured: mean hinge loss of the worse one.
         """
-        return _worst(xr.concat(self.both(run.signal_loss, arm), "which"))
+        return largest(xr.concat(self.both(run.signal_loss, arm), "which"))
 
     @identity("derived, for Theorem 5.5.2", on=PROMPTED, equals=1.0, within=0.05, because=MONTE_CARLO, range=POSITIVE)
     def noise_power(self, run: xr.Dataset) -> xr.DataArray:
@@ -203,11 +204,6 @@ class DecompositionClaims(ConstructedClaims):
     def _hurt(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         small, large = (one.isel(flipped=-1) - one.isel(flipped=0) for one in self.both(run.accuracy, arm))
         return large - small
-
-
-def _worst(values: xr.DataArray) -> xr.DataArray:
-    """The largest of each replica."""
-    return values.max([dim for dim in values.dims if dim != "replica"], skipna=False)
 
 
 def _exponent(values: xr.DataArray) -> np.ndarray:

@@ -17,6 +17,7 @@ from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, LENGTHS, OFTEN, T
 from featscope.studies.icl_parity.decomposition import DecompositionClaims
 from featscope.studies.icl_parity.probes import SHOWN
 from featscope.studies.summaries import in_case, in_words, percent, verdict
+from featscope.studies.worst import known
 from featscope.theory import sparse_parity as theory
 
 LEARNED = 0.01
@@ -100,8 +101,8 @@ class IclParity(DecompositionClaims):
         with a mean margin below 1/2.
         """
         chances = xr.DataArray(theory.pattern_probabilities(self.gamma), dims="pattern")
-        left = (chances * (run.pattern_margin < 0.5)).sum("pattern")
-        return (abs(run.inner_loss - left) < LEARNED).where(run.inner_loss.notnull()).transpose("replica", ...)
+        left = (chances * known(run.pattern_margin < 0.5, run.pattern_margin)).sum("pattern", skipna=False)
+        return known(abs(run.inner_loss - left) < LEARNED, run.inner_loss, left).transpose("replica", ...)
 
     @bound(
         "Theorem 5.5.1, proof",
@@ -118,7 +119,7 @@ class IclParity(DecompositionClaims):
         Measured: share of trained networks that have no loss and cover all patterns, or neither.
         """
         alike = (run.inner_loss < LEARNED) == (run.covered == 1)
-        return alike.where(run.inner_loss.notnull()).transpose("replica", ...)
+        return known(alike, run.inner_loss, run.covered).transpose("replica", ...)
 
     @ordering(
         "Theorem 5.5.1, proof sketch",

@@ -16,6 +16,7 @@ from featscope.studies.icl_regression.arms import (
     IclRegressionArms,
 )
 from featscope.studies.icl_regression.sampling import Evaluated
+from featscope.studies.worst import known, largest, mean, smallest
 from featscope.theory import icl_regression as theory
 
 CLOSE = 0.02
@@ -64,7 +65,7 @@ class EvaluationClaims(IclRegressionArms):
         + \sum_{i\le r} s_i^2\lambda_i(\lambda_iv_i-1)^2$. Measured: difference over it without sign, the largest over
         ranks and noises.
         """
-        return abs(run.loss / self.formula(arm) - 1).max(_GRID)
+        return largest(abs(run.loss / self.formula(arm) - 1))
 
     @identity(
         "Theorem 5.4.2, proof",
@@ -103,7 +104,7 @@ class EvaluationClaims(IclRegressionArms):
     def _of_input(self, run: xr.Dataset, arm: str, power: int) -> xr.DataArray:
         o = self.options(arm)
         wanted = theory.input_noise(self.coefficients(arm), o.data.spectrum, o.task, o.examples, power)
-        return (run.input_noise / xr.DataArray(wanted, dims="rank")).isel(rank=slice(1, None)).mean("rank")
+        return mean((run.input_noise / xr.DataArray(wanted, dims="rank")).isel(rank=slice(1, None)))
 
     @identity(
         "Theorem 5.4.2, proof",
@@ -123,7 +124,7 @@ class EvaluationClaims(IclRegressionArms):
         """
         o = self.options(arm)
         wanted = theory.label_noise(self.coefficients(arm), o.data.spectrum, o.examples, 1.0)
-        return (run.label_noise / xr.DataArray(wanted, dims="rank")).isel(rank=slice(1, None)).mean("rank")
+        return mean((run.label_noise / xr.DataArray(wanted, dims="rank")).isel(rank=slice(1, None)))
 
     @identity(
         "Theorem 5.4.2, proof",
@@ -141,7 +142,7 @@ class EvaluationClaims(IclRegressionArms):
         """
         o = self.options(arm)
         wanted = xr.DataArray(theory.residual_bias(self.coefficients(arm), o.data.spectrum, o.task), dims="rank")
-        return abs(run.residual_bias - wanted).max("rank") / wanted[0]
+        return largest(abs(run.residual_bias - wanted)) / wanted[0]
 
     @identity(
         "Theorem 5.4.2, proof",
@@ -160,7 +161,7 @@ class EvaluationClaims(IclRegressionArms):
         """
         o = self.options(arm)
         wanted = theory.shrinkage_bias(self.coefficients(arm), o.data.spectrum, o.task)
-        return (run.shrinkage_bias / xr.DataArray(wanted, dims="rank")).isel(rank=slice(1, None)).mean("rank")
+        return mean((run.shrinkage_bias / xr.DataArray(wanted, dims="rank")).isel(rank=slice(1, None)))
 
     @bound(
         "after Theorem 5.4.2",
@@ -180,7 +181,7 @@ class EvaluationClaims(IclRegressionArms):
         o = self.options(arm)
         rows = [theory.approximate_loss(o.data.spectrum, o.task, o.examples, noise) for noise in o.noises]
         off = abs(run.loss / xr.DataArray(np.stack(rows, -1), dims=_GRID) - 1)
-        return off.isel(rank=slice(1, None)).max(_GRID)
+        return largest(off.isel(rank=slice(1, None)))
 
     # --- What each direction adds -------------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ class EvaluationClaims(IclRegressionArms):
             theory.marginal_values(o.data.spectrum, o.task, o.data.samples, o.examples, noise) for noise in o.noises
         ]
         wanted = xr.DataArray(np.stack(rows, -1), dims=_GRID)
-        return (run.loss.diff("rank") * wanted).sum(_GRID) / (wanted**2).sum(_GRID)
+        return (run.loss.diff("rank") * wanted).sum(_GRID, skipna=False) / (wanted**2).sum(_GRID)
 
     @bound("derived, for Theorem 5.4.2", on=EVALUATION, at_least=0.5, because=MOST, law="yes/no")
     def best_rank_falls_with_noise(self, run: xr.Dataset) -> xr.DataArray:
@@ -211,8 +212,8 @@ class EvaluationClaims(IclRegressionArms):
 
         Measured: whether the rank of least error is smaller at the most noise than at the least.
         """
-        best = run.loss.argmin("rank")
-        return best.isel(noise=-1) < best.isel(noise=0)
+        best = run.loss.fillna(np.inf).argmin("rank")
+        return known(best.isel(noise=-1) < best.isel(noise=0), run.loss)
 
     @bound(
         "derived, for Theorem 5.4.2",
@@ -229,7 +230,7 @@ class EvaluationClaims(IclRegressionArms):
         neighbouring ranks may be as good.
         """
         chosen = run.loss.isel(rank=self.formula(arm).argmin("rank"))
-        return (chosen / run.loss.min("rank") - 1).max("noise") <= 0.01
+        return known(largest(chosen / run.loss.min("rank") - 1) <= 0.01, run.loss)
 
     # --- Theorem 5.4.3 ------------------------------------------------------------------------------------------------
 
@@ -240,7 +241,7 @@ class EvaluationClaims(IclRegressionArms):
         Where rank $r$ covers the task, $\frac1M(\|s\|_D^2+\sigma^2)\sum_{i>r}p_i^2$ to full rank. Measured: error of
         full rank less that of the rank that covers the task, over it, mean over noises.
         """
-        return (self._gap(run) / xr.DataArray(self._predicted_gap(arm), dims="noise")).mean("noise")
+        return mean(self._gap(run) / xr.DataArray(self._predicted_gap(arm), dims="noise"))
 
     @identity("Theorem 5.4.3", on=COVERED, equals=1.0, within=CLOSE, because=MONTE_CARLO)
     def gap_is_affine_in_noise(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -258,7 +259,7 @@ class EvaluationClaims(IclRegressionArms):
 
         Measured: error of a rank less that of the rank before, the least over ranks and noises.
         """
-        return run.loss.isel(rank=slice(self.covered, None)).diff("rank").min(_GRID)
+        return smallest(run.loss.isel(rank=slice(self.covered, None)).diff("rank"))
 
     @scaling("Theorem 5.4.3", on=LENGTHS, equals=-1.0, within=CLOSE, because=MONTE_CARLO)
     def gap_falls_with_examples(self, run: xr.Dataset) -> xr.DataArray:
@@ -266,9 +267,9 @@ class EvaluationClaims(IclRegressionArms):
 
         Measured: slope of its log over $\log M$, mean over noises.
         """
-        gap = xr.apply_ufunc(np.log, self._gap(run)).mean("noise")
+        gap = xr.apply_ufunc(np.log, self._gap(run)).mean("noise", skipna=False)
         at = np.log(run.examples)
-        return ((at - at.mean()) * gap).sum("examples") / ((at - at.mean()) ** 2).sum()
+        return ((at - at.mean()) * gap).sum("examples", skipna=False) / ((at - at.mean()) ** 2).sum()
 
     @identity(
         "Section 5.7",
@@ -286,7 +287,7 @@ class EvaluationClaims(IclRegressionArms):
 
         Measured: error of full rank less that of the rank that covers the task, the largest over noises.
         """
-        return abs(self._gap(run)).max("noise")
+        return largest(abs(self._gap(run)))
 
     @bound(
         "Section 5.7",
@@ -350,7 +351,7 @@ class EvaluationClaims(IclRegressionArms):
         $\mathrm{Cov}(yx) = (\sigma^2+\|w\|^2_\Lambda)\Lambda + \Lambda ww^\top\Lambda$. Measured: mean of the
         least-squares coefficients of both matrices, each over its own.
         """
-        return run.covariance_mended.mean("term")
+        return mean(run.covariance_mended)
 
     @identity(
         "Lemma D.2",

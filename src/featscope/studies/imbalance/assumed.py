@@ -12,6 +12,7 @@ from featscope.claims import COSINE, POSITIVE, SHARE, Found, bound, identity, sc
 from featscope.probes.stored import last_look
 from featscope.studies.imbalance.samples import BATCH_SIZES, FEW_PAIRS, SCALES, TAIL
 from featscope.studies.imbalance.stage_one import StageOne, or_nan
+from featscope.studies.worst import known, mean
 from featscope.theory.imbalance import Census, activities
 
 as_assumed = partial(identity, on="stage-one", equals=1.0, within=0.02, range=POSITIVE)
@@ -86,7 +87,7 @@ class Assumed(StageOne):
 
         At the start $\|w_i\|^2 = \sigma_0^2 d_1 (1 \pm \tilde O(d_1^{-1/2}))$. Measured: mean over neurons, over that.
         """
-        return (run.norm.isel(step=0) ** 2).mean("neuron") / self.arm("stage-one").recipe.learner.init_norm ** 2
+        return mean(run.norm.isel(step=0) ** 2) / self.arm("stage-one").recipe.learner.init_norm ** 2
 
     @identity(
         "Lemma B.2(b)",
@@ -121,8 +122,9 @@ class Assumed(StageOne):
         """
         d = run.sizes["feature"]
         exact = d * (2 * float(ndtr(1 / d)) - 1)
-        few = (self._start_in_sigma(run) <= 1 / d).sum("feature").mean("neuron")
-        return Found(few, f"For Gaussian weights it is {exact:.2f}.", predicted=d / log(d))
+        start = self._start_in_sigma(run)
+        few = known(start <= 1 / d, start).sum("feature", skipna=False)
+        return Found(mean(few), f"For Gaussian weights it is {exact:.2f}.", predicted=d / log(d))
 
     @bound(
         "workshop version, Lemma C.1(f)",
@@ -139,8 +141,9 @@ class Assumed(StageOne):
         """
         d = run.sizes["feature"]
         exact = 2 * d * float(ndtr(-(log(d) ** 0.25)))
-        many = (self._start_in_sigma(run) >= log(d) ** 0.25).sum("feature").mean("neuron")
-        return Found(many, f"For Gaussian weights it is {exact:.2f}.", predicted=d * 2 ** -sqrt(log(d)))
+        start = self._start_in_sigma(run)
+        many = known(start >= log(d) ** 0.25, start).sum("feature", skipna=False)
+        return Found(mean(many), f"For Gaussian weights it is {exact:.2f}.", predicted=d * 2 ** -sqrt(log(d)))
 
     @bound(
         "workshop version, Lemma C.1(e)",
@@ -277,8 +280,8 @@ class Assumed(StageOne):
         """
         start = run.alignment.isel(step=0)
         following = start.copy(data=np.roll(start.transpose("replica", ...).values, 1, axis=0))
-        size = (start**2).sum(("neuron", "feature")) * (following**2).sum(("neuron", "feature"))
-        return (start * following).sum(("neuron", "feature")) / size**0.5
+        size = mean(start**2) * mean(following**2)
+        return mean(start * following) / size**0.5
 
     @identity(
         "from the seeds of replicas",
@@ -313,10 +316,10 @@ class Assumed(StageOne):
         """|M_j ∩ M_j'| at the start, mean over pairs of features."""
         share = run.alignment.isel(step=0) ** 2
         ordinary = share / share.sum("feature") >= Census(self.data.features, self.data.eps_min).ordinary_share
-        many, d = ordinary.sum("feature"), run.sizes["feature"]
-        return (many * (many - 1)).sum("neuron") / (d * (d - 1))
+        many, d = known(ordinary, share).sum("feature", skipna=False), run.sizes["feature"]
+        return (many * (many - 1)).sum("neuron", skipna=False) / (d * (d - 1))
 
     def _frequency(self, run: xr.Dataset, which: slice) -> xr.DataArray:
         data = self.arm("stage-one").recipe.data
         p = activities(data.features, data.minority, data.eps_min, data.activity)
-        return (run.frequency / xr.DataArray(p, dims="feature")).isel(feature=which).mean("feature")
+        return mean((run.frequency / xr.DataArray(p, dims="feature")).isel(feature=which))

@@ -8,6 +8,7 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, identity, ordering
 from featscope.studies import last
 from featscope.studies.imbalance.variations import Variations, every_token_shows
+from featscope.studies.worst import mean
 
 NO_DIFFERENCE = "Bound: no difference."
 FALLS = "The paper draws a line for each noise level."
@@ -180,7 +181,7 @@ class PapersCurves(Variations):
         \sigma^2/L$, and what $d$ weights learned from $n$ pairs add, a factor $1 + d/n$. Measured: its error on a
         target <v, z> of common features over that, mean over noise levels and $\epsilon_{\min}$.
         """
-        return run.ideal_error.mean(("noise_std", "eps_min"))
+        return mean(run.ideal_error)
 
     @identity(
         "Appendix A.2",
@@ -197,13 +198,13 @@ class PapersCurves(Variations):
         Measured: correlation of the signals of training pairs with those of as many test pairs, frequencies as in
         training, mean over noise levels and $\epsilon_{\min}$.
         """
-        return run.test_repeats.mean(("noise_std", "eps_min"))
+        return mean(run.test_repeats)
 
 
 def rise(values: xr.DataArray, *noise: float) -> xr.DataArray:
     """From the smallest to the largest ε_min, mean over noise levels."""
-    mean = values.sel(noise_std=list(noise)).mean("noise_std")
-    return mean.sel(eps_min=mean["eps_min"].max()) - mean.sel(eps_min=mean["eps_min"].min())
+    at = values.sel(noise_std=list(noise)).mean("noise_std", skipna=False)
+    return at.sel(eps_min=at["eps_min"].max()) - at.sel(eps_min=at["eps_min"].min())
 
 
 def least_rise(values: xr.DataArray) -> xr.DataArray:
@@ -213,5 +214,5 @@ def least_rise(values: xr.DataArray) -> xr.DataArray:
 
 def quieter(values: xr.DataArray) -> xr.DataArray:
     """From the noisiest to the least noisy tokens, mean over ε_min."""
-    mean = values.mean("eps_min")
-    return mean.sel(noise_std=mean["noise_std"].min()) - mean.sel(noise_std=mean["noise_std"].max())
+    at = values.mean("eps_min", skipna=False)
+    return at.sel(noise_std=at["noise_std"].min()) - at.sel(noise_std=at["noise_std"].max())

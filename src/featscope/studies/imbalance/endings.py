@@ -11,6 +11,7 @@ from featscope.probes.stored import common_and_rare
 from featscope.studies import last
 from featscope.studies.imbalance.probes import HELD
 from featscope.studies.imbalance.stages import NEARLY_ALL, Stages
+from featscope.studies.worst import known, mean, mean_of, smallest
 
 CONSTANT = "Bound: with constant 1."
 on_both = partial(bound, on=("lottery", "heat-map"))
@@ -50,7 +51,8 @@ class Endings(Stages):
         $|\beta_{ij}| \leq o(1/\sqrt{d_1}) \|w_i\|$. Measured: share of neurons whose largest coefficient is below
         $\|w_i\|/\sqrt{d_1}$.
         """
-        return last(run, run.off_cosine) <= 1 / sqrt(self.arm(arm).recipe.data.input_dim)
+        off = last(run, run.off_cosine)
+        return known(off <= 1 / sqrt(self.arm(arm).recipe.data.input_dim), off)
 
     @bound(
         "Theorem 3.1; workshop version, Theorem 3.3",
@@ -65,7 +67,7 @@ class Endings(Stages):
         $|N_i| = O(d^{1 - (\epsilon_{\min}/\epsilon_{\max})^2})$. Measured: features of cosine $\geq 0.3$, mean over
         neurons.
         """
-        held = (abs(last(run, run.alignment)) >= HELD).sum("feature").mean("neuron")
+        held = mean(self._held(run).sum("feature", skipna=False))
         return Found(held, predicted=2 * run.sizes["feature"] ** (1 - self._ratio_of("lottery") ** 2))
 
     @bound(
@@ -81,7 +83,7 @@ class Endings(Stages):
         At least $\Omega(m d^{-(\epsilon_{\max}/\epsilon_{\min})^2})$ neurons hold feature $j$ alone. Measured: neurons
         with a squared cosine above 1/2, of the feature that has fewest.
         """
-        alone = (last(run, run.alignment) ** 2 > 0.5).sum("neuron").min("feature")
+        alone = smallest(self._alone(run).sum("neuron", skipna=False))
         stated = 0.5 * run.sizes["neuron"] * run.sizes["feature"] ** (-1 / self._ratio_of("lottery") ** 2)
         return Found(alone, predicted=stated)
 
@@ -99,7 +101,7 @@ class Endings(Stages):
         At most $o(m/d)$ neurons hold feature $j$, alone or with others. Measured: neurons of cosine $\\geq 0.3$, mean
         over features.
         """
-        held = (abs(last(run, run.alignment)) >= HELD).sum("neuron").mean("feature")
+        held = mean(self._held(run).sum("neuron", skipna=False))
         return Found(held, predicted=run.sizes["neuron"] / run.sizes["feature"])
 
     @bound(
@@ -117,7 +119,7 @@ class Endings(Stages):
         For a neuron of its own for every feature $m$ must be of order $d^{(\epsilon_{\max}/\epsilon_{\min})^2}$.
         Measured: share of rare features that have one (a squared cosine above 1/2) in a network that is smaller.
         """
-        alone = (last(run, run.alignment) ** 2 > 0.5).any("neuron")
+        alone = self._alone(run).max("neuron", skipna=False)
         needed = run.sizes["feature"] ** (1 / self._ratio_of("few-neurons") ** 2)
         if run.sizes["neuron"] >= needed:
             return None
@@ -128,7 +130,7 @@ class Endings(Stages):
     @of_many("Theorem E.1(b)", because=NEARLY_ALL, note=f"With constant 1. {OF_FEW}")
     def norms_bounded(self, run: xr.Dataset) -> xr.DataArray:
         r"""Neurons do not grow without bound. $\|w_i\| \leq O(1)$. Measured: share of neurons of norm below 1."""
-        return last(run, run.norm) <= 1.0
+        return known(last(run, run.norm) <= 1.0, last(run, run.norm))
 
     @of_many("Theorem 3.1", because=NEARLY_ALL, note=f"With constant 1; Theorem E.1(c) has √τ. {OF_FEW}")
     def amplitudes_below_tau(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -141,7 +143,8 @@ class Endings(Stages):
         p = self.stage1_of(arm).activities
         cosine = abs(last(run, run.alignment))
         most = xr.DataArray(p / p.max() * recipe.objective.loss.temperature, dims="feature")
-        return (cosine * last(run, run.norm) <= most).where(cosine >= HELD)
+        amplitude = cosine * last(run, run.norm)
+        return known(amplitude <= most, amplitude).where(cosine >= HELD)
 
     # --- who fires (P Lemma E.1) --------------------------------------------------------------------------------------
 
@@ -201,8 +204,7 @@ class Endings(Stages):
 
         The average of the loss over time is $o(1)$. Measured: over the second half of training.
         """
-        looks = run["step"] >= run["step"].max() / 2
-        return Found(run.loss.where(looks).mean("step"), predicted=1 / log(run.sizes["feature"]))
+        return Found(mean_of(run.loss, self._late(run), "step"), predicted=1 / log(run.sizes["feature"]))
 
     @on_both(
         "Theorem 3.1", at_most=0.75, because="Bound: three quarters, settled after 0.64 had been seen.", range=POSITIVE
@@ -239,10 +241,9 @@ class Endings(Stages):
         $\frac{1}{T} \sum_t (L(f_t) - \tilde L_t(\theta^*)) \leq O(m \Xi_2/(T \eta))$. Measured: mean of the difference
         over looks in the second half of training.
         """
-        late = run["step"] >= run["step"].max() / 2
         recipe = self.arm(arm).recipe
         allowed = run.sizes["neuron"] / (recipe.optimizer.lr * max(recipe.steps / 2, 1))
-        return Found(run.regret.where(late).mean("step"), f"m/(Tη) is {allowed:.2g}.")
+        return Found(mean_of(run.regret, self._late(run), "step"), f"m/(Tη) is {allowed:.2g}.")
 
     @identity(
         "Equation (21), (3)",
@@ -259,6 +260,20 @@ class Endings(Stages):
         $w \leftarrow (1 - \eta\lambda) w - \eta \nabla$. Measured: relative error.
         """
         return run.update_error
+
+    def _held(self, run: xr.Dataset) -> xr.DataArray:
+        """Whether neuron i has a cosine of 0.3 with feature j in the end: ``[replica, neuron, feature]``."""
+        cosine = abs(last(run, run.alignment))
+        return known(cosine >= HELD, cosine)
+
+    def _alone(self, run: xr.Dataset) -> xr.DataArray:
+        """Whether it has a squared cosine above 1/2 with it: ``[replica, neuron, feature]``."""
+        end = last(run, run.alignment)
+        return known(end**2 > 0.5, end)
+
+    def _late(self, run: xr.Dataset) -> xr.DataArray:
+        """Which looks are in the second half of training: ``[replica, step]``."""
+        return (run["step"] >= run["step"].max() / 2) & (run["step"] <= run.last_step)
 
     def _ratio_of(self, arm: str) -> float:
         """ε_min/ε_max."""

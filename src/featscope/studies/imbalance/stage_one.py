@@ -15,6 +15,7 @@ from featscope.probes.stored import common_and_rare, growth, in_words, last_look
 from featscope.studies import Runs
 from featscope.studies.imbalance.arms import ImbalanceArms
 from featscope.studies.imbalance.probes import CENSUS_NEURONS, CENSUS_RATIO, CROWD
+from featscope.studies.worst import known, mean
 from featscope.theory.imbalance import Census, PairStage1, activities
 
 CHANCE = "Batches add to projections in random directions, which does not change them along their start on average."
@@ -44,7 +45,7 @@ class StageOne(ImbalanceArms):
         At $b = 0$, $\mathbb{E}[h_i(Y) \langle \nabla h_i(X), M_j \rangle] = a_j A_{ij}$ with $a_j = L^2 p_j$. Measured:
         coefficient over $a_j$, mean over features.
         """
-        return (run.pull / self.stage1.correlation).mean("feature")
+        return mean(run.pull / self.stage1.correlation)
 
     @excluded("Lemma F.3(b); workshop version, Lemma D.1(b)")
     def stage1_identity_off_features(self, run: xr.Dataset) -> xr.DataArray:
@@ -120,7 +121,7 @@ class StageOne(ImbalanceArms):
         decay, outside = or_nan(at * log(self.stage1.non_feature_factor)), self.stage1.energies(at)[:, -1]
         by_chance = 100 * (1 - log(outside[-1] / outside[0]) / 2 / decay)
         why = f"{when} What batches add by chance hides {by_chance:.1f} % of the decay."
-        return Found(np.log(off_features(run).sel(step=at)) / decay, why)
+        return Found(np.log(whole(off_features(run), run).sel(step=at)) / decay, why)
 
     @closed_form(
         "Equation (34); workshop version, equation (40)",
@@ -325,8 +326,9 @@ class StageOne(ImbalanceArms):
 
     def grown(self, run: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
         """Growth of majority and of minority features in Stage 1, means over features: ``[replica, step]``."""
-        majority, minority = common_and_rare(growth(run), self.arm("stage-one").recipe.data.minority)
-        return majority.mean("feature"), minority.mean("feature")
+        grown = whole(growth(run), run)
+        majority, minority = common_and_rare(grown, self.arm("stage-one").recipe.data.minority)
+        return majority.mean("feature", skipna=False), minority.mean("feature", skipna=False)
 
     def _against_rate(self, run: xr.Dataset, which: int) -> Found:
         """Logarithm of the growth of majority (0) or minority (-1) features, over the prediction."""
@@ -342,6 +344,12 @@ class StageOne(ImbalanceArms):
         """The last step before T1 at which there was a look, and what to say of it."""
         at = last_look(run, self.stage1.duration())
         return at, f"At step {at}, the last look before T1."
+
+
+def whole(series: xr.DataArray, run: xr.Dataset) -> xr.DataArray:
+    """``series``, sums over neurons in units of those at the start; NaN where some of either is missing."""
+    along = run.alignment * run.norm
+    return known(series, along, along.isel(step=0, drop=True))
 
 
 def or_nan(number: float) -> float:

@@ -14,6 +14,7 @@ from featscope.claims import POSITIVE, Found, bound, identity, ordering
 from featscope.studies import last
 from featscope.studies.imbalance.assumed import Assumed, is_uniform
 from featscope.studies.summaries import in_words
+from featscope.studies.worst import at_all, known, largest, mean, mean_of, smallest
 from featscope.theory.imbalance import Census
 
 GAMMA = 0.01
@@ -44,7 +45,7 @@ class Stages(Assumed):
         lucky pairs of neuron and feature for which it is so.
         """
         at_t1 = at_event(run, abs(run.alignment), run.stage1_end)
-        return (at_t1 >= self._needed(1 + GAMMA)).where(self._lucky(run) & at_t1.notnull())
+        return known(at_t1 >= self._needed(1 + GAMMA), at_t1).where(self._lucky(run))
 
     @of_lucky("Equation (46)", corrects="lucky-at-t1")
     def lucky_at_t1_as_proved(self, run: xr.Dataset) -> xr.DataArray:
@@ -54,7 +55,7 @@ class Stages(Assumed):
         lucky pairs of neuron and feature for which it is so.
         """
         at_t1 = at_event(run, abs(run.alignment), run.stage1_end)
-        return (at_t1 >= self._needed((1 + GAMMA) / 2)).where(self._lucky(run) & at_t1.notnull())
+        return known(at_t1 >= self._needed((1 + GAMMA) / 2), at_t1).where(self._lucky(run))
 
     @of_nearly_all("Theorem C.1(c)")
     def others_at_t1(self, run: xr.Dataset) -> xr.DataArray:
@@ -64,7 +65,7 @@ class Stages(Assumed):
         Measured: share of such pairs for which it is so.
         """
         at_t1 = at_event(run, abs(run.alignment), run.stage1_end)
-        return (at_t1 <= self._needed(1 - GAMMA)).where(~self._ordinary(run) & at_t1.notnull())
+        return known(at_t1 <= self._needed(1 - GAMMA), at_t1).where(self._neither(run))
 
     @bound(
         "Theorem C.1(d)",
@@ -81,8 +82,8 @@ class Stages(Assumed):
         """
         d = run.sizes["feature"]
         at_t1 = at_event(run, abs(run.alignment), run.stage1_end)
-        many = (at_t1 >= log(d) ** 0.25 / sqrt(d)).sum("feature").mean("neuron")
-        return Found(many.where(run.stage1_end >= 0), predicted=d * 2 ** -sqrt(log(d)))
+        many = known(at_t1 >= log(d) ** 0.25 / sqrt(d), at_t1).sum("feature", skipna=False)
+        return Found(mean(many), predicted=d * 2 ** -sqrt(log(d)))
 
     @of_nearly_all(
         "Theorem C.1(e); workshop version, Theorem 3.1",
@@ -97,7 +98,7 @@ class Stages(Assumed):
         """
         d1 = self._recipe.data.input_dim
         at_t1 = at_event(run, run.off_cosine, run.stage1_end)
-        return (at_t1 <= sqrt(2 * log(d1) / d1)).where(at_t1.notnull())
+        return known(at_t1 <= sqrt(2 * log(d1) / d1), at_t1)
 
     # --- thresholds (V (70); P (84), (93)) ----------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Stages(Assumed):
         At $T_1$ $b_i = c \sqrt{2 \log d/d} \, \|w_i\|$. Measured: the smallest $b_i/\|w_i\|$ at the next look, over
         $c \sqrt{2 \log d/d}$.
         """
-        ratio = at_event(run, run.bias / run.norm, run.stage1_end).min("neuron")
+        ratio = smallest(at_event(run, run.bias / run.norm, run.stage1_end))
         return ratio / (self._schedule.reset * self._needed(1.0))
 
     @by_rule("workshop version, equation (70)", at_least=0.0, because="Bound: with a thousandth for rounding.")
@@ -134,8 +135,8 @@ class Stages(Assumed):
         minimum = steps * np.log1p(self._schedule.growth * self._recipe.optimizer.lr / run.sizes["feature"])
         grown = bias.isel(step=second) - bias.isel(step=first)
         needed = np.maximum(minimum, norm.isel(step=second) - norm.isel(step=first))
-        below = (run.bias < 0.95 * self._cap * run.norm).isel(step=second)
-        return (grown - needed).where(below).min("neuron").where(run.stage2_end >= 0) + 1e-3
+        above = (run.bias >= 0.95 * self._cap * run.norm).isel(step=second)
+        return smallest((grown - needed).where(~above, np.inf)).where(run.stage2_end >= 0) + 1e-3
 
     @by_rule(
         "found here",
@@ -149,7 +150,7 @@ class Stages(Assumed):
         As printed, thresholds grow without bound; here to a share of $\|w_i\|$. Measured: largest $b_i/\|w_i\|$ at the
         end.
         """
-        return Found(last(run, run.bias / run.norm).max("neuron"), predicted=1.02 * self._cap)
+        return Found(largest(last(run, run.bias / run.norm)), predicted=1.02 * self._cap)
 
     # --- Stage 2 (P Lemma 3.2, Theorem D.1, Lemma D.1; V Lemma E.1) ---------------------------------------------------
 
@@ -207,9 +208,10 @@ class Stages(Assumed):
         # The share that passes is looked at on both ends of an interval between looks.
         foretold = steps * np.log1p(rate * (passing + passing.shift(step=-1)) / 2 - decay)
         grown = np.log(size).diff("step", label="lower")
-        where, over = lucky & among, ("step", "neuron", "feature")
-        printed = (steps * np.log((1 - run.bias / size).clip(min=1e-3) * (1 + rate))).where(where).sum(over)
-        total, predicted = grown.where(where).sum(over), foretold.where(where).sum(over)
+        where, over = (lucky & among).isel(step=slice(-1)), ("step", "neuron", "feature")
+        as_printed = steps * np.log((1 - run.bias / size).clip(min=1e-3) * (1 + rate))
+        each = (one.sel(step=where["step"]).where(where, 0.0) for one in (grown, foretold, as_printed))
+        total, predicted, printed = (one.sum(over, skipna=False) for one in each)
         ratio = float((printed / total).mean())
         return Found(
             total / predicted.where(predicted != 0), f"As printed it would be {ratio:.0f} times what was seen."
@@ -222,8 +224,8 @@ class Stages(Assumed):
         From $T_1$ to $T_2$ a lucky neuron has $|A_{ij}| \geq \sqrt{1 + \gamma} b_i$. Measured: share of lucky pairs
         for which it is so at every look.
         """
-        above = abs(run.alignment) * run.norm >= sqrt(1 + GAMMA) * run.bias
-        return above.where(self._lucky(run) & in_stage2(run)).min("step")
+        size, least = abs(run.alignment) * run.norm, sqrt(1 + GAMMA) * run.bias
+        return at_all(known(size >= least, size, least), self._lucky(run) & in_stage2(run))
 
     @of_nearly_all("Lemma D.1; workshop version, Lemma E.1")
     def others_below_thresholds(self, run: xr.Dataset) -> xr.DataArray:
@@ -232,8 +234,8 @@ class Stages(Assumed):
         From $T_1$ to $T_2$ a neuron that was not ordinary for $j$ has $|A_{ij}| \leq \sqrt{1 - \gamma} b_i$. Measured:
         share of such pairs for which it is so at every look.
         """
-        below = abs(run.alignment) * run.norm <= sqrt(1 - GAMMA) * run.bias
-        return below.where(~self._ordinary(run) & in_stage2(run)).min("step")
+        size, most = abs(run.alignment) * run.norm, sqrt(1 - GAMMA) * run.bias
+        return at_all(known(size <= most, size, most), self._neither(run) & in_stage2(run))
 
     @bound(
         "Lemma D.1; workshop version, Lemma E.1",
@@ -249,9 +251,10 @@ class Stages(Assumed):
         many, mean over neurons.
         """
         d = run.sizes["feature"]
-        near = abs(run.alignment) * run.norm >= run.bias / log(d) ** 0.25
-        many = at_event(run, near.sum("feature").mean("neuron"), run.stage2_end)
-        return Found(many, predicted=d * 2 ** -sqrt(log(d)))
+        size = abs(run.alignment) * run.norm
+        near = known(size >= run.bias / log(d) ** 0.25, size, run.bias)
+        many = at_event(run, near.sum("feature", skipna=False), run.stage2_end)
+        return Found(mean(many), predicted=d * 2 ** -sqrt(log(d)))
 
     @bound(
         "Theorem D.1(b), Lemma D.1",
@@ -267,7 +270,7 @@ class Stages(Assumed):
         At $T_2$ $\|w_i\|^2 \leq d b_i^2/\log d$. Measured: share of neurons for which it is so.
         """
         ratio = at_event(run, run.bias / run.norm, run.stage2_end)
-        return (ratio >= sqrt(log(run.sizes["feature"]) / run.sizes["feature"])).where(ratio.notnull())
+        return known(ratio >= sqrt(log(run.sizes["feature"]) / run.sizes["feature"]), ratio)
 
     @of_lucky("Lemma 3.2(a)", note="Of nine in ten a first look left it undecided: 0.91.")
     def lucky_at_t2(self, run: xr.Dataset) -> xr.DataArray:
@@ -279,7 +282,7 @@ class Stages(Assumed):
         grown = at_event(run, (run.alignment * run.norm) ** 2, run.stage2_end)
         before = at_event(run, run.norm**2, run.stage1_end)
         p = xr.DataArray(self._correlation / self._correlation.max(), dims="feature")
-        return (grown >= 2 * p * before).where(self._lucky(run) & grown.notnull())
+        return known(grown >= 2 * p * before, grown, before).where(self._lucky(run))
 
     @of_nearly_all(
         "Theorem D.1(a)",
@@ -293,7 +296,7 @@ class Stages(Assumed):
         """
         p = self._correlation
         at_t2 = at_event(run, abs(run.alignment), run.stage2_end)
-        return (at_t2 >= sqrt(0.5) * p.min() / p.max()).where(self._lucky(run) & at_t2.notnull())
+        return known(at_t2 >= sqrt(0.5) * p.min() / p.max(), at_t2).where(self._lucky(run))
 
     @of_nearly_all("Lemma 3.2(b), Theorem D.1(c)", note="With constant 2, which O leaves open.")
     def lucky_lead(self, run: xr.Dataset) -> xr.DataArray:
@@ -304,8 +307,8 @@ class Stages(Assumed):
         """
         size = at_event(run, abs(run.alignment) * run.norm, run.stage2_end)
         lucky = self._lucky(run)
-        best = size.where(lucky).max("neuron")
-        return (best >= size.max("neuron") / 2).where(best.notnull())
+        best = size.where(lucky).max("neuron", skipna=True)  # NaN for features without
+        return known(best >= size.max("neuron") / 2, size).where(best.notnull())
 
     # --- who wins -----------------------------------------------------------------------------------------------------
 
@@ -316,7 +319,8 @@ class Stages(Assumed):
         In the end a lucky neuron has $|A_{ij}| \geq \Omega(1) \|w_i\|$. Measured: share of lucky pairs with a squared
         cosine above 1/2 in the end.
         """
-        return (last(run, run.alignment) ** 2 > 0.5).where(self._lucky(run))
+        end = last(run, run.alignment)
+        return known(end**2 > 0.5, end).where(self._lucky(run))
 
     @ordering("Theorem E.1(a), (e)", on="lottery", more_than=0.5, because="Bound: half, a stated choice.")
     def luck_decides(self, run: xr.Dataset) -> xr.DataArray:
@@ -325,14 +329,14 @@ class Stages(Assumed):
         Measured: share of lucky pairs that end with a squared cosine above 1/2, minus that of pairs that were not even
         ordinary.
         """
-        single = last(run, run.alignment) ** 2 > 0.5
-        places = ("neuron", "feature")
-        return single.where(self._lucky(run)).mean(places) - single.where(~self._ordinary(run)).mean(places)
+        end, places = last(run, run.alignment), ("neuron", "feature")
+        single = known(end**2 > 0.5, end)
+        return mean_of(single, self._lucky(run), places) - mean_of(single, self._neither(run), places)
 
     def luck(self, run: xr.Dataset) -> dict[str, xr.DataArray]:
         """Pairs of a neuron and a feature by what it had of the feature at the start, by name."""
         lucky, ordinary = self._lucky(run), self._ordinary(run)
-        return {"lucky": lucky, "ordinary": ordinary & ~lucky, "neither": ~ordinary}
+        return {"lucky": lucky, "ordinary": ordinary & ~lucky, "neither": self._neither(run)}
 
     @property
     def _recipe(self):  # type: ignore[no-untyped-def]
@@ -359,6 +363,10 @@ class Stages(Assumed):
         """Whether neuron i was ordinary for feature j at the start: ``[replica, neuron, feature]``."""
         return self._share(run) >= self._census.ordinary_share
 
+    def _neither(self, run: xr.Dataset) -> xr.DataArray:
+        """Whether neuron i was not even ordinary for feature j at the start: ``[replica, neuron, feature]``."""
+        return self._share(run) < self._census.ordinary_share
+
     def _lucky(self, run: xr.Dataset) -> xr.DataArray:
         """Whether neuron i was lucky for feature j at the start: ``[replica, neuron, feature]``."""
         alone = self._ordinary(run).sum("feature") == 1
@@ -371,7 +379,7 @@ class Stages(Assumed):
 
     def _share(self, run: xr.Dataset) -> xr.DataArray:
         squared = run.alignment.isel(step=0) ** 2
-        return squared / squared.sum("feature")
+        return squared / squared.sum("feature", skipna=False)
 
 
 def event_look(run: xr.Dataset, event: xr.DataArray) -> xr.DataArray:

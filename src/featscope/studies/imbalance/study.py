@@ -18,6 +18,7 @@ from featscope.studies import Runs, Story, last
 from featscope.studies.imbalance import figures
 from featscope.studies.imbalance.curves import NO_DIFFERENCE, PapersCurves
 from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.worst import known, mean, mean_of
 from featscope.theory.imbalance import Census, activities, stated_feature_energy
 
 by_formula = partial(identity, on="heat-map", equals=0.0, within=1e-9, because=ROUNDING, law="exact")
@@ -47,7 +48,7 @@ class Imbalance(PapersCurves):
     def heatmap_majority_first(self, run: xr.Dataset) -> xr.DataArray:
         """Neurons hold common features more than rare ones. Measured: difference of the mean squared cosines."""
         common, rare = self._cosines(run)
-        return (common**2).mean(("neuron", "feature")) - (rare**2).mean(("neuron", "feature"))
+        return mean(common**2) - mean(rare**2)
 
     @bound(
         "workshop version, Section 4",
@@ -62,7 +63,7 @@ class Imbalance(PapersCurves):
         Measured: share of majority features with a squared cosine above 1/2.
         """
         common, _ = self._cosines(run)
-        return common.max("neuron") ** 2 > 0.5
+        return known(common.max("neuron") ** 2 > 0.5, common)
 
     @bound(
         "workshop version, Section 4",
@@ -83,7 +84,7 @@ class Imbalance(PapersCurves):
         Measured: share of neurons with a squared cosine above 1/2 with one.
         """
         common, _ = self._cosines(run)
-        return common.max("feature") ** 2 > 0.5
+        return known(common.max("feature") ** 2 > 0.5, common)
 
     @bound(
         "Theorem E.1(e); workshop version, Lemma F.1(e)",
@@ -104,8 +105,8 @@ class Imbalance(PapersCurves):
         p = activities(data.features, data.minority, data.eps_min, data.activity)
         over = last(run, run.alignment) / xr.DataArray(p / p.max() / sqrt(data.features), dims="feature")
         share = run.alignment.isel(step=0) ** 2
-        ordinary = share / share.sum("feature") >= Census(data.features, data.eps_min).ordinary_share
-        return (over**2).where(~ordinary).mean(("neuron", "feature")) ** 0.5
+        little = share / share.sum("feature") < Census(data.features, data.eps_min).ordinary_share
+        return known(mean_of(over**2, little, ("neuron", "feature")) ** 0.5, share)
 
     @identity(
         "Theorem E.1(c)",

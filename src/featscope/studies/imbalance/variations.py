@@ -10,7 +10,7 @@ import xarray as xr
 from featscope.claims import Found, identity
 from featscope.probes.stored import common_and_rare, growth, last_look
 from featscope.studies.imbalance.endings import Endings
-from featscope.studies.imbalance.stage_one import or_nan
+from featscope.studies.imbalance.stage_one import or_nan, whole
 from featscope.theory.imbalance import PairStage1, linear_attention_gain
 
 FEW = "Tolerance: 5 %, a stated choice."
@@ -96,8 +96,8 @@ class Variations(Endings):
         longest = theory.duration()
         at = max(last_look(run, longest), int(run["step"][1]))
         grown = (
-            common_and_rare(growth(run), int((theory.activities < theory.activities.max()).sum()))[0]
-            .mean("feature")
+            common_and_rare(whole(growth(run), run), int((theory.activities < theory.activities.max()).sum()))[0]
+            .mean("feature", skipna=False)
             .sel(step=at)
         )
         predicted = or_nan(at * log(theory.growth[0]))

@@ -309,4 +309,4 @@ class InputStructure(TeacherClaims):
 def _progress(curve: xr.DataArray) -> xr.DataArray:
     """Mean over looks of what is learned by then of all that will be."""
     first, final = curve.isel(look=0, drop=True), end(curve)
-    return ((curve - first) / (final - first)).mean("look")
+    return ((curve - first) / (final - first)).mean("look", skipna=False)

@@ -9,6 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, PAIRED, bound, ordering
 from featscope.studies.input_structure.arms import SIZES, InputStructureArms
 from featscope.studies.input_structure.by_size import FITTED, classical_minimum
+from featscope.studies.worst import known
 
 higher = partial(ordering, more_than=0.0, because=PAIRED, range=COSINE)
 """A difference whose sign is what matters."""
@@ -39,11 +40,14 @@ class TeacherClaims(InputStructureArms):
         """By how much the loss of one replica falls, rises and falls, at sizes that the others pick; the least."""
         if run.sizes["replica"] == 1:  # there are no others
             return np.nan
-        others = run[["loss", "fitted"]].drop_isel(replica=replica).mean("replica")
+        # Some of the others may have diverged.
+        others = run[["loss", "fitted"]].drop_isel(replica=replica).mean("replica", skipna=True)
         (lowest,) = classical_minimum(others.loss.values[None], others.fitted.values[None])
         beyond = min(lowest + 1, len(self.sizes) - 1)
         peak = beyond + int(others.loss.values[beyond:].argmax())
         own = run.loss.isel(replica=replica).values
+        if not np.isfinite([*own, *others.loss.values, *others.fitted.values]).all():
+            return np.nan
         return float(min(own[0] - own[lowest], own[peak] - own[lowest], own[peak] - own[-1]))
 
     def _grid(self, run: xr.Dataset) -> xr.DataArray:
@@ -55,7 +59,7 @@ class TeacherClaims(InputStructureArms):
             return None
         place = self.sizes.index(size)
         beside = [one for one in (place - 1, place + 1) if 0 <= one < len(self.sizes)]
-        return loss.isel(size=beside).min("size") - loss.isel(size=place)
+        return loss.isel(size=beside).min("size", skipna=False) - loss.isel(size=place)
 
     @higher(
         "derived, for Algorithm 3",
@@ -68,7 +72,7 @@ class TeacherClaims(InputStructureArms):
 
         Measured: test accuracy of the largest teacher less that at the classical minimum of the loss.
         """
-        return run.right.isel(size=-1) - run.right.where(self._grid(run) == run.chosen).max("size")
+        return run.right.isel(size=-1) - self._at(run.right, run.chosen)
 
     @higher("Algorithm 3", on=SIZES, range=LOG, note="The teacher of all other arms of digits has this size.")
     def teacher_is_at_the_minimum(self, run: xr.Dataset) -> xr.DataArray | None:
@@ -119,8 +123,8 @@ class TeacherClaims(InputStructureArms):
         return self._lost(run)
 
     def _lost(self, run: xr.Dataset) -> xr.DataArray:
-        smaller = run.loss_of_fewer.where(self._grid(run) < run.chosen).min("size")
-        return run.loss_of_fewer.where(self._grid(run) == run.chosen).max("size") - smaller
+        smaller = run.loss_of_fewer.where(self._grid(run) < run.chosen, np.inf).min("size", skipna=False)
+        return self._at(run.loss_of_fewer, run.chosen) - smaller
 
     @higher(
         "Figure A.22(b)",
@@ -135,8 +139,11 @@ class TeacherClaims(InputStructureArms):
         the classical regime, less the least of the others.
         """
         loss, apart = run.student_loss.isel(teacher=0), np.abs(np.log2(self._grid(run) / run.chosen))
-        classical = self._classical(run.student_fitted.isel(teacher=0))
-        return loss.where((apart > 1) & classical).min("size") - loss.where(apart <= 1).min("size")
+        fitted = run.student_fitted.isel(teacher=0)
+        far, near = (apart > 1) & self._classical(fitted), apart <= 1
+        least = (loss.where(which, np.inf).min("size", skipna=False) for which in (far, near))
+        away, own = least
+        return known(away - own, fitted, run.chosen)
 
     @higher(
         "Figure A.22(c)",
@@ -151,9 +158,16 @@ class TeacherClaims(InputStructureArms):
         """
         loss, grid = run.student_loss.isel(teacher=1), self._grid(run)
         before = run.least.isel(teacher=0)
-        following = grid.where(grid > before).min("size")
-        beyond = (grid == following) | ((grid > before) & self._classical(run.student_fitted.isel(teacher=1)))
-        return loss.where(grid == before).max("size") - loss.where(beyond).min("size")
+        fitted = run.student_fitted.isel(teacher=1)
+        following = grid.where(grid > before).min("size", skipna=True)
+        beyond = (grid == following) | ((grid > before) & self._classical(fitted))
+        least = loss.where(beyond, np.inf).min("size", skipna=False)
+        return known(self._at(loss, before) - least, fitted)
+
+    def _at(self, values: xr.DataArray, size: xr.DataArray) -> xr.DataArray:
+        """``values`` of one size; NaN where that is NaN."""
+        grid = xr.DataArray(np.array(self.sizes), dims="size")
+        return values.where(grid == size).max("size", skipna=True)  # there is one
 
     def _classical(self, fitted: xr.DataArray) -> xr.DataArray:
         """Whether a size is not beyond the first that fits what it is trained on."""

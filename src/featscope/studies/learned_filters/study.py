@@ -31,6 +31,7 @@ from featscope.studies.learned_filters.arms import (
 )
 from featscope.studies.learned_filters.clusters import PICKED
 from featscope.studies.summaries import in_words, verdict
+from featscope.studies.worst import mean
 from featscope.theory import gradient_consistency as theory
 
 higher = partial(ordering, more_than=0.0, because=PAIRED, range=COSINE)
@@ -53,7 +54,7 @@ OPPOSITE = -0.5099
 def end(values: xr.DataArray) -> xr.DataArray:
     """At the last stage, mean over layers."""
     values = values.isel(stage=-1, drop=True)
-    return values.mean("layer") if "layer" in values.dims else values
+    return values.mean("layer", skipna=False) if "layer" in values.dims else values
 
 
 def silhouette(run: xr.Dataset) -> xr.DataArray:
@@ -116,7 +117,7 @@ class LearnedFilters(LearnedFiltersArms):
         Measured: silhouette of two clusters at the end less the largest of three to six.
         """
         of = end(run.silhouettes)
-        return of.isel(count=0) - of.isel(count=slice(1, None)).max("count")
+        return of.isel(count=0) - of.isel(count=slice(1, None)).max("count", skipna=False)
 
     @higher("Figures 2.3 and A.13 to A.17", on=(DIGITS, PHOTOS), not_on=NARROW)
     def training_makes_clusters(self, run: xr.Dataset) -> xr.DataArray:
@@ -124,7 +125,7 @@ class LearnedFilters(LearnedFiltersArms):
 
         Measured: silhouette of two clusters at the end less that at the start, mean over layers.
         """
-        two = run.silhouettes.isel(count=0).mean("layer")
+        two = run.silhouettes.isel(count=0).mean("layer", skipna=False)
         return two.isel(stage=-1) - two.isel(stage=0)
 
     @higher(
@@ -177,7 +178,7 @@ class LearnedFilters(LearnedFiltersArms):
         Measured: mean cosine of the five filters nearest to each centre with the centre of these five, at the start,
         mean over groups of blocks with a cluster of five or more.
         """
-        return run.picked.isel(stage=0).mean("layer")
+        return run.picked.isel(stage=0).mean("layer", skipna=True)  # NaN where no cluster has five
 
     # --- When, and by what --------------------------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ class LearnedFilters(LearnedFiltersArms):
 
         Measured: length of the former change less that of the latter, over the length at the start, mean over layers.
         """
-        return (run.early - run.late).mean("layer")
+        return mean(run.early - run.late)
 
     @higher(
         "Appendix A.7.4, Table A.7",
@@ -209,7 +210,7 @@ class LearnedFilters(LearnedFiltersArms):
         Measured: mean cosine of its averages over steps 1-10, 11-20 and 21-30, of the filter nearest to a cluster's
         centre.
         """
-        return run.agreement.mean("pair")
+        return mean(run.agreement)
 
     @higher("derived, for Table A.7", on=(RESIDUAL, RESIDUAL_WIDE), corrects="early-gradients-agree")
     def labels_make_gradients_agree(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
@@ -217,7 +218,7 @@ class LearnedFilters(LearnedFiltersArms):
 
         Measured: mean cosine of averages over ten steps, mean over filters, less the same with labels by lot.
         """
-        return (run.agreement_of_all - runs[BY_LOT[arm]].agreement_of_all).mean("pair")
+        return mean(run.agreement_of_all - runs[BY_LOT[arm]].agreement_of_all)
 
     @bound(
         "Table A.7",
@@ -231,7 +232,7 @@ class LearnedFilters(LearnedFiltersArms):
 
         Measured: mean cosine of averages over ten steps, of the filter nearest to a cluster's centre.
         """
-        return run.agreement.mean("pair")
+        return mean(run.agreement)
 
     @identity(
         "derived, for Table A.7",
@@ -249,8 +250,8 @@ class LearnedFilters(LearnedFiltersArms):
         dimensions.
         """
         v = np.eye(3, 9216)
-        mean = v.mean(0)
-        return float(v[0] @ mean / np.linalg.norm(mean))
+        of_all = v.mean(0)
+        return float(v[0] @ of_all / np.linalg.norm(of_all))
 
     @bound(
         "Appendix A.7.4",

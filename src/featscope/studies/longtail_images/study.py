@@ -23,6 +23,7 @@ from featscope.studies.images import GAINED, UNSAID, UNTRAINED, ImageStudy, agai
 from featscope.studies.longtail_images import figures, probes
 from featscope.studies.longtail_images.table2 import GAINS
 from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.worst import known, largest, mean, smallest
 from featscope.training import GradientTraining, MagnitudePruning, Measurement
 from featscope.training.image_objectives import ContrastImages, ImageTraining
 
@@ -130,7 +131,7 @@ class LongTailImages(ImageStudy):
     )
     def class_sizes(self, run: xr.Dataset) -> xr.DataArray:
         r"""The training set is long-tailed. Measured: images of its smallest class minus its largest over $\rho$."""
-        return run.class_size.min("class") - run.class_size.max("class") / (self.imbalance or 1.0)
+        return smallest(run.class_size) - largest(run.class_size) / (self.imbalance or 1.0)
 
     @identity(
         TABLE,
@@ -144,7 +145,7 @@ class LongTailImages(ImageStudy):
     )
     def as_many_images(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """The balanced control has as many images. Measured: its training images minus those of the long tail."""
-        return run.class_size.sum("class") - runs["plain"].class_size.sum("class")
+        return run.class_size.sum("class", skipna=False) - runs["plain"].class_size.sum("class", skipna=False)
 
     @identity(
         "Algorithm 1",
@@ -163,7 +164,7 @@ class LongTailImages(ImageStudy):
     @gained("Section 4", on={"plain": GAINED}, not_on=UNTRAINED, note=UNSAID)
     def training_helps(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
         """Training on the long tail improves features. Measured: linear-probe accuracy minus that before training."""
-        return against_itself(accuracy(run) - accuracy(runs["untrained"]), arm)
+        return against_itself(mean(run.class_accuracy) - mean(runs["untrained"].class_accuracy), arm)
 
     # --- Table 2, and the mechanism that is to explain it -------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class LongTailImages(ImageStudy):
 
         Measured: linear-probe accuracy after training on balanced images minus that on as many long-tailed ones.
         """
-        return accuracy(runs["balanced"]) - accuracy(run)
+        return mean(runs["balanced"].class_accuracy) - mean(run.class_accuracy)
 
     @higher(
         f"Theorem 3.1; {TABLE}",
@@ -187,14 +188,14 @@ class LongTailImages(ImageStudy):
         Measured: $\Delta_{20}$, accuracy on the first fifth of the classes minus that on the last, after training on
         long-tailed images minus that on as many balanced ones.
         """
-        return gap(run) - gap(runs["balanced"])
+        return _gap(run) - _gap(runs["balanced"])
 
     @higher(TABLE, on="pruned", note=f"Table 2 has +5.67, +8.02 and +7.07 points on CIFAR10-LT. {SHORT}")
     def pruning_raises_accuracy(self, run: xr.Dataset, runs: Runs) -> Found:
         """Pruning improves what is learned of the long tail. Measured: linear-probe accuracy with it minus without."""
         born_small, by_lot = (f"{100 * share:.0f} %" for share in (run.pruned_from_start.mean(), self.pruning.ratio))
         return Found(
-            accuracy(run) - accuracy(runs["plain"]),
+            mean(run.class_accuracy) - mean(runs["plain"].class_accuracy),
             f"Of the weights pruned at the end, {born_small} were the smallest before training already; of weights "
             f"taken by lot, {by_lot} would be.",
         )
@@ -214,7 +215,7 @@ class LongTailImages(ImageStudy):
         The gain is at least the smallest in Table 2, 1.91 points on ImageNet-LT. Measured: linear-probe accuracy with
         pruning minus without.
         """
-        return accuracy(run) - accuracy(runs["plain"])
+        return mean(run.class_accuracy) - mean(runs["plain"].class_accuracy)
 
     @higher(
         TABLE,
@@ -227,7 +228,7 @@ class LongTailImages(ImageStudy):
 
         Measured: $\Delta_{20}$, accuracy on the first fifth of classes minus that on the last, without minus with it.
         """
-        return gap(runs["plain"]) - gap(run)
+        return _gap(runs["plain"]) - _gap(run)
 
     @higher(
         "Section 4",
@@ -238,8 +239,8 @@ class LongTailImages(ImageStudy):
     )
     def pruning_helps_the_long_tail_more(self, run: xr.Dataset, runs: Runs) -> Found:
         """The more imbalance, the more pruning helps. Measured: gain in accuracy, long tail minus balanced images."""
-        on_tail = accuracy(run) - accuracy(runs["plain"])
-        on_even = accuracy(runs["balanced-pruned"]) - accuracy(runs["balanced"])
+        on_tail = mean(run.class_accuracy) - mean(runs["plain"].class_accuracy)
+        on_even = mean(runs["balanced-pruned"].class_accuracy) - mean(runs["balanced"].class_accuracy)
         tail, even = (f"{100 * gain.mean().item():+.2f}" for gain in (on_tail, on_even))
         return Found(on_tail - on_even, f"Gains in points: {tail} on the long tail, {even} balanced.")
 
@@ -256,7 +257,7 @@ class LongTailImages(ImageStudy):
         Measured: rise of $1 - \ell'_p$ by pruning on the tail classes minus on the head classes, after training on
         long-tailed images minus on balanced ones.
         """
-        on_tail, on_even = tail_minus_head(run.doubt_added), tail_minus_head(runs["balanced"].doubt_added)
+        on_tail, on_even = (known(tail_minus_head(one.doubt_added), one.doubt_added) for one in (run, runs["balanced"]))
         tail, even = (f"{rise.mean().item():+.4f}" for rise in (on_tail, on_even))
         return Found(on_tail - on_even, f"Tail minus head: {tail} on the long tail, {even} balanced.")
 
@@ -290,3 +291,8 @@ class LongTailImages(ImageStudy):
                 "imbalance-costs-accuracy@plain": "",
             },
         )
+
+
+def _gap(run: xr.Dataset) -> xr.DataArray:
+    """Of the head's accuracy to the tail's; NaN if a class has none."""
+    return known(gap(run), run.class_accuracy)

@@ -12,6 +12,7 @@ from featscope.claims import POSITIVE, STATED, Found, bound, identity, ordering
 from featscope.studies.base import Runs
 from featscope.studies.looped_transformer.arms import LoopedTransformerArms
 from featscope.studies.looped_transformer.figures import ROUNDED
+from featscope.studies.worst import largest, mean
 from featscope.theory import looped_transformer as theory
 
 PRINTED = {"n=16": (4.57, 1.03), "n=32": (3.13, 0.4), "n=64": (2.07, 0.19), "n=128": (1.62, 0.11)}
@@ -42,8 +43,8 @@ class FigureEightOne(LoopedTransformerArms):
 
         Measured: mean $\kappa$ of a thousand prompts.
         """
-        mean, half = PRINTED[arm]
-        return Found(run.mean_kappa, predicted=mean, tolerance=half)
+        printed, half = PRINTED[arm]
+        return Found(run.mean_kappa, predicted=printed, tolerance=half)
 
     @bound(
         "Theorem 8.25",
@@ -59,9 +60,9 @@ class FigureEightOne(LoopedTransformerArms):
         $\log\|\theta_t-\theta^*\|^2/\|\theta_0-\theta^*\|^2 \le -t/\kappa$ with the prompt's own $\kappa$. Measured:
         the left less the right, a loop; the largest over prompts and loops, until rounding ends the fall.
         """
-        done = run["step"] > 0
-        excess = (run.log_error + run["step"] / run.kappa) / run["step"].where(done)
-        return excess.where(run.log_error > ROUNDED).max(["step", "prompt"])
+        fallen = (run["step"] == 0) | (run.log_error <= ROUNDED)
+        excess = (run.log_error + run["step"] / run.kappa) / run["step"]
+        return largest(excess.where(~fallen, -np.inf))
 
     @identity(
         "derived, for Theorem 8.25",
@@ -78,7 +79,7 @@ class FigureEightOne(LoopedTransformerArms):
         By $2\log(1-1/\kappa)$ a loop, where the theorem has $-1/\kappa$. Measured: the slope over the last half of the
         fall before rounding ends it, over this, mean over prompts.
         """
-        return (self.measured_slope(run) / xr.apply_ufunc(theory.slope, run.kappa)).mean("prompt")
+        return mean(self.measured_slope(run) / xr.apply_ufunc(theory.slope, run.kappa))
 
     @ordering("Section 8.6", on=lambda study: study.lengths[-1], less_than=0.0, note=LONG)
     def longer_prompts_are_faster(self, runs: Runs) -> xr.DataArray:
@@ -87,8 +88,8 @@ class FigureEightOne(LoopedTransformerArms):
         Measured: slope of the log squared error at one length less that at the next shorter one, mean over prompts; the
         largest over lengths.
         """
-        slopes = [self.measured_slope(runs[name]).mean("prompt") for name in self.lengths]
-        return xr.concat([b - a for a, b in pairwise(slopes)], "pair").max("pair")
+        slopes = [mean(self.measured_slope(runs[name])) for name in self.lengths]
+        return largest(xr.concat([b - a for a, b in pairwise(slopes)], "pair"))
 
     @ordering(
         "Section 8.6",
@@ -119,9 +120,7 @@ class FigureEightOne(LoopedTransformerArms):
         return self._gap(runs)
 
     def _gap(self, runs: Runs) -> xr.DataArray:
-        first, *_, last = (
-            -(self.measured_slope(runs[name]) + 1 / runs[name].kappa).mean("prompt") for name in self.lengths
-        )
+        first, *_, last = (-mean(self.measured_slope(runs[name]) + 1 / runs[name].kappa) for name in self.lengths)
         return last - first
 
     @identity(
@@ -140,20 +139,21 @@ class FigureEightOne(LoopedTransformerArms):
         $t = 75\kappa$. Measured: the first loop at which the log of the prompts' mean is beyond the line of their mean
         $\kappa$, over this.
         """
-        kappa = run.kappa.mean("prompt")
+        kappa = mean(run.kappa)
         if float(1.1 * theory.FLOOR * kappa.max()) > self.loops:
             return None
-        curve = np.log(np.exp(run.log_error).mean("prompt"))
+        curve = np.log(np.exp(run.log_error).mean("prompt", skipna=False))
         beyond = (curve > -run["step"] / kappa) & (run["step"] > 0)
-        return run["step"].where(beyond).min("step") / (theory.FLOOR * kappa)
+        first = run["step"].where(beyond).min("step", skipna=True)  # never beyond: NaN
+        return first.where(curve.notnull().all("step")) / (theory.FLOOR * kappa)
 
     def measured_slope(self, run: xr.Dataset) -> xr.DataArray:
         """Fall of the log squared error a loop, over the last half of the loops before it is at the floor."""
         falling = run.log_error > ROUNDED
-        last = run["step"].where(falling).max("step")
+        last = run["step"].where(falling).max("step", skipna=True)  # others are at the floor
         middle = (last / 2).round()
-        ends = [run.log_error.where(run["step"] == at).max("step") for at in (middle, last)]
-        return (ends[1] - ends[0]) / (last - middle)
+        ends = [run.log_error.where(run["step"] == at).max("step", skipna=True) for at in (middle, last)]
+        return ((ends[1] - ends[0]) / (last - middle)).where(run.log_error.notnull().all("step"))
 
     def of_slope(self, run: xr.Dataset, which: Callable[..., Any]) -> xr.DataArray:
         """A slope that follows from κ, mean over prompts."""

@@ -33,6 +33,7 @@ from featscope.studies.looped_transformer.arms import (
 from featscope.studies.looped_transformer.figure_8_1 import FigureEightOne
 from featscope.studies.looped_transformer.free import JUDGED
 from featscope.studies.summaries import in_case, in_words, order, verdict
+from featscope.studies.worst import largest, mean, mean_of, smallest
 from featscope.theory import looped_transformer as theory
 
 EXACT, CLEAR = 1e-12, 1e-9
@@ -50,11 +51,6 @@ def at_unit_steps(study: "LoopedTransformer") -> list[str]:
 def exactly(study: "LoopedTransformer") -> list[str]:
     """Arms whose loops are steps of gradient descent."""
     return [*study.lengths, ANY, SIZES, FEW, REAL]
-
-
-def _largest(values: xr.DataArray) -> xr.DataArray:
-    """Over all but replicas."""
-    return values.max([dim for dim in values.dims if dim != "replica"])
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ class LoopedTransformer(FigureEightOne):
         descent on $\|y - X\theta\|^2/2$ from $-q_0/\alpha$. Measured: largest difference over loops and prompts,
         relative to the larger of 1 and the estimate.
         """
-        return _largest(run.gap)
+        return largest(run.gap)
 
     @of_every_prompt(
         "derived, for Theorem 8.14",
@@ -100,7 +96,7 @@ class LoopedTransformer(FigureEightOne):
         the coordinates of $\theta^{(0)} - \theta^*$ and of $\theta^*$ in the eigenvectors of $X^\top X$. Measured:
         largest difference over loops and prompts.
         """
-        return _largest(run.off_closed_form)
+        return largest(run.off_closed_form)
 
     @identity(
         "derived, for Theorem 8.14",
@@ -138,7 +134,7 @@ class LoopedTransformer(FigureEightOne):
     def _more_off(self, runs: Runs, wrong: str, arm: str) -> xr.DataArray:
         loops = runs[wrong].step[-1].item()
         right = runs[arm].gap.sel(step=slice(loops))
-        return runs[wrong].gap.max("step").mean("prompt") - right.max("step").mean("prompt")
+        return mean(runs[wrong].gap.max("step", skipna=False)) - mean(right.max("step", skipna=False))
 
     # --- How fast it gets there (Theorems 8.16 and 8.25) --------------------------------------------------------------
 
@@ -174,8 +170,8 @@ class LoopedTransformer(FigureEightOne):
     def _over(self, run: xr.Dataset, bound: Callable[..., Any]) -> xr.DataArray:
         """Error over ``bound`` once a loop is done; the largest over prompts and loops while it is above rounding."""
         limit = apply_ufunc(bound, run.kappa.clip(max=1e12), run["step"])
-        falling = (run["step"] > 0) & (run.error > CLEAR)
-        return (run.error / limit).where(falling).max(["step", "prompt"])
+        fallen = (run["step"] == 0) | (run.error <= CLEAR)
+        return largest((run.error / limit).where(~fallen, -np.inf))
 
     @identity(
         "derived, for Theorem 8.25",
@@ -196,8 +192,8 @@ class LoopedTransformer(FigureEightOne):
         middle, end = run["step"].values[-1] // 2, run["step"].values[-1]
         predicted = 2 * np.log(left)
         fall = (run.log_error.sel(step=end) - run.log_error.sel(step=middle)) / (end - middle)
-        resolved = predicted * end > figures.ROUNDED
-        return (fall / predicted).where(resolved).mean(["prompt", "step_size"])
+        rounded = predicted * end <= figures.ROUNDED
+        return mean_of(fall / predicted, ~rounded, ["prompt", "step_size"])
 
     @of_every_prompt("derived, for Theorem 8.25", on=SIZES, at_least=0.0)
     def diverges_beyond_two(self, run: xr.Dataset) -> xr.DataArray:
@@ -207,7 +203,7 @@ class LoopedTransformer(FigureEightOne):
         prompts and step sizes.
         """
         rise = run.log_error.isel(step=-1) - run.log_error.isel(step=run.sizes["step"] // 2)
-        return (rise * np.sign(run.step_size - 2)).min(["prompt", "step_size"])
+        return smallest(rise * np.sign(run.step_size - 2))
 
     # --- Fewer examples than dimensions (Lemma 8.11) ------------------------------------------------------------------
 
@@ -220,7 +216,7 @@ class LoopedTransformer(FigureEightOne):
         For $n < d$ the error ends at $1 - \|\Pi\theta^*\|^2$, $\Pi$ the projection on the rows of $X$. Measured:
         difference at the end, without sign; the largest over prompts.
         """
-        return abs(run.error.isel(step=-1) - run.unseen).max("prompt")
+        return largest(abs(run.error.isel(step=-1) - run.unseen))
 
     # --- Random examples ----------------------------------------------------------------------------------------------
 
@@ -241,9 +237,7 @@ class LoopedTransformer(FigureEightOne):
         $d$. Measured: $\kappa$ over this, mean over $n$ and prompts.
         """
         dimension = self.arm(LARGE).recipe.learner.data.dimension
-        return (run.kappa / apply_ufunc(theory.finite_condition_number, run.samples, dimension)).mean(
-            ["samples", "prompt"]
-        )
+        return mean(run.kappa / apply_ufunc(theory.finite_condition_number, run.samples, dimension))
 
     @identity(
         "from the data",
@@ -258,7 +252,7 @@ class LoopedTransformer(FigureEightOne):
 
         Its ten measures, standardised, have $\kappa = 470$. Measured: mean $\kappa$ of the prompts.
         """
-        return run.kappa.mean("prompt")
+        return mean(run.kappa)
 
     @bound(
         "Theorem 8.17 (Gatmiry et al. 2024)",

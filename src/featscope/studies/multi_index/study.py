@@ -36,6 +36,7 @@ from featscope.studies.multi_index.arms import (
     MultiIndexArms,
 )
 from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.worst import mean
 from featscope.theory import multi_index as theory
 
 NOTHING = "It has no Hessian: nothing to recover."
@@ -98,7 +99,7 @@ class MultiIndexStudy(MultiIndexArms):
         $\hat w = w/\|w\|$. Measured: root mean square distance of samples' gradients to it over what their spread about
         it must be, mean over sizes of the sample.
         """
-        return run.error.mean("samples")
+        return mean(run.error)
 
     @identity(
         "derived, for Lemma B.68",
@@ -115,7 +116,7 @@ class MultiIndexStudy(MultiIndexArms):
         $(d-r)\,\mathrm{var}(y)/(4n)$ and the rest of the closed form. Measured: mean square outside of the span over
         this, mean over $d$ and $n$.
         """
-        return run.across.mean(["dimension", "ratio"])
+        return mean(run.across)
 
     @ordering("Lemma B.68", on=[SPAN, SPAN_CUBIC], not_on={SPAN_NONE: NOTHING}, more_than=0.4)
     def share_rises_with_samples(self, run: xr.Dataset) -> xr.DataArray:
@@ -123,7 +124,7 @@ class MultiIndexStudy(MultiIndexArms):
 
         Measured: share of $\|W\|^2$ in their span at the largest $n/d^2$ less that at the smallest, mean over $d$.
         """
-        return (run.share.isel(ratio=-1) - run.share.isel(ratio=0)).mean("dimension")
+        return mean(run.share.isel(ratio=-1) - run.share.isel(ratio=0))
 
     @identity(
         "derived, for Lemma B.68",
@@ -190,7 +191,7 @@ class MultiIndexStudy(MultiIndexArms):
         Measured: cosine of the largest principal angle of the top $r$ right singular vectors of $W$ and the
         directions, at the largest $n/d^2$, mean over $d$.
         """
-        return run.cosine.isel(ratio=-1).mean("dimension")
+        return mean(run.cosine.isel(ratio=-1))
 
     @ordering("derived here", on=SPAN, more_than=0.0, range=COSINE)
     def subspace_is_found_before_the_share(self, run: xr.Dataset) -> xr.DataArray:
@@ -198,7 +199,7 @@ class MultiIndexStudy(MultiIndexArms):
 
         Measured: squared cosine of the largest principal angle less the share of $\|W\|^2$, mean over $d$ and $n$.
         """
-        return (run.cosine**2 - run.share).mean(["dimension", "ratio"])
+        return mean(run.cosine**2 - run.share)
 
     # --- Errors (Theorem B.69, G11) -----------------------------------------------------------------------------------
 
@@ -259,7 +260,7 @@ class MultiIndexStudy(MultiIndexArms):
 
         Measured: log of its error less that of random features, mean over widths.
         """
-        return (np.log(run.network) - np.log(run.random)).mean("width")
+        return mean(np.log(run.network) - np.log(run.random))
 
     @ordering("Lemma B.68", on=[ERRORS, ERRORS_CUBIC], less_than=0.0)
     def wider_is_better(self, run: xr.Dataset) -> xr.DataArray:

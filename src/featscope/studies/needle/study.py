@@ -170,7 +170,7 @@ class NeedleInAHaystack(NeedleArms):
         Measured: the share of its attention, in random tokens that are said twice, on the first to fourth token behind
         the first saying of its own (the largest of the four); mean over tokens and prompts, in the best layer.
         """
-        return run.induction.mean("prompt").max("layer")
+        return run.induction.mean("prompt", skipna=False).max("layer", skipna=False)
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Grids of length and depth, then means."""
@@ -264,7 +264,7 @@ class NeedleInAHaystack(NeedleArms):
 
 def answered(run: xr.Dataset, length: int) -> xr.DataArray:
     """Share of prompts of one length whose whole answer was given."""
-    return run.whole.isel(length=LENGTHS.index(length)).mean("prompt")
+    return run.whole.isel(length=LENGTHS.index(length)).mean("prompt", skipna=False)
 
 
 def ahead(runs: Runs, one: str, other: str) -> Found | None:
@@ -272,7 +272,7 @@ def ahead(runs: Runs, one: str, other: str) -> Found | None:
     if not {one, other} <= runs.keys():
         return None
     asked = {arm: run.normalised for arm, run in runs.items() if "normalised" in run}
-    means = {arm: found.mean(("length", "depth", "prompt")) for arm, found in asked.items()}
-    silent = "full" in means and (means["full"] - means["no-needle"]).mean() < HALF  # nothing that could be lost
-    found = (means[one] - means[other]) * (np.nan if silent and other != "no-needle" else 1.0)
+    means = {arm: found.mean(("length", "depth", "prompt"), skipna=False) for arm, found in asked.items()}
+    told = "full" not in means or (means["full"] - means["no-needle"]).mean() >= HALF  # there is what can be lost
+    found = (means[one] - means[other]) * (1.0 if told or other == "no-needle" else np.nan)
     return Found(found, trials=asked[one].isel(replica=0).size)

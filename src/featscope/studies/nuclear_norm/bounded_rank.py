@@ -8,6 +8,7 @@ from featscope.claims import POSITIVE, STATED, bound, ordering
 from featscope.studies.nuclear_norm.arms import RANK
 from featscope.studies.nuclear_norm.linear import OVER, LinearClaims, paired
 from featscope.studies.nuclear_norm.solved import DECAYS, RATIOS
+from featscope.studies.worst import known
 
 MOST = f"Bound: most; {STATED}"
 _NORM = len(DECAYS)
@@ -50,7 +51,7 @@ class RankClaims(LinearClaims):
 
         Measured: share of samples and ranks where they are, every support tried.
         """
-        best = (run.best_is_invariant == 1) & (run.least_weight > 0)
+        best = known((run.best_is_invariant == 1) & (run.least_weight > 0), run.best_is_invariant, run.least_weight)
         return best.where(run.gap.notnull()).transpose("replica", ...)
 
     @paired(

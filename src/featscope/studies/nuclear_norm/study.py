@@ -52,7 +52,10 @@ class NuclearNormStudy(ClosedForms):
 
         Measured: errors out of domain over errors in it, sums over both paths.
         """
-        inside, outside = ((run[f"l2_{n}"].sum("l2") + run[f"nu_{n}"].sum("nu")) for n in ("id_error", "ood_error"))
+        inside, outside = (
+            (run[f"l2_{n}"].sum("l2", skipna=False) + run[f"nu_{n}"].sum("nu", skipna=False))
+            for n in ("id_error", "ood_error")
+        )
         return outside / inside
 
     @bound(

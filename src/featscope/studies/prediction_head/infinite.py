@@ -10,6 +10,7 @@ from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Found, bound, fitt
 from featscope.studies import Runs
 from featscope.studies.prediction_head.arms import PredictionHeadArms
 from featscope.studies.prediction_head.probes import among, diverse, median, rescued, share
+from featscope.studies.worst import largest, mean
 from featscope.theory import prediction_head as theory
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import LEARNED
@@ -62,7 +63,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         $\|w_k\|^2 - 3\frac{\eta}{\eta_E}(\sum_j E_{jk}^2 - \sum_r E_{kr}^2)$ does not change, as outputs are
         normalised. Measured: largest change of that difference in any trajectory.
         """
-        return run.drift.max("start")
+        return largest(run.drift)
 
     @as_predicted("Lemma B.13; derived", on="sizes", because="Tolerance: signal in the variance while it is learned.")
     def phase1_time(self, run: xr.Dataset) -> xr.DataArray:
@@ -110,7 +111,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         A neuron ends on the strong feature if and only if $\alpha_1^{1.5} |B_{j1}| > \alpha_2^{1.5} |B_{j2}|$ at the
         start. Measured: share of neurons for which it is so.
         """
-        return run.rule_followed.mean("start")
+        return mean(run.rule_followed)
 
     @identity(
         "Theorem 4.3; derived",
@@ -130,7 +131,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         starts = f"Tolerance: {run.sizes['start']} starts a replica. Mean over α_2, by α_1/α_2."
         settled = self._by_ratio(1 - run.mixed.mean(("replica", "start")))
         return Found(
-            (ended - law).mean("weak"),
+            mean(ended - law),
             f"{starts} Predicted {self._by_ratio(law)}; measured {self._by_ratio(ended.mean('replica'))}; settled are "
             f"{settled} of the starts.",
         )
@@ -217,7 +218,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         apart = run.all_collapsed.isel(doubling=slice(4)) - law
         why = f"Tolerance: starts that have not settled count as not collapsed. By the law {by_width(law)}."
         largest = float(abs(apart.mean("replica")).max())
-        return Found(apart.mean("doubling"), f"{why} The largest difference is {largest:.3f}.")
+        return Found(mean(apart), f"{why} The largest difference is {largest:.3f}.")
 
     @as_steep("Theorem 4.3; derived", on="widths")
     def collapse_over_widths(self, run: xr.Dataset) -> xr.DataArray:
@@ -290,7 +291,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
         Measured: share of all random starts that end with different features, minus that without head.
         """
-        return (run.diverse - runs["no-head"].diverse).mean("start")
+        return mean(run.diverse - runs["no-head"].diverse)
 
     @bound(
         "Theorems 4.1, 4.3",
@@ -331,7 +332,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         for at_weak in shares.mean("replica").transpose("weak", "input_dim"):
             each = ", ".join(f"{float(one):.2f} at {float(one['input_dim']):g}" for one in at_weak)
             trends.append(f"{each} with α_2 = {float(at_weak['weak']):g}")
-        both = shares.mean("weak")
+        both = shares.mean("weak", skipna=False)
         grown = both.isel(input_dim=-1) - both.sel(input_dim=100, drop=True)
         return Found(grown, f"Mean over α_2. The share is {'; '.join(trends)}.")
 

@@ -9,6 +9,7 @@ import xarray as xr
 from featscope.claims import POSITIVE, SHARE, STATED, Found, bound, identity, ordering, scaling
 from featscope.studies.prediction_head.infinite import CHOICE, MOST, InfiniteBatchesClaims, exponent_over_dimension
 from featscope.studies.prediction_head.probes import among, at, ends, median, rescued
+from featscope.studies.worst import largest
 from featscope.theory import prediction_head as theory
 from featscope.training.infinite_batches import moments
 
@@ -110,7 +111,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         """
         ratio = run.head_peak / theory.head_peak_bound(np.sqrt(run.slow_norm), self.head.rate)
         middle = float(median(ratio, rescued(run)).median())
-        return Found(ratio.max("start"), f"The median over rescued trajectories is {middle:.2f}.")
+        return Found(largest(ratio), f"The median over rescued trajectories is {middle:.2f}.")
 
     @bound("Proposition 5.4", on="head", at_most=0.1, because=CHOICE, range=SHARE)
     def rise_and_fall(self, run: xr.Dataset) -> xr.DataArray:
@@ -216,11 +217,13 @@ class PhasesClaims(InfiniteBatchesClaims):
         d, log = self.data.input_dim, np.log(self.data.input_dim)
         others = [at(run, "start", name) for name in ("B_12", "B_22", "B_21")]
         still = [relative(ends(run, 0, name), b) <= STILL for name, b in zip(("B_12", "B_22"), others[:2], strict=True)]
-        largest = xr.concat([ends(run, 0, name)[1] for name in ("B_12", "B_22", "B_21")], "other").max("other")
+        most = xr.concat([ends(run, 0, name)[1] for name in ("B_12", "B_22", "B_21")], "other").max(
+            "other", skipna=False
+        )
         parts = {
             "weak overlaps": still[0] & still[1],
             "B_21": lies(ends(run, 0, "B_21"), others[2] / log, others[2] * log),
-            "B_11": ends(run, 0, "B_11")[0] * log >= largest,
+            "B_11": ends(run, 0, "B_11")[0] * log >= most,
             "noise": lies(ends(run, 0, "R_1"), 0.1, 10) & lies(ends(run, 0, "R_2"), 0.1, 10),
             "apart": ends(run, 0, "R_12")[1] <= log * d**-0.5,
             "E_12": ends(run, 0, "E_12")[1] <= log * d**-0.5,

@@ -12,6 +12,7 @@ from featscope.data import PatchFeatures
 from featscope.models import CubicPatchesNetwork, IdentityHead, OnlineNetwork
 from featscope.models.population import OrderParameters, PopulationNetwork, of_weights
 from featscope.probes.order_parameters import head_decay, substitution, velocity_on_batches
+from featscope.studies.worst import known, mean_of
 from featscope.theory.prediction_head import ends_on_strong
 from featscope.training import Experiment, Flow, GradientTraining, Measurement, PredictOtherView
 from featscope.training.infinite_batches import population
@@ -200,12 +201,12 @@ def among(flag: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
 
 def share(flag: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
     """Of the starts of each replica where ``given``, the share with ``flag``."""
-    return among(flag, given).mean("start")
+    return known(mean_of(flag, given > 0, "start"), given)
 
 
 def median(values: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
-    """Median over the starts of each replica where ``given``."""
-    return values.where(given > 0).median("start")
+    """Median over the starts of each replica where ``given``; those whose event never came have no value."""
+    return known(values.where(given > 0).median("start", skipna=True), given)
 
 
 def rescued(run: xr.Dataset) -> xr.DataArray:

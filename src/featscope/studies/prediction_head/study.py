@@ -19,6 +19,7 @@ from featscope.studies.prediction_head.infinite import CHOICE, FEW
 from featscope.studies.prediction_head.phases import PhasesClaims
 from featscope.studies.prediction_head.probes import among, at, diverse, median, rescued, share
 from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.worst import known, mean
 from featscope.theory.prediction_head import strong_probability
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import LEARNED
@@ -82,7 +83,7 @@ class PredictionHeadStudy(PhasesClaims):
         came = run.predicted_collapse * np.isfinite(run.time_weak_learned)
         kept = share(abs(at(run, "end", "B_12")) < PURE * end, came)
         why = f"The fast neuron is purely of the strong feature in the end in {100 * float(kept.mean()):.0f} %."
-        return Found(among((end < then / 2).astype(float), came), why)
+        return Found(among(known(end < then / 2, end, then), came), why)
 
     # --- Batches ------------------------------------------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ class PredictionHeadStudy(PhasesClaims):
         Measured: $|E_{21}|$ in the end over its largest in training.
         """
         lent = abs(run["head"]).isel(path=0, neuron=1)
-        return last(run, lent) / lent.max("step")
+        return last(run, lent) / lent.where(run["step"] <= run.last_step, 0.0).max("step", skipna=False)
 
     @ordering(
         "Theorem 4.1",
@@ -234,10 +235,10 @@ class PredictionHeadStudy(PhasesClaims):
         with it. Measured: share of networks with different features in the end.
         """
         size = abs(last(run, run.overlap)).isel(path=0)
-        feature, most = size.argmax("feature"), size.max("feature")
+        feature, most = size.fillna(0.0).argmax("feature"), size.max("feature")
         has_one = (size.min("feature") < PURE * most) & (most >= LEARNED)
         different = has_one.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
-        return Found(different.astype(float), f"{int(different.sum())} networks do.")
+        return Found(known(different, size), f"{int(different.sum())} networks do.")
 
     @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, law="draws")
     def symmetric_head_baseline(self, run: xr.Dataset) -> Found:
@@ -246,7 +247,7 @@ class PredictionHeadStudy(PhasesClaims):
         In a linear network a symmetric head set by hand becomes of rank one if input variances are very unequal.
         Measured: share of the larger eigenvalue in its trace, mean over starts.
         """
-        return Found(run.top_share.mean("start"), trials=run.sizes["start"])
+        return Found(mean(run.top_share), trials=run.sizes["start"])
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
@@ -298,10 +299,13 @@ def distance_from_flow(run: xr.Dataset, flow: xr.Dataset, lr: float, what: str =
     found = []
     for replica in run["replica"].values:
         ours, theirs = (one.sel(replica=replica).isel(path=0) for one in (run, flow))
-        known = np.isfinite(theirs["time"].values)
+        reached = np.isfinite(theirs["time"].values)
+        if not reached.any():
+            found.append(np.nan)
+            continue
         numbers = [name for name in ("neuron", "feature") if name in run[what].dims]
         b, of_flow = (one[what].stack(of=numbers).transpose("of", "step").values for one in (ours, theirs))
-        at, time = ours["step"].values * lr, theirs["time"].values[known]
-        unit = abs(of_flow[:, known]).max() if what == "head" else 1.0
-        found.append(abs(b - [np.interp(at, time, each[known]) for each in of_flow]).mean() / unit)
+        at, time = ours["step"].values * lr, theirs["time"].values[reached]
+        unit = abs(of_flow[:, reached]).max() if what == "head" else 1.0
+        found.append(abs(b - [np.interp(at, time, each[reached]) for each in of_flow]).mean() / unit)
     return np.array(found)

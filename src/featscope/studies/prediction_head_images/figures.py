@@ -80,7 +80,7 @@ def figures(runs: Runs) -> Iterator[Figure]:
 
 def asymmetry(run: xr.Dataset) -> xr.DataArray:
     """||E - Eᵀ||_F/||offdiag(E)||_F ``[replica, step]``: 0 for a symmetric head, also for E = I; at most 2."""
-    return (run["head_difference"] / run["head_off_diagonal"]).where(run["head_off_diagonal"] > 0, 0.0)
+    return (run["head_difference"] / run["head_off_diagonal"]).where(run["head_off_diagonal"] != 0, 0.0)
 
 
 def _histogram(runs: Runs, name: str) -> Panel:

@@ -269,7 +269,8 @@ class PredictionHeadImages(ImageStudy):
         Measured: share of the highest $\|\mathrm{offdiag}(E)\|_F$ that is lost by the end.
         """
         off = run.head_off_diagonal
-        lost = 1 - (last(run, off) / off.max("step").where(off.any("step"))).fillna(1.0)  # 0 if it never rose
+        most = off.where(run["step"] <= run.last_step, 0.0).max("step", skipna=False)
+        lost = 1 - (last(run, off) / most).where(most != 0, 1.0)  # 0 if it never rose
         return against_itself(lost, arm)
 
     @asymmetric("Figure 3b")

@@ -9,6 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, Found, bound, identity, ordering
 from featscope.studies import last
 from featscope.studies.pruning.arms import JUDGED, LITTLE, PruningArms
+from featscope.studies.worst import known, largest
 from featscope.theory.imbalance import activities, pair_correlation
 from featscope.theory.pruning import stated_factors
 
@@ -34,7 +35,8 @@ class Assumed(PruningArms):
         recipe = self.arm("stationary").recipe
         neurons = recipe.learner.neurons * recipe.data.features
         wanted = np.round(run["ratio"] * neurons)
-        return abs(run.pruned - wanted).where(run["step"] > 0).max(("ratio", "step"))
+        looks = (run["step"] > 0) & (run["step"] <= run.last_step)
+        return largest(abs(run.pruned - wanted).where(looks, 0.0))
 
     @ordering(
         "Theorem 3.2",
@@ -146,7 +148,7 @@ class Assumed(PruningArms):
         """
         start = self.arm("stationary").recipe.learner
         found = last(run, run.minority_singletons).sel(ratio=JUDGED, drop=True)
-        return (found >= start.neurons / 2).astype(float).where(found.notnull())
+        return known(found >= start.neurons / 2, found)
 
     @bound(
         "from equation (5)",
@@ -165,10 +167,11 @@ class Assumed(PruningArms):
         Measured: share of networks in which the largest $F_j$ at the end is less than three times that of common
         features, at $\alpha = 0.05$.
         """
-        largest, common = (
+        most, common = (
             last(run, run[name]).sel(ratio=LITTLE, drop=True) for name in ("largest_energy", "majority_energy")
         )
-        settled = ((largest < 3 * common) & (run.diverged.sel(ratio=LITTLE, drop=True) < 0)).astype(float)
+        stayed = run.diverged.sel(ratio=LITTLE, drop=True) < 0
+        settled = known((most < 3 * common) & stayed, most.where(stayed, 0.0), common.where(stayed, 0.0))
         return Found(settled, f"α is {LITTLE:g}, the bound {self.safe_ratio:.3f}.")
 
     @property

@@ -19,6 +19,7 @@ from featscope.studies.pruning import figures
 from featscope.studies.pruning.arms import JUDGED, LITTLE
 from featscope.studies.pruning.assumed import Assumed
 from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.worst import known, largest, smallest
 from featscope.theory.imbalance import activities
 from featscope.theory.pruning import singleton_growth, stationary_energies
 
@@ -97,7 +98,7 @@ class Pruning(Assumed):
         $F_{\min}/F_{\mathrm{maj}}$ from one ratio to the next (stationary).
         """
         if arm == "stationary":
-            gains = final_ratio(run).diff("ratio").min("ratio")
+            gains = smallest(final_ratio(run).diff("ratio"))
             return Found(gains, "Only while rare features are behind.", predicted=0.0)
         before, one, both = (run[f"growth_minority_{name}"] for name in ("whole", "one", "pruned"))
         return Found(np.minimum(one - before, both - one) / before, TWENTIETH)
@@ -167,7 +168,7 @@ class Pruning(Assumed):
         The mask is in the logits and nowhere else: activations, derivatives and decay are of all neurons. Measured:
         a step of training at the end against the printed update, relative.
         """
-        return run.update_error.max("ratio")
+        return largest(run.update_error)
 
     # --- Where training settles ---------------------------------------------------------------------------------------
 
@@ -223,9 +224,10 @@ class Pruning(Assumed):
 
         Measured: share of pruned neurons that belong to minority features, when pruning has just begun.
         """
-        ratio, begins = (JUDGED, 100) if arm == "stationary" else (LITTLE, int(run.pruning_began.max()))
+        ratio, begins = (JUDGED, 100) if arm == "stationary" else (LITTLE, began(run))
         when = "at step 100" if arm == "stationary" else "as pruning begins"
         overlap, pruned = (look_from(values, ratio, begins) for values in (run.overlap, run.pruned))
+        overlap = overlap if arm == "stationary" else known(overlap, run.pruning_began)
         return Found(overlap, f"{when}, α = {ratio:g}.", trials=pruned)
 
     @visibly(
@@ -282,7 +284,7 @@ class Pruning(Assumed):
         """
         _, stable, most = run["ratio"].values
         largest, hidden = last(run, run.largest_energy), last(run, run.hidden_features)
-        seen = ((largest > 100 * at(largest, 0.0)) | (run.diverged >= 0)).astype(float)
+        seen = known((largest > 100 * at(largest, 0.0)) | (run.diverged >= 0), largest.where(run.diverged < 0, 0.0))
         elsewhere = float(at(seen, stable).mean())
         return Found(
             at(seen, most),
@@ -310,16 +312,16 @@ class Pruning(Assumed):
         helps = {"holds": "helps", "fails": "does not help", "undecided": "may help"}
         word, too = (verdict(claims, f"{arm}-rebalance@{arm}") for arm in arms[:2])
         by_direction = verdict(claims, "random-start-direction@random-start-direction")
-        began, step, data = int(runs["random-start"].pruning_began.max()), runs["one-step"], self.data
+        begun, step, data = began(runs["random-start"]), runs["one-step"], self.data
         faster = step.growth_minority_pruned.mean() / step.growth_minority_whole.mean()
-        belong = percent(look_from(runs["random-start"].overlap, LITTLE, began))
+        belong = percent(look_from(runs["random-start"].overlap, LITTLE, begun))
         ranked, rare = percent(at(direction, LITTLE)), percent(data.minority / data.features)
         elsewhere = percent(self.arm("random-start").recipe.data.eps_min)
         return Story(
             f"Hiding small neurons {lifts[word]} rare features, from {before} to {after} of common ones. From random "
             + (
                 f"weights it {helps[too]}; by direction it {helps[by_direction]}."
-                if began >= 0
+                if begun >= 0
                 else "weights it never began."
             ),
             f"Sequences show {data.features} features; {data.minority} are rare, {percent(data.eps_min)} as frequent "
@@ -338,6 +340,11 @@ class Pruning(Assumed):
                 "divergence-when-all-pruned@too-much": "",
             },
         )
+
+
+def began(run: xr.Dataset) -> int:
+    """The step at which the last replica began to prune; -1 if none did."""
+    return int(run.pruning_began.max(skipna=True).fillna(-1))
 
 
 def final_ratio(run: xr.Dataset) -> xr.DataArray:

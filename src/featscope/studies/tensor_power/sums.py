@@ -49,16 +49,6 @@ def clearest(run: xr.Dataset) -> xr.Dataset:
     return run.isel({"step_size": 0, "start": -1}, missing_dims="ignore")
 
 
-def smallest(values: xr.DataArray) -> xr.DataArray:
-    """Over everything but the replica; NaN if any is."""
-    return values.min([dim for dim in values.dims if dim != "replica"], skipna=False)
-
-
-def largest(values: xr.DataArray) -> xr.DataArray:
-    """Over everything but the replica; NaN if any is."""
-    return values.max([dim for dim in values.dims if dim != "replica"], skipna=False)
-
-
 def mean(values: xr.DataArray) -> xr.DataArray:
     """Over sequences; NaN if any is."""
     return values.mean("sequence", skipna=False)

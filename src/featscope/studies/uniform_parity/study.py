@@ -27,6 +27,7 @@ from featscope.studies.uniform_parity.arms import (
     SHUFFLED,
 )
 from featscope.studies.uniform_parity.first_gradient import EXACT, ROUNDED, FirstGradientClaims
+from featscope.studies.worst import largest, mean
 from featscope.theory import uniform_parity as theory
 
 NOISE = "Its first step is mostly the noise of its sample."
@@ -79,7 +80,7 @@ class UniformParityStudy(FirstGradientClaims):
 
         Measured: its hinge loss, the largest over all inputs and $k$.
         """
-        return run.hinge.max("block")
+        return largest(run.hinge)
 
     @bound("Lemma B.51, read for even k", not_on=ENUMERATED, at_most=EXACT, law="exact", note="k is odd there.")
     def wave_of_odd_blocks(self, run: xr.Dataset) -> xr.DataArray:
@@ -87,7 +88,7 @@ class UniformParityStudy(FirstGradientClaims):
 
         Measured: its hinge loss, the largest over all inputs and $k$.
         """
-        return run.odd_hinge.max("block")
+        return largest(run.odd_hinge)
 
     @identity("derived, for Lemma B.64", on=ENUMERATED, equals=1.5**0.5, within=EXACT, law="exact", because=ROUNDED)
     def wave_norm(self, run: xr.Dataset) -> xr.DataArray:
@@ -114,7 +115,7 @@ class UniformParityStudy(FirstGradientClaims):
         Their share is $2^{1-k}$. Measured: share of random neurons over this, mean over $k$ and $d$.
         """
         run = self.placed(run, CONES)
-        return (run.equal * 2.0 ** (run.block - 1)).mean(["block", "dimension"])
+        return mean(run.equal * 2.0 ** (run.block - 1))
 
     @bound("derived, for Lemma B.64", on=CONES, at_most=0.0, law="exact", because="Counted.", range=SHARE)
     def cones_hold_these_neurons(self, run: xr.Dataset) -> xr.DataArray:
@@ -123,7 +124,7 @@ class UniformParityStudy(FirstGradientClaims):
         With $\gamma_\infty = \sqrt k/(d-k)$. Measured: share of neurons that are in a cone without being equal on
         $A$, or the other way round, the largest over $k$ and $d$.
         """
-        return run.strays.max(["block", "dimension"])
+        return largest(run.strays)
 
     @bound("Equation B.556", on=CONES, at_most=1.0, law="exact", because="As printed.", range=POSITIVE)
     def sup_norm_distance(self, run: xr.Dataset) -> xr.DataArray:
@@ -132,7 +133,7 @@ class UniformParityStudy(FirstGradientClaims):
         $\|G/\|G\| \mp D\|_\infty \le \sqrt k/(d-k)$ where $w$ is equal on $A$. Measured: over this bound, the
         largest over neurons, $k$ and $d$. In closed form it is below $(k-1)/k$.
         """
-        return run.distance.max(["block", "dimension"])
+        return largest(run.distance)
 
     @identity(
         "derived, for Lemma B.64",
@@ -184,7 +185,7 @@ class UniformParityStudy(FirstGradientClaims):
         Each coordinate has variance 1/(2n), a neuron being active half of the time. Measured: mean square of $G$ across
         $D$ over the predicted one, mean over sizes of the sample.
         """
-        return run.across.mean("samples")
+        return mean(run.across)
 
     @identity(
         "derived, for Lemma B.54",

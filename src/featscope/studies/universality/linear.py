@@ -25,6 +25,7 @@ from featscope.studies.universality.arms import (
     UNRELATED,
 )
 from featscope.studies.universality.hidden import INDEPENDENT, HiddenClaims, exactly
+from featscope.studies.worst import largest, mean
 from featscope.theory import universality as theory
 
 SIZES = ((1, 2), (1, 11), (2, 4), (5, 10), (9, 10), (20, 22), (10, 60))
@@ -58,7 +59,7 @@ class LinearClaims(HiddenClaims):
         """Largest distance of mean weights from 1 and ``private``."""
         wanted = xr.DataArray(np.broadcast_to(private, run.sizes["task"]), dims="task")
         shared = abs(last(run, run.shared) - 1)
-        return xr.concat([shared, abs(last(run, run.private) - wanted).max("task")], "which").max("which")
+        return largest(xr.concat([shared, largest(abs(last(run, run.private) - wanted))], "which"))
 
     @bound(
         "Proposition 7.3",
@@ -118,7 +119,7 @@ class LinearClaims(HiddenClaims):
             gram.isel(feature=shared, other=slice(data.shared, data.invariant)),
             gram.isel(feature=slice(data.invariant, None), other=invariant),
         ]
-        return xr.concat([block.max(["feature", "other"]) for block in blocks], "which").max("which")
+        return largest(xr.concat([largest(block) for block in blocks], "which"))
 
     @bound("Claim F.4", on=(*EVEN, UNEVEN), at_most=0.1, because=DESCENT, range=POSITIVE)
     def features_of_a_kind_are_equal(self, run: xr.Dataset, arm: str) -> xr.DataArray:
@@ -142,7 +143,7 @@ class LinearClaims(HiddenClaims):
         Measured: the larger distance from them, that from r over r.
         """
         off = [abs(run.spectral - 1), abs(run.frobenius / self.data(arm).rank - 1)]
-        return xr.concat(off, "which").max("which")
+        return largest(xr.concat(off, "which"))
 
     # --- α = 1, and other losses --------------------------------------------------------------------------------------
 
@@ -241,7 +242,7 @@ class LinearClaims(HiddenClaims):
 
         Measured: the larger excess, at least 0.
         """
-        excess = xr.concat([run.spectral - 1, run.frobenius - self._rank(arm)], "which").max("which")
+        excess = largest(xr.concat([run.spectral - 1, run.frobenius - self._rank(arm)], "which"))
         return excess.clip(min=0.0)
 
     def _rank(self, arm: str) -> int:
@@ -272,7 +273,7 @@ class LinearClaims(HiddenClaims):
         Measured: largest distance, by pseudoinverse.
         """
         off = [abs(run[name] - run.formula_norm) for name in ("diagonal_norm", "superposed_norm")]
-        return xr.concat(off, "which").max("which")
+        return largest(xr.concat(off, "which"))
 
     @identity("(F.67)", not_on=TWO, relation="=", law="exact", because="Whole numbers.", range=POSITIVE)
     def free_vector_has_r_entries(self, run: xr.Dataset, arm: str) -> Found:
@@ -343,7 +344,7 @@ class LinearClaims(HiddenClaims):
 
         Measured: mean squared weight of their features less 1/T.
         """
-        return last(run, run.private).isel(task=slice(1, None)).mean("task") - 1 / self.data(arm).tasks
+        return mean(last(run, run.private).isel(task=slice(1, None))) - 1 / self.data(arm).tasks
 
     @ordering("derived, for Proposition F.9", on=(TUNED, TUNED_EIGHT, FAR), more_than=0.0)
     def finetuning_leaves_the_class(self, run: xr.Dataset, arm: str) -> xr.DataArray:

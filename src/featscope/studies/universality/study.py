@@ -20,6 +20,7 @@ from featscope.studies.universality.arms import JOINT, LABELS, SPECIFIC, TUNED, 
 from featscope.studies.universality.hidden import ZERO
 from featscope.studies.universality.labelled import NOISE, RANK, RANKS, ROW, SAMPLES, SHARED, TASKS, betas
 from featscope.studies.universality.linear import LinearClaims
+from featscope.studies.worst import largest, mean, smallest
 from featscope.theory import universality as theory
 
 FEW, MANY = SAMPLES.index(10), SAMPLES.index(160)
@@ -48,7 +49,7 @@ class Universality(LinearClaims):
         Measured: over this, mean of signs and inputs, mean of T = 1, 4, 16, 64 and of fine-tuning.
         """
         wanted = [theory.rademacher(SHARED, RANK, beta) for beta in betas()]
-        return (run.complexity / xr.DataArray(wanted, dims="weight")).mean("weight")
+        return mean(run.complexity / xr.DataArray(wanted, dims="weight"))
 
     @bound("Lemma F.5", on=LABELS, at_most=0.05, law="exact", because=f"Bound: {STATED}", range=POSITIVE)
     def leading_term_is_close(self) -> float:
@@ -67,7 +68,7 @@ class Universality(LinearClaims):
         fine-tuning.
         """
         ratio = (run.complexity / run.complexity.isel(weight=0)).isel(weight=slice(1, None))
-        return (ratio / xr.DataArray(theory.complexity_ratio(np.array(betas()[1:])), dims="weight")).mean("weight")
+        return mean(ratio / xr.DataArray(theory.complexity_ratio(np.array(betas()[1:])), dims="weight"))
 
     @bound("Section 7.2.2", on=LABELS, at_most=1.0, because="Bound: the text's.", range=POSITIVE)
     def at_most_root_t_worse(self, run: xr.Dataset) -> xr.DataArray:
@@ -76,7 +77,7 @@ class Universality(LinearClaims):
         Measured: the largest ratio over $\sqrt T$, T = 4, 16, 64.
         """
         ratio = (run.complexity / run.complexity.isel(weight=0)).isel(weight=slice(1, TUNED_AT))
-        return (ratio / xr.DataArray(np.sqrt(TASKS[1:]), dims="weight")).max("weight")
+        return largest(ratio / xr.DataArray(np.sqrt(TASKS[1:]), dims="weight"))
 
     @scaling(
         "Section 7.2.2",
@@ -156,7 +157,7 @@ class Universality(LinearClaims):
         """
         leading = [theory.rademacher_leading(SHARED, RANK, b) for b in betas()]
         bounds = [[theory.risk_bound(one, m) for one in leading] for m in SAMPLES]
-        return (run.error.isel(noise=0) / xr.DataArray(bounds, dims=("samples", "weight"))).max(["samples", "weight"])
+        return largest(run.error.isel(noise=0) / xr.DataArray(bounds, dims=("samples", "weight")))
 
     @ordering("Section 7.2.2", on=LABELS, more_than=0.0)
     def few_labels_show_the_gap(self, run: xr.Dataset) -> xr.DataArray:
@@ -165,7 +166,7 @@ class Universality(LinearClaims):
         Measured: least rise from one T to the next of 1, 4, 16, 64; 10 labels, with and without noise.
         """
         error = run.error.isel(samples=FEW, weight=slice(0, TUNED_AT))
-        return error.diff("weight").min(["noise", "weight"])
+        return smallest(error.diff("weight"))
 
     @bound("derived, for Section 7.2.2", on=LABELS, at_most=ZERO, because="Bound: rounding.", range=POSITIVE)
     def noiseless_gap_vanishes(self, run: xr.Dataset) -> xr.DataArray:
@@ -173,7 +174,7 @@ class Universality(LinearClaims):
 
         Measured: largest error from 25 labels on.
         """
-        return run.error.isel(noise=0, samples=ENOUGH).max(["samples", "weight"])
+        return largest(run.error.isel(noise=0, samples=ENOUGH))
 
     @identity(
         "derived, for Section 7.2.2",
@@ -220,7 +221,7 @@ class Universality(LinearClaims):
         error = run.error.isel(samples=[not enough for enough in ENOUGH])
         ratio = (error / error.isel(weight=0)).isel(weight=[TASKS.index(16), TASKS.index(64)])
         bounds = xr.DataArray([theory.complexity_ratio(1 / t) for t in (16, 64)], dims="weight")
-        return (ratio / bounds).max(["noise", "samples", "weight"])
+        return largest(ratio / bounds)
 
     @ordering("Section F.2.4", on=LABELS, more_than=0.0)
     def finetuning_helps_the_probe(self, run: xr.Dataset) -> xr.DataArray:
@@ -229,7 +230,7 @@ class Universality(LinearClaims):
         Measured: error for T = 16 less that after fine-tuning by 0.5, 10 labels, the least over noise.
         """
         error = run.error.isel(samples=FEW)
-        return (error.isel(weight=TASKS.index(16)) - error.isel(weight=TUNED_AT)).min("noise")
+        return smallest(error.isel(weight=TASKS.index(16)) - error.isel(weight=TUNED_AT))
 
     @identity(
         "Proposition 7.4",
@@ -272,11 +273,11 @@ class Universality(LinearClaims):
         """
         row = xr.DataArray([theory.cka(SHARED, RANK, 1.0, 1 / t) for t in ROW], dims="tasks")
         off = [
-            abs(run.row - row).max("tasks"),
+            largest(abs(run.row - row)),
             abs(run.between - theory.cka(SHARED, RANK, 0.25, 1 / 16)),
             abs(run.specifics - theory.cka(SHARED, RANK, 1.0, 0.0)),
         ]
-        return xr.concat(off, "which").max("which")
+        return largest(xr.concat(off, "which"))
 
     @ordering("Figure 7.5, right", on=LABELS, less_than=0.0, range=(-1.0, 1.0))
     def similarity_falls_along_the_row(self, run: xr.Dataset) -> xr.DataArray:
@@ -284,7 +285,7 @@ class Universality(LinearClaims):
 
         Measured: largest rise from one of T = 1, 2, 4, 8, 16 to the next, of CKA with that of one task.
         """
-        return run.row.diff("tasks").max("tasks")
+        return largest(run.row.diff("tasks"))
 
     @identity(
         "derived, for Figure 7.5", on=JOINT, relation="=", range=SHARE, because=f"Tolerance: 0.02 for descent; {STATED}"
