@@ -17,11 +17,14 @@ from featscope.claims import Claim
 from featscope.claims.statement import Test
 from featscope.studies import Study
 
+_OF_HEADS = ("share", "waves", "wave", "share_of_embeddings")
 LEFT_OUT = {
+    **{("attention-circuits", name): "NaN for heads that decayed to nothing" for name in _OF_HEADS},
     ("fourier-circuits", "blocks"): "NaN for neurons that are not active",
     ("learned-filters", "picked"): "NaN for groups of blocks without a cluster of five, which the claim leaves out",
     ("longbench", "task_of"): "no measurement: which task a question is of",
     ("prediction-head", "time"): "NaN for flows that have arrived",
+    ("prediction-head", "top_share"): "NaN for heads that decayed to nothing",
 }
 """What is missing for a reason."""
 ABOUT_THE_RUN = ("diverged", "last_step")

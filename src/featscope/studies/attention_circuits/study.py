@@ -131,7 +131,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share of the power in the four largest bins, mean over heads.
         """
-        return Found(mean(run.share), self._bins(run, arm))
+        return Found(of_heads(run.share), self._bins(run, arm))
 
     @bound(
         "Figure 4.3",
@@ -146,7 +146,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share of the power at the two largest frequencies of a dimension, mean over both and heads.
         """
-        return Found(mean(run.waves), f"Before training: {percent(run.start_waves)}.")
+        return Found(of_heads(run.waves), f"Before training: {percent(run.start_waves)}.")
 
     @bound(
         "Figure 4.3",
@@ -161,7 +161,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share of the power at the largest frequency of a dimension, mean over both and heads.
         """
-        return mean(run.wave)
+        return of_heads(run.wave)
 
     @ordering(
         "derived, for Figure 4.3",
@@ -193,7 +193,7 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share in the four largest bins less that before training, mean over as many random heads.
         """
-        return mean(run.share_of_embeddings) - mean(run.start_share)
+        return of_heads(run.share_of_embeddings) - mean(run.start_share)
 
     @ordering(
         "derived, for Figure 4.3",
@@ -209,7 +209,7 @@ class AttentionCircuits(AttentionCircuitsArms):
         Measured: share in the four largest bins less that of heads with random weights on the same trained embeddings,
         mean over heads.
         """
-        return mean(run.share - run.share_of_embeddings)
+        return of_heads(run.share - run.share_of_embeddings)
 
     @ordering("derived, for Figure 4.3", on=THREE, more_than=0.0, range=COSINE)
     def sparser_than_learned_by_heart(self, runs: Runs) -> xr.DataArray:
@@ -217,11 +217,11 @@ class AttentionCircuits(AttentionCircuitsArms):
 
         Measured: share in the four largest bins, mean over heads, of the one less that of the other.
         """
-        return mean(runs[THREE].share) - mean(runs[SHUFFLED].share)
+        return of_heads(runs[THREE].share) - of_heads(runs[SHUFFLED].share)
 
     def _gained(self, run: xr.Dataset) -> xr.DataArray:
         before = mean(run.start_share)
-        return (mean(run.share) - before) / (1 - before)
+        return (of_heads(run.share) - before) / (1 - before)
 
     def _bins(self, run: xr.Dataset, arm: str) -> str:
         bins = theory.half_plane(self.modulus(arm))
@@ -298,3 +298,8 @@ class AttentionCircuits(AttentionCircuitsArms):
                 f"sparse-without-use@{EQUALS}": "They are waves there, too, and so are random heads on the embeddings.",
             },
         )
+
+
+def of_heads(shares: xr.DataArray) -> xr.DataArray:
+    """Mean over heads that have power; training may let one decay to nothing, whose spectrum has no shares."""
+    return shares.mean("head", skipna=True)

@@ -19,7 +19,7 @@ from featscope.studies.prediction_head.infinite import CHOICE, FEW
 from featscope.studies.prediction_head.phases import PhasesClaims
 from featscope.studies.prediction_head.probes import among, at, diverse, median, rescued, share
 from featscope.studies.summaries import in_words, percent, verdict
-from featscope.studies.worst import known, mean
+from featscope.studies.worst import known
 from featscope.theory.prediction_head import strong_probability
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import LEARNED
@@ -247,7 +247,8 @@ class PredictionHeadStudy(PhasesClaims):
         In a linear network a symmetric head set by hand becomes of rank one if input variances are very unequal.
         Measured: share of the larger eigenvalue in its trace, mean over starts.
         """
-        return Found(mean(run.top_share), trials=run.sizes["start"])
+        seen = run.top_share.notnull().sum("start")  # a head that decayed to nothing sees no direction
+        return Found(run.top_share.mean("start", skipna=True), trials=seen)
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
