@@ -4,6 +4,9 @@ An option that is a float becomes a tensor ``[replica]`` where experiments that 
 `featscope.training.stack`). Parts use such numbers through `per_replica`; for everybody else they stay floats.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -28,6 +31,12 @@ def place_of_doubles(device: torch.device) -> torch.device:
 def in_double(values: Tensor) -> Tensor:
     """``values`` in float64, see `place_of_doubles`."""
     return (values.cpu() if values.device.type in _NO_FLOAT64 else values).double()
+
+
+def as_written(device: torch.device) -> AbstractContextManager[Any]:
+    """Products have the precision of what is multiplied, also within ``torch.autocast``."""
+    automatic = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if automatic else nullcontext()
 
 
 def wide(values: Tensor) -> Tensor:

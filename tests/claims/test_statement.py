@@ -488,3 +488,17 @@ def test_replicas_that_diverged_in_another_arm_that_was_asked_for_are_no_data():
     assert np.isnan(claim.values).sum() == 3
     assert claim.verdict == "undecided"
     assert np.isfinite(other.values).all()
+
+
+def test_an_arm_that_is_named_and_not_read_is_not_asked_for():
+    lost = xr.DataArray(np.full(4, 3), dims="replica")
+    runs = {"a": xr.Dataset({"y": ("replica", np.arange(4.0) + 1)}), "b": xr.Dataset({"diverged": lost})}
+
+    @bound("", on="a", at_least=0.0)
+    def among_names(self, runs):
+        """Among names."""
+        assert "b" in runs
+        return next(runs[name].y for name in runs if name.startswith("a"))
+
+    (claim,) = among_names.claims(None, runs)
+    assert np.isfinite(claim.values).all()

@@ -9,6 +9,7 @@ from transformers import FalconH1Config, FalconH1ForCausalLM
 
 from featscope.language import Draft, FastKV, FullCache, GemFilter, SnapKV, SpeculativePrefill, choose_layer, decoder
 from featscope.language.decoder import cache_argument, cache_of, require_gaps
+from featscope.language.prompt import Prompt
 from featscope.language.propagation import keep_hidden, read_again
 from featscope.options import ConfigError
 
@@ -46,34 +47,32 @@ def test_a_batch_in_which_rows_would_get_angles_of_others_is_refused():
 
 def test_angles_that_depend_on_what_was_read_before_are_refused():
     model = tiny(rope_parameters={"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}, max_position_embeddings=64)
-    for method in methods_of(model):
+    for method in methods_of(model)[1:]:
         with pytest.raises(ConfigError, match=r"'dynamic', which .* was read before: allowed are fewer than 64 tokens"):
             method.generate(prompt(64), max_new_tokens=2)
-        first = method.generate(prompt(50), max_new_tokens=20, do_sample=False)  # into the longer angles
+    for method in methods_of(model):
+        first = method.generate(prompt(50), max_new_tokens=20, do_sample=False)  # full attention: into longer angles
         assert torch.equal(method.generate(prompt(50), max_new_tokens=20, do_sample=False), first)
+    assert FullCache(model).generate(prompt(80), max_new_tokens=2).shape == (1, 82), "the model's own"
 
 
 def test_flash_attention_that_takes_gaps_for_ends_of_texts_is_refused(monkeypatch):
+    one, two = (Prompt(ids, torch.ones_like(ids, dtype=torch.bool)) for ids in (prompt(), prompt().repeat(2, 1)))
     flash, other = tiny(), tiny()
     for model, name in ((flash, "flash_attention_2"), (other, "sdpa")):
         model.config = SimpleNamespace(_attn_implementation=name)
-    require_gaps(flash)
+    require_gaps(flash, one, 16)
     monkeypatch.setattr(decoder, "_VERSION", "5.14.1")
-    require_gaps(other)
-    with pytest.raises(
-        ConfigError, match=r"'flash_attention_2' ends in an error .* 5\.14\.1, .* transformers 5\.15 or"
-    ):
-        require_gaps(flash)
-    monkeypatch.setattr(keep_hidden, "require_gaps", require_gaps_of(flash))
-    monkeypatch.setattr(read_again, "require_gaps", require_gaps_of(flash))
+    for model, asked, read in ((other, one, 16), (flash, two, 16), (flash, one, 60)):
+        require_gaps(model, asked, read)
+    with pytest.raises(ConfigError, match=r"'flash_attention_2' ends in an error .* 5\.14\.1, .* 5\.15 or"):
+        require_gaps(flash, one, 16)
+    for part in (keep_hidden, read_again):
+        monkeypatch.setattr(part, "require_gaps", lambda _, *asked: require_gaps(flash, *asked))
     for method in (FastKV(tiny(), 2, 16, 8, 4), SpeculativePrefill(tiny(), tiny(), 16, window=4)):
         with pytest.raises(ConfigError, match="positions with gaps"):
             method.generate(prompt(), max_new_tokens=2)
     assert GemFilter(tiny(), 2, 16, window=4).generate(prompt(), max_new_tokens=2).shape == (1, 62), "it has none"
-
-
-def require_gaps_of(model):
-    return lambda _: require_gaps(model)
 
 
 CHOOSING = {

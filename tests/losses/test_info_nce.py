@@ -158,3 +158,8 @@ def test_half_precision_loses_no_differences_of_similarities(dtype):
     both[0].backward()
     expected[0].backward()
     torch.testing.assert_close(found.grad.float(), wanted.grad, atol=1e-5, rtol=1e-2)
+
+
+def test_shapes_can_be_followed_without_numbers():
+    there = torch.empty(3, 4, 5, device="meta")
+    assert InfoNCE().in_batch(there, there).shape == (3,)

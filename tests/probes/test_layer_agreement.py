@@ -92,3 +92,34 @@ def test_it_does_not_hang_on_how_many_samples_or_directions_there_are(samples, r
 def test_one_sample_says_nothing_of_the_mean():
     net = nn.Sequential(nn.Linear(4, 3))
     assert np.isnan(layer_agreement(net, [torch.randn(1, 4)], at="0", output=net))
+
+
+def test_where_no_gradient_arrives_there_is_no_number():
+    net = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    nn.init.zeros_(net[1].weight)
+    x = torch.randn(8, 4)
+    assert np.isnan(layer_agreement(net, [x], at="0", output=net))
+    nn.init.ones_(net[1].weight)
+    found = layer_agreement(net, [x], at="0", output=net)
+    assert layer_agreement(net, [x[:0], x], at="0", output=net) == found, "a batch without samples adds nothing"
+
+
+def test_sequences_may_come_first():
+    torch.manual_seed(5)
+    layer, read = nn.Linear(6, 5), nn.Linear(5, 3)
+    x = torch.randn(32, 7, 6)
+    batch_first = nn.Sequential(layer, nn.Tanh(), read)
+
+    class SequenceFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = batch_first
+
+        def forward(self, x):
+            return self.layers(x.transpose(0, 1)).transpose(0, 1)
+
+    own = layer_agreement(batch_first, [x], at="0", output=batch_first)
+    turned = SequenceFirst()
+    assert layer_agreement(turned, [x], at="layers.0", output=turned) == pytest.approx(own, rel=1e-9)
+    joined = nn.Sequential(nn.Flatten(0, 1), layer, nn.Tanh(), read, nn.Unflatten(0, (32, 7)))
+    assert layer_agreement(joined, [x], at="1", output=joined) == pytest.approx(own, rel=1e-9)

@@ -118,4 +118,6 @@ def test_options_that_a_stored_config_does_not_have_are_named_with_their_default
     assert unsaid(stored) == []
     del stored["steps"], stored["data"]["noise"]
     assert unsaid(stored) == [f"--data.noise {SparseCoding().noise}", f"--steps {Decoupling().steps}"]
+    del stored["optimizer"]
+    assert "--optimizer with its defaults" in unsaid(stored)
     assert unsaid({"type": "elsewhere:Study"}) == unsaid(3) == []

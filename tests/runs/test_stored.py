@@ -7,15 +7,19 @@ from pathlib import Path
 import netCDF4
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 
 from featscope.claims import STATED, bound
+from featscope.files import atomic_write
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, checksum, run
 from featscope.runs.folder import RunFolder
-from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
+from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 from featscope.studies import last
+from featscope.tensors import packed
+from featscope.training.evaluation import in_bytes
 from swept import Pull
 
 
@@ -355,3 +359,15 @@ def test_what_stands_where_the_report_is_written_is_refused_and_stays(out):
     (out / "report.html").mkdir()
     with pytest.raises(ConfigError, match=r"report\.html is a folder: allowed is a file; move the folder away"):
         report_run(out, Claiming())
+
+
+def test_texts_of_questions_over_which_numbers_are_means_are_read(tmp_path):
+    words = torch.stack([torch.stack([in_bytes(f"{replica} {place}") for place in range(3)]) for replica in range(2)])
+    (tmp_path / "weights").mkdir()
+    atomic_write(tmp_path / "weights" / "a.safetensors", packed({"text:said:prompt": words}, {}))
+    run = xr.Dataset({"score": ("replica", np.zeros(2))})
+    found = with_texts(tmp_path, {"a": run})["a"].said
+    assert found.dims == ("replica", "prompt")
+    assert found.values.tolist() == [[f"{replica} {place}" for place in range(3)] for replica in range(2)]
+    with pytest.raises(ConfigError, match=r"said = \[2, 3\] is out of range: allowed is \[5, 3\], as measured"):
+        with_texts(tmp_path, {"a": xr.Dataset({"score": ("replica", np.zeros(5))})})

@@ -232,6 +232,9 @@ class _Asked(Mapping[str, Any]):
         self.arms.add(arm)
         return found
 
+    def __contains__(self, arm: object) -> bool:
+        return arm in self.runs
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.runs)
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
 from featscope.probes.of_module import evaluating, kept
@@ -353,14 +354,14 @@ def _buffers_kept(model: nn.Module | None) -> Iterator[None]:
         (part, name, buffer, buffer.detach().clone())
         for part in (model.modules() if model is not None else ())
         for name, buffer in part._buffers.items()
-        if buffer is not None
+        if buffer is not None and not is_lazy(buffer)
     ]
     try:
         yield
     finally:
         for part, name, buffer, before in held:
             if not _equal(buffer, before):  # or autograd would take for changed what a graph may still need
-                with torch.no_grad():
+                with torch.inference_mode() if buffer.is_inference() else torch.no_grad():
                     buffer.copy_(before)
             if name not in part._non_persistent_buffers_set:
                 part._buffers[name] = buffer

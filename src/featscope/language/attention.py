@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 from transformers import AttentionInterface, PreTrainedModel
 
 from featscope.language.decoder import text_model
-from featscope.language.selection import as_written
+from featscope.numbers import as_written
 from featscope.options import ConfigError
 
 _own: Any = None  # by what models looked up a function by its name when the first of these threads began

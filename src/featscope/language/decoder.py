@@ -153,8 +153,10 @@ def require_attention(model: PreTrainedModel, layer: int) -> None:
 
 
 def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
-    """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more, each row as it were alone."""
+    """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more, as if each row were alone and
+    the first that is read."""
     require_own_angles(model, prompt, new)
+    _require_angles_of_now(model, prompt)
     length, context = _length(prompt) + new, context_of(model)
     if context is not None and length > context:
         raise ConfigError(
@@ -164,10 +166,9 @@ def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> Non
 
 
 def require_own_angles(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
-    """Raise `ConfigError` where rotary angles of a row would be another text's, ``new`` tokens to come.
+    """Raise `ConfigError` where rotary angles of a row would be a longer one's, ``new`` tokens to come.
 
-    transformers takes those of kind "longrope" by the longest row of a batch, those of kind "dynamic" by the longest
-    text that the model has read since it last read one of its original context.
+    transformers takes those of kinds "longrope" and "dynamic" by the longest row of a batch.
     """
     rope = rope_of(model)
     if (kind := rope.get("rope_type")) not in ANGLES_BY_LENGTH:
@@ -177,11 +178,6 @@ def require_own_angles(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> 
     lengths = prompt.real.sum(-1)
     shortest, longest = int(lengths.min()), int(lengths.max())
     about = f"{type(model).__name__} has rotary angles of kind {kind!r}"
-    if kind == "dynamic" and longest >= original:
-        raise ConfigError(
-            f"the prompt has {longest} tokens, and {about}, which transformers takes by the longest text that was read "
-            f"before: allowed are fewer than {original} tokens. Load the model with rope_type 'yarn' or 'linear'"
-        )
     if shortest < longest and shortest <= original < longest + new:
         raise ConfigError(
             f"prompts of {shortest} to {longest} tokens{f', and {new} to come,' if new else ''} stand in one batch, "
@@ -190,8 +186,27 @@ def require_own_angles(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> 
         )
 
 
-def require_gaps(model: PreTrainedModel) -> None:
-    """Raise `ConfigError` where tokens at positions with gaps between them cannot be read."""
+def _require_angles_of_now(model: PreTrainedModel, prompt: Prompt) -> None:
+    """Raise `ConfigError` where rotary angles would be those of another text that was read before.
+
+    transformers takes those of kind "dynamic" by the longest text since the last one within the original context; what
+    reads a prompt twice, or a part of it, reads texts of several lengths.
+    """
+    if rope_of(model).get("rope_type") != "dynamic":
+        return
+    longest, original = _length(prompt), text_config(model).max_position_embeddings
+    if longest >= original:
+        raise ConfigError(
+            f"the prompt has {longest} tokens, and {type(model).__name__} has rotary angles of kind 'dynamic', which "
+            f"transformers takes by the longest text that was read before: allowed are fewer than {original} tokens. "
+            "Use full attention, or load the model with rope_type 'yarn' or 'linear'"
+        )
+
+
+def require_gaps(model: PreTrainedModel, prompt: Prompt, read: int) -> None:
+    """Raise `ConfigError` where ``read`` tokens of ``prompt``, at positions with gaps, cannot be read."""
+    if len(prompt.ids) > 1 or read >= prompt.ids.shape[-1]:
+        return
     name = str(model.config._attn_implementation)
     if "flash" in name and tuple(map(int, _VERSION.split(".")[:2])) < (5, 15):
         raise ConfigError(

@@ -60,9 +60,10 @@ def _plain(text: str) -> str:
 def _stands_in(text: str, answer: str) -> bool:
     """Whether ``answer`` is somewhere in ``text`` where no word or number goes on before or behind it."""
     starts = (found.start() for found in re.finditer(f"(?={re.escape(answer)})", text))
+    ends = ((start, start + len(answer)) for start in starts)
     return any(
-        not _goes_on(text[:start][::-1], answer) and not _goes_on(text[start + len(answer) :], answer[::-1])
-        for start in starts
+        not _goes_on(text[max(0, start - 2) : start][::-1], answer) and not _goes_on(text[end : end + 2], answer[::-1])
+        for start, end in ends
     )
 
 

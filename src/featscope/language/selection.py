@@ -5,7 +5,6 @@ summed over heads; they are averaged over neighbours, and the tokens with the la
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import avg_pool1d, max_pool1d
 
+from featscope.numbers import as_written
 from featscope.options import ConfigError, require
 
 Pool = Literal["avg", "max", "none"]
@@ -47,12 +47,6 @@ def require_rule(who: str, keep: Any, pool: Pool, kernel: int, force: Sequence[i
     for name, value, fine, allowed in wrong:
         if not fine:
             raise ConfigError(f"{who}.{name} = {value!r} is out of range: allowed is {allowed}.")
-
-
-def as_written(device: torch.device) -> AbstractContextManager[Any]:
-    """Products have the precision of what is multiplied, also where the model runs in ``torch.autocast``."""
-    automatic = torch.amp.is_autocast_available(device.type)
-    return torch.autocast(device.type, enabled=False) if automatic else nullcontext()
 
 
 def summed_queries(

@@ -1,5 +1,6 @@
 """InfoNCE with stop-gradient on the keys (Wen & Li 2021, equations 2.1 and 2.2)."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from featscope.losses.similarity import Masked, Representations, paired, products
-from featscope.numbers import per_replica, wide
+from featscope.numbers import as_written, per_replica, wide
 from featscope.options import require, require_word
 
 
@@ -66,10 +67,10 @@ class InfoNCE:
         return per_replica(self.temperature, loss) * loss if self.scale == "tau" else loss
 
 
-def _in_full(anchor: Representations) -> torch.autocast:
+def _in_full(anchor: Representations) -> AbstractContextManager[Any]:
     """Within it nothing is cast to half precision, which holds no difference of large similarities."""
     its = anchor.dense if isinstance(anchor, Masked) else anchor
-    return torch.autocast(its.device.type, enabled=False)
+    return as_written(its.device)
 
 
 def _wide(part: Representations) -> Representations:

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from featscope.losses.processes import gathered, others, require_equal
 from featscope.losses.similarity import of_length_one
-from featscope.numbers import wide
+from featscope.numbers import as_written, wide
 from featscope.options import require
 
 
@@ -48,7 +48,7 @@ class NTXent:
             ValueError: processes have batches of different sizes, or the two halves of the pairs differ in theirs.
         """
         if others():
-            with torch.autocast(anchor.device.type, enabled=False):
+            with as_written(anchor.device):
                 return self._among_processes(anchor, positive)
         return self.of_views(anchor, positive).mean()
 
@@ -90,7 +90,7 @@ class NTXent:
         Raises:
             ValueError: the two halves of the pairs differ in shape.
         """
-        with torch.autocast(anchor.device.type, enabled=False):
+        with as_written(anchor.device):
             views = self._measured(anchor, positive)
             similarity = views @ views.mT / self.temperature
             similarity.fill_diagonal_(-torch.inf)

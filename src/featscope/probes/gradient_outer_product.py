@@ -77,7 +77,8 @@ def layer_agreement(
         batches: what ``output`` is called with.
         at: name of the layer within ``module``; of one that runs several times in a pass, the last run counts.
         output: runs the module on a batch and gives a tensor ``[sample, ...]``.
-        samples: as many are enough for an average; one alone gives NaN.
+        samples: as many are enough for an average; one alone gives NaN. Those of a batch must lie along one axis of
+            what the layer puts out, or together where axes were joined.
 
     Raises:
         ValueError: no batches, or no linear layer and no convolution of one group at ``at``.
@@ -112,9 +113,10 @@ def layer_agreement(
                     raise ValueError(f"at = {at!r} is out of range: this layer is frozen, and no gradient reaches it")
                 along = (2 * torch.randint(2, out.shape, generator=generator) - 1).to(out)
                 (slope,) = torch.autograd.grad((out * along).sum(), seen[-1])
+                if not len(out):
+                    continue
                 places = slope.movedim(1, -1) if isinstance(layer, _CONVOLUTIONS) else slope
-                rows_in_all = places.numel() // len(matrix)
-                of_samples = places.reshape(len(out) if rows_in_all % len(out) == 0 else rows_in_all, -1, len(matrix))
+                of_samples = _by_sample(places, len(out)).flatten(1, -2)
                 for rows in of_samples.split(max(1, _ROWS // of_samples.shape[1])):
                     slopes = in_double(rows) @ matrix if narrow else in_double(rows)
                     total += (flat := slopes.flatten(0, 1)).mT @ flat
@@ -126,17 +128,31 @@ def layer_agreement(
         hook.remove()
     if not count:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
-    largest = total.abs().max().clamp_min(torch.finfo(total.dtype).tiny)
+    largest = float(total.abs().max())
+    if not largest > 0:
+        return float("nan")
     total = total / largest
     if narrow:
         inner, square = (gram * total).sum(), (total**2).sum()
     else:  # the inner product of WᵀW and WᵀSW, and the norm of the second, are traces of GSG and of GSGS, G = WWᵀ
         turned = gram @ total
         inner, square = (turned * gram).sum(), (turned * turned.mT).sum()
-    pairs = float(square) - alone / float(largest) ** 2
+    pairs = float(square) - alone / largest / largest
     if count < 2 or not pairs > 0:
         return float("nan")
     return min(1.0, float(inner / gram.norm()) * sqrt((count - 1) / count / pairs))
+
+
+def _by_sample(places: Float[Tensor, "*shape side"], samples: int) -> Float[Tensor, "sample ... side"]:
+    """With the axis of samples in front, and another behind it; a sample's rows lie together where axes were joined."""
+    if places.shape[0] != samples:
+        axes = [axis for axis, length in enumerate(places.shape[:-1]) if length == samples]
+        if len(axes) == 1:  # sequences come first
+            places = places.movedim(axes[0], 0)
+        else:
+            rows = places.flatten(0, -2)
+            places = rows.unflatten(0, (samples, -1) if len(rows) % samples == 0 else (-1, 1))
+    return places[:, None]
 
 
 def _squares(slopes: Float[Tensor, "sample place side"], gram: Float[Tensor, "side side"] | None) -> float:

@@ -72,6 +72,8 @@ def unsaid(plain: Any, field: str = "") -> list[str]:
             found += unsaid(plain[one.name], name)
         elif one.default is not MISSING:
             found.append(f"--{name} {one.default}")
+        elif one.default_factory is not MISSING:
+            found.append(f"--{name} with its defaults")
     return found
 
 

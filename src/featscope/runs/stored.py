@@ -294,9 +294,11 @@ def _texts(file: Path, run: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.n
     for key, value in kept.items():
         if key.startswith(f"{TEXT}:"):
             _, name, *axes = key.split(":")
-            dims = ("replica", *axes)
-            sizes = tuple(run.sizes.get(dim, 0) for dim in dims)
-            at.of(name).require(list(value.shape[:-1]), tuple(value.shape[:-1]) == sizes, f"{list(sizes)}, as measured")
+            dims, shape = ("replica", *axes), tuple(value.shape[:-1])
+            known = len(shape) == len(dims)
+            # Axes that were averaged away are as long as they are.
+            sizes = tuple(run.sizes.get(dim, shape[i] if known else 0) for i, dim in enumerate(dims))
+            at.of(name).require(list(shape), shape == sizes, f"{list(sizes)}, as measured")
             words = [in_words(one) for one in value.flatten(0, -2)]
             found[name] = dims, np.array(words, dtype=object).reshape(sizes)
     return found

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
-from featscope.numbers import wide
+from featscope.numbers import as_written, wide
 from featscope.options import MissingExtraError, require
 from featscope.streams import Draws
 
@@ -45,9 +45,11 @@ class Crop:
         """One view of each image.
 
         Raises:
-            ValueError: images have not the replica axis of ``draws`` in front.
+            ValueError: images have not the replica axis of ``draws`` in front, or are whole numbers.
         """
         draws.require_axis(x)
+        if not x.is_floating_point():
+            raise ValueError(f"images are {x.dtype}: allowed are floating-point numbers. Divide bytes by 255.")
         replicas, batch = x.shape[:2]
         area, aspect, across, down, mirror = draws.uniform(5, batch).unbind(1)
         side = (self.smallest + (1 - self.smallest) * area).sqrt()
@@ -61,7 +63,7 @@ class Crop:
         theta[..., 1, 1] = height
         theta[..., 1, 2] = (2 * down - 1) * (1 - height)
         images = wide(x.flatten(0, 1))
-        with torch.autocast(x.device.type, enabled=False):  # places in half precision are half a pixel off
+        with as_written(x.device):  # places in half precision are half a pixel off
             grid = affine_grid(theta.flatten(0, 1), list(images.shape), align_corners=False)
             # The outermost half pixel of a window at the border has no neighbour: repeat the edge instead of
             # black.

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.language.chat import prompt_tokens
-from featscope.language.decoder import context_of, require_own_angles
+from featscope.language.decoder import ANGLES_BY_LENGTH, context_of, rope_of
 from featscope.language.in_context.prompt import LEAD, parse
 from featscope.language.prompt import read_prompt
 from featscope.options import ConfigError
@@ -124,12 +124,14 @@ def log_likelihoods(
         ids[number, longest - len(row) :] = torch.tensor(row)
         mask[number, longest - len(row) :] = 1
     batch = read_prompt(model, ids, mask)
-    require_own_angles(model, batch)
     last = max(len(tail) for _, tail in wanted)
-    found = model(
-        batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False, logits_to_keep=last
-    )
-    log_p = found.logits[:, -last:].float().log_softmax(-1).cpu()
+    at_once = 1 if rope_of(model).get("rope_type") in ANGLES_BY_LENGTH else len(rows)  # by the longest of a batch
+    logits = []
+    for part in zip(*(of.split(at_once) for of in (batch.ids, batch.mask, batch.positions)), strict=True):
+        tokens, seen, places = part
+        found = model(tokens, attention_mask=seen, position_ids=places, use_cache=False, logits_to_keep=last)
+        logits.append(found.logits[:, -last:])
+    log_p = torch.cat(logits).float().log_softmax(-1).cpu()
     sums = [log_p[row, last - len(tail) :].gather(1, torch.tensor(tail)[:, None]).sum() for row, tail in wanted]
     return torch.stack(sums).unflatten(0, (len(prompts), len(words)))
 

@@ -79,7 +79,7 @@ class KeepHidden:
         Raises:
             ConfigError: a layer from the selector's on does not see the whole prompt and the tokens to come.
         """
-        require_gaps(model)
+        require_gaps(model, prompt, keep)
         its = cast(LayerSelector, selector)
         length, new = int(prompt.real.sum(-1).max()), new_tokens(model, options, prompt.ids.shape[-1])
         able = seeing_from(model, length + new)

@@ -108,7 +108,7 @@ def _require_places(model: PreTrainedModel, prompt: Prompt, short: Prompt, new: 
     transformers counts a window in the tokens that are read: with gaps between them it would reach farther back.
     """
     require_context(model, prompt, new)
-    require_gaps(model)
+    require_gaps(model, prompt, short.ids.shape[-1])
     own = int(prompt.real.sum(-1).max())
     length = own + new
     rope = rope_of(model)

@@ -203,5 +203,5 @@ def readouts(runs: Runs) -> Bars:
 
 def numbered(runs: Runs, prefix: str) -> dict[float, xr.Dataset]:
     """Number -> run of the arms called ``prefix`` and a number, in the order of numbers."""
-    found = {float(name.removeprefix(prefix)): run for name, run in runs.items() if name.startswith(prefix)}
+    found = {float(name.removeprefix(prefix)): runs[name] for name in runs if name.startswith(prefix)}
     return dict(sorted(found.items()))

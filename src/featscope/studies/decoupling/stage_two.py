@@ -34,9 +34,9 @@ def lucky_alone(run: xr.Dataset) -> xr.DataArray:
 
 
 def is_stage_two(run: xr.Dataset) -> xr.DataArray:
-    """Which looks are within Stage II: ``[replica, step]``."""
+    """Which looks are within Stage II, at whose end some series stop: ``[replica, step]``."""
     looks, t1, t2 = run["step"], run.stage1_end, run.stage2_end
-    return (t1 >= 0) & (looks >= t1) & ((looks <= t2) | (t2 < 0)) & (looks <= run.last_step)
+    return (t1 >= 0) & (looks >= t1) & ((looks < t2) | (t2 < 0)) & (looks <= run.last_step)
 
 
 @dataclass(frozen=True)
