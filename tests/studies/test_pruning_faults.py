@@ -121,7 +121,7 @@ FAULTS = {
         pruning, "all_but_smallest", like_the_first_replica, "random-start-direction"
     ),
     "by norm instead of direction": in_who_is_pruned(
-        pruning, "_energy_along", lambda weight: weight.norm(dim=-1), "random-start-direction"
+        pruning, "energy_along", lambda weight: weight.norm(dim=-1), "random-start-direction"
     ),
     "the largest pruned, to the end": until_settled(
         pruning, "all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary-rebalance"
