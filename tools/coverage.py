@@ -189,7 +189,8 @@ together a little, and should not, are often not seen to at few replicas. The di
 differences, and where one side is nearly always so it is missed up to seventeen times as often as it should be. The
 mean of a skewed quantity is missed up to five times as often as it should be, unless its claim says that it cannot be
 negative: then once or twice in a hundred times. So a claim gives its `range` wherever it is known. The BCa bootstrap
-was tried for skewed means and missed 6 to 14 in a hundred at 4 and 8 replicas: percentiles of so few samples do not reach far enough.
+was tried for skewed means and missed 6 to 14 in a hundred at 4 and 8 replicas: percentiles of so few samples do not
+reach far enough.
 
 **How shares are covered.** Until 2026-11-27 the interval was Korn and Graubard's, by the spread over replicas alone.
 Where few things are not so, that spread is often not seen: of 1,000 things, 0.95 of them so with correlation 0.3, it
