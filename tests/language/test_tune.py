@@ -118,7 +118,7 @@ def test_layers_are_found_by_prompts_that_are_cut(data, capsys):
     assert len(choices[100].kept) == len(longer)
     said = capsys.readouterr().err
     assert f"of {len(longer)} prompts" in said
-    assert "--keeps 5000: none of 9 prompts by which a layer would be found is longer, so that none is." in said
+    assert "--keeps 5000: all 9 prompts by which a layer would be found are kept whole, so that none is found." in said
 
 
 def test_layers_are_found_by_one_question_of_each_document(monkeypatch, data):

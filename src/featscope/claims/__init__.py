@@ -1,7 +1,7 @@
 """Claims as data: a prediction, a measurement, an interval, and the verdict that follows from them."""
 
-from featscope.claims.claim import Claim, how_many_hold
-from featscope.claims.family import false_expected, not_after_holm, worth
+from featscope.claims.claim import Claim
+from featscope.claims.family import false_expected, how_many_hold, not_after_holm, worth
 from featscope.claims.intervals import LEVEL, Law, interval_of_mean
 from featscope.claims.scaling import fitted_exponent
 from featscope.claims.statement import (

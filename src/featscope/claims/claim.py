@@ -376,14 +376,6 @@ def _holding(ends: tuple[float, float], samples: np.ndarray) -> tuple[float, flo
     return ends if ((finite >= ends[0] - room) & (finite <= ends[1] + room)).all() else (-inf, inf)
 
 
-def how_many_hold(claims: Sequence[Claim]) -> str:
-    """How many of the claims that are expected to hold do, in a sentence; empty if there are none."""
-    verdicts = [claim.verdict for claim in claims if claim.expected]
-    return (
-        f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do." if claims else ""
-    )
-
-
 def _upwards(values: Float[np.ndarray, " n"], relation: Relation, predicted: float) -> bool:
     """Whether the worst of ``values`` is the largest; for an equation, the farther end from what is predicted."""
     if not (np.isfinite(values).all() and isfinite(predicted)):

@@ -1,4 +1,4 @@
-"""Many verdicts together: how many are wrong by chance, and which of them would survive a correction for that."""
+"""Many verdicts together: how many hold, how many are wrong by chance, which would survive a correction for that."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,14 @@ from featscope.claims.intervals import LEVEL
 FEWEST = 4
 """Replicas below which little can be decided: the interval of two is fifteen times as wide as that of four."""
 _HUNDREDTH = 0.01
+
+
+def how_many_hold(claims: Sequence[Claim]) -> str:
+    """How many of the claims that are expected to hold do, in a sentence; empty if there are none."""
+    verdicts = [claim.verdict for claim in claims if claim.expected]
+    return (
+        f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do." if claims else ""
+    )
 
 
 def false_expected(claims: Sequence[Claim]) -> float:

@@ -256,7 +256,7 @@ def _choices(
     for keep, choice in zip(keeps, choices, strict=True):
         said = "no layer keeps a whole answer"
         if choice is None:
-            said = f"none of {len(hidden)} prompts by which a layer would be found is longer, so that none is"
+            said = f"all {len(hidden)} prompts by which a layer would be found are kept whole, so that none is found"
         else:
             found[keep] = choice
             shares = choice.whole[:-1]  # behind the last layer nothing is left that could be saved
