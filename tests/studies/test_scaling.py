@@ -265,7 +265,7 @@ def test_a_bound_that_depends_on_the_size_is_divided_out_or_subtracted():
 
 
 def test_of_the_worst_of_random_draws_nothing_is_said():
-    """Of 300 ladders of draws whose law does not move 28 spoke when it was taken for exact, and 20 said that it moves."""
+    """Of 300 ladders of draws whose law does not move 28 spoke when it was taken for exact; 20 said that it moves."""
     y = 0.8 + 0.001 * np.random.default_rng(0).standard_normal((6, 8))
     y[:, 7] = 1.1 + 0.001 * np.arange(6)
     found = trend_of(claims(y, 1.0, law="extreme", trials=[40] * 8), SIZES, "value")
