@@ -235,13 +235,31 @@ def test_a_number_is_a_measurement_without_chance():
     assert (of(two)["a"].verdict, of(two)["a"].n, of(two)["a"].values) == ("holds", 1, ())
 
 
-def test_none_says_nothing():
+def test_none_says_nothing_where_the_type_allows_for_it():
     @bound("", on=("a", "b"), at_least=0.0)
-    def sometimes(self, run, arm):
+    def sometimes(self, run, arm) -> xr.DataArray | None:
         """Sometimes."""
         return run["x"] if arm == "b" else None
 
     assert set(of(sometimes)) == {"b"}
+
+
+@pytest.mark.parametrize("returned", [{}, {"return": xr.DataArray}, {"return": "Unknown"}])
+def test_a_forgotten_return_is_told(returned):
+    def forgetful(self, run):
+        """Forgetful."""
+        run["x"]
+
+    forgetful.__annotations__ = returned
+    with pytest.raises(TypeError, match=r"forgetful returned None: .*lack a return.*-> Found \| None"):
+        of(bound("", on="a", at_least=0.0)(forgetful))
+
+
+def test_a_type_may_be_named_by_what_only_a_type_checker_imports():
+    def sometimes(self, run: "Unknown") -> "Found | None":
+        """Sometimes."""
+
+    assert not of(bound("", on="a", at_least=0.0)(sometimes))
 
 
 # --- what a method gets ---------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _missed(
 
 
 @pytest.mark.parametrize(
-    "missing, arms",
+    ("missing", "arms"),
     [("half", 1), *(pytest.param(part, None, marks=pytest.mark.long) for part in ("half", "all"))],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing

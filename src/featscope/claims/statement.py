@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc, signature
 from math import inf
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import xarray as xr
@@ -99,8 +100,9 @@ class Test:
     """A method that measures, and what its measurement must be: a `Statement` with its bound and its arms.
 
     The method gets what it names: ``run``, the measurements on the arm in question; ``runs``, those on all arms; and
-    ``arm``, its name. It returns what it measured; None says nothing on this arm. A method that asks for no run says
-    something of what is not run, a table of the paper say, and its ``on`` names that in place of arms.
+    ``arm``, its name. It returns what it measured; None, where its type allows for it (``-> Found | None``), says
+    nothing on this arm, and is otherwise taken for a forgotten return. A method that asks for no run says something of
+    what is not run, a table of the paper say, and its ``on`` names that in place of arms.
     """
 
     __test__ = False  # not one of pytest's
@@ -153,6 +155,11 @@ class Test:
         given = {"run": runs.get(arm), "runs": asked, "arm": arm}
         found = self.method(study, **{name: given[name] for name in self.wants})
         if found is None:
+            if not _may_be_none(self.method):
+                raise TypeError(
+                    f"{self.method.__qualname__} returned None: expected a measurement. Does it lack a return? Where "
+                    "it says nothing on some arms, its type says so: -> Found | None"
+                )
             return None
         found = found if isinstance(found, Found) else Found(found)
         law = found.law or statement.law
@@ -273,6 +280,15 @@ def _parts(method: Callable[..., Any]) -> tuple[str, str, str]:
         raise TypeError(f"{method.__qualname__} has no docstring: a claim's first line is its title in plain words")
     title = title.strip().rstrip(".")
     return title, text.strip() or title, measured or measured_there.strip()
+
+
+def _may_be_none(method: Callable[..., Any]) -> bool:
+    """Whether its type says that it may return None."""
+    try:
+        returned = get_type_hints(method).get("return", Any)
+    except NameError:  # of a name that only a type checker imports
+        return "None" in str(method.__annotations__.get("return"))
+    return NoneType in get_args(returned)
 
 
 def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], Test]]:
