@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from featscope.claims.averages import evenly_over, group_means, ratio_of_means
+from featscope.claims.averages import evenly_over, group_means, largest_weight, ratio_of_means
 from featscope.claims.intervals import interval_of_mean
 
 
@@ -12,6 +12,13 @@ def test_groups_count_alike_however_many_samples_they_have():
     assert evenly_over(values, np.array([0, 0, 0, 1])).mean() == pytest.approx((2 + 10) / 2)
     assert evenly_over(values, np.array([0, 0, 0, 7])).mean() == pytest.approx((2 + 10) / 2)
     assert evenly_over(values, np.array([0, 1, 0, 1])) == pytest.approx(values)
+
+
+def test_a_sample_of_a_small_group_counts_more():
+    values, groups = np.array([1.0, 1.0, 1.0, 10.0]), np.array([0, 0, 0, 1])
+    assert largest_weight(groups) == pytest.approx(2)
+    assert evenly_over(values, groups).max() == pytest.approx(10 * largest_weight(groups))
+    assert largest_weight(np.array([0, 1, 0, 1])) == 1
 
 
 def test_the_ratio_of_means_is_not_the_mean_of_ratios():

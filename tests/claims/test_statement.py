@@ -211,6 +211,16 @@ def test_the_law_may_differ_from_arm_to_arm():
     assert judged("mean", np.ones(3)).verdict == "undecided"
 
 
+def test_what_a_value_can_be_may_follow_from_the_run():
+    @bound("", on="a", at_least=0.0, range=SHARE)
+    def weighted(self, run):
+        """It is weighted."""
+        return Found(1.5 * run["x"], range=(0.0, 1.5))
+
+    claim = of(weighted)["a"]
+    assert (claim.range, claim.outside) == ((0.0, 1.5), None)
+
+
 def test_what_is_measured_of_each_thing_is_no_mean():
     each = xr.DataArray(np.ones((2, 3)), dims=("replica", "feature"))
     with pytest.raises(ValueError, match="large measured something for each feature"):

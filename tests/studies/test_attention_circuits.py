@@ -69,6 +69,9 @@ def test_figures_and_story_have_the_numbers():
     assert np.sort(after.ravel())[-4:].sum() > 0.5
     story = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values()))
     assert "of the power of an attention matrix ends in four bins" in story.found
+    assert (
+        "layer of attention may learn to add 3 and 4 and 5 numbers. With 3 of them" in STUDY.story(TRIAL.runs, []).found
+    )
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
 
 

@@ -199,6 +199,35 @@ def test_compression_is_that_of_the_paper(keep, verdict):
     assert not part.expected
 
 
+def test_compression_is_told_where_some_prompts_are_twice_as_long_as_most():
+    run = trial().run("gemfilter")
+    lengths = np.random.default_rng(0).lognormal(9.2, 0.7, run["tokens"].shape)
+    assert lengths.max() > 2 * lengths.mean()
+    longer = run.assign(tokens=run["tokens"] * 0 + lengths, kept=run["kept"] * 0 + 0.08 * lengths.mean())
+    claim = judged(replace(trial().study, keep=1024), {**trial().runs, "gemfilter": longer})["compression", "gemfilter"]
+    assert claim.measured == pytest.approx(0.08)
+    assert claim.outside is None
+
+
+def test_tasks_of_fewer_examples_do_not_hinder_a_verdict():
+    """As MultiFieldQA has 150 and the others 200: its right answers count more than 100 points."""
+    some = [place for place in range(EXAMPLES * len(TASKS)) if place >= EXAMPLES // 2]
+    runs = {arm: run.isel(example=some) for arm, run in trial().runs.items()}
+    right = {arm: run.assign(score=run["score"].where(run["score"] % 2 > 0, 100.0)) for arm, run in runs.items()}
+    claims = judged(trial().study, right)
+    assert max(claims["something-to-lose", "full"].values) > 100
+    for key in (("something-to-lose", "full"), (COMPARABLE, "gemfilter"), (WINDOW, "question-kept")):
+        assert claims[key].verdict == "holds", key
+
+
+def test_methods_are_not_told_apart_where_full_attention_was_not_asked_and_the_reason_is_said():
+    chosen = replace(trial().study, methods=("gemfilter", "snapkv"))
+    claim = judged(chosen, {arm: trial().run(arm) for arm in chosen.methods})[COMPARABLE, "gemfilter"]
+    assert claim.verdict == "undecided"
+    assert "Without the arm full" in claim.note
+    assert "add it to --methods" in claim.note
+
+
 def test_compression_is_not_expected_where_a_prompt_was_cut():
     def compression(cut: int) -> Any:
         run = trial().run("gemfilter")

@@ -245,6 +245,15 @@ def test_methods_are_not_compared_where_nothing_is_answered():
     assert {claim.verdict for claim in found.values() if claim.id != "the-needle-matters"} == {"undecided"}
 
 
+def test_without_full_attention_the_best_of_the_methods_says_whether_anything_is_answered():
+    for score, verdict in ((0.9, "fails"), (0.1, "undecided")):
+        runs = {arm: run.assign(normalised=0 * run.normalised) for arm, run in asked(TRIAL.runs).items()}
+        runs = {arm: run.assign(normalised=run.normalised + score * (arm == "snapkv")) for arm, run in runs.items()}
+        claim = by_name(METHODS_ALONE.claims(many({k: v for k, v in runs.items() if k != "full"})))
+        assert claim["gemfilter-beats-snapkv", "gemfilter"].verdict == verdict
+        assert ("Nobody answers" in claim["gemfilter-beats-snapkv", "gemfilter"].note) == (verdict == "undecided")
+
+
 def test_the_story_turns_with_what_is_found():
     def found(**scores: float) -> str:
         named = {name.replace("_", "-"): score for name, score in scores.items()}

@@ -15,6 +15,7 @@ from featscope.studies.summaries import (
     heatmaps,
     identities,
     in_words,
+    of_all,
     order,
     over_replicas,
     over_steps,
@@ -196,3 +197,9 @@ def test_what_was_not_judged_is_undecided():
 @pytest.mark.parametrize(("value", "text"), [(8.3e-15, "8·10⁻¹⁵"), (2e9, "2·10⁹"), (0.0, "0"), (-4e-3, "-4·10⁻³")])
 def test_orders_are_written_with_a_power_of_ten(value, text):
     assert order(value) == text
+
+
+def test_what_is_said_of_all_fails_with_one_and_is_open_with_one():
+    assert of_all(["holds", "holds"]) == "holds"
+    assert of_all(["holds", "undecided", "fails"]) == "fails"
+    assert of_all(["holds", "undecided"]) == of_all([]) == "undecided"

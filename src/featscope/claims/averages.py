@@ -12,11 +12,21 @@ def evenly_over(
     """``values`` scaled so that their mean is the mean over groups of the mean within a group.
 
     Where all groups are of one size they are the values. The interval of their mean takes samples for independent
-    draws from all groups alike; what groups differ by widens it.
+    draws from all groups alike; what groups differ by widens it. They are `largest_weight` times as large as values at
+    most, so that they leave a range that values have.
     """
+    return values * _weights(groups)
+
+
+def largest_weight(groups: Int[np.ndarray, " sample"]) -> float:
+    """What `evenly_over` multiplies a sample of the smallest group by; 1 where all are of one size."""
+    return float(_weights(groups).max())
+
+
+def _weights(groups: Int[np.ndarray, " sample"]) -> Float[np.ndarray, " sample"]:
     sizes = np.bincount(groups)
     present = (sizes > 0).sum()
-    return values * len(values) / (present * sizes[groups])
+    return len(groups) / (present * sizes[groups])
 
 
 def ratio_of_means(

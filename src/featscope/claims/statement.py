@@ -51,6 +51,7 @@ class Found(NamedTuple):
         expected: whether it is expected to hold here, where only the run can tell (the size of a model, say).
         trials: things that each replica counted ``[replica]``, or all alike, where only the run can tell.
         law: what the measurement is, where it differs from arm to arm.
+        range: ends of what a value can be, where they follow from the run (weights, say).
     """
 
     measured: ArrayLike | float
@@ -60,6 +61,7 @@ class Found(NamedTuple):
     expected: bool | None = None
     trials: ArrayLike | None = None
     law: Law | None = None
+    range: tuple[float, float] | None = None
 
 
 Measured = ArrayLike | float | Found | None
@@ -181,7 +183,7 @@ class Test:
                 tolerance or 0.0,
                 law=law,
                 trials=trials,
-                range=statement.range,
+                range=statement.range if found.range is None else found.range,
                 id=statement.id,
                 source=statement.source,
                 statement=statement.text,

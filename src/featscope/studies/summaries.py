@@ -1,6 +1,6 @@
 """What studies draw and say in the same way: means over replicas with intervals, series over steps, identities."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -262,6 +262,12 @@ def _shortened(text: str) -> str:
 def verdict(claims: Sequence[Claim], key: str) -> str:
     """The verdict of the claim "id@arm"; "undecided" where nothing was judged."""
     return next((claim.verdict for claim in claims if f"{claim.id}@{claim.arm}" == key), "undecided")
+
+
+def of_all(verdicts: Iterable[str]) -> str:
+    """The verdict of all together: "holds" if each does, "fails" if one does, "undecided" otherwise, as of none."""
+    found = {*verdicts}
+    return "fails" if "fails" in found else "holds" if found == {"holds"} else "undecided"
 
 
 def in_case(claims: Sequence[Claim], key: str, holds: str, fails: str) -> str:

@@ -283,12 +283,14 @@ class AttentionCircuits(AttentionCircuitsArms):
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether attention learns to add, and what its matrices become."""
-        learned = [k for arm, k in INPUTS.items() if verdict(claims, f"learns-the-sum@{arm}") == "holds"]
-        what = " and ".join(map(str, learned)) or "no"
+        adds = {k: verdict(claims, f"learns-the-sum@{arm}") for arm, k in INPUTS.items()}
+        ways = (("holds", "learns"), ("undecided", "may learn"), ("fails", "does not learn"))
+        numbers = {found: " and ".join(str(k) for k in adds if adds[k] == found) for found, _ in ways}
+        said = [f"{way} to add {numbers[found]} numbers" for found, way in ways if numbers[found]]
         before, after = (percent(runs[THREE][name].mean("head")) for name in ("start_share", "share"))
         return Story(
-            f"One layer of attention learns to add {what} numbers, and {after} of the power of an attention matrix "
-            f"ends in four bins of frequency, from {before}.",
+            f"One layer of attention {', '.join(said)}. With {INPUTS[THREE]} of them {after} of the power of an "
+            f"attention matrix ends in four bins of frequency, from {before}.",
             "A layer of attention, and nothing else, adds numbers modulo p. Seen as matrices over pairs of numbers its "
             "heads are noise at first and waves after training.",
             {

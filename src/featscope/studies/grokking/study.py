@@ -21,7 +21,7 @@ from featscope.studies.grokking.arms import (
     same_points,
 )
 from featscope.studies.grokking.times import BEYOND, gap, log_ratio, more
-from featscope.studies.summaries import verdict
+from featscope.studies.summaries import of_all, verdict
 
 AT_LEAST = "Replicas that had not generalised at the end count with the end: a lower bound."
 AT_ONCE = "There the rule is learned at once."
@@ -192,11 +192,13 @@ class Grokking(GrokkingArms):
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether grokking weakens with k, and what does it."""
-        weakens = all(verdict(claims, f"grokking-weakens-with-k@{arm}") == "holds" for arm in PRINTED[1:])
-        points = verdict(claims, f"more-points-weaken-it@{MORE}") == "holds"
+        weakens = of_all(verdict(claims, f"grokking-weakens-with-k@{arm}") for arm in PRINTED[1:])
+        points = verdict(claims, f"more-points-weaken-it@{MORE}")
+        numbers = {"holds": "weakens", "fails": "does not always weaken", "undecided": "may weaken"}[weakens]
+        alone = {"holds": "weakens", "fails": "does not weaken", "undecided": "may weaken"}[points]
         return Story(
-            f"Grokking {'weakens' if weakens else 'does not always weaken'} as more numbers are added, and "
-            f"{'so it does' if points else 'may do so'} at one k and one modulus if there are more points.",
+            f"Grokking {numbers} as more numbers are added; at one k and one modulus it {alone} if there are more "
+            "points.",
             f"A small transformer adds numbers modulo p, with half of all points to train on. Two numbers modulo "
             f"{self.moduli[0]} {times.in_a_sentence(runs[FIRST])}. The question is what closes the gap.",
             {

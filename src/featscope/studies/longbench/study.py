@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from featscope.claims import POSITIVE, SHARE, Claim, Found, bound, identity, ordering
-from featscope.claims.averages import evenly_over, ratio_of_means
+from featscope.claims import POSITIVE, Claim, Found, bound, identity, ordering
+from featscope.claims.averages import evenly_over, largest_weight, ratio_of_means
 from featscope.figures import Figure, Table
 from featscope.language.longbench import SUITES, Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
@@ -22,8 +22,8 @@ from featscope.studies.summaries import in_words, percent, verdict
 
 MARGIN = 2.0
 """Points that scores called comparable may differ by; a stated choice, as P names none."""
-POINTS, APART = (0.0, 100.0), (-100.0, 100.0)
-"""Ranges of a score and of a difference of two. An example is one thing."""
+POINTS = 100.0
+"""The largest score of an example, which is one thing."""
 PAPER_SAYS_NOTHING = "The paper says nothing of these data, so that nothing is expected."
 MADE_UP_DATA = "MADE-UP DATA: these scores say nothing about LongBench. "
 
@@ -45,7 +45,6 @@ class LongBench(LongBenchArms):
         within=MARGIN,
         given=lambda study: study.of_paper,
         things=lambda study: 1,
-        range=APART,
         note=f"Tolerance: {MARGIN:g} points, a stated choice. Where all methods find next to nothing "
         "(something-to-lose), scores are close for want of anything to lose, and nothing is decided.",
         corrects="published-scores-are-comparable",
@@ -65,7 +64,6 @@ class LongBench(LongBenchArms):
         within=MARGIN,
         given=lambda study: study.of_paper,
         things=lambda study: 1,
-        range=APART,
         note=f"Tolerance: {MARGIN:g} points, a stated choice. SnapKV keeps the same last tokens.",
     )
     def question_kept_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found | None:
@@ -81,7 +79,6 @@ class LongBench(LongBenchArms):
         not_on="middle-row",
         more_than=0.0,
         things=lambda study: 1,
-        range=APART,
         given=lambda study: study.of_paper,
         note="The paper says significantly better, and compares with H2O at k = 4096 and prompts cut to 8192 tokens; "
         "here both "
@@ -101,21 +98,19 @@ class LongBench(LongBenchArms):
         things=lambda study: 1,
         note=f"Bound: twice the tolerance of {MARGIN:g} points. It asks whether this model and these tasks can tell "
         "methods apart at all.",
-        range=POINTS,
     )
-    def something_to_lose(self, runs: Runs) -> Float[np.ndarray, " example"]:
+    def something_to_lose(self, runs: Runs) -> Found:
         """The model scores enough for a method to lose something.
 
         The model with all keys and values scores so much that to lose all of it would be more than the tolerance.
         Measured: mean score with all of each text, in points.
         """
-        return self._means(runs, "full")
+        return Found(self._means(runs, "full"), range=(0.0, self._most(runs, "full")))
 
     @identity(
         "Section 9.4.2",
         on="gemfilter",
         relation="=",
-        range=SHARE,
         given=lambda study: study.of_paper and not (study.tasks or study.examples or study.context),
         note="8 % times k/1024, as 32 is 4 times 8. Tolerance: a tenth, as one number stands for three tokenizers. "
         "Expected of the whole benchmark and uncut prompts alone.",
@@ -205,7 +200,14 @@ class LongBench(LongBenchArms):
         """Scores on ``arm``, less those on the ``other`` if there is one, such that all tasks count alike."""
         found = self.found(runs)
         scores = found[arm]["score"] - (found[other]["score"] if other else 0.0)
-        return evenly_over(scores, found[arm]["task_of"].astype(np.int64))
+        return evenly_over(scores, self._tasks(runs, arm))
+
+    def _tasks(self, runs: Runs, arm: str) -> Int[np.ndarray, " example"]:
+        return self.found(runs)[arm]["task_of"].astype(np.int64)
+
+    def _most(self, runs: Runs, arm: str) -> float:
+        """What the best answer of the smallest task counts, in points: more than 100 where tasks differ in size."""
+        return POINTS * largest_weight(self._tasks(runs, arm))
 
     def _against(self, runs: Runs, arm: str, other: str) -> Found | None:
         """How much better ``arm`` is; NaN where nothing says that the model finds enough for methods to be told apart.
@@ -214,9 +216,19 @@ class LongBench(LongBenchArms):
         """
         if other not in runs:
             return None
-        telling = "full" in runs and self._means(runs, "full").mean() >= 2 * MARGIN
-        better = self._means(runs, arm, other)
-        return Found(better if telling else np.full_like(better, np.nan), "" if self.of_paper else PAPER_SAYS_NOTHING)
+        better, most = self._means(runs, arm, other), self._most(runs, arm)
+        why = [] if self.of_paper else [PAPER_SAYS_NOTHING]
+        if (lost := self._nothing_to_lose(runs)) is not None:
+            better, why = np.full_like(better, np.nan), [*why, lost]
+        return Found(better, " ".join(why), range=(-most, most))
+
+    def _nothing_to_lose(self, runs: Runs) -> str | None:
+        """Why methods cannot be told apart; None where they can."""
+        if "full" not in runs:
+            return "Without the arm full nothing says that the model finds enough to lose: add it to --methods."
+        if (points := self._means(runs, "full").mean()) < 2 * MARGIN:
+            return f"With all of each text the model has {points:.1f} points, too few for a method to lose some."
+        return None
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from featscope.studies.looped_transformer.arms import (
 )
 from featscope.studies.looped_transformer.figure_8_1 import FigureEightOne
 from featscope.studies.looped_transformer.free import JUDGED
-from featscope.studies.summaries import in_case, in_words, order, verdict
+from featscope.studies.summaries import in_case, in_words, of_all, order, verdict
 from featscope.studies.worst import largest, mean, mean_of, smallest
 from featscope.theory import looped_transformer as theory
 
@@ -315,7 +315,8 @@ class LoopedTransformer(FigureEightOne):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether loops are steps of descent, and by how much the printed bound is off."""
         first, last = self.lengths[0], self.lengths[-1]
-        same = all(c.verdict == "holds" for c in claims if c.id == "equals-gradient-descent" and c.expected)
+        same = of_all(c.verdict for c in claims if c.id == "equals-gradient-descent" and c.expected)
+        step = {"holds": "is", "fails": "is not always", "undecided": "may be"}[same]
         slope, printed = (
             in_words(self.of_slope(runs[last], which), "{:.1f}") for which in (theory.slope, theory.printed_slope)
         )
@@ -325,8 +326,7 @@ class LoopedTransformer(FigureEightOne):
         within, narrows = f"error-bound@{REAL}", f"gap-narrows-with-n@{last}"
         kappa = in_words(runs[REAL].kappa, "{:.0f}")
         return Story(
-            f"Each loop {'is' if same else 'is not always'} a step of gradient descent, to {order(gap)}; training from "
-            f"random weights {words}.",
+            f"Each loop {step} a step of gradient descent, to {order(gap)}; training from random weights {words}.",
             "A prompt shows examples of a linear rule. Lines show how the error of a transformer falls as it goes "
             "through its one layer again and again, for prompts of different lengths; dashed, the printed bound. They "
             f"end where float64 does. With {self.samples[-1]} examples the log error falls by {slope} a loop, where "

@@ -268,11 +268,16 @@ def answered(run: xr.Dataset, length: int) -> xr.DataArray:
 
 
 def ahead(runs: Runs, one: str, other: str) -> Found | None:
-    """Difference of mean scores; None where an arm was not run, NaN where full attention does not answer either."""
+    """Difference of mean scores; None where an arm was not run, NaN where the model does not answer.
+
+    Whether it does, full attention says; where that was not asked, the best of the methods.
+    """
     if not {one, other} <= runs.keys():
         return None
     asked = {arm: run.normalised for arm, run in runs.items() if "normalised" in run}
     means = {arm: found.mean(("length", "depth", "prompt"), skipna=False) for arm, found in asked.items()}
-    told = "full" not in means or (means["full"] - means["no-needle"]).mean() >= HALF  # there is what can be lost
-    found = (means[one] - means[other]) * (1.0 if told or other == "no-needle" else np.nan)
-    return Found(found, trials=asked[one].isel(replica=0).size)
+    compared = ["full"] if "full" in means else [arm for arm in means if arm != "no-needle"]
+    best = max(float((means[arm] - means["no-needle"]).mean()) for arm in compared)
+    told = other == "no-needle" or not best < HALF  # there is what can be lost; NaN: so are the differences
+    why = "" if told else f"Nobody answers: {best:.2f} more than without the needle, where {HALF:g} is asked for."
+    return Found((means[one] - means[other]) * (1.0 if told else np.nan), why, trials=asked[one].isel(replica=0).size)
