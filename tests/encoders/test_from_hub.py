@@ -50,10 +50,20 @@ def test_features_of_clip_are_normalised(tmp_path, pixels):
     torch.testing.assert_close(encoder(pixels), model.vision_model(scaled(pixels)).pooler_output)
 
 
+def test_features_of_beit_are_normalised_means(tmp_path, pixels):
+    model = transformers.BeitModel(transformers.BeitConfig(**LAYERS, **LOOKS)).eval()
+    encoder = HubEncoder(saved(model, tmp_path, size=32)).load()
+    torch.testing.assert_close(encoder(pixels), model(scaled(pixels)).pooler_output)
+    bare = transformers.BeitModel(model.config, add_pooling_layer=False)
+    with pytest.raises(ConfigError, match=r"2 weights are missing, pooler\.layernorm"):
+        HubEncoder(saved(bare, tmp_path, size=32)).load()
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "problem"),
     [
         ("Swin", {"embed_dim": 8, "depths": [1, 1], "num_heads": [1, 2], "window_size": 2}, "no token that stands for"),
+        ("Data2VecVision", LAYERS, "no layer that normalises"),
         ("ViTMAE", {**LAYERS, "mask_ratio": 0.5}, "something else each time"),
     ],
 )
@@ -107,6 +117,23 @@ def test_pixels_enter_as_the_preprocessor_s_file_says(small_resnet, tmp_path, sa
     assert (encoder.shift, encoder.scale) == (pytest.approx(shift), pytest.approx(scale))
 
 
+@pytest.mark.parametrize("top", [True, False])
+@pytest.mark.parametrize(("rescales", "offset"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("normalises", [True, False])
+def test_pixels_enter_as_efficientnet_s_processor_has_them(
+    small_resnet, tmp_path, pixels, top, rescales, offset, normalises
+):
+    folder = shutil.copytree(small_resnet, tmp_path / "other")
+    kind = {"image_processor_type": "EfficientNetImageProcessor", "size": {"height": 32, "width": 32}}
+    said = {"do_rescale": rescales, "rescale_offset": offset, "do_normalize": normalises}
+    change(folder, **kind, **said, **({} if top else {"include_top": False}))  # which is True where nothing is said
+    processor = transformers.AutoImageProcessor.from_pretrained(folder)
+    encoder = HubEncoder(str(folder)).load()
+    shift, scale = (torch.tensor(of)[:, None, None] for of in (encoder.shift, encoder.scale))
+    expected = processor(list(pixels), return_tensors="pt", input_data_format="channels_first").pixel_values
+    torch.testing.assert_close((pixels - shift) / scale, expected.float(), rtol=1e-4, atol=1e-4)
+
+
 def change(folder, **said) -> None:
     file = folder / "preprocessor_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | said))
@@ -121,6 +148,9 @@ def change(folder, **said) -> None:
         ({"image_std": [1.0, 0.0, 1.0]}, "no image_mean and image_std"),
         ({"image_std": "wide"}, "no image_mean and image_std"),
         ({"rescale_factor": 0}, "rescale_factor of 0"),
+        ({"include_top": True, "do_normalize": False, "image_std": None}, "no image_mean and image_std"),
+        ({"do_flip_channel_order": True}, "red comes first"),
+        ({"image_processor_type": "MobileViTImageProcessor"}, "red comes first"),
     ],
 )
 def test_a_file_that_does_not_say_how_pixels_enter_is_refused(small_resnet, tmp_path, said, problem):
@@ -136,6 +166,12 @@ def test_weights_that_are_missing_are_not_made_up(tmp_path):
     transformers.ViTConfig(**LAYERS | {"num_hidden_layers": 3}, **LOOKS).save_pretrained(folder)
     with pytest.raises(ConfigError, match="weights are missing"):
         HubEncoder(folder).load()
+
+
+def test_a_layer_that_is_not_used_and_came_without_weights_changes_no_fingerprint(tmp_path):
+    model = transformers.ViTModel(transformers.ViTConfig(**LAYERS, **LOOKS), add_pooling_layer=False)
+    folder = saved(model, tmp_path, size=32)
+    assert HubEncoder(folder).load().fingerprint() == HubEncoder(folder).load().fingerprint()
 
 
 def test_a_model_of_texts_is_refused(tmp_path):

@@ -1,10 +1,12 @@
 """Encoders of sentences in the Hub's layout: features against the model's, views by dropout, what is refused."""
 
 import json
+import shutil
 
 import pytest
 import torch
 
+from featscope import hub
 from featscope.encoders import HubSentences, cached_sentences
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -91,6 +93,81 @@ def test_a_pooling_file_that_is_none_is_refused(folder, pooling):
     (folder / "1_Pooling" / "config.json").write_text(pooling, errors="surrogateescape")
     with pytest.raises(ConfigError, match="cannot be loaded"):
         HubSentences(str(folder)).load()
+
+
+@pytest.fixture
+def in_the_cache(folder, tmp_path_factory, monkeypatch):
+    """The model as the cache of the Hub has it, which is out of reach."""
+    from huggingface_hub import constants
+
+    cache, commit = tmp_path_factory.mktemp("cache"), 40 * "a"
+    of_model = cache / "models--some--encoder"
+    shutil.copytree(folder, of_model / "snapshots" / commit)
+    (of_model / "refs").mkdir()
+    (of_model / "refs" / "main").write_text(commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(hub, "_answers", lambda: False)
+    return of_model
+
+
+def pooled_in(folder, text: str) -> None:
+    """Write a pooling file."""
+    (folder / "1_Pooling").mkdir(parents=True)
+    (folder / "1_Pooling" / "config.json").write_text(text)
+
+
+def test_a_pooling_file_that_is_not_in_the_cache_may_be_there(in_the_cache, model):
+    with pytest.raises(ConfigError, match=r"a 1_Pooling/config\.json, which says how to pool, is not known while the"):
+        HubSentences("some/encoder").load()
+    pooled_in(in_the_cache / "snapshots" / (40 * "a"), json.dumps({"pooling_mode": "mean"}))
+    encoder = HubSentences("some/encoder").load()
+    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one).mean(0) for one in SENTENCES]))
+
+
+def test_a_pooling_file_is_absent_where_the_hub_once_said_so(in_the_cache, model):
+    pooled_in(in_the_cache / ".no_exist" / (40 * "a"), "")
+    encoder = HubSentences("some/encoder").load()
+    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one)[0] for one in SENTENCES]))
+
+
+def test_a_pooling_file_is_absent_where_the_hub_says_so_now(in_the_cache, model, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    def answer(*_):
+        raise RemoteEntryNotFoundError.__new__(RemoteEntryNotFoundError)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", answer)
+    encoder = HubSentences("some/encoder").load()
+    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one)[0] for one in SENTENCES]))
+
+
+def test_features_are_of_no_padding_where_a_tokenizer_pads_on_the_left(folder, model):
+    transformers.BertTokenizerFast(str(folder / "vocab.txt"), padding_side="left").save_pretrained(folder)
+    encoder = HubSentences(str(folder)).load()
+    torch.testing.assert_close(encoder(SENTENCES), torch.stack([said(model, one)[0] for one in SENTENCES]))
+
+
+def test_a_first_token_that_is_the_sentence_s_own_is_refused(folder):
+    words = transformers.BertTokenizerFast(str(folder / "vocab.txt")).backend_tokenizer
+    words.post_processor = None  # which puts [CLS] first
+    named = {"pad_token": "[PAD]", "cls_token": "[CLS]"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, **named).save_pretrained(folder)
+    with pytest.raises(ConfigError, match="begin with no token for the whole"):
+        HubSentences(str(folder)).load()
+
+
+def test_a_fingerprint_stays_when_sentences_are_read(folder):
+    encoder = HubSentences(str(folder)).load()
+    known = encoder.fingerprint()
+    features = encoder(SENTENCES)
+    assert encoder.fingerprint() == known
+    assert torch.equal(encoder(SENTENCES), features), "what a call sets was lost"
+
+
+def test_a_layer_that_is_not_used_and_came_without_weights_changes_no_fingerprint(folder, model):
+    transformers.BertModel(model.config, add_pooling_layer=False).save_pretrained(folder)
+    assert HubSentences(str(folder)).load().fingerprint() == HubSentences(str(folder)).load().fingerprint()
 
 
 def test_the_first_token_of_a_causal_model_is_refused(folder):

@@ -50,6 +50,14 @@ def test_rank_correlation_is_spearman_s_of_absolute_values():
             assert float(found[replica, neuron]) == pytest.approx(stats.spearmanr(*pair).statistic)
 
 
+def test_rank_correlation_of_equal_entries_takes_their_mean_ranks():
+    before = torch.tensor([[[0, 0, 1.0, -1.0], [1.0, 2.0, 3.0, 4.0], [0, 0, 0, 0], [1.0, 2.0, torch.nan, 4.0]]])
+    after = torch.tensor([[[0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0], [0, 0, 0, 0], [1.0, 2.0, 3.0, 4.0]]])
+    expected = [stats.spearmanr([0, 0, 1, 1], [0, 1, 2, 3]).statistic, *[np.nan] * 3]
+    assert rank_correlation(before, after)[0].tolist() == pytest.approx(expected, nan_ok=True)
+    assert rank_correlation(after, before)[0].tolist() == pytest.approx(expected, nan_ok=True)
+
+
 def test_members_are_the_features_within_a_half_of_the_largest():
     found = members(alignment(WEIGHT, FEATURES))[0]
     assert found[[0, 1, 3]].tolist() == [[True, False, False], [True, True, False], [False, False, True]]

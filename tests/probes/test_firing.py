@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from featscope.probes import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
+from featscope.probes.firing import wrong_firing
 
 ACTIVATION = torch.tensor([[[1.0, 0, 0], [0, -2.0, 0], [3.0, 1.0, 0], [0, 0, 0]]])
 CODES = torch.tensor([[[1.0, 0], [0, 0], [0, -1.0], [-1.0, 1.0]]])
@@ -17,6 +18,15 @@ def test_rates_count_whatever_is_not_zero():
 def test_of_what_is_no_number_it_is_not_known_whether_it_fires():
     activation = torch.tensor([[1.0, torch.nan], [0, 0]])
     assert firing_rate(activation).tolist() == pytest.approx([0.5, torch.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize("measure", [false_firing, missed_firing, wrong_firing])
+@pytest.mark.parametrize("at", [0, 3])
+def test_of_what_is_no_number_it_is_not_known_whether_it_is_right(measure, at):
+    activation, known = ACTIVATION.clone(), measure(ACTIVATION, CODES, MEMBERS)[0]
+    activation[0, at, 0] = torch.nan
+    found = measure(activation, CODES, MEMBERS)[0].tolist()
+    assert found == pytest.approx([torch.nan, *known[1:].tolist()], nan_ok=True)
 
 
 def test_false_firing_is_the_share_of_firings_without_an_own_feature():

@@ -26,7 +26,8 @@ class HubEncoder:
     """An encoder of images that transformers knows, by its name on the Hub or the folder that it lies in.
 
     Features of a network with feature maps (ResNet-50) are the means of its last ones; those of a transformer are what
-    its first token has become, after the last normalisation.
+    its first token has become, after the last normalisation; BEiT's, where it takes means, are the normalised means of
+    its other tokens.
 
     Attributes:
         name: "microsoft/resnet-50", "openai/clip-vit-base-patch16", or a folder with config.json,
@@ -53,7 +54,8 @@ class HubEncoder:
             raise self._refused(f"It takes {model.main_input_name}.")
         side, shift, scale = self._entry(about)
         features = self._features(_Body(body), side)
-        return FrozenEncoder(_Body(body), features, side, shift, scale, config_of(model))
+        known = config_of(model) + (" means" if _takes_means(body) else "")
+        return FrozenEncoder(_Body(body), features, side, shift, scale, known)
 
     def _features(self, body: nn.Module, side: int) -> int:
         """How many there are, found by two looks at one image of noise."""
@@ -68,23 +70,34 @@ class HubEncoder:
         return int(one.shape[1])
 
     def _entry(self, about: Mapping[str, Any]) -> tuple[int, Sequence[float], Sequence[float]]:
-        """Size of images, and shift and scale of bytes for each channel."""
+        r"""Size of images, and shift and scale of bytes for each channel.
+
+        A byte $x$ enters as $(rx - o - \mu)/\sigma$, $r$ the rescale_factor, $o = 1$ with rescale_offset; with
+        EfficientNet's include_top over $\sigma$ once more.
+        """
+        kind = str(about.get("image_processor_type") or about.get("feature_extractor_type"))
+        if about.get("do_flip_channel_order", kind.startswith("MobileViT")):
+            raise self._refused("Its preprocessor_config.json has do_flip_channel_order: red comes first here.")
         size = about.get("crop_size") if about.get("do_center_crop") else None
         size = size or about.get("size")
         if isinstance(size, Mapping):
             size = size.get("height") or size.get("shortest_edge")
         mean, deviation = (_three(about.get(name)) for name in ("image_mean", "image_std"))
+        again = deviation if about.get("include_top", kind.startswith("EfficientNet")) else (1.0, 1.0, 1.0)
         if about.get("do_normalize") is False:
             mean, deviation = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-        factor = 1.0 if about.get("do_rescale") is False else about.get("rescale_factor")
+        rescales = about.get("do_rescale") is not False
+        factor = about.get("rescale_factor") if rescales else 1.0
         factor = 1 / 255 if factor is None else factor
+        offset = 1.0 if rescales and about.get("rescale_offset") else 0.0
         if not isinstance(size, int) or not 8 <= size <= _MOST_PIXELS:
             raise self._refused(f"Its preprocessor_config.json has a size of {size!r} (8 to {_MOST_PIXELS}).")
-        if not mean or not deviation or min(deviation) <= 0:
+        if not mean or not deviation or not again or min(*deviation, *again) <= 0:
             raise self._refused("Its preprocessor_config.json has no image_mean and image_std of three channels.")
         if not isinstance(factor, int | float) or not 0 < factor < inf:
             raise self._refused(f"Its preprocessor_config.json has a rescale_factor of {factor!r} (above 0).")
-        return size, tuple(value / factor for value in mean), tuple(value / factor for value in deviation)
+        shift = tuple((value + offset) / factor for value in mean)
+        return size, shift, tuple(one * other / factor for one, other in zip(deviation, again, strict=True))
 
     def _refused(self, problem: str) -> ConfigError:
         return ConfigError(
@@ -97,6 +110,8 @@ def loaded(
     name: str, beside: Callable[[str], _T], refused: Callable[[str], ConfigError]
 ) -> "tuple[PreTrainedModel, _T]":
     """A model of the Hub or of a folder in float32, from safetensors, no weight of it made up; and what goes with it.
+
+    A layer that pools and came without weights, which is not used, has zeros: random ones would change fingerprints.
 
     Args:
         name: of the model.
@@ -113,8 +128,12 @@ def loaded(
             )
     except Exception as error:  # of many kinds: no such name, no network, broken or foreign files
         raise refused(f"It cannot be loaded: {' '.join(str(error).split())[:300]}") from None
-    if missing := [one for one in found["missing_keys"] if not one.startswith("pooler.")]:  # which is not used
+    unused = [one for one in found["missing_keys"] if one.startswith("pooler.") and not _takes_means(model)]
+    if missing := sorted({*found["missing_keys"]} - {*unused}):
         raise refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
+    weights = model.state_dict()
+    for one in unused:
+        weights[one].zero_()
     return model, other
 
 
@@ -124,6 +143,11 @@ def config_of(model: "PreTrainedModel") -> str:
     for name in ("_name_or_path", "transformers_version"):
         said.pop(name, None)
     return json.dumps(said, sort_keys=True)
+
+
+def _takes_means(model: nn.Module) -> bool:
+    """Whether it normalises the mean of its tokens instead of each, as BEiT does."""
+    return bool(getattr(getattr(model, "config", None), "use_mean_pooling", False))
 
 
 def _three(value: object) -> Sequence[float]:
@@ -142,15 +166,17 @@ class _Body(nn.Module):
     def forward(self, x: Float[Tensor, "image 3 height width"]) -> Float[Tensor, "image feature row column"]:
         found = self.model(pixel_values=x)
         maps: Tensor = found.last_hidden_state
+        pooled = getattr(found, "pooler_output", None)
         if maps.ndim == 4:
-            pooled = getattr(found, "pooler_output", None)
             if isinstance(pooled, Tensor) and pooled.shape[1] != maps.shape[1]:
                 raise ValueError(f"its maps are {list(maps.shape)}: allowed is [image, {pooled.shape[1]}, row, column]")
             return maps
         # CLIP normalises the first token only in what it calls pooled; other models have a layer there that was not
         # trained with them.
-        if hasattr(self.model, "post_layernorm"):
-            return found.pooler_output[..., None, None]
+        if hasattr(self.model, "post_layernorm") or _takes_means(self.model):
+            if pooled is None:
+                raise ValueError("it takes means over tokens, and has no layer that normalises them")
+            return pooled[..., None, None]
         if not any(name.endswith(("cls_token", "class_embedding")) for name, _ in self.model.named_parameters()):
             raise ValueError("it has no token that stands for the whole image, and its first is one corner of it")
         first = maps[:, 0]

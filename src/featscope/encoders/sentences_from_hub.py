@@ -50,16 +50,16 @@ class HubSentences:
 
         Raises:
             MissingExtraError: the extra 'language' is not installed.
-            ConfigError: there is no such model, it encodes no sentences, or some of its weights are missing.
+            ConfigError: there is no such model, it encodes no sentences, some of its weights are missing, or it is not
+                known how it pools.
         """
         with require_extra(f"The encoder {self.name!r}", "language"):
             from transformers import AutoTokenizer
-            from transformers.utils import cached_file
 
         def beside(name: str) -> tuple[Any, set[str] | None]:
-            file = cached_file(name, _POOLING, _raise_exceptions_for_missing_entries=False)
-            pooled = None if file is None else _pooled(Path(file))
-            return AutoTokenizer.from_pretrained(name), pooled
+            tokenizer = AutoTokenizer.from_pretrained(name, padding_side="right")
+            file = _pooling_file(name)
+            return tokenizer, None if file is None else _pooled(file)
 
         model, (tokenizer, pooled) = loaded(self.name, beside, self._refused)
         if model.main_input_name != "input_ids" or model.config.is_encoder_decoder or not tokenizer.pad_token:
@@ -68,6 +68,8 @@ class HubSentences:
         if pooled is not None and not means and pooled != {_FIRST}:
             by = ", ".join(sorted(pooled)) or "nothing that its file names"
             raise self._refused(f"It pools by {by}: known are means and the first token.")
+        if not means and tokenizer("a")["input_ids"][:1] not in ([tokenizer.cls_token_id], [tokenizer.bos_token_id]):
+            raise self._refused("Its sentences begin with no token for the whole, and no file says to take means.")
         if not means and not self._first_sees_last(model, tokenizer.pad_token_id):
             raise self._refused("Its first token sees no other, and it has no file that says to take means.")
         return LoadedSentences(model, tokenizer, self.tokens, means)
@@ -90,6 +92,31 @@ class HubSentences:
         )
 
 
+def _pooling_file(name: str) -> Path | None:
+    """The pooling file of a model; none if its folder has none, or the Hub has said so now or before.
+
+    Raises:
+        FileNotFoundError: it is not in the cache, and the Hub is out of reach.
+    """
+    from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
+
+    folder = Path(name)
+    if folder.is_dir():
+        return folder / _POOLING if (folder / _POOLING).is_file() else None
+    try:
+        return Path(hf_hub_download(name, _POOLING))
+    except RemoteEntryNotFoundError:
+        return None
+    except LocalEntryNotFoundError:
+        if try_to_load_from_cache(name, _POOLING) is _CACHED_NO_EXIST:
+            return None
+        raise FileNotFoundError(
+            f"whether it has a {_POOLING}, which says how to pool, is not known while the Hub is out of reach. Load it "
+            "once where the Hub answers."
+        ) from None
+
+
 def _pooled(file: Path) -> set[str]:
     """How a pooling file of sentence-transformers says to pool: by words, or in an older one by a flag for each."""
     said = json.loads(file.read_text("utf-8"))
@@ -105,7 +132,7 @@ class LoadedSentences:
 
     Args:
         model: gives what each token has become.
-        tokenizer: splits a batch of sentences and pads them.
+        tokenizer: splits a batch of sentences and pads them on the right.
         tokens: a sentence is cut after so many.
         means: whether features are means over tokens; else they are of the first.
     """
@@ -132,7 +159,10 @@ class LoadedSentences:
 
     def fingerprint(self) -> bytes:
         """A hash of all that features depend on besides sentences."""
-        words = self._tokenizer.backend_tokenizer.to_str()
-        state = blake2b(f"{self._tokens} {self._means} {config_of(self._model)} {words}".encode())
+        splits = self._tokenizer.backend_tokenizer
+        splits.no_padding()  # both are set by each call, and not before the first
+        splits.no_truncation()
+        about = f"{self._tokens} {self._means} right {config_of(self._model)} {splits.to_str()}"
+        state = blake2b(about.encode())
         state.update(hash_of_weights(self._model.state_dict()))
         return state.digest()

@@ -1,6 +1,6 @@
 """Which features a neuron's weights hold, when the features are known."""
 
-from math import log
+from math import log, nan
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -65,10 +65,20 @@ def amplitudes(
 def rank_correlation(
     before: Float[Tensor, "*replica neuron feature"], after: Float[Tensor, "*replica neuron feature"]
 ) -> Float[Tensor, "*replica neuron"]:
-    """Spearman correlation of the features' |alignments| within each neuron, before and after."""
-    ranks = (a.abs().argsort(-1).argsort(-1).double() for a in (before, after))
-    first, second = (r - r.mean(-1, keepdim=True) for r in ranks)
-    return (first * second).sum(-1) / first.square().sum(-1)
+    """Spearman correlation of the features' |alignments| within each neuron, before and after.
+
+    NaN where one of them is NaN, or where all of a neuron's are the same.
+    """
+    first, second = (r - r.mean(-1, keepdim=True) for r in (_ranks(before.abs()), _ranks(after.abs())))
+    return (first * second).sum(-1) / (first.square().sum(-1) * second.square().sum(-1)).sqrt()
+
+
+def _ranks(values: Float[Tensor, "*row entry"]) -> Float[Tensor, "*row entry"]:
+    """Ranks within each row, equal entries at the mean of theirs; NaN in a row with a NaN."""
+    values = values.contiguous()
+    ordered = values.sort(-1).values.contiguous()
+    below, up_to = (torch.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    return ((below + up_to).double() / 2).masked_fill(values.isnan().any(-1, keepdim=True), nan)
 
 
 def _norm(weight: Tensor) -> Tensor:

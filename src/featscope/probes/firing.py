@@ -8,7 +8,7 @@ from torch import Tensor
 
 def firing_rate(activation: Float[Tensor, "*replica batch neuron"]) -> Float[Tensor, "*replica neuron"]:
     """Share of inputs on which each neuron's activation is not zero; NaN where one is NaN."""
-    return (activation != 0).float().masked_fill(activation.isnan(), nan).mean(-2)
+    return _known(activation != 0, activation).mean(-2)
 
 
 def false_firing(
@@ -16,14 +16,14 @@ def false_firing(
     codes: Float[Tensor, "*replica batch feature"],
     members: Bool[Tensor, "*replica neuron feature"],
 ) -> Float[Tensor, "*replica neuron"]:
-    """Pr(none of a neuron's features is present | it fires); NaN for a neuron that never fires.
+    """Pr(none of a neuron's features is present | it fires); NaN for a neuron that never fires, or where one is NaN.
 
     Args:
         activation: activations on a batch.
         codes: the hidden signals of the batch.
         members: which features belong to which neuron.
     """
-    fires = (activation != 0).float()
+    fires = _known(activation != 0, activation)
     return (fires * ~_present(codes, members)).sum(-2) / fires.sum(-2)
 
 
@@ -32,9 +32,9 @@ def missed_firing(
     codes: Float[Tensor, "*replica batch feature"],
     members: Bool[Tensor, "*replica neuron feature"],
 ) -> Float[Tensor, "*replica neuron"]:
-    """Pr(a neuron is silent | one of its features is present); arguments as of `false_firing`."""
+    """Pr(a neuron is silent | one of its features is present); arguments and NaN as of `false_firing`."""
     present = _present(codes, members).float()
-    return (present * (activation == 0)).sum(-2) / present.sum(-2)
+    return (present * _known(activation == 0, activation)).sum(-2) / present.sum(-2)
 
 
 def wrong_firing(
@@ -42,13 +42,20 @@ def wrong_firing(
     codes: Float[Tensor, "*replica batch feature"],
     members: Bool[Tensor, "*replica neuron feature"],
 ) -> Float[Tensor, "*replica neuron"]:
-    """Pr(a neuron fires xor one of its features is present | one of the two); arguments as of `false_firing`.
+    """Pr(a neuron fires xor one of its features is present | one of the two); arguments and NaN as of `false_firing`.
 
     0 if it fires on its features and on nothing else, 1 if it never fires; a neuron that always does is wrong as often
     as its features are absent.
     """
     fires, present = activation != 0, _present(codes, members)
-    return (fires ^ present).float().sum(-2) / (fires | present).float().sum(-2)
+    return _known(fires ^ present, activation).sum(-2) / (fires | present).float().sum(-2)
+
+
+def _known(
+    holds: Bool[Tensor, "*replica batch neuron"], activation: Float[Tensor, "*replica batch neuron"]
+) -> Float[Tensor, "*replica batch neuron"]:
+    """1 where something holds, else 0; NaN where the activation is, of which it is not known."""
+    return holds.float().masked_fill(activation.isnan(), nan)
 
 
 def _present(
