@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -383,6 +384,23 @@ def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path, mon
     assert {key: optimizer[key] for key in ("name", "lr")} == {"name": "AdamW", "lr": 0.01}
     claims = json.loads((out / "claims.json").read_text())["claims"]
     assert not any(claim["expected"] for claim in claims if claim["id"] == "stage1-trajectory")
+
+
+@pytest.mark.parametrize("out", [[], ["--out", "my runs/one"]])
+@pytest.mark.parametrize("typed", [[], ["--resume"], ["--overwrite"], ["--no-resume"]])
+def test_the_command_that_goes_on_is_read_where_a_part_is_of_another_kind(tmp_path, monkeypatch, out, typed):
+    monkeypatch.chdir(tmp_path)
+    kind = ["optimizer:torch-optimizer", "--optimizer.lr", "0.01"]
+    chosen, folder, again = commands.study_options("run", "decoupling", [*typed, "--seed", "1", *out, *kind])
+    folder.mkdir(parents=True)
+    (folder / "config.json").touch()
+    for to_replace, resume in ((None, True), (commands._written(folder), False)):
+        _, said = commands._to_go_on(folder, to_replace, again)
+        called, command, name, *words = shlex.split(said)
+        assert (called, command, name) == (program(), "run", "decoupling")
+        read, where, _ = commands.study_options("run", "decoupling", words)
+        assert (read.study, read.settings, where) == (chosen.study, chosen.settings, folder)
+        assert (read.resume, read.overwrite) == (resume, not resume)
 
 
 @pytest.mark.parametrize(

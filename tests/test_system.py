@@ -104,5 +104,5 @@ def test_the_end_of_the_terminal_and_a_second_ctrl_c_print_the_command_that_goes
         time.sleep(0.05)
     code, _, err = finish(process)
     assert code == 130
-    assert err.strip().splitlines()[-1].endswith("--resume")
+    assert "featscope run pull --resume --out" in err.strip().splitlines()[-1]
     assert "Traceback" not in err

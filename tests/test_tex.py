@@ -35,6 +35,15 @@ from featscope.tex import FORMULA, in_unicode, unknown_macros
         (r"\tau = 1 - \eta\lambda + \eta, x = -1, (-\alpha)", "τ = 1 - ηλ + η, x = -1, (-α)"),
         (r"a \ne b", "a ≠ b"),
         (r"\sqrt{d_1}, 1/\sqrt{d}", "√(d_1), 1/√d"),
+        (r"\frac{\sigma^2}{M}\mathrm{tr}(V^2D^2) = \frac{\sigma^2}{M}", "(σ²/M)tr(V²D²) = σ²/M"),
+        (r"p_T\frac{d(d-1)}{2}(\frac14+\gamma)", "p_T(d(d-1)/2)(1/4+γ)"),
+        (r"3\frac{\eta}{2\eta_E} x, \frac1M \cdot y", "3(η/(2η_E)) x, 1/M · y"),
+        (r"-\frac12\|x\|, |\frac12|, |a|\frac12|b|", "-(1/2)‖x‖, |1/2|, |a|(1/2)|b|"),
+        (r"\frac{\frac12}{x}, x/\frac12, \frac12\frac{k!}{3}", "(1/2)/x, x/(1/2), (1/2)(k!/3)"),
+        (r"\sqrt{a}b + \sqrt{a}(b) + \sqrt a \, b", "√(a)b + √(a)(b) + √a b"),
+        (r"e^{x^{2}}, d^{1 - (a)^2}, x^{(a)/(b)}, 2^{-\sqrt{d}}", "e^(x²), d^(1 - (a)²), x^((a)/(b)), 2^(-√d)"),
+        (r"\sum_{e\in\{\pm1\}^k} e", "∑_(e ∈ {±1}^k) e"),
+        (r"2^kk!, d^24^T, x_{ij}y, \|x_i\|, \lVert x_i\rVert", "2^k k!, d² 4^T, x_ij y, ‖x_i‖, ‖x_i‖"),
     ],
 )
 def test_formulas_in_unicode(tex, shown):

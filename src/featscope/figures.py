@@ -20,6 +20,10 @@ def _require_shape(what: str, values: np.ndarray | None, expected: tuple[int, ..
         raise ValueError(f"{what} has shape {list(found)}: expected [{shape}], {why}")
 
 
+def _some_positive(drawn: Sequence["Curve"] | Sequence["VerdictPanel"]) -> bool:
+    return any((np.asarray(one.y) > 0).any() for one in drawn)
+
+
 @dataclass(frozen=True)
 class Figure:
     """What every figure has.
@@ -90,6 +94,11 @@ class Panel:
     marks: Sequence[tuple[float, str]] = ()
     log_x: bool = False
     log_y: bool = False
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether y is drawn so: if it is to be, and some value is positive."""
+        return self.log_y and _some_positive(self.curves)
 
 
 @dataclass(frozen=True)
@@ -298,6 +307,11 @@ class Verdicts(Figure):
     log_x: bool = False
     log_y: bool = False
     areas: bool = False
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether y is drawn so: if it is to be, and some value is positive."""
+        return self.log_y and _some_positive(self.panels)
 
 
 @dataclass(frozen=True)

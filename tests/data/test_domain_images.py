@@ -60,6 +60,68 @@ def test_the_layout_of_domainbed(tmp_path):
     assert (tmp_path / "photo" / "cat" / "0.png").exists()
 
 
+def folders(root, **kinds: str):
+    """Three images in each class of each domain, whose name is that of a kind of image."""
+    for domain, kind in kinds.items():
+        for label in ("cat", "dog"):
+            (root / domain / label).mkdir(parents=True)
+            for i in range(3):
+                Image.new("RGB", (4, 4), (10 * i, 0, 0)).save(root / domain / label / f"{i}.{kind}")
+
+
+def test_folders_may_hold_any_kind_of_image_that_is_read(tmp_path):
+    folders(tmp_path, photo="webp", sketch="bmp", drawing="TIF")
+    for left in ("photo/cat/Thumbs.db", "photo/cat/.DS_Store", "sketch/.cache/dog", "__MACOSX/photo/cat/._0.webp"):
+        (tmp_path / left).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / left).touch()
+    (tmp_path / "notes" / "old").mkdir(parents=True)
+    (tmp_path / "notes" / "old" / "read.me").touch()
+    images = open_domains(str(tmp_path))
+    assert (len(images), images.domain_names) == (18, ("drawing", "photo", "sketch"))
+    assert images.pixels(torch.arange(18)).shape == (18, 3, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("photo/cat/4.heic", "photo/cat/4.heic is no image that can be read"),
+        ("photo/cat/4.txt", "photo/cat/4.txt is no image that can be read"),
+        ("photo/cat/more/4.png", "photo/cat/more is a folder"),
+        ("poster/cat/4.heic", "poster/cat/4.heic is no image that can be read"),
+        ("poster/cat/more/4.png", "poster/cat/more is a folder"),
+    ],
+)
+def test_what_would_be_left_out_of_a_class_is_named(tmp_path, file, message):
+    folders(tmp_path, photo="png", sketch="png")
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_bytes(png(7))
+    with pytest.raises(ConfigError, match=rf"images alone in DOMAIN/CLASS\. {message}\. Move its images"):
+        open_domains(str(tmp_path))
+
+
+def test_a_folder_that_has_changed_is_read_again(tmp_path, monkeypatch):
+    """So is another folder of the same name, and what was opened before goes on being read from where it was."""
+    for place in ("one", "other"):
+        folders(tmp_path / place / "data", photo="png", sketch="png")
+    monkeypatch.chdir(tmp_path / "one")
+    first = open_domains("data")
+    (tmp_path / "one" / "data" / "photo" / "cat" / "3.png").write_bytes(png(7))
+    assert (len(first), len(open_domains("data"))) == (12, 13)
+    monkeypatch.chdir(tmp_path / "other")
+    assert len(open_domains("data")) == 12
+    (tmp_path / "other" / "data" / "photo" / "cat" / "0.png").write_bytes(b"")
+    assert first.pixels(torch.tensor([0])).shape == (1, 3, 4, 4)
+
+
+def test_digits_that_have_changed_are_read_again(tmp_path):
+    write_idx(tmp_path, 10)
+    first = digit_domains(ROTATED, str(tmp_path))
+    assert digit_domains(ROTATED, str(tmp_path)) is first
+    labels = tmp_path / "t10k-labels-idx1-ubyte"
+    labels.write_bytes(labels.read_bytes()[:8] + bytes(reversed(labels.read_bytes()[8:])))
+    assert not torch.equal(digit_domains(ROTATED, str(tmp_path)).labels, first.labels)
+
+
 def test_a_class_has_one_name_in_all_domains(tmp_path):
     for domain, labels in (("photo", ("cat", "dog")), ("sketch", ("cat", "Dog"))):
         for label in labels:
@@ -160,6 +222,31 @@ def test_features_of_what_lay_on_black_are_not_taken_again(tmp_path):
         pq.write_table(table(image=rows), tmp_path / kind / "a.parquet")
         before = blake2b(blake2b(file.getvalue(), digest_size=16).digest() * 12, digest_size=32).digest()
         assert (open_domains(str(tmp_path / kind)).fingerprint() == before) == (kind == "JPEG")
+
+
+def test_features_of_images_that_are_turned_upright_are_not_taken_again(tmp_path):
+    told = Image.Exif()
+    for kind, ground in (("JPEG", b""), ("PNG", b"white")):
+        for way in (1, 6):
+            told[0x0112] = way
+            file = io.BytesIO()
+            Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(file, kind, exif=told)
+            folder = tmp_path / kind / str(way)
+            folder.mkdir(parents=True)
+            pq.write_table(table(image=[{"bytes": file.getvalue(), "path": None}] * 12), folder / "a.parquet")
+            images = open_domains(str(folder))
+            each = blake2b(file.getvalue(), digest_size=16, person=ground).digest()
+            assert (images.fingerprint() == blake2b(each * 12, digest_size=32).digest()) == (way == 1)
+            (pixels,) = images.pixels(torch.tensor([0]))
+            stored = torch.from_numpy(np.array(Image.open(file).convert("RGB"))).permute(2, 0, 1)
+            assert torch.equal(pixels, stored if way == 1 else stored.rot90(-1, (1, 2)))
+
+
+def test_a_split_in_two_shardings_is_refused(tmp_path):
+    for name in ("train-00000-of-00001-aaa", "train-00000-of-00002", "train-00001-of-00002"):
+        pq.write_table(table(), tmp_path / f"{name}.parquet")
+    with pytest.raises(ConfigError, match="train is there in parts of 00001 and of 00002"):
+        open_domains(str(tmp_path))
 
 
 def test_domains_may_have_folders_of_their_own_and_no_copies(tmp_path):

@@ -1,6 +1,9 @@
 """Loading labelled images."""
 
 import io
+import os
+import struct
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import torch
 
 from featscope import registry
 from featscope.data import Images, LongTailedImages, splits
+from featscope.data.encoded_images import EncodedImages
 from featscope.data.image_pool import ImagePool
 from featscope.data.images import as_float
 from featscope.data.splits import open_split
@@ -37,6 +41,25 @@ def tiff(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, "TIFF")
     return buffer.getvalue()
+
+
+def deep_png(kind: int, channels: int) -> bytes:
+    """8 x 8 pixels of 16 bits a channel, which Pillow reads and does not write."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head, rows = struct.pack(">IIBBBBB", 8, 8, 16, kind, 0, 0, 0), (b"\0" + bytes([9, 200]) * 8 * channels) * 8
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def deep_tiff() -> bytes:
+    """8 x 8 pixels of 16 bits in each of three channels."""
+    words = {256: 8, 257: 8, 259: 1, 262: 2, 273: 200, 277: 3, 278: 8, 279: 384}
+    tags = {tag: struct.pack("<HHII", tag, 3, 1, value) for tag, value in words.items()}
+    tags[258] = struct.pack("<HHII", 258, 3, 3, 190)  # bits, which stand there
+    head = b"II*\0" + struct.pack("<IH", 8, len(tags)) + b"".join(tags[tag] for tag in sorted(tags)) + bytes(4)
+    return head.ljust(190, b"\0") + struct.pack("<HHH", 16, 16, 16) + bytes(4) + bytes([200, 9]) * 192
 
 
 def write_copy(folder: Path, count: int = 12, columns: tuple[str, str] = ("img", "label"), size: int = 8) -> np.ndarray:
@@ -304,6 +327,8 @@ def test_classes_that_are_never_trained_on_are_refused(tmp_path):
     rewrite(tmp_path, [0, 1, 7], split="test")
     with pytest.raises(ConfigError, match=r"test images of the 3 classes that are trained on. One has the label 7"):
         Images(str(tmp_path), 0, 0).build(draws())
+    with pytest.raises(ConfigError, match=r"test images of the 3 classes that are trained on. One has the label 7"):
+        ImagePool(str(tmp_path), "test")
 
 
 def test_images_that_are_none_are_refused(tmp_path):
@@ -321,9 +346,11 @@ def test_images_that_are_none_are_refused(tmp_path):
 
 
 def test_images_of_more_than_8_bits_a_channel_are_refused(tmp_path):
-    """All of them above 255 would be white."""
+    """Greys above 255 would be white, and of colours a half would be left."""
     write_copy(tmp_path)
-    for mode, data in (("I", png(np.full((8, 8), 40_000, np.uint16))), ("F", tiff(np.full((8, 8), 0.5, np.float32)))):
+    grey, floats = png(np.full((8, 8), 40_000, np.uint16)), tiff(np.full((8, 8), 0.5, np.float32))
+    colours = (("RGB", deep_png(2, 3)), ("RGBA", deep_png(6, 4)), ("", deep_png(4, 2)), ("RGB", deep_tiff()))
+    for mode, data in (("I", grey), ("F", floats), *colours):
         rewrite(tmp_path, [0, 1], [{"bytes": data, "path": None}] * 2)
         splits._open.cache_clear()
         with pytest.raises(ConfigError, match=rf"Image [01] cannot \(mode {mode}.*: more than 8 bits a channel"):
@@ -345,6 +372,89 @@ def test_a_split_of_which_files_are_missing_is_refused(tmp_path):
     for part in (1, 3, 4):
         (tmp_path / f"train-{part:05d}-of-00005.parquet").write_bytes(data)
     assert len(Images(str(tmp_path), 0, 0).build(draws()).train_set.labels) == 60
+
+
+def test_a_split_in_two_shardings_is_refused(tmp_path):
+    """Its images would be read twice."""
+    write_copy(tmp_path)
+    whole = tmp_path / "train-00000-of-00001.parquet"
+    twice = whole.with_name("train-00000-of-00001-bbb.parquet")
+    twice.write_bytes(whole.read_bytes())
+    with pytest.raises(ConfigError, match=r"train-00000-of-00001 is there twice\. Remove one"):
+        open_split(str(tmp_path), "train")
+    for part in (0, 1):
+        twice.with_name(f"train-0000{part}-of-00002.parquet").write_bytes(whole.read_bytes())
+    twice.unlink()
+    with pytest.raises(ConfigError, match=r"train is there in parts of 00001 and of 00002\. Remove those of one"):
+        open_split(str(tmp_path), "train")
+    whole.unlink()
+    assert len(open_split(str(tmp_path), "train").labels) == 24
+
+
+def test_columns_of_files_go_by_their_names(tmp_path):
+    arrays = write_copy(tmp_path)
+    first, second = (tmp_path / f"train-0000{part}-of-00002.parquet" for part in (0, 1))
+    (tmp_path / "train-00000-of-00001.parquet").rename(first)
+    table = pq.read_table(first)
+    pq.write_table(table.select(["label", "img"]), second)
+    images = open_split(str(tmp_path), "train")
+    assert images.labels.tolist() == table["label"].to_pylist() * 2
+    assert images.pixels(torch.arange(24))[:, 0, 0, 0].tolist() == arrays[:, 0, 0, 0].tolist() * 2
+    for columns, message in (
+        (["img", "name"], r"'label' is int64 in train-00000-of-00002\.parquet, and not there in train-00001"),
+        (["img", "label", "name"], r"'name' is not there in train-00000-of-00002\.parquet, and int64 in train-00001"),
+    ):
+        pq.write_table(table.append_column("name", table["label"]).select(columns), second)
+        with pytest.raises(ConfigError, match=f"have the same columns. {message}.*Write both alike"):
+            open_split(str(tmp_path), "train")
+    pq.write_table(table.set_column(1, "label", table["label"].cast(pa.int32())), second)
+    with pytest.raises(ConfigError, match=r"'label' is int64 in .*, and int32 in train-00001-of-00002\.parquet"):
+        open_split(str(tmp_path), "train")
+
+
+def test_a_split_may_have_more_than_two_gigabytes():
+    """One array of bytes has no more; that chunks share their memory makes no difference."""
+    chunk = pa.array([{"bytes": bytes(2**27), "path": None}], KIND)
+    last = pa.array([{"bytes": png(np.full((8, 8, 3), 7, np.uint8)), "path": None}], KIND)
+    table = pa.table({"img": pa.chunked_array([chunk] * 17 + [last]), "label": [i % 2 for i in range(18)]})
+    images = EncodedImages.from_table("data", table)
+    assert (images.pixels(torch.tensor([17])) == 7).all()
+
+
+def test_a_folder_that_has_changed_is_read_again(tmp_path, monkeypatch):
+    """So is another folder of the same name."""
+    for name in ("one", "other"):
+        write_copy(tmp_path / name / "data")
+    monkeypatch.chdir(tmp_path / "one")
+    before = open_split("data", "train")
+    assert open_split("data", "train") is before
+    rewrite(tmp_path / "one" / "data", [1, 0, 1])
+    assert open_split("data", "train").labels.tolist() == [1, 0, 1]
+    monkeypatch.chdir(tmp_path / "other")
+    assert len(open_split("data", "train").labels) == 12
+    (tmp_path / "list").mkdir()
+    for text in ("a.png 0\nb.png 1\n", "a.png 1\nb.png 0\n"):
+        (tmp_path / "list" / "train.txt").write_text(text)
+        os.utime(tmp_path / "list" / "train.txt", ns=(0, len(text) + int(text[6])))
+        assert open_split(str(tmp_path / "list"), "train").labels.tolist() == [int(text[6]), int(text[14])]
+
+
+def test_images_are_upright_as_their_exif_says(tmp_path):
+    from PIL import Image
+
+    write_copy(tmp_path)
+    told = Image.Exif()
+    told[0x0112] = 6  # the camera was turned: what is shown is a quarter turn clockwise of what is stored
+    half = np.zeros((8, 8, 3), np.uint8)
+    half[:4] = 250
+    sound, broken = io.BytesIO(), io.BytesIO()
+    Image.fromarray(half).save(sound, "PNG", exif=told)
+    Image.fromarray(half).save(broken, "PNG", exif=b"Exif\0\0II*\0")
+    rewrite(tmp_path, [0, 1], [{"bytes": file.getvalue(), "path": None} for file in (sound, broken)])
+    turned, kept = open_split(str(tmp_path), "train").pixels(torch.arange(2))[:, 0]
+    upper = torch.from_numpy(half[..., 0])
+    assert torch.equal(turned, upper.rot90(-1))
+    assert torch.equal(kept, upper)
 
 
 @pytest.mark.parametrize(

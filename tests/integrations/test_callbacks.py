@@ -1,6 +1,7 @@
 """The callbacks: the moments at which weights are hidden, and what reaches the user's logger."""
 
 import sys
+from collections import OrderedDict
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType, SimpleNamespace
 
@@ -17,6 +18,7 @@ from featscope.runs.stored import read_trajectory
 from featscope.training import MagnitudePruning, Pruner
 
 PRUNING = MagnitudePruning(0.5, "entry", "straight-through")
+STEPS = sys.modules["torch.optim.optimizer"]
 
 
 def network() -> nn.Sequential:
@@ -172,6 +174,7 @@ def test_lightning(tmp_path):
 @pytest.fixture
 def lightning_callback(monkeypatch):
     """The callback for Lightning, on what stands in for it where it is not installed."""
+    monkeypatch.setattr(STEPS, "_global_optimizer_pre_hooks", OrderedDict())  # of trainings that do not end
     stand_in = ModuleType("lightning.pytorch")
     stand_in.Callback = object
     monkeypatch.setitem(sys.modules, "lightning", ModuleType("lightning"))
@@ -242,6 +245,97 @@ def test_in_lightning_a_resumed_pruning_goes_on_from_its_own_count(lightning_cal
     first.on_train_batch_end(trainer(0), net, None, None, 0)
     first.on_save_checkpoint(trainer(counted), net, checkpoint)
     assert (resumed(checkpoint).step, resumed(checkpoint).began) == (1, False)
+
+
+class Manual:
+    """Manual optimization of a network whose weights are hidden, as Lightning goes through it."""
+
+    def __init__(self, callback, *optimizers) -> None:
+        self.net = network()
+        self.net.automatic_optimization = False
+        self.optimizers = [make(self.net) for make in optimizers]
+        self.trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, train_dataloader=[batches()])
+        self.trainer.optimizers = self.optimizers
+        self.watch = callback(batches(), pruning=PRUNING, every=100)
+        self.watch.on_train_start(self.trainer, self.net)
+
+    def differentiate(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.net.zero_grad()
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        loss.backward()
+        return loss
+
+    def told(self, optimizer: torch.optim.Optimizer) -> None:
+        self.watch.on_before_optimizer_step(self.trainer, self.net, optimizer)
+
+    def step(self) -> None:
+        for optimizer in self.optimizers:
+            self.told(optimizer)
+            optimizer.step()
+
+    def begin(self, index: int) -> None:
+        self.watch.on_train_batch_start(self.trainer, self.net, None, index)
+
+    def end(self, index: int) -> None:
+        self.watch.on_train_batch_end(self.trainer, self.net, None, None, index)
+
+
+def of_layer(place: int):
+    return lambda net: torch.optim.SGD(net[place].parameters(), 0.1)
+
+
+def test_in_lightning_several_optimizers_may_step_after_the_losses_of_a_batch(lightning_callback):
+    training = Manual(lightning_callback, of_layer(0), of_layer(1), of_layer(3))
+    for index, batch in enumerate(batches()):
+        training.begin(index)
+        training.differentiate(*batch)
+        training.step()
+        training.end(index)
+    training.watch.on_train_end(training.trainer, training.net)
+    same(training.net, by_hand())
+
+
+def test_in_lightning_a_loss_after_the_first_step_of_a_batch_is_refused(lightning_callback):
+    batch, training = batches()[0], Manual(lightning_callback, of_layer(0))
+    training.begin(0)
+    training.differentiate(*batch)
+    training.differentiate(*batch)  # before the step there may be several
+    training.step()
+    with pytest.raises(ConfigError, match=r"hides weights until the first step of a batch.*`with pruner\.hidden\(\):`"):
+        training.differentiate(*batch)
+    training.end(0)
+    training.begin(1)
+    training.differentiate(*batch)
+    training.step()
+    training.watch.on_exception(training.trainer, training.net, KeyboardInterrupt())
+    training.differentiate(*batch)
+    assert not STEPS._global_optimizer_pre_hooks
+
+
+def test_in_lightning_an_optimizer_that_asks_for_its_loss_again_is_refused(lightning_callback):
+    training = Manual(lightning_callback, lambda net: torch.optim.LBFGS(net.parameters(), max_iter=3))
+    (optimizer,) = training.optimizers
+
+    def closure():
+        loss = training.differentiate(*batches()[0])
+        training.told(optimizer)
+        return loss
+
+    training.begin(0)
+    with pytest.raises(ConfigError, match="LBFGS"):
+        optimizer.step(closure)
+
+
+def test_in_lightning_all_weights_are_shown_to_an_optimizer_of_another_s(lightning_callback):
+    training = Manual(lightning_callback)
+    optimizer = torch.optim.SGD(training.net.parameters(), 0.1)
+    for index, batch in enumerate(batches()):
+        training.begin(index)
+        training.differentiate(*batch)
+        optimizer.step()
+        training.end(index)
+    training.watch.on_train_end(training.trainer, training.net)
+    same(training.net, by_hand())
 
 
 def test_a_training_of_lightning_s_that_breaks_off_keeps_its_weights_and_what_was_seen(lightning_callback, tmp_path):

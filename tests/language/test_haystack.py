@@ -19,6 +19,7 @@ from featscope.language.haystack import (
     read_texts,
     require_readable,
     score,
+    words_of,
 )
 from featscope.language.in_context import TASKS, load_irrelevant
 from featscope.language.in_context.examples import _from_table
@@ -43,6 +44,18 @@ def test_a_perfect_answer_to_the_papers_question_scores_eleven_twelfths():
     assert normalised_score(PAPERS, PAPERS) == 1
     assert score("Eat a sandwich.", PAPERS) == pytest.approx(2 / 12)  # "sandwich." is not "sandwich"
     assert score("", PAPERS) == 0
+
+
+def test_full_stops_that_do_not_count_are_no_part_of_words_and_stay_in_numbers():
+    assert words_of(" blue.Then 4.2. St. Petersburg", full_stops=False).split() == [
+        "blue",
+        "Then",
+        "4.2",
+        "St",
+        "Petersburg",
+    ]
+    assert normalised_score(words_of("2.4", full_stops=False), "4.2") == 0
+    assert words_of("harbour.", full_stops=True) == "harbour."
 
 
 def test_passwords_are_of_different_cities():

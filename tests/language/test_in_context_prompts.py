@@ -117,6 +117,14 @@ def test_tables_of_a_folder(tmp_path):
     assert sorted(examples.items) == [Example(("both",), 0), Example(("c d",), 1)]
 
 
+def test_fields_that_pandas_put_in_quotes_are_taken_out_of_them(tmp_path):
+    """Quotes of GLUE, which puts none, stay."""
+    rows = (f'{i}\t"she said ""{i}"""\t{i % 2}' if i % 3 else f'{i}\t"{i}"\t{i % 2}' for i in range(12))
+    examples = load_examples("sst2", str(write(tmp_path, "some.tsv", "\tsentence\tlabel", *rows)), STREAMS)
+    texts = {example.texts[0] for example in (*examples.pool, *examples.items)}
+    assert texts == {f'she said "{i}"' if i % 3 else f'"{i}"' for i in range(12)}
+
+
 def test_one_table_is_halved_at_random(tmp_path):
     file = write(tmp_path, "subj.tsv", "label\tsentence", *(f"{i % 2}\ttext {i}" for i in range(40)))
     one, two = (load_examples("subj", str(file), Streams(0, [replica])) for replica in (0, 1))
@@ -171,7 +179,9 @@ def test_files_of_other_lines_are_refused(tmp_path, content, message):
     [
         ("mrpc", ["sentence\tlabel", "a\t1"], "has no column 'sentence1': allowed are columns sentence1, sentence2"),
         ("sst2", ["sentence\tlabel", "a\t2"], "has the label '2': allowed is 0"),
-        ("sst2", ["sentence\tlabel", "a"], "has no column 'label'"),
+        ("sst2", ["sentence", "a"], "has no column 'label'"),
+        ("sst2", ["sentence\tlabel", "a"], r"line 2 of some\.tsv has not 2 columns: 'a'"),
+        ("sst2", ["label\tsentence", '1\t"a\tb"'], r"line 2 of some\.tsv has not 2 columns"),
         ("sst2", ["sentence\tlabel"], "are empty"),
     ],
 )
@@ -184,8 +194,11 @@ def test_other_tables_are_refused(tmp_path, task, rows, message):
     ("content", "message"),
     [
         (b"", "are empty"),
-        (b"\xff\xfe\x00", "line 1 cannot be read .*: allowed is a table in UTF-8"),
-        (b"sentence\tlabel\na\t1\n" + b"b" * 200_000 + b"\t0\n", "line 3 cannot be read .*field larger than"),
+        (b"\xff\xfe\x00", r"cannot be read \(line 1 of some\.tsv: .*: allowed is a table in UTF-8"),
+        (
+            b"sentence\tlabel\na\t1\n" + b"b" * 200_000 + b"\t0\n",
+            r"cannot be read \(line 3 of some\.tsv: field larger than",
+        ),
         (b"sentence\tlabel\na\t1\nb\t1\n", "have one label only, 1: allowed are tables for task 'sst2' with both, 0"),
         (b"sentence\tlabel\na\t1\nb\t\n", "has the label ''"),
     ],

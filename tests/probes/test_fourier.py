@@ -43,6 +43,16 @@ def test_an_even_number_of_residues_has_the_alternating_frequency():
     assert peak_frequency(torch.tensor([1.0, -1.0, 1.0, -1.0])) == 2
 
 
+@pytest.mark.parametrize("residues", [2, 7, 8])
+def test_shares_of_power_are_those_of_the_squared_norm_also_of_an_even_number_of_residues(residues):
+    vectors = torch.randn(3, residues, generator=torch.Generator().manual_seed(0)).double()
+    squares = (vectors - vectors.mean(-1, keepdim=True)).square().sum(-1)
+    torch.testing.assert_close(2 * power_spectrum(vectors).sum(-1), residues * squares)
+    first, alternating = torch.cos(2 * pi * torch.arange(8) / 8), torch.cos(pi * torch.arange(8))
+    assert peak_share(2 * first + alternating) == pytest.approx(2 / 3)  # squared norms of 16 and 8
+    assert peak_frequency(1.5 * first + alternating) == 1
+
+
 def test_a_product_of_cosines_has_two_bins_and_a_cosine_of_a_sum_one():
     rows, columns = X[:, None], X[None, :]
     product = torch.cos(2 * pi * 2 * rows / 7) * torch.cos(0.3 + 2 * pi * columns / 7) + rows + 5

@@ -9,7 +9,7 @@ from featscope.claims import Claim
 from featscope.commands.compare import compare
 from featscope.figures import Curve, Panel
 from featscope.options import ConfigError
-from featscope.report.comparison import _apart, _curves, _lede
+from featscope.report.comparison import _apart, _curves, _lede, write_comparison
 from featscope.runs import Settings, run
 from featscope.runs.compared import Pair, _pair, after_holm, environments, options, pairs, read_runs
 from featscope.streams import METHOD
@@ -184,6 +184,43 @@ def test_without_intervals_what_is_furthest_apart_goes_by_the_range():
     far = panel("far", [0.0, 0.001, 0.002, 0.003], [0.003, 0.002, 0.001, 0.0])
     assert sorted([same, close, far], key=_apart) == [same, close, far]
     assert _apart(far) == pytest.approx(1)
+
+
+def of_replicas(run, count, name):
+    data = {arm: one.isel(replica=slice(count)) for arm, one in run.runs.items()}
+    return replace(run, runs=data, plan={**run.plan, "replicas": count}, name=name)
+
+
+def test_runs_of_different_numbers_of_replicas_are_told_so(folders, tmp_path):
+    one, far = read_runs([folders / "one", folders / "far"])
+    page = write_comparison([of_replicas(one, 1, "one"), far], tmp_path).read_text()
+    assert "one has 1 replica, far has 4 replicas. Lines are means" in page
+    assert "There is one replica" not in page
+    assert '<option value="3">' in page
+    assert "As shares of the range that both curves have." in page
+    same = write_comparison([one, far], tmp_path / "same").read_text()
+    assert "Lines are means over 4 replicas" in same
+    assert "In units of their intervals." in same
+
+
+def test_what_is_said_of_units_is_true_of_the_panels_that_are_drawn(folders):
+    one, far = read_runs([folders / "one", folders / "far"])
+    few = of_replicas(far, 1, "few")
+    for runs, unit in (
+        ([one, few], "As shares of the range that both curves have."),
+        ([one, far], "In units of their intervals."),
+        ([one, far, few], "In units of their intervals; where not both curves have these, as shares"),
+    ):
+        assert unit in _curves(runs)[0].caption
+
+
+def test_of_three_runs_it_is_said_which_are_paired(folders):
+    one, far, seed = read_runs([folders / "one", folders / "far", folders / "seed"])
+    said = _lede([claiming(one), far, seed])
+    assert "Replicas of one number of one and far began from the same draws" in said
+    assert "Replicas of different seeds, as those of seed, are independent: their means" in said
+    assert "Replicas of one number began" in _lede([claiming(one), far, far])
+    assert "Replicas of different seeds are independent" in _lede([claiming(one), seed, seed])
 
 
 def test_other_data_behind_the_same_option_are_told(folders):

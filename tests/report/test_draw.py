@@ -11,8 +11,21 @@ import report_samples as samples
 from matplotlib.image import imread
 
 from featscope.claims import Claim
-from featscope.figures import Agreement, Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, Panel, VerdictPanel
+from featscope.figures import (
+    Agreement,
+    Bars,
+    Curve,
+    Curves,
+    Figure,
+    Heatmaps,
+    ImageGrids,
+    Panel,
+    VerdictPanel,
+    Verdicts,
+)
 from featscope.report import draw
+from featscope.report.draw import _filled
+from featscope.report.draw_verdicts import draw_verdicts
 from featscope.report.figure_data import figure_data
 from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
 from featscope.studies.summaries import identities
@@ -154,6 +167,22 @@ def test_a_figure_of_nothing_is_refused_where_it_is_described(make):
     """As `featscope check` sees it, and no run ends without its page."""
     with pytest.raises(ValueError, match="the figure 'a' has no panels: expected one or more, or no figure"):
         make()
+
+
+def test_bars_of_one_colour_are_hatched_otherwise(tmp_path):
+    looks = [tuple(sorted(_filled(i).items())) for i in range(21)]
+    assert len({*looks}) == 21
+    one = (np.ones(1), np.ones(1), np.ones(1))
+    draw(Bars("bars", "t", "c", ["a"], {str(i): one for i in range(9)}, "y"), tmp_path / "bars.png")
+
+
+def test_points_that_measured_nothing_stand_at_the_foot():
+    values = np.array([2.0, np.nan, 3.0, -1.0])
+    panel = VerdictPanel("a", np.arange(4.0), values, ["holds", "undecided", "holds", "fails"], ["so"] * 4)
+    for log, at_foot in ((False, [1.0]), (True, [1.0, 3.0])):
+        (axes,) = draw_verdicts(Verdicts("v", "t", "c", [panel], "x", "y", log_y=log)).axes
+        foot = [c for c in axes.collections if c.get_offset_transform() == axes.get_xaxis_transform()]
+        assert sorted(x for c in foot for x, y in c.get_offsets().tolist() if y == 0) == at_foot
 
 
 def test_marks_that_are_nowhere_are_left_out():

@@ -17,9 +17,10 @@ from featscope.options import ConfigError
 from featscope.registry import entries, find
 from featscope.report import report_run
 from featscope.report.claim_view import views
-from featscope.report.ledger import is_ledger, remove_ledger
+from featscope.report.ledger import _errata, is_ledger, remove_ledger
 from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
-from featscope.report.ledger_runs import _climbs, named, read_run, tone_in
+from featscope.report.ledger_rows import _row
+from featscope.report.ledger_runs import LedgerRun, _climbs, named, read_run, tone_in
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
 
@@ -100,6 +101,46 @@ def test_arms_where_it_is_expected_say_what_a_run_says():
     assert tone(claim("other", 2.0, False), claim("control", 2.0, False)) == "calm"
     assert tone(claim("control", 2.0, False)) == "control"
     assert tone_in([]) is None
+
+
+def told_by(statement: Statement, value: float, expected: bool, **about) -> LedgerRun:
+    """A run at default options that measured ``value`` where at least 1 is claimed."""
+    own = {"id": statement.id, "source": statement.source, "statement": "It is.", "kind": "bound", "arm": "main"}
+    claim = Claim.from_samples([value, value + 0.01], ">=", 1.0, expected=expected, **own)
+    run = LedgerRun("main", Path(), "claiming", at_defaults=True, replicas=2, views=views([claim], {}, ()))
+    return replace(run, **about)
+
+
+def test_errata_are_what_fails_against_expectation_too_and_are_counted_and_nothing_is_that_holds():
+    wrong, missed, won, fine, ours = (
+        said("wrong", "Lemma 1", expected=False),
+        said("missed", "Lemma 2"),
+        said("won", "Lemma 3"),
+        said("fine", "Lemma 4"),
+        said("ours", "derived here"),
+    )
+    found = [(wrong, 0.0, False), (missed, 0.0, True), (won, 2.0, False), (fine, 2.0, True), (ours, 0.0, True)]
+    rows = [_row(ENTRY, one, [told_by(one, value, expected)]) for one, value, expected in found]
+    assert [row.tone for row in rows] == ["calm", "loud", "loud", "holds", "loud"]
+    errata = _errata(rows)
+    assert [row.statement.id for row in errata["unseen"]] == ["wrong"]
+    assert [row.statement.id for row in errata["loud"]] == ["missed"]
+    assert errata["found"] == "2 statements of the papers fail here."
+    assert _errata(rows[1:])["found"] == "1 statement of the papers fails here."
+
+
+def test_the_run_that_shows_an_erratum_could_settle_it():
+    wrong = said("wrong", "Lemma 1", expected=False)
+    first = told_by(wrong, 0.0, False, name="first", replicas=9, seconds=90.0)
+    fast = replace(first, name="fast", replicas=4, seconds=9.0)
+    elsewhere = replace(first, name="elsewhere", at_defaults=False, about="width 3", seconds=1.0)
+    doubted = replace(first, name="doubted", views=[replace(view, doubt="Not after Holm's.") for view in first.views])
+    row = _row(ENTRY, wrong, [first, fast, replace(doubted, seconds=2.0), elsewhere])
+    assert {told.tone for told in row.told} == {"calm"}
+    assert row.shown_by.run.name == "fast"
+    assert _row(ENTRY, wrong, [doubted, elsewhere]).shown_by.run.name == "doubted"
+    assert _row(ENTRY, wrong, [elsewhere, replace(elsewhere, seconds=0.5)]).shown_by.run.seconds == 1.0
+    assert _row(ENTRY, wrong, []).shown_by is None
 
 
 def test_a_trend_is_told_size_by_size_with_what_is_foretold():

@@ -14,12 +14,12 @@ import pytest
 import report_samples as samples
 
 from featscope.claims import Claim, interval_of_mean
-from featscope.figures import Curve, Curves, Figure, Panel, VerdictPanel, Verdicts
+from featscope.figures import Agreement, Curve, Curves, Figure, MatrixMovie, Panel, VerdictPanel, Verdicts
 from featscope.report import Content, write_page, write_report
 from featscope.report.claim_view import Tone, outlook, tone_of, views
 from featscope.report.figure_data import figure_data
-from featscope.report.look import curve_swatches, scale
-from featscope.report.numbers import chosen, exact, interval, number
+from featscope.report.look import curve_swatches, reference_swatches, scale
+from featscope.report.numbers import chosen, decimals_for, exact, interval, number
 
 
 def claim(measured: float, *, low: float, high: float, arm: str = "a", expected: bool = True, n: int = 8) -> Claim:
@@ -138,6 +138,10 @@ def test_number(value: float, text: str) -> None:
 
 def test_other_numbers() -> None:
     assert number(0.9997) == "1.00"
+    assert number(123428.0, decimals=0) == "1.23428×10⁵"
+    assert number(123428.0, decimals=-3) == "1.23×10⁵"
+    assert decimals_for(2e7, 3e7) == -6
+    assert decimals_for(1.0, 1.0) is None
     assert number(-2.45e-4, decimals=4) == "−0.0002"
     assert number(2.45e-5, decimals=7) == "2.45×10⁻⁵"
     assert chosen(0.9) == "0.9"
@@ -308,14 +312,117 @@ def test_without_headlines_what_is_against_expectation_comes_first(tmp_path: Pat
     assert "t-loud" in cards[: cards.index("</li>")]
 
 
+def read(text: str) -> float:
+    """A number as the page writes it."""
+    mantissa, _, power = text.replace("−", "-").partition("×10")
+    return float(mantissa) * 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
+
+
 @pytest.mark.parametrize(
     ("bound", "ends", "relation"),
-    [(1.001, (1.0004, 1.0008), "<="), (1 + 1e-5, (1.00002, 1.00004), "<="), (0.98765, (0.98791, 0.98799), "<=")],
+    [
+        (1.001, (1.0004, 1.0008), "<="),
+        (1 + 1e-5, (1.00002, 1.00004), "<="),
+        (0.98765, (0.98791, 0.98799), "<="),
+        (123400.0, (123425.0, 123431.0), "<="),
+        (250400.0, (249000.0, 250380.0), "<="),
+        (1234500.0, (1234600.0, 1234900.0), "<="),
+        (99.96, (99.98, 99.99), "<="),
+    ],
 )
 def test_numbers_on_the_page_lie_on_the_side_of_the_bound_that_the_verdict_says(bound, ends, relation) -> None:
     made = replace(claim(sum(ends) / 2, low=ends[0], high=ends[1]), predicted=bound, relation=relation)
     (view,) = views([made], {}, ())
-    shown = [float(text) for text in (view.measured, *view.interval.split(" to "))]
-    wanted = float(view.wanted.removeprefix("at most "))
+    shown = [read(text) for text in (view.measured, *view.interval.split(" to "))]
+    wanted = read(view.wanted.removeprefix("at most "))
     assert all((one <= wanted) == (made.verdict == "holds") for one in shown)
     assert len(view.wanted) < 20
+
+
+@pytest.mark.parametrize(
+    ("predicted", "tolerance", "measured"),
+    [(1.0, 1e-6, 1.00002), (1.25, 1e-5, 1.2500001), (0.98765, 1e-6, 0.98791), (0.33346, 4e-5, 0.33352)],
+)
+def test_an_equation_reads_as_its_verdict_says(predicted: float, tolerance: float, measured: float) -> None:
+    about = {"id": "a", "source": "", "statement": "", "kind": "identity", "arm": ""}
+    made = Claim.from_samples(measured, "=", predicted, tolerance, law="exact", **about)
+    (view,) = views([made], {}, ())
+    wanted, accepted = map(read, view.wanted.split(" ± "))
+    assert (abs(read(view.measured) - wanted) <= accepted) == (made.verdict == "holds")
+
+
+def test_what_is_held_against_nothing_finite_is_still_told() -> None:
+    for bound in (float("nan"), float("inf")):
+        (view,) = views([replace(claim(**OPEN), predicted=bound)], {}, ())  # type: ignore[arg-type]
+        assert view.measured == "0.500"
+
+
+def own_agreement(labels: list[str]) -> Agreement:
+    """Rows by the names of one's own."""
+    ones = np.ones(len(labels))
+    return Agreement("own", "Depths", "One row a depth.", labels, ones, ones, ones, ones, 0.1 * ones)
+
+
+def test_an_agreement_whose_rows_are_no_claims_is_shown_as_its_picture(tmp_path: Path) -> None:
+    figures = [samples.bars(), own_agreement(["depth 1", "depth 2"])]
+    html = write_report(tmp_path, samples.content(figures=figures)).read_text()
+    article = html[html.index('aria-labelledby="h-own"') :]
+    article = article[: article.index("</article>")]
+    assert '<img class="png" src="data:image/png;base64,' in article
+    assert "One row a depth." in article.split("<figcaption")[1]
+    assert "<table" not in article
+    assert "<button" not in article
+
+
+def test_an_agreement_whose_rows_are_claims_is_a_table(tmp_path: Path) -> None:
+    one = samples.claims()[0]
+    figure = own_agreement([f"{one.id} ({one.arm})"])
+    html = write_report(tmp_path, samples.content(figures=[samples.bars(), figure])).read_text()
+    assert '<img class="png"' not in html
+    assert html[html.index('class="agree"') :].count("<tr data-tone") >= 1
+
+
+def test_curves_that_are_close_together_have_the_digits_that_tell_them_apart() -> None:
+    x = np.arange(4.0)
+    rising = Curve("a", x, 1000.1 + 0.1 * x, samples=np.array([1000.1 + 0.1 * x]))
+    flat = [Curve("b", x, np.full(4, 2000.1)), Curve("c", x, np.full(4, 2000.4))]
+    far = Curve("d", x, np.array([0.0, np.nan, 1e308, -1e308]))
+
+    def shown(*curves: Curve) -> list[list[float | None]]:
+        return [
+            one["y"]
+            for one in figure_data(Curves("i", "t", "c", [Panel("p", "x", "y", curves)]))["panels"][0]["curves"]
+        ]
+
+    assert shown(rising) == [[1000.1, 1000.2, 1000.3, 1000.4]]
+    assert shown(*flat) == [[2000.1] * 4, [2000.4] * 4]
+    assert shown(far, rising)[1] == [1000.1, 1000.2, 1000.3, 1000.4]
+    assert shown(Curve("none", x, np.full(4, np.nan))) == [[None] * 4]
+
+
+def test_an_axis_is_logarithmic_only_where_something_is_positive() -> None:
+    def logarithmic(y: np.ndarray) -> tuple[bool, bool]:
+        panel = Panel("p", "x", "y", [Curve("a", np.arange(2.0), y)], log_y=True)
+        points = VerdictPanel("a", np.arange(2.0), y, ["holds"] * 2, ["so"] * 2)
+        curves, verdicts = Curves("i", "t", "c", [panel]), Verdicts("v", "t", "c", [points], "x", "y", log_y=True)
+        return figure_data(curves)["panels"][0]["logy"], figure_data(verdicts)["logy"]
+
+    assert logarithmic(np.array([-1.0, 2.0])) == (True, True)
+    assert logarithmic(np.array([-1.0, 0.0])) == (False, False)
+
+
+def test_cells_beyond_the_scale_of_a_movie_and_what_is_infinite_are_told() -> None:
+    cells = np.array([[0.0, 1.0, 1.015], [1.5, -0.5, np.inf]])
+    data = figure_data(MatrixMovie("m", "t", "c", [0], {"m": cells[None, None]}, "row", "column", "value"))
+    levels = np.frombuffer(zlib.decompress(base64.b64decode(data["replicas"][0])), np.uint8)
+    top = data["levels"] - 1
+    assert levels.tolist() == [0, top, top, data["above"], data["below"], data["none"]]
+
+
+def test_no_two_curves_of_a_figure_look_alike() -> None:
+    x = np.arange(2.0)
+    names = [f"a{i}" for i in range(40)]
+    curves = [Curve(name, x, x) for name in names] + [Curve(name, x, x, dashed=True) for name in ("theory", *names[:7])]
+    looks = [(one.colour, one.shape) for one in curve_swatches([Panel("p", "x", "y", curves)]).values()]
+    assert len({*looks}) == len(looks) == 48
+    assert len({one.shape for one in reference_swatches([(0.0, str(i)) for i in range(6)])}) == 6

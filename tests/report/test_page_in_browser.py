@@ -13,7 +13,7 @@ import report_samples as samples
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from featscope.figures import Bars, Curve, Curves, Figure, MatrixMovie, Panel
+from featscope.figures import Bars, Curve, Curves, Figure, MatrixMovie, Panel, VerdictPanel, Verdicts
 from featscope.report import Content, write_report
 
 pytestmark = pytest.mark.browser
@@ -223,13 +223,13 @@ def test_a_click_or_a_key_on_a_neuron_shows_its_course(shown: Opened) -> None:
     box = canvas.bounding_box()
     assert box is not None
     canvas.click(position={"x": box["width"] * 2.5 / 32, "y": box["height"] * 9.5 / 256})
-    shown.wait(lambda: "of feature 3" in course.inner_text())
+    shown.wait(lambda: "in column 3" in course.inner_text())
     row = int(course.inner_text().partition("row ")[2].split()[0])
     assert 9 <= row <= 11  # rows are two pixels high
     canvas.press("ArrowDown")
     shown.wait(lambda: f"row {row + 1} " in course.inner_text())
     canvas.press("ArrowRight")
-    shown.wait(lambda: "of feature 4" in course.inner_text())
+    shown.wait(lambda: "in column 4" in course.inner_text())
     shown.page.locator(".course input").first.fill("99")
     shown.page.locator(".course input").first.press("Enter")
     shown.wait(lambda: "row 99 " in course.inner_text())
@@ -416,3 +416,92 @@ def test_where_a_claim_holds_is_drawn_and_read_by_keys(shown: Opened) -> None:
     shown.page.keyboard.press("ArrowRight")
     shown.wait(lambda: shown.texts(".tip p") == ["holds"])
     assert shown.page.locator('[data-figure="where-line"] svg[role=img]').count() == 1
+
+
+def verdict_points(opened: Opened) -> list[str]:
+    """The marks of a diagram, as paths."""
+    paths = opened.page.locator(".picture svg[role=img] > path[style*='stroke-width']").all()
+    return [path.get_attribute("d") or "" for path in paths]
+
+
+def test_verdicts_over_one_axis_can_be_logarithmic(alone: Callable[..., Opened]) -> None:
+    panel = VerdictPanel("a", np.arange(3.0), np.array([0.01, 0.2, 3.0]), ["holds"] * 3, ["x=0: so"] * 3)
+    opened = alone(Verdicts("v", "t", "c", [panel], "x", "y", log_y=True))
+    assert len(verdict_points(opened)) >= 4
+    assert not [path for path in verdict_points(opened) if "NaN" in path or "Infinity" in path]
+
+
+def test_points_that_measured_nothing_are_rings_at_the_foot_that_keys_reach(alone: Callable[..., Opened]) -> None:
+    y, said = np.array([1.0, np.nan, 2.0]), [f"x={i}: said {i}" for i in range(3)]
+    panel = VerdictPanel("a", np.arange(3.0), y, ["holds", "undecided", "holds"], said, edges=[np.full(3, 1.5)])
+    opened = alone(Verdicts("v", "t", "c", [panel], "x", "y"))
+    chart = opened.page.locator(".picture svg[role=img]")
+    ring = chart.locator("path[style*='--undecided']")
+    assert ring.count() == 1
+    foot = float(chart.get_attribute("height") or 0) - 22
+    assert float((ring.get_attribute("d") or "").split(",")[1].split("a")[0]) == foot
+    chart.focus()
+    for i in range(3):
+        chart.press("ArrowRight")
+        assert opened.texts(".tip p") == [f"said {i}"]
+    box = ring.bounding_box()
+    assert box is not None
+    opened.page.mouse.move(box["x"] + 5, box["y"] + 5)
+    assert opened.texts(".tip b") == ["x=1"]
+
+
+def test_a_movie_of_fewer_replicas_than_the_run_offers_its_own(alone: Callable[..., Opened]) -> None:
+    movie = MatrixMovie("cells", "t", "c", [0, 1], {"m": np.zeros((2, 2, 2, 2))}, "row", "column", "value")
+    opened = alone(movie, replicas=4)
+    assert opened.texts(".player option") == ["0", "1"]
+    opened.page.locator("#replica").select_option("3")
+    assert opened.page.locator(".player select").input_value() == "0"
+    assert opened.saved("cells")[0].startswith("panel,row,column,value at step 1 of replica 0")
+
+
+def test_cells_are_told_to_the_width_of_a_level_and_as_more_where_they_are_beyond(
+    alone: Callable[..., Opened],
+) -> None:
+    frames = np.array([[0.0, 0.005], [0.0203, np.inf]])[None, None]
+    movie = MatrixMovie("cells", "t", "c", [0], {"m": frames}, "paths, sorted", "neurons", "value", high=0.01)
+    opened = alone(movie)
+    assert opened.saved("cells")[1:] == ["m,1,1,0.00000", "m,1,2,0.00516", "m,2,1,>0.01000", "m,2,2,"]
+    box = opened.page.locator(".matrix canvas").bounding_box()
+    assert box is not None
+    opened.page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.75)
+    opened.wait(lambda: opened.texts(".tip p") == ["value: >0.0100"])
+    opened.page.locator(".matrix canvas").click(position={"x": box["width"] * 0.25, "y": box["height"] * 0.75})
+    course = opened.page.locator(".course")
+    opened.wait(lambda: "row 2 (paths, sorted): it ends at >0.0100 in column 1 (neurons)" in course.inner_text())
+    assert "feature" not in course.inner_text()
+    assert "neuron " not in course.inner_text()
+
+
+def test_each_curve_has_its_interval_where_its_run_had_enough_replicas(alone: Callable[..., Opened]) -> None:
+    x = np.arange(3.0)
+    few, many = np.array([x, x + 1]), np.array([x + i for i in range(8)])
+    curves = [Curve("few", x, x, x - 9, x + 9, samples=few), Curve("many", x, x, x - 1, x + 1, samples=many)]
+    opened = alone(Curves("apart", "t", "c", [Panel("p", "x", "y", curves)]), replicas=8)
+    body = opened.page.locator("#f-apart g[clip-path]")
+    assert body.locator("path[style*='opacity: 0.16']").count() == 1
+    assert body.locator("path[style*='opacity: 0.55']").count() == 2
+    assert opened.page.locator("#replica option").count() == 9
+
+
+def test_values_that_are_close_together_are_told_apart(alone: Callable[..., Opened]) -> None:
+    x = np.arange(4.0)
+    opened = alone(Curves("near", "t", "c", [Panel("p", "x", "y", [Curve("a", x, 1000.1 + 0.1 * x)])]))
+    chart = opened.page.locator(".picture svg[role=img]")
+    chart.focus()
+    chart.press("ArrowRight")
+    assert opened.texts(".tip p") == ["a: 1000.1"]
+    assert "a ends at 1000.4" in (chart.get_attribute("aria-label") or "")
+
+
+def test_a_colour_comes_twice_only_where_bars_differ_otherwise(alone: Callable[..., Opened]) -> None:
+    one = (np.ones(1), np.ones(1), np.ones(1))
+    opened = alone(Bars("bars", "t", "c", ["g"], {f"a{i}": one for i in range(16)}, "y"))
+    bars = opened.page.locator(".picture path[style*='opacity: 0.22']").all()
+    looks = [bar.evaluate("(bar) => bar.style.stroke + bar.style.strokeDasharray") for bar in bars]
+    assert len({*looks}) == len(looks) == 16
+    assert opened.run("[...tones(['a0', 'a7']).values()].map((place) => tone(place))") == ["var(--s0)", "var(--s1)"]

@@ -97,7 +97,8 @@ def test_the_command_that_resumes_it_has_the_folder_as_one_word(folder, tmp_path
     monkeypatch.syspath_prepend(tmp_path / "package")
     installed(tmp_path / "package")
     moved = folder.rename(tmp_path / "my run")
-    assert shlex.split(unfinished_content(moved).command)[-3:] == ["--out", str(moved), "--resume"]
+    said = shlex.split(unfinished_content(moved).command)
+    assert said[3:8] == ["--out", str(moved), "--resume", "--seed", "0"]  # before parts of another kind
 
 
 def test_overwriting_clears_it(folder):

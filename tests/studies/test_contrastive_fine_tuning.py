@@ -124,7 +124,7 @@ def test_the_mark_before_a_file_is_not_of_its_first_label(tmp_path):
     assert source._lines(tmp_path / "mr") == [("0", "one"), ("1", "two")]
 
 
-def test_tables_have_the_label_last(tmp_path):
+def test_tables_are_read(tmp_path):
     (tmp_path / "sst2").mkdir()
     for name, count in (("train", 20), ("test", 6)):
         lines = ["sentence\tlabel"] + [f"{name} {i} \t{i % 2}" for i in range(count)]
@@ -140,7 +140,38 @@ def test_a_table_without_labels_is_refused(tmp_path):
     train = ["sentence\tlabel"] + [f"film {i} \t{i % 2}" for i in range(20)]
     (tmp_path / "sst2" / "train.tsv").write_text("\n".join(train))
     (tmp_path / "sst2" / "test.tsv").write_text("index\tsentence\n" + "\n".join(f"{i}\tplay {i}" for i in range(6)))
-    with pytest.raises(ConfigError, match=r"labels that are trained on\. One is 'play 0'\. .* take its dev\.tsv"):
+    message = r"columns of test\.tsv are index, sentence, and none is 'label': .* of GLUE's files take dev\.tsv"
+    with pytest.raises(ConfigError, match=message):
+        source._sentences("sst2", tmp_path)
+
+
+def test_columns_of_tables_go_by_their_names_and_quotes_of_pandas_are_none(tmp_path):
+    """Tables as pandas writes them, with the number of each row, and with a column behind the label."""
+    (tmp_path / "sst2").mkdir()
+    texts = [('plain "a film', 'plain "a film'), ('"she said ""no"" twice"', 'she said "no" twice'), ("it", "it")]
+    train = ["\tsentence\tlabel"] + [f"{i}\t{texts[i % 3][0]}\t{i % 2}" for i in range(20)]
+    test = ["sentence\tlabel\tidx"] + [f"{texts[i % 3][0]}\t{i % 2}\t{i}" for i in range(6)]
+    for name, lines in (("train", train), ("test", test)):
+        (tmp_path / "sst2" / f"{name}.tsv").write_text("\n".join(lines))
+    pool, _, found, labels, classes = source._sentences("sst2", tmp_path)
+    assert (set(pool), classes) == ({text for _, text in texts}, 2)
+    assert (found, labels.tolist()) == ([text for _, text in texts] * 2, [0, 1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("a film\t1\na play\t0\n", "columns of train.tsv are a film, 1, and none is 'label': name them in its first"),
+        ("text\tlabel\na film\t1\n", "columns of train.tsv are text, label, and none is 'sentence'"),
+        ('sentence\tlabel\na film\t1\n"a\tfilm"\t1\n', "line 3 of train.tsv has not 2 columns: '\"a\\\\tfilm"),
+        ("sentence\tlabel\n", "train.tsv has no sentence"),
+        ("", "train.tsv has no sentence"),
+    ],
+)
+def test_tables_of_other_columns_are_refused(tmp_path, table, message):
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / "train.tsv").write_text(table)
+    with pytest.raises(ConfigError, match=message):
         source._sentences("sst2", tmp_path)
 
 
@@ -154,7 +185,7 @@ def test_a_line_without_a_sentence_is_named_by_its_number(tmp_path):
         source._sentences("cr", tmp_path)
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2" / "train.tsv").write_text("sentence\tlabel\na film\t1\na film 0\n")
-    with pytest.raises(ConfigError, match=r"line 3 of train\.tsv is no label with a sentence: 'a film 0'"):
+    with pytest.raises(ConfigError, match=r"line 3 of train\.tsv has not 2 columns: 'a film 0'"):
         source._sentences("sst2", tmp_path)
 
 
@@ -170,8 +201,9 @@ def test_labels_that_are_tested_on_are_in_the_pool(tmp_path):
 
 
 def test_sentences_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(ConfigError, match="allowed is a folder with the sentences of 'trec'"):
-        source.samples_of("trec", source.Data(str(tmp_path)))
+    for place in (str(tmp_path), "\0", 300 * "x"):
+        with pytest.raises(ConfigError, match="allowed is a folder with the sentences of 'trec'"):
+            source.samples_of("trec", source.Data(place))
 
 
 def test_images_of_other_classes_are_not_tested_on(monkeypatch):
@@ -185,6 +217,14 @@ def test_images_of_other_classes_are_not_tested_on(monkeypatch):
     )
     monkeypatch.setattr(source, "open_split", opened)
     with pytest.raises(ConfigError, match="Class 0 is 'cat' in train, and 'dog' in test"):
+        source._images("data")
+    of["test"] = ("cat", "dog", "emu")
+
+    def with_another(_, split):
+        return EncodedImages("data", torch.tensor([0, 1, *([2] if split == "test" else [])]), of[split], lambda i: b"")
+
+    monkeypatch.setattr(source, "open_split", with_another)
+    with pytest.raises(ConfigError, match=r"test images of the 2 classes that are trained on\. One has the label 2"):
         source._images("data")
 
 
@@ -218,6 +258,9 @@ def test_images_of_both_layouts_become_features(tmp_path, monkeypatch):
     assert found.views.shape == (12, 10, 3)
     photos = source.samples_of("photos", source.Data(str(tmp_path)))
     assert (len(photos.features), len(photos.test)) == (8, 4)
+    table = {"img": [encoded(i) for i in range(9)], "label": [0, 1, 2] * 3}
+    pq.write_table(pa.table(table), tmp_path / "cifar10" / "train-0.parquet")
+    assert len(source.samples_of("images", source.Data(str(tmp_path))).features) == 9, "the folder has changed"
     with pytest.raises(ConfigError, match="a domain 'cartoon'"):
         source.samples_of("cartoons", source.Data(str(tmp_path)))
 

@@ -499,3 +499,14 @@ def test_the_story_names_data_that_say_nothing():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         DomainGeneralisation(**options)
+
+
+def test_a_folder_that_has_changed_is_read_again(monkeypatch, tmp_path):
+    read: list[str] = []
+    images_of = source.images_of
+    monkeypatch.setattr(source, "images_of", lambda data, *rest: read.append(data) or images_of(source.MADE_UP, *rest))
+    for written, times in (("a", 1), ("a", 1), ("b", 2)):
+        if not (tmp_path / written).exists():
+            (tmp_path / written).touch()
+        source.domains_of(str(tmp_path), "bundled", source.PIXELS, "adapter", 8, "cpu")
+        assert len(read) == times

@@ -139,6 +139,36 @@ def test_sentences_have_the_numbers_of_the_options():
     assert "default" in trivial.note
 
 
+def test_the_network_is_compared_with_as_many_random_features():
+    whole, run = study.GradientFeatures(), TRIAL.run(SPREADS)
+    assert probes.counts_beside(4 * whole.quarter) == [50, 100, 200, 400]
+    as_many = 4 * STUDY.quarter
+    assert probes.counts_beside(as_many) == [50, 100, as_many, 200, 400]
+    lead = run.accuracy.isel(step=-1, spread=-1) - run.random_accuracy.isel(count=2, spread=-1)
+    assert list(TRIAL.healthy["random-features-below", SPREADS].values) == pytest.approx(lead.values)
+    drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
+    labels = [curve.label for curve in drawn["over-spread"].panels[0].curves]
+    assert labels == ["network", "100 random features", "160 random features", "knows the features"]
+
+
+def test_runs_that_were_stored_without_as_many_random_features_are_not_compared_with_fewer_or_more():
+    run = TRIAL.run(SPREADS)
+    before = dict(TRIAL.runs) | {SPREADS: run.isel(count=[0, 1, 3, 4])}
+    ids = {claim.id for claim in STUDY.claims(before) if claim.arm == SPREADS}
+    assert ids == {"random-features-are-trivial"}
+    drawn = {figure.id: figure for figure in STUDY.figures(before)}
+    labels = [curve.label for curve in drawn["over-spread"].panels[0].curves]
+    assert labels == ["network", "100 random features", "400 random features", "knows the features"]
+
+
+def test_what_the_page_says_of_the_text_turns_with_the_verdict():
+    keys = ["lottery-ticket@parity-ticket", "remark-b45@parity-neurons"]
+    said = STUDY.story(TRIAL.runs, []).headlines
+    assert [said[key].split(" may ")[1] for key in keys] == ["make a ticket.", "be wrong."]
+    said = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values())).headlines
+    assert said["remark-b45@parity-neurons"].endswith("is wrong.")
+
+
 @pytest.mark.parametrize("questions", [exact.TrueNetworks(), exact.MixtureNetworks(samples=500)])
 def test_true_networks_are_asked_on_the_cpu_whatever_the_device(questions):
     evaluation = questions.build(Streams(0, [0], "meta"))  # from which no number comes back

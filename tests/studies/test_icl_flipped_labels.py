@@ -164,6 +164,19 @@ def with_a_follower(monkeypatch, which: str) -> Claims:
         return trial().again(which)
 
 
+def test_a_model_that_does_better_on_inverted_labels_is_not_flat():
+    one = study(models=(study().models[0],))
+    runs = {name: run for name, run in trial().runs.items() if name != LARGE}
+    follows = runs["follows"]
+    backwards = follows.accuracy.isel(flip=slice(None, None, -1))
+    rising = follows.assign(parameters=runs[SMALL].parameters, slope=-follows.slope, accuracy=backwards)
+    claims = one.claims(runs | {SMALL: rising})
+    assert by_name(claims)["small-is-flat", SMALL].verdict == "fails"
+    assert one.story(runs | {SMALL: rising}, claims).found == (
+        f"Where all examples are labelled wrong, {SMALL} does better: 100 % right, 0 % before (guessing: 50 %)."
+    )
+
+
 def test_models_are_ordered_by_their_size_whatever_the_order_given():
     turned = study(models=tuple(reversed(study().models)))
     assert set(by_name(turned.claims(trial().runs))) == set(trial().healthy)

@@ -149,6 +149,29 @@ def test_what_is_not_so_is_not_said_to_hold(id, arm):
     assert judged_alone(id, arm, RUNS | {arm: CHANGED[id](RUNS[arm])}).verdict != "holds"
 
 
+def test_a_part_that_is_hardly_learned_is_neither_early_nor_late():
+    """Its progress would be over a gain near 0, whose sign is chance."""
+    looks = xr.DataArray(np.linspace(0, 1, LOOKS), dims="look")
+    for curve in (0.1 + 0.02 * looks**2, 0.3 - 0.8 * looks * (1 - looks) + 0.01 * looks, 0.5 - 0.4 * looks):
+        hardly = RUNS[WHITE].injected.copy()
+        hardly[{"replica": [1, 4]}] = curve
+        claim = judged_alone("injected-part-is-slower", WHITE, RUNS | {WHITE: RUNS[WHITE].assign(injected=hardly)})
+        assert np.isnan(claim.values).nonzero()[0].tolist() == [1, 4]
+        assert claim.verdict == "undecided"
+        assert "In 2 of 6 replicas accuracy on a part rose by less than 0.1." in claim.note
+    assert "rose by less" not in HEALTHY["injected-part-is-slower", WHITE].note
+
+
+def test_what_is_learned_is_late_by_no_more_than_the_range_has():
+    """As far apart as two parts can be: one is lost at once and hardly got back, the other is there at once."""
+    first, end = np.r_[0.85, np.zeros(LOOKS - 2), 1.0], np.r_[0.0, np.ones(LOOKS - 2), 0.15]
+    parts = {name: ("look", curve) for name, curve in (("original", end), ("injected", first))}
+    far = xr.Dataset(parts).expand_dims(replica=6)
+    claim = judged_alone("injected-part-is-slower", WHITE, RUNS | {WHITE: far})
+    assert claim.outside is None
+    assert claim.measured > 10
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_noise_on_losses_that_only_fall_is_no_rise(seed):
     """Each replica's own least and largest loss would say so: the second is above the first, whatever they are."""
@@ -299,6 +322,15 @@ def test_a_coloured_gaussian_has_the_images_mean_and_covariance():
     wide, other = (torch.linalg.eigvalsh(torch.cov(one[0].T))[-1] for one in (flat, made))
     assert float(other / wide) == pytest.approx(1, abs=0.25)
     assert parts.x.mean((1, 2, 3, 4)).abs().max() < 1e-5
+
+
+def test_images_of_another_data_set_are_on_the_scale_of_those_that_are_injected():
+    """What they are judged by has no part in it."""
+    parts = Injection(kind="foreign", train=40, tests=12).build(DRAWS.at("start"))
+    for one in (parts.x, parts.injected):
+        mean, scale = level(one)
+        torch.testing.assert_close(mean, torch.zeros_like(mean), rtol=0, atol=1e-5)
+        torch.testing.assert_close(scale, torch.ones_like(scale))
 
 
 def test_more_of_the_same_are_other_images():

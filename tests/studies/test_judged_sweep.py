@@ -1,6 +1,7 @@
 """A study's claims over one or two options: what is trained, judged, added and told."""
 
 import json
+import math
 import re
 from dataclasses import dataclass, replace
 from math import hypot
@@ -132,6 +133,31 @@ def test_a_point_that_diverges_is_undecided_and_the_others_go_on(tmp_path):
     assert claims["pulled@lr=0.1"].measured < 3
 
 
+def drawn(samples, bound=1.0):
+    """The diagram of these samples at targets 0, 1, ..."""
+    study = judged(Axis("data.target", tuple(map(float, range(len(samples))))))
+    about = {"id": "near", "source": "Lemma 1", "statement": "Numbers are near.", "kind": "bound"}
+    claims = [Claim.from_samples(at, "<=", bound, arm=f"pulled@target={i}", **about) for i, at in enumerate(samples)]
+    return study._figure("near", {"pulled": study.over_points(claims)["near@pulled"]})
+
+
+def test_points_of_which_nothing_was_measured_are_handed_over_and_counted():
+    some, none = [0.1, 0.2, 0.3], [float("nan")] * 3
+    figure = drawn([some, none, some, none])
+    (panel,) = figure.panels
+    assert panel.x.tolist() == [0, 1, 2, 3]
+    assert [math.isfinite(y) for y in panel.y] == [True, False, True, False]
+    assert panel.verdicts[1] == "undecided"
+    assert "Points of which nothing was measured stand at the foot: 2." in figure.caption
+    assert "foot" not in drawn([some, some]).caption
+
+
+def test_words_of_a_point_have_the_digits_that_tell_it_from_its_bound():
+    ((close, far),) = (panel.said for panel in drawn([[1.000029, 1.00003, 1.000031], [2.0, 2.1, 2.2]]).panels)
+    assert re.fullmatch(r"target=0: fails, 1\.00003\d* \(1\.0000\d+ to 1\.0000\d+\), wanted <= 1", close)
+    assert re.fullmatch(r"target=1: fails, 2\.1 \(1\.\d+ to 2\.\d+\), wanted <= 1", far)
+
+
 # --- Looking closer -----------------------------------------------------------------------------------------------
 
 
@@ -224,6 +250,8 @@ def test_a_run_that_grows_trains_new_points_alone_and_is_resumed_where_it_was(tm
     more = study.closer(first.claims)
     assert more
     larger = study.grown(more)
+    before, after = study.arms(), larger.arms()
+    assert [arm.recipe for arm in after[: len(before)]] == [arm.recipe for arm in before]  # so that what is done counts
     grow(tmp_path / "run", larger)
     assert unfinished_content(tmp_path / "run", larger).claims
     assert [arm.name for arm in larger.arms()] == ["pulled", "pulled@1"]

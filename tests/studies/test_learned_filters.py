@@ -1,6 +1,7 @@
 """The study of filters: the rule for clusters, what it refuses, and claims on made-up measurements with faults."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,6 +181,19 @@ def test_an_image_that_all_replicas_are_judged_by_counts_once():
     assert claim.measured == pytest.approx(right.mean().item())
     assert claim.verdict == "undecided"  # 19 of 24 images are no more than 0.53
     assert interval_of_share(right.values, few.tests.values)[0] > 0.6  # as if there were 120
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_both_classes_are_in_both_splits(monkeypatch, split):
+    """Of labels that are counted from 1 all but one class would be left."""
+
+    def pool(source, name, side):
+        labels = torch.arange(12) % 3 + (name == split)
+        return SimpleNamespace(labels=labels, pixels=lambda index, grey: torch.rand(1, index.numel(), 1, 4, 4))
+
+    monkeypatch.setattr(training, "ImagePool", pool)
+    with pytest.raises(ConfigError, match=rf"In {split} none has the label 0\. Count classes from 0"):
+        training._two_classes(Filters(train=0), 0, Streams(0, [0]))
 
 
 def test_replicas_are_judged_by_the_same_images():

@@ -116,6 +116,10 @@ def saying(words, monkeypatch):
         ("blue harbour", " blue harbour. Then", 1),
         ("blue harbour.", " blue harbour.", 1),
         ("blue harbour.", " blue harbour", 0.5),  # the paper's answer ends in a full stop
+        ("3.5 million", " 3.5 million.", 1),
+        ("4.2", " 4.2.", 1),
+        ("4.2", " 4.2", 1),
+        ("St. Petersburg", " St. Petersburg. Then", 1),
     ],
 )
 def test_a_full_stop_behind_an_answer_counts_where_the_answer_has_one(answer, said, score, monkeypatch):

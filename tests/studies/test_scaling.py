@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from featscope.claims import Claim, bound, identity
+from featscope.claims import Claim, bound, identity, interval_of_mean
 from featscope.cli import main
 from featscope.commands.trend import tell_trends
 from featscope.options import ConfigError
@@ -285,6 +285,8 @@ def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest
     assert in_words(found, "n").endswith("Of 5 of 8 replicas: the others did not measure it at every size.")
     measured = ScalingStudy(Grown())._figure("one@a", found).panels[0].curves[0]
     assert measured.y == pytest.approx(y[:, 3:].mean(axis=1))
+    intervals = np.array([interval_of_mean(at) for at in y[:, 3:]])
+    np.testing.assert_allclose(np.stack([measured.low, measured.high], 1), intervals)
     y[-1, 7] = np.nan
     found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is None
@@ -294,6 +296,33 @@ def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest
     found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is None
     assert "least at 8" in found.silent
+
+
+def test_where_nothing_is_said_nothing_foretold_is_drawn():
+    draws = np.random.default_rng(0)
+
+    def drawn(y):
+        found = trend_of(claims(y, 2.0), SIZES, "value")
+        figure = ScalingStudy(Grown())._figure("one@a", found)
+        return found, figure.caption, {curve.label: curve.x[-1] for curve in figure.panels[0].curves}
+
+    y = np.ones((6, 8)) + 0.01 * draws.standard_normal((6, 8))
+    found, caption, ends = drawn(y)
+    assert not found.silent
+    assert ends == {"measured": 64, "foretold": 1024, "bound": 1024}
+    assert caption.endswith("The dashed band holds 95 % of what is foretold.")
+    y[-1] += 1
+    found, caption, ends = drawn(y)
+    assert found.trend is not None
+    assert "standard errors" in found.silent
+    assert ends == {"measured": 64, "bound": 64}
+    assert "band" not in caption
+    y[-1, 7] = np.nan
+    found, caption, ends = drawn(y)
+    assert found.trend is None
+    assert ends == {"measured": 64}
+    assert "band" not in caption
+    assert caption.endswith("Of 7 of 8 replicas: the others did not measure it at every size.")
 
 
 def test_of_one_replica_nothing_is_said_but_where_no_chance_enters():

@@ -80,6 +80,21 @@ def test_what_predictions_are_pulled_by_is_the_gradient_in_float64(loss):
     torch.testing.assert_close(pull, slope)
 
 
+@pytest.mark.parametrize("scale", ["correlation", "squared"])
+def test_small_predictions_and_those_of_nothing_are_pulled_as_by_autograd(scale):
+    loss, draw = NonContrastive("l2", scale), torch.Generator().manual_seed(2)
+    prediction, target = torch.randn(2, 1, 6, 5, generator=draw, dtype=torch.float64)
+    prediction *= torch.tensor([1.0, 1e-4, 1e-12, 1e-13, 1e-30, 0.0], dtype=torch.float64)[:, None]
+    target[:, 1] = 0
+    prediction.requires_grad_()
+    expected = loss(prediction, target)
+    (slope,) = torch.autograd.grad(expected.sum(), prediction)
+    found, pull = compared(loss, prediction.detach(), target)
+    torch.testing.assert_close(found, expected.detach())
+    for ours, theirs in zip(pull[0], slope[0], strict=True):  # of sizes that differ by 30 orders
+        torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-9 * float(theirs.abs().max()))
+
+
 @dataclass(frozen=True)
 class OtherLoss(NonContrastive):
     """Somebody's own."""

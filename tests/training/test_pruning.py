@@ -85,6 +85,26 @@ def test_filters_are_neurons_and_take_their_bias_with_them():
     assert torch.allclose(pruned[:, others], module(x).detach()[:, others])
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_rows_of_recurrent_layers_take_their_biases_with_them(bidirectional):
+    module = nn.LSTM(3, 4, num_layers=2, bidirectional=bidirectional, proj_size=2)
+    pruner = MagnitudePruning(0.25, gradient="straight-through").on(module)
+    weights = [name for name, _ in module.named_parameters() if name.startswith("weight")]
+    biases = {name.replace("weight", "bias"): name for name in weights if "_hr_" not in name}  # projections have none
+    found = pruner.mask.pruned_parameters(module)
+    assert set(found) == {*weights, *biases}
+    for bias, weight in biases.items():
+        gone = (found[weight] == 0).all(1)
+        assert int(gone.sum()) == 4
+        assert torch.equal(found[bias], module.get_parameter(bias).masked_fill(gone, 0))
+    x = torch.randn(5, 2, 3)
+    with pruner.hidden():
+        expected = module(x)[0]
+    torch.testing.assert_close(pruner(x)[0], expected)
+    cell = nn.GRUCell(3, 4)
+    assert set(MagnitudePruning(0.25).on(cell).mask.pruned_parameters(cell)) == {n for n, _ in cell.named_parameters()}
+
+
 def test_by_direction_neurons_are_ranked_by_the_energy_of_all_neurons_along_them():
     learner = network()
     pruned = ~kept_of(MagnitudePruning(1 / 3, score="direction"), learner)
@@ -342,6 +362,7 @@ def test_factors_of_channels_and_single_tokens_are_no_weights():
         assert {name for name, _ in mask._weights(module)} == both | more
     hidden = MagnitudePruning(0.5, gradient="straight-through").on(module := Factors()).mask.pruned_parameters(module)
     biases = {"patches.bias", "attention.in_proj_bias", "attention.out_proj.bias", "head.bias"}
+    biases |= {"memory.bias_ih_l0", "memory.bias_hh_l0"}
     assert set(hidden) == both | {"head.weight"} | biases
 
 

@@ -138,12 +138,12 @@ def test_restoring_the_whole_restores_the_parts():
 
 
 def test_step_sizes_come_back_to_where_they_were():
-    """A file is read on the CPU; the decay beside them is not in it, and never left the GPU."""
+    """A file is read on the CPU."""
     made = at(PULL)
     tensors, _ = made.state()
     (group,) = made.optimizer.param_groups
     group["lr"] = torch.full((len(REPLICAS),), 0.1, device="meta")
-    made.restore(tensors | {"optimizer.step size.0": torch.full((len(REPLICAS),), 0.2)}, {})
+    made.restore(tensors | {"optimizer.option.0.lr": torch.full((len(REPLICAS),), 0.2)}, {})
     assert group["lr"].is_meta
 
 

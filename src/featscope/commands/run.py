@@ -1,6 +1,7 @@
 """`featscope run`, `verify`, `report` and `check`."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from featscope.check import check as check_study
 from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.claims.claim import Relation
+from featscope.claims.digits import MOST, reads_right
 from featscope.commands.parsing import as_typed, name_and_options, parse, program, require_no_more
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
@@ -100,8 +102,11 @@ def study_options(
     """
     chosen: Any = parse(arguments, options, f"{command} {name}")
     out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    again = [command, name, *(word for word in options if word not in ("--resume", "--overwrite"))]
-    return chosen, out, again + ([] if chosen.out else ["--out", str(out)])
+    typed = [word for word in options if not re.fullmatch("--(no-)?(resume|overwrite)", word)]
+    where = (
+        [] if chosen.out else ["--out", str(out)]
+    )  # first: behind a part of another kind its options alone may stand
+    return chosen, out, [command, name, *where, *typed]
 
 
 def execute(
@@ -175,7 +180,8 @@ def execute(
 def _to_go_on(out: Path, to_replace: tuple[int, int] | None, again: Sequence[str]) -> tuple[str, str]:
     """That nothing was begun, where the run to replace still stands, and the command that goes on or begins again."""
     stands = _stands(out, to_replace)
-    command = shlex.join([program(), *again, "--overwrite" if stands else "--resume"])
+    which = "--overwrite" if stands else "--resume"
+    command = shlex.join([program(), *again[:2], which, *again[2:]])  # before parts of another kind
     return "nothing was begun, and the run that was to be replaced is as it was" if stands else "", command
 
 
@@ -254,11 +260,13 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
     return study
 
 
-def told_apart(one: float, other: float, relation: Relation) -> tuple[str, str]:
-    """Both to three digits; of a bound and what it bounds, to as many as it takes to tell them apart."""
-    for digits in range(3, 4 if relation == "=" else 10):
+def told_apart(one: float, other: float, relation: Relation, tolerance: float = 0.0) -> tuple[str, str]:
+    """Both to three digits, or to as many as it takes to see on which side of a bound, or of what an equation accepts
+    around ``one``, the other lies."""
+    accepted = tolerance if relation == "=" else None
+    for digits in range(3, MOST + 1):
         texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
-        if one == other or texts[0] != texts[1]:
+        if reads_right(one, [other], accepted, dict(zip((one, other), map(float, texts), strict=True)).__getitem__):
             break
     return texts
 
@@ -275,7 +283,7 @@ def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True)
         against = "  [bold](unexpected)[/bold]" if surprise and at_defaults else ""
         against = "  (not expected to hold)" if not (claim.expected or claim.verdict == "holds") else against
         against += "  (not after Holm)" if claim in lost else ""
-        predicted, measured = told_apart(claim.predicted, claim.measured, claim.relation)
+        predicted, measured = told_apart(claim.predicted, claim.measured, claim.relation, claim.tolerance)
         table.add_row(
             escape(claim.id),
             escape(claim.arm),

@@ -1,6 +1,6 @@
 """Digits of several domains: coloured by a rule that turns, or rotated by angles."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import torch
@@ -10,6 +10,7 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from featscope.data.decoded_images import BUNDLED
 from featscope.data.domain_images import DomainImages, of_pixels
+from featscope.data.encoded_images import EncodedImages
 from featscope.data.splits import open_split
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -19,7 +20,7 @@ COLOURED: Mapping[str, tuple[float, float, float]] = {
     "coloured-digits-strong": (0.9, 0.7, 0.1),
 }
 """How often colour and label agree in each domain. In the first colour says no more than shape does, in the second it
-says more in one of the domains."""
+says more in two of the domains, and in one of these the other way round."""
 ROTATED = "rotated-digits"
 ANGLES = (0, 15, 30, 45, 60, 75)
 """Degrees, counter-clockwise; those of RotatedMNIST (Ghifary et al. 2015)."""
@@ -28,7 +29,6 @@ _SHAPE_AGREES = 0.75  # labels agree with what the digit is
 _FEWEST = 100
 
 
-@lru_cache(maxsize=2)
 def digit_domains(name: str, digits: str = BUNDLED) -> DomainImages:
     """Domains of ``name``, one of `DIGITS`, each of other digits.
 
@@ -39,7 +39,12 @@ def digit_domains(name: str, digits: str = BUNDLED) -> DomainImages:
     Raises:
         ConfigError: ``digits`` cannot be read, holds other classes than ten, or fewer than 100 images.
     """
-    pixels, targets = _grey(digits)
+    return _drawn(name, digits, *(open_split(digits, split) for split in ("train", "test")))
+
+
+@lru_cache(maxsize=2)
+def _drawn(name: str, digits: str, *parts: EncodedImages) -> DomainImages:
+    pixels, targets = _grey(digits, parts)
     draws = Streams(0, [0]).at(name)
     order = draws.choice(len(targets), len(targets))[0]
     grey, targets = pixels[order].float() / 255, targets[order]
@@ -52,8 +57,9 @@ def digit_domains(name: str, digits: str = BUNDLED) -> DomainImages:
     return of_pixels(_coloured(grey, labels ^ ~agree), labels.long(), domains, ("below 5", "5 or more"), names)
 
 
-def _grey(digits: str) -> tuple[UInt8[Tensor, "image height width"], Int[Tensor, " image"]]:
-    parts = [open_split(digits, split) for split in ("train", "test")]
+def _grey(
+    digits: str, parts: Sequence[EncodedImages]
+) -> tuple[UInt8[Tensor, "image height width"], Int[Tensor, " image"]]:
     targets = torch.cat([part.labels for part in parts])
     if len(targets) < _FEWEST or set(targets.tolist()) != set(range(10)):
         found = f"{len(targets)} images of {len(targets.unique())} classes"

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +13,12 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from featscope.data.encoded_images import EncodedImages, in_colour, joined, missing_parts
+from featscope.data.decoding import image_suffixes, in_colour, is_turned
+from featscope.data.encoded_images import EncodedImages, joined, require_whole
+from featscope.data.file_stamps import stamp
 from featscope.options import ConfigError, MissingExtraError
 
-_SUFFIXES = (".jpg", ".jpeg", ".png")
+_NOT_OF_A_DATA_SET = ("thumbs.db", "desktop.ini", "__macosx")  # what systems leave behind
 _MOST_DOMAINS = 100
 _SPLITS = ("train", "test", "validation")  # folders of one data set
 _JPEG = b"\xff\xd8"
@@ -74,8 +77,8 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
     """Images of a folder, in one of two layouts.
 
     Either the Hub's: parquet files below it with columns ``image`` (encoded bytes), ``domain`` (text or a whole number)
-    and ``label``, all images of a domain in one folder. Or DomainBed's: ``DOMAIN/CLASS/*.jpg`` (also .jpeg and .png),
-    the same classes in each.
+    and ``label``, all images of a domain in one folder. Or DomainBed's: ``DOMAIN/CLASS/*.jpg`` (or whatever else
+    Pillow reads), the same classes in each, and nothing else within a class but what systems hide there.
 
     Args:
         folder: where it is.
@@ -86,7 +89,12 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
         ConfigError: no such folder, or files of another layout.
         MissingExtraError: parquet files need the extra 'images'.
     """
-    stored = _stored(folder)
+    root = Path(os.path.expanduser(folder))
+    if not root.is_dir():
+        allowed = "a folder of images of several domains"
+        raise ConfigError(f"data = {folder[:200]!r} is out of range: allowed is {allowed}. There is none.")
+    root = root.resolve()
+    stored = _stored(folder, root, stamp(root, [*root.rglob("*.parquet")] or root.glob("*/*/*")))
 
     def pixels(index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
         found = [_decoded(stored.encoded(i), i, side) for i in index.tolist()]
@@ -99,18 +107,15 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
         for i in range(len(stored.labels)):
             data = stored.encoded(i)
             ground = b"" if data.startswith(_JPEG) else b"white"  # on which lies what is transparent, which no JPEG is
-            state.update(blake2b(data, digest_size=16, person=ground).digest())
+            shown = b"upright" if is_turned(data) else ground
+            state.update(blake2b(data, digest_size=16, person=shown).digest())
         return state.digest()
 
     return DomainImages(*stored[:4], pixels, fingerprint)
 
 
 @lru_cache(maxsize=2)
-def _stored(folder: str) -> _Stored:
-    root = Path(os.path.expanduser(folder))
-    if not root.is_dir():
-        allowed = "a folder of images of several domains"
-        raise ConfigError(f"data = {folder[:200]!r} is out of range: allowed is {allowed}. There is none.")
+def _stored(folder: str, root: Path, _state: str) -> _Stored:
     if files := sorted(root.rglob("*.parquet")):
         return _from_parquet(folder, root, files)
     return _from_folders(folder, root)
@@ -122,9 +127,7 @@ def _from_parquet(folder: str, root: Path, files: Sequence[Path]) -> _Stored:
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError(f"The image data {folder!r}", "images") from None
-    if missing := missing_parts(files):
-        cure = f"{missing}. Download them too, or rename those that are to do alone."
-        raise _error("a folder with all parquet files of a split", cure)
+    require_whole(folder, files)
     try:
         tables = {str(file.relative_to(root)): pq.read_table(file) for file in files}
         table = joined(folder, tables)
@@ -147,13 +150,17 @@ def _from_parquet(folder: str, root: Path, files: Sequence[Path]) -> _Stored:
     column = [str(value) for value in table.column("domain").to_pylist()]
     names = sorted(set(column))
     domains = torch.tensor([names.index(name) for name in column])
-    encoded = table.column("image" if "image" in table.column_names else "img").combine_chunks().field("bytes")
-    return _Stored(images.labels, domains, images.class_names, names, lambda i: encoded[i].as_py())
+    return _Stored(images.labels, domains, images.class_names, names, images.encoded)
 
 
 def _from_folders(folder: str, root: Path) -> _Stored:
-    names = sorted(part.name for part in root.iterdir() if part.is_dir())
-    files = {name: sorted(f for f in (root / name).glob("*/*") if f.suffix.lower() in _SUFFIXES) for name in names}
+    names = sorted(part.name for part in root.iterdir() if part.is_dir() and not _hidden(part))
+    names = [name for name in names if any(map(_is_called_image, (root / name).rglob("*")))]
+    files = {name: [f for f in sorted((root / name).glob("*/*")) if not _hidden(f.parent, f)] for name in names}
+    if strange := [file for name in names for file in files[name] if not _is_image(file)]:
+        which = "a folder" if strange[0].is_dir() else "no image that can be read"
+        cure = f"{strange[0].relative_to(root)} is {which}. Move its images to DOMAIN/CLASS, or it out of the folder."
+        raise _error("images alone in DOMAIN/CLASS", cure)
     names = [name for name in names if files[name]]
     if not names:
         raise _error("a folder with parquet files, or with DOMAIN/CLASS/*.jpg", f"{folder[:200]!r} has neither.")
@@ -167,6 +174,19 @@ def _from_folders(folder: str, root: Path) -> _Stored:
     labels = torch.tensor([classes.index(file.parent.name) for _, file in every])
     domains = torch.tensor([domain for domain, _ in every])
     return _Stored(labels, domains, classes, names, lambda i: every[i][1].read_bytes())
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in image_suffixes() and file.is_file()
+
+
+def _is_called_image(file: Path) -> bool:
+    """Whether its name says so, though it may be of a kind that is not read here."""
+    return _is_image(file) or (guess_type(file.name)[0] or "").startswith("image/")
+
+
+def _hidden(*parts: Path) -> bool:
+    return any(part.name.startswith(".") or part.name.lower() in _NOT_OF_A_DATA_SET for part in parts)
 
 
 def of_pixels(

@@ -1,6 +1,5 @@
 """Data sets of encoded images (PNG, JPEG): in the Hub's parquet layout, from the Hub or a folder; or in a list."""
 
-import io
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from featscope.data.decoding import in_colour
 from featscope.options import ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class EncodedImages:
         if len(class_names) < 2:
             raise source_error(source, "images of two classes or more", "All are of one.")
         self.labels, self.class_names = labels, class_names
-        self._source, self._encoded, self._side = source, encoded, side
+        self._source, self.encoded, self._side = source, encoded, side
         self._decoded: Tensor | None = None
         self._known = torch.zeros(len(labels), dtype=torch.bool)
         self._decoding = threading.Lock()
@@ -73,6 +73,7 @@ class EncodedImages:
             ConfigError: a column is missing or of another type, or an image has no bytes.
         """
         import pyarrow as pa
+        import pyarrow.compute as pc  # type: ignore[import-untyped]
 
         images = table.column(_column(source, table, _IMAGE_COLUMNS))
         if not pa.types.is_struct(images.type) or images.type.get_field_index("bytes") < 0:
@@ -90,7 +91,7 @@ class EncodedImages:
                 source, "a label for each image", f"{column.null_count} are null. Leave these images out."
             )
         labels = torch.from_numpy(column.to_numpy().astype(np.int64))
-        encoded = images.combine_chunks().field("bytes")
+        encoded = pc.struct_field(images, "bytes")  # in chunks as it is: one array has 2 GiB at most
         if encoded.null_count:
             cure = f"{encoded.null_count} are null. Leave these images out, or write their bytes into the table."
             raise source_error(source, "encoded bytes for each image", cure)
@@ -142,7 +143,7 @@ class EncodedImages:
 
     def _decode(self, i: int) -> UInt8[Tensor, "channel height width"]:
         try:
-            opened = in_colour(self._encoded(i))
+            opened = in_colour(self.encoded(i))
         except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
             reason = " ".join(str(error).split())[:200]
             raise source_error(
@@ -160,34 +161,30 @@ class EncodedImages:
         return torch.from_numpy(np.array(opened)).permute(2, 0, 1)
 
 
-def in_colour(data: bytes) -> "PIL.Image.Image":
-    """The image that ``data`` encodes, in red, green and blue; what is transparent lies on white.
+def require_whole(source: str, files: Iterable[Path]) -> None:
+    """Raise `ConfigError` unless each part of a split is there once, where names count them as the Hub's do.
 
-    Raises:
-        ValueError: it has more than 8 bits a channel. What cannot be decoded raises other errors, too.
+    Args:
+        source: where the images came from, for messages.
+        files: such as ``train-00000-of-00005.parquet``, those of one split in one folder or of several.
     """
-    from PIL import Image
-
-    opened = Image.open(io.BytesIO(data))
-    if opened.mode.startswith(("I", "F")):
-        raise ValueError(f"mode {opened.mode}: more than 8 bits a channel, all above 255 would be white; convert it")
-    if opened.mode in ("RGBA", "LA", "PA") or "transparency" in opened.info:  # colours that are not seen may be any
-        white = Image.new("RGBA", opened.size, "white")
-        return Image.alpha_composite(white, opened.convert("RGBA")).convert("RGB")
-    return opened.convert("RGB")
-
-
-def missing_parts(files: Iterable[Path]) -> str:
-    """Which files are missing where names say how many there are, as the Hub's do (train-00000-of-00005.parquet)."""
-    found: dict[tuple[Path, str, str], set[int]] = {}
+    found: dict[tuple[Path, str], dict[str, list[int]]] = {}
     for file in files:
         if said := _PART.fullmatch(file.name):
-            found.setdefault((file.parent, said[1], said[3]), set()).add(int(said[2]))
-    for (_, split, count), parts in found.items():
-        if (missing := int(count) - len(parts)) > 0:
-            first = next(part for part in range(int(count)) if part not in parts)
-            return f"{missing} of {int(count)} files are missing, {split}-{first:0{len(count)}}-of-{count} for one"
-    return ""
+            found.setdefault((file.parent, said[1]), {}).setdefault(said[3], []).append(int(said[2]))
+    for (_, split), counts in found.items():
+        count, parts = next(iter(counts.items()))
+        if len(counts) > 1:
+            cure = f"{split} is there in parts of {' and of '.join(counts)}. Remove those of one."
+        elif twice := [part for part in parts if parts.count(part) > 1]:
+            cure = f"{split}-{twice[0]:0{len(count)}}-of-{count} is there twice. Remove one."
+        elif (missing := int(count) - len(parts)) > 0:
+            lacks = next(part for part in range(int(count)) if part not in parts)
+            cure = f"{missing} of {int(count)} files are missing, {split}-{lacks:0{len(count)}}-of-{count} for one. "
+            cure += "Download them too, or rename those that are to do alone."
+        else:
+            continue
+        raise source_error(source, "a folder with all parquet files of a split, each of them once", cure)
 
 
 def _column(source: str, table: "pa.Table", names: tuple[str, ...]) -> str:
@@ -202,12 +199,33 @@ def joined(source: str, tables: Mapping[str, "pa.Table"]) -> "pa.Table":
     """``tables`` by the names of their files as one, in which classes go by the names that the first has.
 
     Raises:
-        ConfigError: others have other names.
+        ConfigError: others have other names, or other columns. In what order columns stand does not matter.
     """
     import pyarrow as pa
 
     require_same_names(source, {file: _names(table) for file, table in tables.items()})
-    return pa.concat_tables([*tables.values()])
+    kinds = {file: dict(zip(table.column_names, table.schema.types, strict=True)) for file, table in tables.items()}
+    first = next(iter(kinds))
+    for file, types in kinds.items():
+        for name in {**kinds[first], **types}:
+            one, other = (said.get(name, "not there") for said in (kinds[first], types))
+            if one != other:
+                cure = f"{name!r} is {one} in {first}, and {other} in {file}. Write both alike."
+                raise source_error(source, "parquet files that have the same columns", cure)
+    return pa.concat_tables([*tables.values()], promote_options="default")
+
+
+def require_trained_on(source: str, trained_on: Sequence[str], labels: Int[Tensor, " image"]) -> None:
+    """Raise `ConfigError` where an image that is tested on has a label of no class that is trained on.
+
+    Args:
+        source: where the images came from, for messages.
+        trained_on: names of the classes that are.
+        labels: of the images that are tested on.
+    """
+    if (wrong := int(labels.max())) >= len(trained_on):
+        allowed = f"test images of the {len(trained_on)} classes that are trained on"
+        raise source_error(source, allowed, f"One has the label {wrong}. Leave such images out.")
 
 
 def require_same_names(source: str, named: Mapping[str, Sequence[str]]) -> None:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.data.encoded_images import require_same_names
+from featscope.data.encoded_images import require_same_names, require_trained_on
 from featscope.data.images import ImageSet, as_float, drawn
 from featscope.data.shapes import SHAPES
 from featscope.data.splits import open_split
@@ -31,7 +31,7 @@ class ImagePool:
         classes: how many classes there are.
 
     Raises:
-        ConfigError: the images cannot be had, or a class has another name in "train".
+        ConfigError: the images cannot be had, or a class has another name in "train", or is not in it.
         MissingExtraError: the extra 'images' is not installed.
     """
 
@@ -44,6 +44,7 @@ class ImagePool:
             self._made, self.labels, self.classes = made.pixels, made.labels, len(SHAPES)
         else:
             trained_on, self._split = (open_split(source, name, side) for name in ("train", split))
+            require_trained_on(source, trained_on.class_names, self._split.labels)
             require_same_names(source, {"train": trained_on.class_names, split: self._split.class_names})
             self.labels, self.classes = self._split.labels, len(self._split.class_names)
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from featscope.data.encoded_images import require_same_names
+from featscope.data.encoded_images import require_same_names, require_trained_on
 from featscope.data.shapes import COLOURS, SHAPES, draw_shapes
 from featscope.data.splits import open_split
 from featscope.options import ConfigError, require
@@ -120,12 +120,8 @@ class Images(Sizes):
         class_names: tuple[str, ...] = ()
         for split, wanted in (("train", train), ("test", test)):
             images = open_split(self.source, split, side)
-            if split == "test" and images.labels.max() >= len(class_names):
-                wrong, most = int(images.labels.max()), len(class_names)
-                raise ConfigError(
-                    f"data = {self.source!r} is out of range: allowed are test images of the {most} classes "
-                    f"that are trained on. One has the label {wrong}. Leave such images out."
-                )
+            if split == "test":
+                require_trained_on(self.source, class_names, images.labels)
             require_same_names(self.source, {"train": class_names, split: images.class_names})
             class_names = images.class_names if split == "train" else class_names
             available = len(images.labels)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from featscope.data.decoded_images import BUNDLED, bundled_digits, has_idx, of_idx
-from featscope.data.encoded_images import EncodedImages, joined, missing_parts, source_error
+from featscope.data.encoded_images import EncodedImages, joined, require_whole, source_error
+from featscope.data.file_stamps import stamp
 from featscope.hub import asking_hub
 from featscope.options import MissingExtraError
 
@@ -36,18 +37,19 @@ def open_split(source: str, split: str, side: int = 0, exactly: bool = False) ->
     brought to ``side`` pixels if it is not 0. A set without a split "test" is tested on "validation", "valid" or "val",
     unless ``exactly`` this split is asked for.
 
-    One object is shared by all who ask, so that workers decode an image once.
+    One object is shared by all who ask, so that workers decode an image once, until files of the split change (of a
+    list, the list alone).
 
     Raises:
         ConfigError: no such folder, files of another layout, or a Hub that cannot be reached.
         MissingExtraError: the extra 'images' is not installed.
     """
     with _opening:
-        return _open(source, split, side, exactly)
+        return _open(source, split, side, exactly, _state(source, split))
 
 
 @lru_cache(maxsize=4)
-def _open(source: str, split: str, side: int, exactly: bool) -> EncodedImages:
+def _open(source: str, split: str, side: int, exactly: bool, _state: str) -> EncodedImages:
     if source == BUNDLED:
         return bundled_digits(split, side)
     folder = Path(os.path.expanduser(source))
@@ -59,7 +61,7 @@ def _open(source: str, split: str, side: int, exactly: bool) -> EncodedImages:
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingExtraError(f"The image data {source!r}", "images") from None
-    if os.path.isdir(folder) and (lists := [*folder.glob(f"{split}.txt"), *sorted(folder.glob(f"*[_-]{split}.txt"))]):
+    if os.path.isdir(folder) and (lists := _lists(folder.resolve(), split)):
         if len(lists) > 1:
             found = ", ".join(file.name for file in lists[:5])
             raise source_error(source, f"a folder with one list of the split {split!r}", f"There are {found}.")
@@ -71,6 +73,17 @@ def _open(source: str, split: str, side: int, exactly: bool) -> EncodedImages:
         allowed = "an existing folder, a data set of the Hub such as 'cifar10', or 'shapes'"
         raise source_error(source, allowed, "There is no such folder.")
     return EncodedImages.from_table(source, _hub_table(source, names), side)
+
+
+def _lists(folder: Path, split: str) -> list[Path]:
+    return [*folder.glob(f"{split}.txt"), *sorted(folder.glob(f"*[_-]{split}.txt"))]
+
+
+def _state(source: str, split: str) -> str:
+    folder = Path(os.path.expanduser(source))
+    if source == BUNDLED or not os.path.isdir(folder):
+        return ""
+    return stamp(folder, [*folder.glob("*idx?-ubyte*"), *_lists(folder, split)] or folder.rglob("*-*.parquet"))
 
 
 def _local_table(source: str, folder: Path, names: tuple[str, ...]) -> "pa.Table":
@@ -94,9 +107,7 @@ def _local_table(source: str, folder: Path, names: tuple[str, ...]) -> "pa.Table
             f"a folder that holds {names[0]}-*.parquet, as the Hub lays them out, or a list *_{names[0]}.txt",
             f"Found {', '.join(found) or 'nothing'}. Download the data set's parquet files into it.",
         )
-    if missing := missing_parts(files):
-        allowed = "a folder with all parquet files of a split"
-        raise source_error(source, allowed, f"{missing}. Download them too, or rename those that are to do alone.")
+    require_whole(source, files)
     try:
         return joined(source, {file.name: pq.read_table(file) for file in files})
     except (pa.ArrowException, OSError) as error:

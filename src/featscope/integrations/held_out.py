@@ -31,8 +31,9 @@ _OF_MAPS = (nn.Conv2d, nn.ConvTranspose2d, nn.Linear, nn.LayerNorm)
 class HeldOut:
     """Copies of the first samples of a loader, so that every look is at the same ones, whatever is done to a batch.
 
-    It warns where they come class by class and more would follow: what is measured is of the first classes alone. And
-    where a class has so few samples that others may outvote them however well it is told apart.
+    It warns where they come class by class and more would follow: what is measured is of the first classes alone;
+    where a class has so few samples that others may outvote them however well it is told apart; and where not only the
+    second entry of a batch could be labels, but another one, too.
 
     Args:
         batches: tensors; tuples or lists of inputs and labels; or mappings, as tokenizers make them.
@@ -53,6 +54,14 @@ class HeldOut:
         labels = [labels_of(batch) for batch in self.batches]
         found = [label for label in labels if label is not None]
         self.labels: Int[Tensor, " sample"] | None = torch.cat(found).cpu() if len(found) == len(labels) else None
+        if self.labels is not None and (others := _other_labels(self.batches[0])):
+            entries = " and ".join(f"batch[{place}]" for place in others)
+            warnings.warn(
+                f"held_out: batch[1] is taken for the labels, and {entries} could be labels, too: each holds a whole "
+                f"number from 0 on for each sample. Give pairs, such as [(batch[0], batch[{others[-1]}]) for batch in "
+                'loader], or mappings with "labels" beside what the model is called with.',
+                stacklevel=3,
+            )
         if more and self.labels is not None and _class_by_class(self.labels):
             classes = len(self.labels.unique())
             warnings.warn(
@@ -214,6 +223,18 @@ def labels_of(batch: Any) -> Int[Tensor, " sample"] | None:
         found = next((batch[name] for name in _LABELS if name in batch), None)
     else:
         found = batch[1] if isinstance(batch, list | tuple) and len(batch) > 1 else None
+    return _as_labels(found, batch)
+
+
+def _other_labels(batch: Any) -> list[int]:
+    """Places in a batch that could be labels, beside the second entry, which is taken for them."""
+    if not isinstance(batch, list | tuple):
+        return []
+    return [place for place in range(2, len(batch)) if _as_labels(batch[place], batch) is not None]
+
+
+def _as_labels(found: Any, batch: Any) -> Int[Tensor, " sample"] | None:
+    """``found`` if it is a whole number from 0 on for each sample of ``batch``, else None."""
     if not isinstance(found, Tensor) or found.ndim != 1 or found.is_floating_point() or len(found) != _size(batch):
         return None
     return found.long() if bool((found >= 0).all()) else None

@@ -1,13 +1,16 @@
 """A callback for Lightning, of the package lightning or of pytorch_lightning."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from featscope.integrations.watch import Watch
 from featscope.options import ConfigError, MissingExtraError
-from featscope.training import MagnitudePruning
+from featscope.training import MagnitudePruning, Pruner
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback
@@ -22,6 +25,12 @@ else:
 
 _STEPS = "featscope_pruning_steps"
 """Where a checkpoint of Lightning's has them, by the name of the part."""
+_ONE_LOSS = (
+    "FeatScopeCallback.pruning hides weights until the first step of a batch, and a loss of them is differentiated "
+    "after it: allowed is to differentiate all losses of a batch before its first step. Or leave pruning out here, "
+    "make pruner = MagnitudePruning(...).on(part), put `with pruner.hidden():` around each loss and its backward, and "
+    "call pruner.update() after steps. LBFGS and others that ask for the loss several times in a step need that, too."
+)
 
 
 class FeatScopeCallback(Callback):
@@ -32,6 +41,9 @@ class FeatScopeCallback(Callback):
     one of the optimizer, however many batches it sums. In manual optimization each batch counts until an optimizer of
     Lightning's, one of ``self.optimizers()``, has stepped. A training that is resumed goes on from the steps that
     pruning had counted, which are in Lightning's checkpoints.
+
+    Weights are hidden until the first step of a batch, and all are there after it: a loss that is differentiated later
+    in the same batch is refused. So it is with LBFGS, which asks for the loss several times in a step.
 
     Args:
         held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.
@@ -51,8 +63,9 @@ class FeatScopeCallback(Callback):
     ) -> None:
         super().__init__()
         self._held_out, self._of, self._pruning, self._options = held_out, of, pruning, options
-        self._stepped, self._told = False, False
+        self._stepped, self._told, self._shown = False, False, False
         self._steps: int | None = None  # that a checkpoint has
+        self._hooks = ExitStack()
         self.watch: Watch | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -70,11 +83,31 @@ class FeatScopeCallback(Callback):
         held_out = self._held_out if self._held_out is not None else _first(trainer.val_dataloaders)
         if held_out is None:
             raise ConfigError("FeatScopeCallback.held_out = None needs a validation loader: give one, or held_out")
-        self._stepped, self._told = False, False  # a training before may have broken off
+        self._stepped, self._told, self._shown = False, False, False  # a training before may have broken off
         part = pl_module.get_submodule(self._of)
         self.watch = Watch(part, held_out, log, self._pruning, **self._options)
         # In manual optimization Lightning counts each step of each of its optimizers, and none of another's.
         self.watch.resume(trainer.global_step if self._steps is None else self._steps)
+        self._hooks.close()
+        if self.watch.pruner is not None:
+            self._hook(trainer, self.watch.pruner)
+
+    def _hook(self, trainer: Any, pruner: Pruner) -> None:
+        """Show all weights to optimizers of which Lightning does not tell, and refuse losses that see them all."""
+
+        def before_step(optimizer: Optimizer, given: Any, named: Any) -> None:
+            if self.watch is not None and not any(optimizer is one for one in trainer.optimizers):
+                self._shown = True
+                self.watch.before_update()
+
+        def after_gradient(_: Tensor) -> None:
+            if self._shown:
+                raise ConfigError(_ONE_LOSS)
+
+        self._hooks.callback(register_optimizer_step_pre_hook(before_step).remove)
+        for name in pruner.mask.pruned_parameters(pruner.module):
+            if (weight := pruner.module.get_parameter(name)).requires_grad:
+                self._hooks.callback(weight.register_post_accumulate_grad_hook(after_gradient).remove)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Keep how many steps pruning has counted. (A ``state_dict`` would forbid two such callbacks in a trainer.)"""
@@ -92,7 +125,7 @@ class FeatScopeCallback(Callback):
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """Show all weights to the optimizer, and note that it steps."""
-        self._stepped = self._told = True
+        self._stepped = self._told = self._shown = True
         if self.watch is not None:
             self.watch.before_update()
 
@@ -102,7 +135,7 @@ class FeatScopeCallback(Callback):
         if isinstance(outputs, Mapping) and loss is not None and pl_module.automatic_optimization:
             loss = loss * trainer.accumulate_grad_batches  # by which Lightning has divided it
         stepped = self._stepped or not (pl_module.automatic_optimization or self._told)
-        self._stepped = False
+        self._stepped = self._shown = False
         if self.watch is not None:
             if stepped:
                 self.watch.after_step(loss)
@@ -111,11 +144,13 @@ class FeatScopeCallback(Callback):
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""
+        self._hooks.close()
         if self.watch is not None:
             self.watch.finish(_first(trainer.train_dataloader))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Show all weights and keep what was seen."""
+        self._hooks.close()
         if self.watch is not None:
             self.watch.finish(None)
 

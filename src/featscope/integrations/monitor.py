@@ -62,9 +62,10 @@ class Monitor:
         model: where it will be trained, on its device. Of what `torch.compile` or DistributedDataParallel gives, the
             model behind it is looked at, with its names of parts; theirs are understood, too.
         held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called
-            with. Accuracies are where there are labels; that of a class needs two samples of it, and a label below
-            10,000. Copies of the first samples are kept: a loader that comes class by class has some classes alone, of
-            which it warns.
+            with. Accuracies are where there are labels, "labels" or "label" of a mapping; that of a class needs two
+            samples of it, and a label below 10,000. It warns where a tuple's second entry is not alone in what could
+            be labels. Copies of the first samples are kept: a loader that comes class by class has some classes alone,
+            of which it warns.
         at: name of the submodule whose output is measured, as ``model.named_modules()`` has it; "" for the model's own.
         out: a new folder, which `featscope report` and `featscope compare` read; None for none.
         log: ``log({"featscope/effective_rank": 17.2, ...}, step)``, such as a logger's method or `print`.

@@ -70,8 +70,8 @@ def exact(answer: str, expected: str) -> bool:
 
 
 def words_of(said: str, *, full_stops: bool) -> str:
-    """What is scored of an answer: all of it, or (``full_stops`` false) all but its full stops."""
-    return said if full_stops else said.replace(".", " ")
+    """What is scored of an answer: all of it, or (``full_stops`` false) all but full stops outside of numbers."""
+    return said if full_stops else re.sub(r"(?<!\d)\.|\.(?!\d)", " ", said)
 
 
 def passwords(draws: Draws, count: int) -> list[Needle]:

@@ -8,8 +8,14 @@ from torch import Tensor
 
 
 def power_spectrum(vectors: Float[Tensor, "*batch residue"]) -> Float[Tensor, "*batch frequency"]:
-    """|v̂(j)|² of frequencies j = 1 to p/2; the constant is left out, and -j, which has the power of j."""
-    return torch.fft.rfft(vectors.double()).abs().square()[..., 1:]
+    """|v̂(j)|² of frequencies j = 1 to p/2; the constant is left out, and -j, which has the power of j.
+
+    At an even p the last one, p/2, has no -j beside it and counts half. So shares are those of ‖v - v̄‖² at every p.
+    """
+    power = torch.fft.rfft(vectors.double()).abs().square()[..., 1:]
+    if vectors.shape[-1] % 2 == 0:
+        power[..., -1] /= 2
+    return power
 
 
 def peak_share(vectors: Float[Tensor, "*batch residue"]) -> Float[Tensor, "*batch"]:

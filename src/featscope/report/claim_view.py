@@ -8,8 +8,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from featscope.claims import Claim, Law, not_after_holm
-from featscope.claims.digits import decimals_apart
-from featscope.report.numbers import chosen, decimals_for, exact, number
+from featscope.report.numbers import chosen, decimals_apart, decimals_for, exact, number
 from featscope.report.typeset import typeset
 
 Tone = Literal["holds", "calm", "control", "undecided", "loud"]
@@ -110,14 +109,13 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     low, high = (_shown(claim, min(max(end, least), most)) for end in claim.interval)
     mean = _shown(claim, claim.measured)
     decimals = decimals_for(low, high)
-    if abs(mean) >= 0.01:
+    if decimals is not None and abs(mean) >= 0.01:
         decimals = min(decimals, 4)  # all digits stand under "exactly"
-    of_bound = decimals if claim.relation == "=" else 0
-    if claim.relation != "=" and (more_digits := decimals_apart(claim.predicted, (low, mean, high))):
-        decimals, of_bound = max(decimals, more_digits), more_digits
+    accepted = claim.tolerance if claim.relation == "=" else None
+    decimals, of_bound = decimals_apart(claim.predicted, (low, mean, high), accepted, decimals)
     wanted = _WANTED[claim.relation] + chosen(claim.predicted, of_bound)
-    if claim.relation == "=":
-        wanted += f" ± {chosen(claim.tolerance)}"
+    if accepted is not None:
+        wanted += f" ± {chosen(accepted)}"
     sure = not claim.chance
     known, worst = isfinite(low) and isfinite(high), claim.law == "extreme"
     title = claim.title or claim.statement
@@ -231,7 +229,7 @@ def _worst(claim: Claim) -> str:
     return f"the worst of {sum(claim.trials) or claim.n:g} draws"
 
 
-def _ends(low: float, high: float, decimals: int, alike: bool) -> str:
+def _ends(low: float, high: float, decimals: int | None, alike: bool) -> str:
     if alike:
         return "the same in every replica"
     return f"{number(low, decimals)} to {number(high, decimals)}" if low != high else number(low, decimals)

@@ -44,7 +44,8 @@ def write_comparison(runs: Sequence[StoredRun], out: Path) -> Path:
             *_alone(runs),
         ],
         figures=curves,
-        replicas=min(run.plan["replicas"] for run in runs),
+        replicas=max(run.plan["replicas"] for run in runs),
+        replicas_of=_replicas(runs),
         command=f"featscope compare {' '.join(quote(str(run.folder)) for run in runs)}",
     )
     out.mkdir(parents=True, exist_ok=True)
@@ -72,14 +73,32 @@ def _lede(runs: Sequence[StoredRun]) -> str:
     if not any(run.claims for run in runs):
         own = runs[0].plan["study"] == OWN_TRAINING.name
         return "Of how these trainings of your own were set up, what `about=` told is all that is known." if own else ""
-    seeds, draws = ({run.draws[place] for run in runs} for place in (0, 1))
-    how = (
-        "Replicas of one number began from the same draws and are compared with each other, where there are as many."
-        if len(seeds) == len(draws) == 1
-        else f"Replicas of different {'seeds' if len(seeds) > 1 else 'random numbers'} are independent: "
-        "their means are compared, with Welch's interval."
-    )
-    return f"{how} A difference is the later run less {runs[0].name}. It counts where it survives Holm's correction."
+    first, *others = runs
+    same = [run for run in others if run.draws == first.draws]
+    apart = [run for run in others if run.draws != first.draws]
+    how = []
+    if same:
+        of = f" of {' and '.join(run.name for run in (first, *same))}" if apart else ""
+        how.append(
+            f"Replicas of one number{of} began from the same draws and are compared with each other, "
+            "where there are as many."
+        )
+    if apart:
+        what = "seeds" if any(run.draws[0] != first.draws[0] for run in apart) else "random numbers"
+        of = f", as those of {' and '.join(run.name for run in apart)}," if same else ""
+        how.append(
+            f"Replicas of different {what}{of} are independent: their means are compared, with Welch's interval."
+        )
+    how.append(f"A difference is the later run less {first.name}. It counts where it survives Holm's correction.")
+    return " ".join(how)
+
+
+def _replicas(runs: Sequence[StoredRun]) -> str:
+    """How many each run has, in words; nothing where all have as many."""
+    counts = {run.name: run.plan["replicas"] for run in runs}
+    if len({*counts.values()}) == 1:
+        return ""
+    return ", ".join(f"{name} has {n} replica{'s' if n > 1 else ''}" for name, n in counts.items())
 
 
 def _set_otherwise(runs: Sequence[StoredRun]) -> list[Table]:
@@ -141,20 +160,28 @@ def _curves(runs: Sequence[StoredRun]) -> list[Curves]:
                     panels[series] = replace(known, curves=more)
     several = [panel for panel in panels.values() if len(panel.curves) > 1]
     several.sort(key=_apart, reverse=True)
-    bands = any(_half_widths(panel.curves) for panel in several)
-    unit = "In units of their intervals." if bands else "As shares of the range that both curves have."
     figures = [
-        ("furthest", "Where the runs are furthest apart", unit, several[:_FIRST]),
-        ("others", "All else that they share", "", several[_FIRST:_AT_MOST]),
+        ("furthest", "Where the runs are furthest apart", several[:_FIRST]),
+        ("others", "All else that they share", several[_FIRST:_AT_MOST]),
     ]
     left = f"{len(several) - _AT_MOST} more are not drawn." if len(several) > _AT_MOST else ""
     caption = "A panel for each series and arm, a curve a run."
-    means = INTERVALS if bands else ""
-    return [
-        Curves(id, title, " ".join(filter(None, (caption, more, left if id == "others" else "", means))), drawn)
-        for id, title, more, drawn in figures
-        if drawn
-    ]
+    found = []
+    for id, title, drawn in figures:
+        own = _units(drawn) if id == "furthest" else left
+        means = INTERVALS if any(_half_widths(panel.curves) for panel in drawn) else ""
+        if drawn:
+            found.append(Curves(id, title, " ".join(filter(None, (caption, own, means))), drawn))
+    return found
+
+
+def _units(panels: Sequence[Panel]) -> str:
+    """What `_apart` measured in, of these panels."""
+    pairs = [(panel.curves[0], curve) for panel in panels for curve in panel.curves[1:]]
+    by_intervals = {len(_half_widths(pair)) == 2 for pair in pairs}
+    if by_intervals == {True, False}:
+        return "In units of their intervals; where not both curves have these, as shares of the range that both have."
+    return "In units of their intervals." if True in by_intervals else "As shares of the range that both curves have."
 
 
 def _half_widths(curves: Sequence[Curve]) -> list[Float[np.ndarray, " point"]]:

@@ -38,10 +38,11 @@ from featscope.report.look import (
     Swatch,
     colour,
     curve_swatches,
+    hatch,
     reference_swatches,
     symbol,
 )
-from featscope.report.numbers import chosen, number
+from featscope.report.numbers import chosen, decimals_apart, number
 from featscope.report.paper import (
     FULL_WIDTH,
     SMALL,
@@ -53,7 +54,7 @@ from featscope.report.paper import (
     tidy,
 )
 
-_DASHES: dict[str, Any] = {"line": "-", "dash": (0, (5, 2.5)), "dashdot": "-.", "dot": ":"}
+_DASHES: dict[str, Any] = {"line": "-", "dash": (0, (5, 2.5)), "short dash": (0, (2.5, 1.5)), "dot": ":"}
 _MARKERS = {"circle": "o", "triangle-up": "^", "square": "s", "diamond": "D", "x": "X", "circle-open": "o"}
 
 # Matplotlib shares font caches between figures and promises nothing about threads.
@@ -99,8 +100,7 @@ def _curves(figure: Curves) -> Canvas:
 def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], width: float) -> None:
     if panel.log_x:
         axes.set_xscale("log")
-    log_y = panel.log_y and any((np.asarray(curve.y) > 0).any() for curve in panel.curves)
-    if log_y:
+    if panel.logarithmic:
         axes.set_yscale("log", nonpositive="mask")
     tidy(axes, grid="both")
     for curve in panel.curves:
@@ -110,13 +110,13 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
             curve.x,
             curve.y,
             color=swatch.colour,
-            linestyle=_DASHES[swatch.shape],
+            linestyle=_dashes(swatch.shape),
             linewidth=1.4,
             marker=marker,
             markersize=3,
             zorder=3 if curve.dashed else 2,
         )
-        edges = band(curve, log_y)
+        edges = band(curve, panel.logarithmic)
         if edges is not None:
             axes.fill_between(*edges, color=swatch.colour, alpha=0.18, linewidth=0, zorder=1)
     axes.set_xlim(*x_range(panel))
@@ -152,19 +152,19 @@ def _bars(figure: Bars) -> Canvas:
     thickness = 0.8 / max(1, len(figure.series))
     for i, (values, low, high) in enumerate(figure.series.values()):
         at = places + (i - (len(figure.series) - 1) / 2) * thickness
-        axes.bar(at, values, thickness * 0.92, color=colour(i), zorder=2)
+        axes.bar(at, values, thickness * 0.92, **_filled(i), zorder=2)
         low, high = interval_or_gap(low, high)
         axes.vlines(at, low, high, color=INK, linewidth=1, zorder=3)
         axes.scatter(np.tile(at, 2), np.concatenate([low, high]), marker="_", s=14, color=INK, linewidth=1, zorder=3)
     references = reference_swatches(figure.references)
     for (value, _), swatch in zip(figure.references, references, strict=True):
-        axes.axhline(value, color=INK, linewidth=1, linestyle=_DASHES[swatch.shape], zorder=4)
+        axes.axhline(value, color=INK, linewidth=1, linestyle=_dashes(swatch.shape), zorder=4)
     axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     axes.set_xlim(-0.6, len(figure.groups) - 0.4)
     room = max(8, int(width * 14 / max(1, len(figure.groups))))
     axes.set_xticks(places, ["\n".join(wrap(plain(group), room)) for group in figure.groups])
     label_axes(axes, "", figure.y_label)
-    bars = [Patch(facecolor=colour(i), label=plain(name)) for i, name in enumerate(figure.series)]
+    bars = [Patch(**_filled(i), label=plain(name)) for i, name in enumerate(figure.series)]
     _legend(canvas, [*bars, *(_handle(swatch) for swatch in references)])
     return canvas
 
@@ -178,6 +178,8 @@ def _agreement(figure: Agreement) -> Canvas:
     tidy(axes, grid="x")
     heights = np.arange(count)
     for y, accepted, label in zip(heights, rows.accepted, figure.labels, strict=True):
+        predicted, measured, tolerance = (float(of[y]) for of in (figure.predicted, figure.measured, figure.tolerance))
+        decimals, of_prediction = decimals_apart(predicted, [measured], tolerance)
         if accepted:
             axes.fill_betweenx([y - 0.16, y + 0.16], -1, 1, color=VERDICT_COLOUR["holds"], alpha=0.14, linewidth=0)
         axes.text(
@@ -190,7 +192,7 @@ def _agreement(figure: Agreement) -> Canvas:
             color=INK,
         )
         axes.annotate(
-            f"{chosen(float(figure.predicted[y]))} → {number(float(figure.measured[y]))}",
+            f"{chosen(predicted, of_prediction)} → {number(measured, decimals)}",
             (1, y),
             xytext=(5, 0),
             xycoords=("axes fraction", "data"),
@@ -261,9 +263,20 @@ def _scatters(figure: Scatters) -> Canvas:
     return canvas
 
 
+def _filled(index: int) -> dict[str, Any]:
+    """How the ``index``-th bars look."""
+    pattern = hatch(index)
+    return {"facecolor": colour(index)} | ({"hatch": pattern, "edgecolor": "white", "linewidth": 0} if pattern else {})
+
+
+def _dashes(shape: str) -> Any:
+    """A shape's line style; dashes with dots between them for what is not in `_DASHES`."""
+    return _DASHES.get(shape) or (0, (6.4, 1.6, *(1, 1.6) * shape.count("dot")))
+
+
 def _handle(swatch: Swatch) -> Line2D:
     return Line2D(
-        [], [], color=swatch.colour, linestyle=_DASHES[swatch.shape], linewidth=1.4, label=plain(swatch.label)
+        [], [], color=swatch.colour, linestyle=_dashes(swatch.shape), linewidth=1.4, label=plain(swatch.label)
     )
 
 

@@ -1,5 +1,7 @@
 """PNGs of where a claim holds: a mark and a colour for each verdict, never a colour alone."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -33,7 +35,7 @@ def draw_verdicts(figure: Verdicts) -> Canvas:
     canvas = paper(width, 2.9 * rows + 0.3)
     for i, panel in enumerate(figure.panels):
         axes = canvas.add_subplot(rows, columns, i + 1)
-        for axis, log in (("x", figure.log_x), ("y", figure.log_y)):
+        for axis, log in (("x", figure.log_x), ("y", figure.logarithmic)):
             axes.set(**{f"{axis}scale": "log" if log else "linear"})
         tidy(axes, grid="both")
         _panel(axes, figure, panel)
@@ -60,11 +62,11 @@ def _panel(axes: Axes, figure: Verdicts, panel: VerdictPanel) -> None:
     low, high = _ends(x, figure.log_x)
     axes.set_xlim(low, high)
     if figure.areas:
-        bottom, top = _ends(y, figure.log_y)
+        bottom, top = _ends(y, figure.logarithmic)
         axes.set_ylim(bottom, top)
-        across, up = _between(low, high, figure.log_x), _between(bottom, top, figure.log_y)
+        across, up = _between(low, high, figure.log_x), _between(bottom, top, figure.logarithmic)
         number = np.array([_ORDER.index(verdict) for verdict in panel.verdicts])
-        tile = number[nearest(x, y, across, up, figure.log_x, figure.log_y)]
+        tile = number[nearest(x, y, across, up, figure.log_x, figure.logarithmic)]
         tones = ListedColormap([HOLDS, FAILS, UNDECIDED])
         axes.pcolormesh(across, up, tile, cmap=tones, vmin=0, vmax=2, alpha=0.22, shading="nearest", rasterized=True)
         plain_logarithm(axes.yaxis, bottom, top)
@@ -74,25 +76,22 @@ def _panel(axes: Axes, figure: Verdicts, panel: VerdictPanel) -> None:
         for edge in panel.edges:
             axes.plot(x[order], np.asarray(edge)[order], color=INK, linewidth=1, linestyle=(0, (5, 2.5)), zorder=1)
     plain_logarithm(axes.xaxis, low, high)
-    along = [(axes.xaxis, x, figure.log_x), *([(axes.yaxis, y, figure.log_y)] if figure.areas else [])]
+    along = [(axes.xaxis, x, figure.log_x), *([(axes.yaxis, y, figure.logarithmic)] if figure.areas else [])]
     for axis, values, log in along:
         if not log and (values == values.round()).all():
             axis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
+    measured = np.isfinite(y) & ((y > 0) | (not figure.logarithmic))
+    foot = axes.get_xaxis_transform()  # where points without a measurement are
     for verdict, tone in VERDICT_COLOUR.items():
         these = verdicts == verdict
         if panel.low is not None and panel.high is not None:
             ends = [np.where(np.isfinite(end), end, np.nan)[these] for end in (panel.low, panel.high)]
             axes.vlines(x[these], *ends, color=tone, linewidth=1.2, zorder=2)
-        axes.scatter(
-            x[these],
-            y[these],
-            marker=_MARKERS[verdict],
-            s=30,
-            facecolor="white" if verdict == "undecided" else tone,
-            edgecolor=tone,
-            linewidth=1.2,
-            zorder=3,
-        )
+        look: dict[str, Any] = {"s": 30, "facecolor": "white" if verdict == "undecided" else tone, "edgecolor": tone}
+        look |= {"marker": _MARKERS[verdict], "linewidth": 1.2, "zorder": 3}
+        axes.scatter(x[these & measured], y[these & measured], **look)
+        if (lost := x[these & ~measured]).size:
+            axes.scatter(lost, np.zeros(lost.size), transform=foot, clip_on=False, **look)
 
 
 def _ends(values: Float[np.ndarray, " point"], log: bool) -> tuple[float, float]:

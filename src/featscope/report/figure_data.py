@@ -2,18 +2,20 @@
 
 import zlib
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import singledispatch
+from math import log10
 from typing import Any
 
 import numpy as np
 
-from featscope.figures import Bars, Curves, Figure, Heatmaps, ImageGrids, MatrixMovie, Panel, Scatters, Verdicts
+from featscope.figures import Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, MatrixMovie, Panel, Scatters, Verdicts
 from featscope.report.look import scale
 from featscope.report.typeset import typeset
 
 _FRAMES, _LEVELS = 18, 32  # of a movie, as the page keeps it
-_NONE = 255  # in place of a level, where there is no value
-_DIGITS = 4  # of what was measured: more than a picture shows
+_NONE, _ABOVE, _BELOW = 255, 254, 253  # in place of a level: where there is no value, and beyond the ends of the scale
+_DIGITS = 4  # of what was measured: more than a picture shows of values that are not close together
 _PLACES = 12  # of places along an axis, such as steps, which are told to the last digit
 
 Plain = dict[str, Any]
@@ -36,21 +38,35 @@ def _panel(panel: Panel) -> Plain:
         "x": _words(panel.x_label),
         "y": _words(panel.y_label),
         "logx": panel.log_x,
-        "logy": panel.log_y,
+        "logy": panel.logarithmic,
         "marks": [[float(x), _words(label)] for x, label in panel.marks if np.isfinite(x)],
         "curves": [
             {
                 "label": _words(curve.label),
                 "dashed": curve.dashed,
                 "x": _numbers(curve.x, _PLACES),
-                "y": _numbers(curve.y),
-                "low": _numbers(curve.low),
-                "high": _numbers(curve.high),
-                "samples": _numbers(curve.samples),
+                "digits": digits,
+                "y": _numbers(curve.y, digits),
+                "low": _numbers(curve.low, digits),
+                "high": _numbers(curve.high, digits),
+                "samples": _numbers(curve.samples, digits),
             }
-            for curve in panel.curves
+            for curve, digits in zip(panel.curves, _digits(panel.curves), strict=True)
         ],
     }
+
+
+def _digits(curves: Sequence[Curve]) -> list[int]:
+    """For each curve, as many as show its course where values lie close together: beside all others, and alone."""
+    every = [y[np.isfinite(y)] for y in (np.asarray(curve.y, dtype=float) for curve in curves)]
+    found = []
+    with np.errstate(over="ignore"):  # of values at the ends of float64
+        whole = np.ptp(np.concatenate(every)) if any(y.size for y in every) else 0.0
+        for y in every:
+            ranges = [float(one) for one in (whole, np.ptp(y) if y.size else 0.0) if one > 0]
+            times = np.clip(np.abs(y).max(initial=0) / min(ranges, default=np.inf), 1, 10.0**_PLACES)
+            found.append(min(_PLACES, _DIGITS + int(log10(times))))
+    return found
 
 
 @figure_data.register
@@ -82,6 +98,8 @@ def _(figure: MatrixMovie) -> Plain:
         "kind": "movie",
         "levels": _LEVELS,
         "none": _NONE,
+        "above": _ABOVE,
+        "below": _BELOW,
         "low": figure.low,
         "high": figure.high,
         "steps": [int(figure.steps[i]) for i in keep],
@@ -97,9 +115,10 @@ def _packed(matrices: list[np.ndarray], low: float, high: float) -> str:
     """Matrices ``[frame, row, column]`` in levels, as differences from frame to frame, deflated, base64."""
     parts = []
     for frames in matrices:
-        scaled = np.nan_to_num((frames - low) / (high - low)).clip(0, 1) * (_LEVELS - 1)
-        level = np.moveaxis(np.where(np.isnan(frames), _NONE, scaled.round()).astype(np.uint8), 0, -1)
-        parts.append(np.diff(level, axis=-1, prepend=np.uint8(0)).tobytes())
+        scaled = ((frames - low) / (high - low) * (_LEVELS - 1)).round()
+        known = [~np.isfinite(frames), scaled >= _LEVELS, scaled < 0]
+        level = np.select(known, [_NONE, _ABOVE, _BELOW], scaled).astype(np.uint8)
+        parts.append(np.diff(np.moveaxis(level, 0, -1), axis=-1, prepend=np.uint8(0)).tobytes())
     return b64encode(zlib.compress(b"".join(parts), 7)).decode()  # 9 takes five times as long for 3 % less
 
 
@@ -158,7 +177,7 @@ def _(figure: Verdicts) -> Plain:
         "x": _words(figure.x_label),
         "y": _words(figure.y_label),
         "logx": figure.log_x,
-        "logy": figure.log_y,
+        "logy": figure.logarithmic,
         "areas": figure.areas,
         "panels": [
             {

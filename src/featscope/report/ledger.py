@@ -117,12 +117,14 @@ def _elsewhere(row: Row) -> bool:
 
 def _errata(rows: Sequence[Row]) -> dict[str, Any]:
     wrong = [row for row in rows if row.wrong]
+    loud = [row for row in rows if row.missed and row.printed]
+    fail = len(wrong) + len(loud)
     return {
         "settled": [row for row in wrong if row.settled],
         "unseen": [row for row in wrong if not row.settled],
-        "loud": [row for row in rows if row.tone == "loud" and row.printed and row.statement.expected],
+        "loud": loud,
         "open": [row for row in rows if row.suspected and row.tone in ("none", "undecided")],
-        "found": f"{_several(len(wrong), 'statement')} of the papers {'fails' if len(wrong) == 1 else 'fail'} here.",
+        "found": f"{_several(fail, 'statement')} of the papers {'fails' if fail == 1 else 'fail'} here.",
     }
 
 

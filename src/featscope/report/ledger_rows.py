@@ -37,6 +37,11 @@ class Told:
     verdict: str
     views: Sequence[View]
 
+    @property
+    def sure(self) -> bool:
+        """Whether Holm's correction lets it stand on some arm."""
+        return any(view.tone == self.tone and not view.doubt for view in self.views)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -82,19 +87,26 @@ class Row:
         return self.suspected and self.tone == "calm"
 
     @property
+    def missed(self) -> bool:
+        """Whether it fails, against expectation; "loud" is also what holds against it."""
+        views = self.told[0].views if self.tone == "loud" else []
+        return any(view.tone == "loud" and view.claim.verdict == "fails" for view in views)
+
+    @property
     def settled(self) -> bool:
         """Whether it is more than a matter of this size and of chance: an equation or what no chance enters into fails,
         or something that holds is shown in its place; Holm's correction lets it stand; and options are the defaults."""
-        shown = self.told[:1] if self.told and self.told[0].run.at_defaults else []
-        firm = any(view.tone == "calm" and not view.doubt for told in shown for view in told.views)
+        firm = self.tone == "calm" and self.told[0].run.at_defaults and self.told[0].sure
         mended = any(other.tone == "holds" for other in self.instead)
         return firm and (mended or self.statement.kind == "identity" or self.statement.law == "exact")
 
     @property
     def shown_by(self) -> Told | None:
-        """The run that took least time of those that say so."""
-        alike = [told for told in self.told if told.tone == self.tone]
-        return min(alike, key=lambda told: inf if told.run.seconds is None else told.run.seconds, default=None)
+        """Of runs at default options that say so and that Holm's correction lets stand, the one that took least time;
+        if there is none, the one that counts most."""
+        firm = [told for told in self.told if told.tone == self.tone and told.run.at_defaults and told.sure]
+        first = next(iter(self.told), None)
+        return min(firm, key=lambda told: inf if told.run.seconds is None else told.run.seconds, default=first)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ INK = "#1b2430"
 MUTED = "#59636f"
 GRID = "#e4e7ec"
 CYCLE = ("#0b63a5", "#c2500a", "#0a8564", "#a34c8a", "#5a6470", "#9a6b00", "#5b4ba8")
+HATCHES = ("", "////", "....", "xxxx", "----", "oooo")
 SYMBOLS = ("circle", "triangle-up", "square", "diamond")
 
 HOLDS, FAILS, UNDECIDED = "#0b6b50", "#b3201a", "#8a5a00"
@@ -26,7 +27,7 @@ MISSING = "#c9cdd3"
 class Swatch(NamedTuple):
     """One entry of a legend.
 
-    ``shape`` is "line", "dash", "dashdot", "dot", "area", or the name of a symbol.
+    ``shape`` is "line", "dash", "short dash", "dot", or "dash" with as many "dot"s after it as there are in a period.
     """
 
     label: str
@@ -56,6 +57,11 @@ def colour(index: int) -> str:
     return CYCLE[index % len(CYCLE)]
 
 
+def hatch(index: int) -> str:
+    """The hatch of the ``index``-th bars: it changes where the colours start again."""
+    return HATCHES[index // len(CYCLE) % len(HATCHES)]
+
+
 def symbol(index: int) -> str:
     """The symbol of the ``index``-th class: it changes where the colours start again."""
     return SYMBOLS[index // len(CYCLE) % len(SYMBOLS)]
@@ -65,7 +71,8 @@ def curve_swatches(panels: Sequence[Panel]) -> dict[tuple[str, bool], Swatch]:
     """(label, dashed) -> how that curve looks in every panel of a figure.
 
     A prediction (dashed) that bears the label of a measurement has its colour. The first other prediction is
-    ink: the usual figure has several measurements and one prediction.
+    ink: the usual figure has several measurements and one prediction. Where colours start again, lines are dashes with
+    one dot more between them each time, and the dashes of predictions are shorter.
     """
     keys = list(dict.fromkeys((c.label, c.dashed) for panel in panels for c in panel.curves))
     solid = [label for label, dashed in keys if not dashed]
@@ -78,12 +85,13 @@ def curve_swatches(panels: Sequence[Panel]) -> dict[tuple[str, bool], Swatch]:
         else:
             index = len(solid) + lone.index(label) - 1
             tone = INK if label == lone[0] else colour(index)
-        shape = "dash" if dashed else ("line" if index < len(CYCLE) else "dashdot")
+        again = 0 if tone == INK else index // len(CYCLE)
+        shape = ("short dash" if again else "dash") if dashed else ("dash" + again * "dot" if again else "line")
         swatches[label, dashed] = Swatch(label, tone, shape)
     return swatches
 
 
 def reference_swatches(references: Sequence[tuple[float, str]]) -> list[Swatch]:
     """How horizontal reference lines look."""
-    shapes = ("dash", "dot", "dashdot")
-    return [Swatch(label, INK, shapes[i % len(shapes)]) for i, (_, label) in enumerate(references)]
+    shapes = ("dash", "dot", *("dash" + more * "dot" for more in range(1, len(references))))
+    return [Swatch(label, INK, shape) for (_, label), shape in zip(references, shapes, strict=False)]

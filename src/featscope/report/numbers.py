@@ -1,12 +1,14 @@
 """Numbers as people read them."""
 
+from collections.abc import Sequence
 from math import floor, isfinite, isnan, log10
 
+from featscope.claims.digits import MOST, reads_right
 from featscope.tex import raised
 
 
-def number(value: float, decimals: int = 0) -> str:
-    """``value`` to three significant digits, or to ``decimals`` decimals where that is more.
+def number(value: float, decimals: int | None = None) -> str:
+    """``value`` to three significant digits, or to ``decimals`` decimals where that is more (of tens where negative).
 
     Scientific below 0.001 and from 100 000; but a value that is small beside the few ``decimals`` of its interval
     keeps to them.
@@ -17,16 +19,13 @@ def number(value: float, decimals: int = 0) -> str:
         return "−∞" if value < 0 else "∞"
     if value == 0:
         return "0"
-    power = _power(float(f"{value:.2e}"))  # 0.9997 is 1.00
-    if power < -3 and 0 < decimals <= 5:
-        return _signed(f"{value:.{decimals}f}")
-    if power >= 5 or power < -3:
-        digits = max(2, min(5, decimals + power)) if decimals else 2
-        return _signed(f"{value / 10.0**power:.{digits}f}×10{raised(power)}")
-    return _signed(f"{value:.{max(decimals, 2 - power, 0)}f}")
+    power, places = _power_and_places(value, decimals)
+    if power >= 5 or (power < -3 and places > 5):
+        return _signed(f"{value / 10.0**power:.{places + power}f}×10{raised(power)}")
+    return _signed(f"{value:.{max(places, 0)}f}")
 
 
-def chosen(value: float, decimals: int = 0) -> str:
+def chosen(value: float, decimals: int | None = None) -> str:
     """A number that was chosen, not measured (a bound, a tick): `number` without zeros that say nothing."""
     mantissa, times, power = number(value, decimals).partition("×")
     if "." in mantissa:
@@ -34,12 +33,42 @@ def chosen(value: float, decimals: int = 0) -> str:
     return mantissa + times + power
 
 
-def decimals_for(low: float, high: float) -> int:
-    """Decimals that show an interval's width to two digits; never more than six digits of its ends."""
+def decimals_for(low: float, high: float) -> int | None:
+    """Decimals that show an interval's width to two digits; never more than six digits of its ends.
+
+    None where three digits are enough, as of no width.
+    """
     width, size = high - low, max(abs(low), abs(high))
     if not (isfinite(width) and width > 0):
-        return 0
-    return max(0, min(1 - _power(width), 5 - _power(size)))
+        return None
+    return min(1 - _power(width), 5 - _power(size))
+
+
+def decimals_apart(
+    bound: float, values: Sequence[float], tolerance: float | None, decimals: int | None = None
+) -> tuple[int | None, int | None]:
+    """Decimals for ``values`` and for their ``bound``, with which they are read as they lie to each other.
+
+    Args:
+        bound: the bound, or what an equation predicts.
+        values: what is held against it.
+        tolerance: what an equation accepts to either side; None where it is an inequality.
+        decimals: of ``values``, where more are not needed.
+    """
+
+    def right(of_values: int | None, of_bound: int | None) -> bool:
+        shown = {value: _rounded(value, of_values) for value in values} | {bound: _rounded(bound, of_bound)}
+        return reads_right(bound, values, tolerance, shown.__getitem__)
+
+    of_bound = decimals
+    if tolerance is None and decimals is not None and isfinite(bound):
+        of_bound = min(decimals, 4 - _power(bound))  # five digits
+    if right(decimals, of_bound):
+        return decimals, of_bound
+    least = min(_power_and_places(value, None)[1] for value in (bound, *values) if isfinite(value) and value)
+    start = least if decimals is None else max(least, decimals)
+    more = next((n for n in range(start, least + MOST) if right(n, n)), decimals)
+    return more, more
 
 
 def interval(low: float, high: float) -> str:
@@ -52,7 +81,7 @@ def interval(low: float, high: float) -> str:
         digits = 2 if low == high else max(2, min(5, power + 1 - _power(high - low)))
         ends = ", ".join(_signed(f"{end / 10.0**power:.{digits}f}") for end in (low, high))
         return f"[{ends}]×10{raised(power)}"
-    decimals = max(decimals, 2 - power, 0)
+    decimals = max(decimals or 0, 2 - power)
     return f"[{_signed(f'{low:.{decimals}f}')}, {_signed(f'{high:.{decimals}f}')}]"
 
 
@@ -61,6 +90,24 @@ def exact(value: float) -> str:
     if isnan(value):
         return "none"
     return "−∞" if value == float("-inf") else "∞" if value == float("inf") else _signed(f"{value:.10g}")
+
+
+def _power_and_places(value: float, decimals: int | None) -> tuple[int, int]:
+    """The power of ten of ``value``, and the decimals that `number` shows of it; negative where it ends in tens."""
+    power = _power(float(f"{value:.2e}"))  # 0.9997 is 1.00
+    if decimals is None:
+        return power, 2 - power
+    if power < -3 and 0 < decimals <= 5:
+        return power, decimals
+    return power, max(2 - power, min(decimals, MOST - 1 - power))
+
+
+def _rounded(value: float, decimals: int | None) -> float:
+    """``value`` as `number` shows it."""
+    if not (isfinite(value) and value):
+        return value
+    power, places = _power_and_places(value, decimals)
+    return round(value, places if power >= 5 else max(places, 0))
 
 
 def _power(value: float) -> int:

@@ -50,7 +50,8 @@ class Content:
         tables: what is told in rows, below the first picture.
         tables_are: what these tables show.
         figures: in order; the first is the page's picture.
-        replicas: how many of each arm were run.
+        replicas: how many of each arm were run; the most, where runs have different numbers.
+        replicas_of: in words, how many each run has, where runs have different numbers.
         command: what runs it again; empty where no command does.
         changed: options that are not at their defaults, for which expectations were made; in words.
         facts: name -> value of where the numbers come from.
@@ -72,6 +73,7 @@ class Content:
     tables_are: str = "What differs"
     figures: Sequence[Figure] = ()
     replicas: int = 1
+    replicas_of: str = ""
     command: str = ""
     changed: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +83,8 @@ class Content:
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure on the page: the views that stand beside it, and its picture where there is no script."""
+    """A figure on the page: its kind, which says how it is drawn ("agreement": as a table; "picture": as the PNG is);
+    the views that stand beside it; and the PNG, which stands in where there is no script."""
 
     figure: Figure
     kind: str
@@ -148,10 +151,12 @@ def page_html(content: Content, pictures: Path | None = None) -> str:
 
 def _shown(figure: Figure, kind: str, every: Sequence[View], pictures: Path | None) -> Shown:
     beside = chosen_views(every, figure.claims)
-    if isinstance(figure, Agreement):  # its rows are claims
+    if isinstance(figure, Agreement):
         labels = {f"{view.claim.id} ({view.claim.arm})": view for view in every}
-        beside = [labels[label] for label in figure.labels if label in labels]
-        return Shown(figure, "agreement", beside, grouped(beside), "")
+        if all(label in labels for label in figure.labels):
+            beside = [labels[label] for label in figure.labels]
+            return Shown(figure, "agreement", beside, grouped(beside), "")
+        kind = "picture"  # its rows are something else
     groups = [] if isinstance(figure, Verdicts) else grouped(beside)  # its marks are claims
     picture = "" if pictures is None else _inside(pictures / f"{figure.id}.png")
     return Shown(figure, kind, beside, groups, picture)

@@ -91,7 +91,9 @@ def unfinished_content(directory: Path, study: Study | None = None) -> Content:
         tables_are="How far it is",
         figures=figures,
         replicas=min((run.sizes["replica"] for run in found.runs.values()), default=plan["replicas"]),
-        command=f"{command(study, plan)} --out {shlex.quote(str(directory))} --resume" if entry else "",
+        command=command(study, plan).replace(" --seed", f" --out {shlex.quote(str(directory))} --resume --seed", 1)
+        if entry
+        else "",
     )
 
 

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
-from math import prod
+from math import isfinite, prod
 
 import numpy as np
 import xarray as xr
 
 from featscope.axes import Axis, is_whole
 from featscope.claims import LEVEL, Claim
+from featscope.claims.digits import digits_apart
 from featscope.claims.statement import Test
 from featscope.figures import Figure, VerdictPanel, Verdicts
 from featscope.options import ConfigError
@@ -160,7 +161,8 @@ class JudgedSweep(Study):
                     found += [self._alone(self.points[place], arm) for place, arm in own.items()]
                     continue
                 arm = next(iter(own.values()))
-                recipe = AtPoint(self.study, name, options, tuple(self.points), min(own))
+                known = tuple(self.points[: max(own) + 1])  # those that come later must not change what is stored
+                recipe = AtPoint(self.study, name, options, known, min(own))
                 batch: Arm = Arm(
                     name + _of_batch(number),
                     recipe,
@@ -254,10 +256,12 @@ class JudgedSweep(Study):
         said = f"{first.statement} " if first.title and first.statement != first.title else ""
         mark = "A circle: it holds; a cross: it fails; a ring: undecided. "
         area = "Areas are of the nearest point. " if rest else "Dashed: the bound. "
+        lost = sum(not isfinite(claim.measured) for of in arms.values() for claim in of.values())
+        foot = f"Points of which nothing was measured stand at the foot: {lost}. " if lost and not rest else ""
         return Verdicts(
             f"where-{name}",
             f"Where it holds: {title}",
-            f"{said}{mark}{area}Bars and verdicts: {100 * LEVEL:.3g} % intervals."
+            f"{said}{mark}{area}{foot}Bars and verdicts: {100 * LEVEL:.3g} % intervals."
             if not rest
             else f"{said}{mark}{area}Verdicts by {100 * LEVEL:.3g} % intervals.",
             [self._panel(arm, of) for arm, of in arms.items()],
@@ -366,6 +370,8 @@ def _axis_label(axis: Axis) -> str:
 
 
 def _in_words(claim: Claim) -> str:
-    low, high = claim.interval
-    bound = f"{claim.relation} {claim.predicted:.4g}" + (f" ± {claim.tolerance:.3g}" if claim.relation == "=" else "")
-    return f"{claim.verdict}, {claim.measured:.4g} ({low:.4g} to {high:.4g}), wanted {bound}"
+    numbers, room = (claim.measured, *claim.interval), claim.tolerance if claim.relation == "=" else 0.0
+    digits = max(digits_apart(claim.predicted + side, numbers, 4) for side in (-room, room))
+    measured, low, high = (f"{value:.{digits}g}" for value in numbers)
+    bound = f"{claim.relation} {claim.predicted:.{digits}g}" + (f" ± {room:.3g}" if claim.relation == "=" else "")
+    return f"{claim.verdict}, {measured} ({low} to {high}), wanted {bound}"

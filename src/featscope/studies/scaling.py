@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import xarray as xr
 
 from featscope.claims import Claim
 from featscope.figures import Curve, Curves, Figure, Panel
 from featscope.options import ConfigError
 from featscope.studies.base import Arm, Runs, Story, Study
 from featscope.studies.ladder import Ladder
-from featscope.studies.summaries import INTERVALS
+from featscope.studies.summaries import INTERVALS, over_replicas
 from featscope.trends import FORETOLD, ClaimTrend, trend_of
+
+_ANY = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -132,26 +135,40 @@ class ScalingStudy(Study):
             yield self._figure(key, trend)
 
     def _figure(self, key: str, found: ClaimTrend) -> Curves:
-        first, at = found.claims[0], np.array(found.sizes)
-        alone = found.samples.shape[1] < 2
-        low, high = np.where(np.isfinite(found.intervals), found.intervals, np.nan).T
-        below, above = (None, None) if alone else (low, high)
-        middle = found.sound.mean(axis=1) if found.sound.size else np.full(at.shape, np.nan)
+        name, _, arm = key.partition("@")
+        first, at, replicas = found.claims[0], np.array(found.sizes), found.samples.shape[1]
+        middle, low, high = self._measured(found, first.range if self.ladder.bears(name, arm) == "value" else _ANY)
+        below, above = (None, None) if replicas < 2 else (low, high)
         curves = [Curve("measured", at, middle, below, above, samples=found.samples.T)]
         if found.trend is not None:
             trend = found.trend
-            curves.append(Curve("foretold", trend.sizes, *trend.band(), dashed=True))
+            if not found.silent:
+                curves.append(Curve("foretold", trend.sizes, *trend.band(), dashed=True))
+            ends = np.array([at[0], at[-1] if found.silent else trend.sizes[-1]])
             edges = [trend.predicted - trend.tolerance, trend.predicted + trend.tolerance]
             for edge in edges if first.relation == "=" else [trend.predicted]:
-                curves.append(Curve("bound", np.array([at[0], trend.sizes[-1]]), np.full(2, edge), dashed=True))
-        name, _, arm = key.partition("@")
+                curves.append(Curve("bound", ends, np.full(2, edge), dashed=True))
+        more = _how_many(found) if found.silent else "The dashed band holds 95 % of what is foretold."
         return Curves(
             f"trend-{name}-{arm}",
             f"{first.title or first.id} ({arm})",
-            f"{in_words(found, self.ladder.name)} {INTERVALS} The dashed band holds 95 % of what is foretold.",
+            f"{in_words(found, self.ladder.name)} {INTERVALS} {more}".strip(),
             [Panel(first.title or first.id, self.ladder.name, found.compared, curves, log_x=True)],
             claims=(first.id,),
         )
+
+    @staticmethod
+    def _measured(found: ClaimTrend, within: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What was measured at each size and the ends of its interval: of the replicas that measured it at every size,
+        as the trend is."""
+        sound = found.sound
+        if not sound.size:
+            nothing = np.full(len(found.sizes), np.nan)
+            return nothing, nothing, nothing
+        if sound.shape == found.samples.shape:
+            low, high = np.where(np.isfinite(found.intervals), found.intervals, np.nan).T
+            return sound.mean(axis=1), low, high
+        return over_replicas(xr.DataArray(sound, dims=("size", "replica")), within)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How many claims are foretold to hold."""
@@ -182,9 +199,16 @@ def in_words(found: ClaimTrend, name: str) -> str:
     if crossing is not None and np.isfinite(crossing.interval[0]):
         does = "crosses" if np.isfinite(crossing.median) else "may cross"
         words.append(f"It {does} its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}. ")
-    if (count := found.sound.shape[1]) < found.samples.shape[1]:
-        words.append(f"Of {count} of {found.samples.shape[1]} replicas: the others did not measure it at every size.")
+    words.append(_how_many(found))
     return "".join(words).strip()
+
+
+def _how_many(found: ClaimTrend) -> str:
+    """Of how many replicas it is, where that is not all of them."""
+    count, replicas = found.sound.shape[1], found.samples.shape[1]
+    if count == replicas:
+        return ""
+    return f"Of {count} of {replicas} replicas: the others did not measure it at every size."
 
 
 def _size(value: float) -> str:

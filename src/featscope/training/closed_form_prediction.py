@@ -98,7 +98,8 @@ def compared(loss: NonContrastive, prediction: Outputs, target: Outputs) -> tupl
 def _standardized(loss: NonContrastive, f: Outputs) -> tuple[Outputs, Float[Tensor, "replica ..."]]:
     """Outputs as the loss compares them, and what they were divided by."""
     if loss.normalization == "l2":
-        size = f.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+        length = f.norm(dim=-1, keepdim=True)
+        size = length.where(length > 0, 1.0)  # of zeros, as the loss has it
         return f / size, size
     variance, mean = torch.var_mean(f, -2, correction=0, keepdim=True)
     deviation = (variance + per_replica(loss.eps, variance)).sqrt()

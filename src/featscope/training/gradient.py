@@ -16,6 +16,8 @@ from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
 
 _RATE = "step size"
+"""Where checkpoints of before have step sizes, and no other option."""
+_OPTION = "option"
 
 Objective = Callable[[Any, Any, Draws], Float[Tensor, "replica"]]
 """(learner, source, draws) -> the loss of each replica on a batch drawn from ``draws``."""
@@ -245,13 +247,18 @@ class GradientTraining(Experiment):
         return {"loss": Measurement(loss, about="loss on what is trained on" if finite else "loss on fresh data")}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Parameters and buffers, and what the optimizer remembers; its step size, too, which a rule may change."""
+        """Parameters and buffers, what the optimizer remembers, and its options, which a rule may change.
+
+        Options are numbers, such as a step size or momentum, tuples of them, and tensors. What else a group may hold is
+        that of a new optimizer after `restore`.
+        """
         tensors, numbers = super().state()
         for index, group in enumerate(self.optimizer.param_groups):
-            if isinstance(group["lr"], Tensor):
-                tensors[f"optimizer.{_RATE}.{index}"] = group["lr"]
-            else:
-                numbers[f"{_RATE}.{index}"] = group["lr"]
+            for name, value in group.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer.{_OPTION}.{index}.{name}"] = value
+                elif name != "params" and _holds_numbers(value):
+                    numbers[f"{_OPTION}.{index}.{name}"] = value
         for index, state in self.optimizer.state_dict()["state"].items():
             for key, value in state.items():
                 if isinstance(value, Tensor):
@@ -261,21 +268,26 @@ class GradientTraining(Experiment):
         return tensors, numbers
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go back to a `state`."""
+        """Go back to a `state`; one that was stored before options were kept has step sizes alone."""
         own = {key: value for key, value in tensors.items() if not key.startswith("optimizer.")}
         super().restore(own, {})
         remembered = {k.removeprefix("optimizer."): v for k, v in tensors.items() if k not in own} | dict(numbers)
-        state: dict[int | str, dict[str, Any]] = {}
+        state: dict[int, dict[str, Any]] = {}
+        options: list[tuple[int, str, Any]] = []
         for key, value in remembered.items():
             index, name = key.split(".", 1)
-            state.setdefault(index if index == _RATE else int(index), {})[name] = value
-        rates = state.pop(_RATE, {})
+            if index == _OPTION:
+                group, option = name.split(".", 1)
+                options.append((int(group), option, value))
+            elif index == _RATE:
+                options.append((int(name), "lr", value))
+            else:
+                state.setdefault(int(index), {})[name] = value
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
-        for index, rate in rates.items():
-            group = self.optimizer.param_groups[int(index)]
-            both = isinstance(rate, Tensor) and isinstance(group["lr"], Tensor)
-            group["lr"] = rate.to(group["lr"].device) if both else rate  # a file is read on the CPU
+        for place, option, value in options:
+            held = self.optimizer.param_groups[place]
+            held[option] = _as_held(held.get(option), value)
 
     def require_sound(self, step: int) -> None:
         """Raise `DivergedError` if any trained parameter is not finite, or give its replica up."""
@@ -294,3 +306,15 @@ class GradientTraining(Experiment):
                 tensor.zero_()
             elif tensor.shape[:1] == given_up.shape:
                 tensor[given_up] = 0
+
+
+def _holds_numbers(option: Any) -> bool:
+    """Whether an option of an optimizer is a number, or a tuple of numbers."""
+    return all(isinstance(one, int | float) for one in (option if isinstance(option, tuple) else (option,)))
+
+
+def _as_held(held: Any, option: Any) -> Any:
+    """An option that was stored, as the optimizer holds it: a file has lists for tuples, and is read on the CPU."""
+    if isinstance(held, Tensor) and isinstance(option, Tensor):
+        return option.to(held.device)
+    return tuple(option) if isinstance(option, list) else option

@@ -166,7 +166,7 @@ class PruningMask(nn.Module):
             last = first + units[1:].numel()
             kept = self.kept[:, first:last].reshape(units).to(parameters[name].device)
             pruned[name] = self._hide(parameters[name], kept)
-            bias = name.removesuffix("weight") + "bias"
+            bias = _bias_of(name)
             if self.granularity == "neuron" and bias in parameters:  # or a neuron without weights would give it out
                 pruned[bias] = self._hide(parameters[bias], kept)
             first = last
@@ -366,6 +366,12 @@ class Pruner(nn.Module):
             if not all(torch.equal(one.to(buffer.device), began) for one in (buffer, self._statistics[name])):
                 moved.add(norm)
         return moved if moved or self.step > self._first else every
+
+
+def _bias_of(weight: str) -> str | None:
+    """What a layer calls the bias of a weight: ``bias`` of ``weight``, and ``bias_ih_l0`` of ``weight_ih_l0``."""
+    layer, dot, own = weight.rpartition(".")
+    return f"{layer}{dot}{own.replace('weight', 'bias')}" if "weight" in own else None
 
 
 def _require_no_checkpointing(module: nn.Module) -> None:

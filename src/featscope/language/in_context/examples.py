@@ -1,13 +1,12 @@
 """Labelled texts of binary tasks: from a local table or file of sentences, from GLUE on the Hub, or made up."""
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featscope.data.sentence_files import SENTENCE_FILES, TREC_TEST, labelled_lines
+from featscope.data.sentence_files import SENTENCE_FILES, TREC_TEST, labelled_lines, table_rows
 from featscope.hub import asking_hub
 from featscope.language.in_context.made_up import made_up_irrelevant, made_up_sentiment
 from featscope.options import ConfigError, MissingExtraError
@@ -243,16 +242,14 @@ def _from_table(task: Task, file: Path) -> Iterator[Example]:
         raise ConfigError(
             f"data: {file} is not there: allowed is a folder with train.tsv and dev.tsv{own}, or a .tsv file"
         )
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        try:
-            for row in reader:
-                yield _example(task, row, file.name)
-        except (csv.Error, OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"data: {file}, line {reader.line_num + 1} cannot be read ({error}): allowed is a table in UTF-8, with "
-                "tabs between columns. Correct the file."
-            ) from None
+    try:
+        for row in table_rows(file):
+            yield _example(task, row, file.name)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"data: {file} cannot be read ({error}): allowed is a table in UTF-8, with tabs between columns, as many "
+            "in each line. Correct the file."
+        ) from None
 
 
 def _from_hub(task: Task, split: str) -> Iterator[Example]:

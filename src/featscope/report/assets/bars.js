@@ -3,24 +3,26 @@ const REACH = 8;  // differences are often much smaller than what is known of th
 
 function bars(figure, home) {
   const several = figure.series.length > 1, hidden = new Set();
-  const places = tones(figure.series.map((series) => series.label)), colourOf = (series) => tone(places.get(series.label));
-  if (several) legend(home, figure.series.map((series) => [series.label, swatch(colourOf(series), "none", 8)]), hidden, () => again());
+  const places = tones(figure.series.map((series) => series.label));
+  const lookOf = ({ label }) => ({ colour: tone(places.get(label)), dashes: dashesOf(places.get(label)) });
+  const look = (series) => [series.label, swatch(lookOf(series).colour, lookOf(series).dashes, 8)];
+  if (several) legend(home, figure.series.map(look), hidden, () => again());
   const holder = html("div", { className: "chart" });
   const name = several ? "" : figure.series[0].label;
   home.append(html("div", { className: "panels" }, html("div", { className: "panel" },
     html("p", { className: "name", innerHTML: name }), html("p", { className: "axis", innerHTML: figure.unit }), holder)));
-  const again = responsive(holder, (width) => holder.replaceChildren(rows(figure, hidden, colourOf, width)));
+  const again = responsive(holder, (width) => holder.replaceChildren(rows(figure, hidden, lookOf, width)));
   listen((what) => { if (what === "replica") again(); });
 }
 
-function rows(figure, hidden, colourOf, width) {
-  const shown = figure.series.map((series) => ({ ...series, colour: colourOf(series) })).filter((series) => !hidden.has(series.label));
+function rows(figure, hidden, lookOf, width) {
+  const shown = figure.series.map((series) => ({ ...series, ...lookOf(series) })).filter((series) => !hidden.has(series.label));
   const names = figure.groups.map(words), needed = 16 + 6.6 * Math.max(...names.map((name) => name.length));
   const above = needed > width * 0.42, left = above ? 8 : needed;  // long names stand above their row
   const pitch = shown.length < 2 ? 18 : shown.length * names.length > 40 ? 8 : 12, top = above ? 20 : 0, row = top + Math.max(1, shown.length) * pitch + 10;
   const head = figure.references.length ? 16 : 0, height = head + names.length * row + 24, bottom = height - 22;
   const samples = (series, i) => finite((series.samples ?? []).map((replica) => replica[i]));
-  const edges = shown.flatMap((series) => names.flatMap((_, i) => [...samples(series, i), ...(replicas < 4 ? [] : [series.low[i], series.high[i]])]));
+  const edges = shown.flatMap((series) => names.flatMap((_, i) => [...samples(series, i), ...(few(series) ? [] : [series.low[i], series.high[i]])]));
   const ends = extent([0, ...shown.flatMap((series) => series.y), ...figure.references.map(([value]) => value)], false, edges, REACH);
   const x = scale(...ends, false, left, width - 53);
   const said = shown.map((series) => `${words(series.label)}: ${names.map((name, i) => `${name} ${number(series.y[i])}`).join(", ")}`);
@@ -50,14 +52,14 @@ function rows(figure, hidden, colourOf, width) {
 function mark(chart, series, i, x, middle, pitch, samples) {
   const value = series.y[i], style = `stroke:${series.colour}`, cut = (v) => x(Math.min(x.high, Math.max(x.low, v)));
   if (value !== null) chart.append(svg("path", {
-    d: `M${x(Math.min(Math.max(0, x.low), x.high))},${middle}H${x(value)}`, style: `stroke:${series.colour};stroke-width:${pitch - 3};opacity:.22`,
+    d: `M${x(Math.min(Math.max(0, x.low), x.high))},${middle}H${x(value)}`, style: `stroke:${series.colour};stroke-width:${pitch - 3};stroke-dasharray:${series.dashes};opacity:.22`,
   }));
   if (value === null) return pitch === 18 && chart.append(svg("text", { x: x(0) + 6, y: middle + 4 }, "none"));
   (series.samples ?? []).forEach((replica, r) => {
     const own = r === state.replica, one = replica[i];
     if (one !== null && one >= x.low && one <= x.high) chart.append(svg("circle", { cx: x(one), cy: middle, r: own ? 5 : 2.3, style: `fill:${series.colour};opacity:${own ? 1 : 0.35}` }));
   });
-  const known = replicas >= 4 && series.low[i] !== null && series.high[i] !== null, half = Math.min(7, pitch / 2);
+  const known = !few(series) && series.low[i] !== null && series.high[i] !== null, half = Math.min(7, pitch / 2);
   if (known) chart.append(svg("path", { d: `M${cut(series.low[i])},${middle}H${cut(series.high[i])}`, style: `${style};stroke-width:2.5` }));
   chart.append(svg("path", { d: `M${x(value)},${middle - half}v${2 * half}`, style: `${style};stroke-width:3` }));
   const last = Math.max(value, ...samples, known ? Math.min(series.high[i], x.high) : value);

@@ -27,6 +27,8 @@ const words = (label) => html("span", { innerHTML: label }).textContent;
 
 // What the replica that is picked measured; of series that have none of it, such as shares of all replicas, nothing.
 const alone = (series) => state.replica === null ? null : series.samples?.[state.replica] ?? null;
+// Whether it has too few replicas for an interval; what is of all replicas has one sample, and as many as the page.
+const few = (series) => (series.samples?.length > 1 ? series.samples.length : replicas) < 4;
 const finite = (values) => values.filter((value) => value !== null && Number.isFinite(value));
 const superscript = (whole) => String(whole).replace(/[-0-9]/g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
 
@@ -117,20 +119,22 @@ const swatch = (colour, dashes, width = 2.4) => svg("svg", { width: 24, height: 
   svg("path", { d: "M0,5h24", style: `stroke:${colour};stroke-width:${width}`, "stroke-dasharray": dashes }));
 
 // A name keeps its colour on the whole page where no other of the same figure has it; beyond the last colour, lines
-// are told apart by dots as well.
+// are told apart by dots as well, and bars by gaps.
 const TONES = 7, toneOf = new Map();
 const tone = (index) => `var(--s${index % TONES})`;
-const DOTTED = "9 3 2 3";
+const rounds = (place) => Math.max(0, Math.floor(place / TONES));  // how often colours have started again
+const dashesOf = (place) => rounds(place) ? `9 3${" 2 3".repeat(rounds(place))}` : "none";
 function tones(labels) {
   const used = new Set(), found = new Map();
-  for (const label of labels) if (toneOf.has(label) && !used.has(toneOf.get(label))) {
-    used.add(toneOf.get(label));
+  const look = (place) => labels.length > TONES ? place : place % TONES;  // a colour comes twice only where it must
+  for (const label of labels) if (toneOf.has(label) && !used.has(look(toneOf.get(label)))) {
+    used.add(look(toneOf.get(label)));
     found.set(label, toneOf.get(label));
   }
   let next = 0;
   for (const label of labels) if (!found.has(label)) {
-    while (used.has(next)) next++;
-    used.add(next);
+    while (used.has(look(next))) next++;
+    used.add(look(next));
     found.set(label, next);
     if (!toneOf.has(label)) toneOf.set(label, next);
   }

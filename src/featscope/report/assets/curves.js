@@ -5,12 +5,11 @@ function curves(figure, home) {
   const lone = labels.filter((label) => !solid.includes(label));  // predictions of nothing that was measured here
   const places = tones([...solid, ...lone.slice(1)]);
   const looks = new Map(labels.map((label) => {
-    const dashed = all.find((c) => c.label === label).dashed, place = places.get(label) ?? -1;
-    const colour = place < 0 ? "var(--ink)" : tone(place);
-    return [label, { colour, dashes: dashed ? "5 3" : place >= TONES ? DOTTED : "none" }];
+    const place = places.get(label) ?? -1, colour = place < 0 ? "var(--ink)" : tone(place);
+    return [label, { colour, dashes: (dashed) => !dashed ? dashesOf(place) : rounds(place) ? "2.5 2" : "5 3" }];
   }));
   const hidden = new Set(), redraws = [];
-  const look = (label) => [label, swatch(looks.get(label).colour, looks.get(label).dashes)];
+  const look = (label) => [label, swatch(looks.get(label).colour, looks.get(label).dashes(!solid.includes(label)))];
   if (labels.length > 1) legend(home, labels.map(look), hidden, () => redraws.forEach((again) => again()));
   const grid = home.appendChild(html("div", { className: "panels" }));
   for (const panel of figure.panels) {
@@ -32,16 +31,16 @@ function curvePanel(panel, grid, looks, hidden) {
   const shown = () => panel.curves.filter((c) => !hidden.has(c.label));
 
   function draw(width) {
-    const height = Math.round(Math.max(150, Math.min(240, width * 0.62))), few = replicas < 4;
+    const height = Math.round(Math.max(150, Math.min(240, width * 0.62)));
     const inSpan = (c, values) => values ? values.filter((_, i) => !span || (c.x[i] >= span[0] && c.x[i] <= span[1])) : [];
     const middle = shown().flatMap((c) => inSpan(c, c.y));
-    const edges = shown().flatMap((c) => few && c.samples ? c.samples.flatMap((s) => inSpan(c, s))
+    const edges = shown().flatMap((c) => few(c) && c.samples ? c.samples.flatMap((s) => inSpan(c, s))
       : [...inSpan(c, c.low), ...inSpan(c, c.high)]);
     const xs = panel.curves.flatMap(known), ends = extent(middle, panel.logy, edges);
     const x = scale(...(span ?? (xs.length ? [Math.min(...xs), Math.max(...xs)] : panel.logx ? [1, 10] : [0, 1])), panel.logx,
       marginOf(ends, panel.logy), width - 16);
     const y = scale(...ends, panel.logy, height - 22, 8);
-    const said = shown().map((c) => `${words(c.label)} ends at ${number(finite(c.y).at(-1) ?? null)}`).join("; ");
+    const said = shown().map((c) => `${words(c.label)} ends at ${number(finite(c.y).at(-1) ?? null, c.digits - 1)}`).join("; ");
     const chart = svg("svg", {
       viewBox: `0 0 ${width} ${height}`, height, role: "img", tabindex: 0,
       "aria-label": `${words(panel.title)}: ${words(panel.y)} over ${words(panel.x)}. ${said}.`,
@@ -50,7 +49,7 @@ function curvePanel(panel, grid, looks, hidden) {
     const clip = `c${Math.random().toString(36).slice(2)}`, body = svg("g", { "clip-path": `url(#${clip})` });
     chart.append(svg("clipPath", { id: clip },
       svg("rect", { x: x.from - 3, y: 4, width: width - x.from + 3, height: height - 24 })), body);
-    for (const c of shown()) curve(c, body, x, y, looks.get(c.label), few);
+    for (const c of shown()) curve(c, body, x, y, looks.get(c.label));
     if (/step/.test(panel.x) && state.step !== null && state.step >= x.low && state.step <= x.high)
       chart.append(svg("path", { class: "cursor", d: `M${x(state.step)},8V${height - 22}` }));
     const ruler = chart.appendChild(svg("path", { class: "ruler" }));
@@ -68,7 +67,8 @@ function curvePanel(panel, grid, looks, hidden) {
       const one = alone(c), value = one ? one[i] : c.y[i];
       const sure = !c.low || c.low[i] === null || one;
       const where = c.x[i] === at ? "" : ` (at ${exact(c.x[i])})`;  // the nearest that there is
-      return `${words(c.label)}${where}: ${number(value)}${sure ? "" : ` (${number(c.low[i])} to ${number(c.high[i])})`}`;
+      const told = (v) => number(v, c.digits - 1);
+      return `${words(c.label)}${where}: ${told(value)}${sure ? "" : ` (${told(c.low[i])} to ${told(c.high[i])})`}`;
     });
     tell([`${words(panel.x)} ${exact(at)}`, ...lines.filter(Boolean)], scaled.left + x(at) * ratio, scaled.top);
   }
@@ -115,11 +115,11 @@ function curvePanel(panel, grid, looks, hidden) {
   return responsive(holder, draw);
 }
 
-function curve(c, body, x, y, { colour, dashes }, few) {
+function curve(c, body, x, y, { colour, dashes }) {
   const stroke = `stroke:${colour};fill:none;stroke-linejoin:round`;
-  const look = `${stroke};stroke-width:${c.dashed ? 1.8 : 2.2};stroke-dasharray:${c.dashed ? "5 3" : dashes}`;
+  const look = `${stroke};stroke-width:${c.dashed ? 1.8 : 2.2};stroke-dasharray:${dashes(c.dashed)}`;
   const one = alone(c);
-  if (few && c.samples && c.samples.length > 1)
+  if (few(c) && c.samples && c.samples.length > 1)
     for (const sample of c.samples) body.append(svg("path", { d: line(x, y, c.x, sample), style: `${stroke};stroke-width:1;opacity:.55` }));
   else if (c.low) body.append(svg("path", { d: band(x, y, c.x, c.low, c.high), style: `fill:${colour};opacity:.16` }));
   body.append(svg("path", { d: line(x, y, c.x, c.y), style: look + (one ? ";opacity:.3" : "") }));

@@ -26,13 +26,12 @@ const TABLES = {
   verdicts: (figure) => [["panel", words(figure.x), words(figure.y), "verdict", "low", "high"],
     ...figure.panels.flatMap((p) => p.x.map((x, i) => [words(p.label), x, p.y[i], p.verdicts[i], p.low?.[i], p.high?.[i]]))],
   movie: async (figure) => {
-    const replica = state.replica ?? 0, cells = await unpack(figure, replica);
+    const replica = replicaOf(figure), cells = await unpack(figure, replica);
     const frame = Math.max(0, figure.steps.findLastIndex((step) => step <= state.step));
-    const apart = (figure.high - figure.low) / (figure.levels - 1), value = (level) => level === null ? null : (figure.low + level * apart).toFixed(3);
-    const known = `± ${number(apart / 2, 2)}; exact: featscope export`;  // the page keeps a few levels
+    const known = `± ${number(apart(figure) / 2, 2)}; exact: featscope export`;  // the page keeps a few levels
     return [["panel", "row", "column", `value at step ${figure.steps[frame]} of replica ${replica} (${known})`],
       ...figure.panels.flatMap((p, k) => Array.from({ length: p.rows * p.columns }, (_, i) =>
-        [words(p.label), Math.floor(i / p.columns) + 1, i % p.columns + 1, value(cells[k](Math.floor(i / p.columns), i % p.columns, frame))]))];
+        [words(p.label), Math.floor(i / p.columns) + 1, i % p.columns + 1, told(figure, cells[k](Math.floor(i / p.columns), i % p.columns, frame), 1)]))];
   },
 };
 // Numbers of all replicas that are drawn, which can be more than the page picks from: runs may have different numbers.

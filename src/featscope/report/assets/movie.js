@@ -1,6 +1,15 @@
-// Matrices over steps: one byte a cell and frame, differences deflated. A click on a neuron shows its course.
+// Matrices over steps: one byte a cell and frame, differences deflated. A click on a cell shows its course.
 const unpacked = new Map();
-const digits = (value) => value === null ? "none" : value.toFixed(2);
+// The replica that is picked, where it is one of these; else the first.
+const replicaOf = (figure) => figure.replicas[state.replica] ? state.replica : 0;
+const apart = (figure) => (figure.high - figure.low) / (figure.levels - 1);
+const valueOf = (figure, level) => level === null ? null : figure.low + Math.min(figure.levels - 1, Math.max(0, level)) * apart(figure);
+// To as many decimals as levels are apart, and ``more``; what is beyond the ends of the scale as that.
+function told(figure, level, more = 0) {
+  if (level === null) return null;
+  const decimals = Math.min(100, Math.max(0, Math.ceil(-Math.log10(apart(figure)))) + more);
+  return `${level < 0 ? "<" : level >= figure.levels ? ">" : ""}${valueOf(figure, level).toFixed(decimals)}`;
+}
 
 async function unpack(figure, replica) {
   const key = `${figure.id} ${replica}`;
@@ -12,7 +21,7 @@ async function unpack(figure, replica) {
       const own = cells.subarray(start, (start += rows * columns * frames));
       return (row, column, frame) => {
         const level = own[(row * columns + column) * frames + frame];
-        return level === figure.none ? null : level;
+        return level === figure.none ? null : level === figure.above ? figure.levels : level === figure.below ? -1 : level;
       };
     });
   }));
@@ -38,8 +47,8 @@ function movie(figure, home) {
     };
     canvas.addEventListener("click", (event) => pick(k, ...cellAt(event)));
     canvas.addEventListener("pointermove", async (event) => {
-      const [row, column] = cellAt(event), cells = await unpack(figure, state.replica ?? 0);
-      tell([`${words(panel.label)}: row ${row + 1}, column ${column + 1}`, `${words(figure.value)}: ${digits(valueOf(cells[k](row, column, frame)))}`], event.clientX, event.clientY);
+      const [row, column] = cellAt(event), cells = await unpack(figure, replicaOf(figure));
+      tell([`${words(panel.label)}: row ${row + 1}, column ${column + 1}`, `${words(figure.value)}: ${told(figure, cells[k](row, column, frame)) ?? "none"}`], event.clientX, event.clientY);
     });
     canvas.addEventListener("pointerleave", hush);
     canvas.addEventListener("keydown", (event) => {
@@ -51,7 +60,6 @@ function movie(figure, home) {
     });
     return canvas;
   });
-  const valueOf = (level) => level === null ? null : figure.low + (level / (figure.levels - 1)) * (figure.high - figure.low);
 
   home.append(html("div", { className: "with-axis" }, html("p", { className: "axis", innerHTML: figure.row }),
     html("div", { className: "matrices" }, ...canvases.map((canvas, k) => html("div", { className: "matrix" },
@@ -59,20 +67,21 @@ function movie(figure, home) {
       html("div", { className: "cells" }, canvas), html("p", { className: "axis", innerHTML: figure.column }))))));
   const play = html("button", { type: "button", className: "play", textContent: "▶ Play" });
   const slider = html("input", { type: "range", min: 0, max: frames - 1, value: frame }), shown = html("output");
-  slider.setAttribute("aria-label", "Training step");
-  const chooser = html("select", { className: "replica" }, ...Array.from({ length: replicas }, (_, r) => html("option", { value: r, textContent: r })));
+  slider.setAttribute("aria-label", "Step");
+  const chooser = html("select", { className: "replica" }, ...figure.replicas.map((_, r) => html("option", { value: r, textContent: r })));
   home.append(html("div", { className: "player" }, play, slider, shown, html("label", {}, "replica ", chooser)));
   const colours = html("i");
   home.append(html("p", { className: "key" }, number(figure.low), colours, number(figure.high), html("span", { innerHTML: figure.value })));
 
   async function paint() {
-    const replica = state.replica ?? 0, cells = await unpack(figure, replica), table = ramp(figure.levels), none = missing();
+    const replica = replicaOf(figure), cells = await unpack(figure, replica), table = ramp(figure.levels), none = missing();
+    const shade = (level) => level === null ? none : table[Math.min(figure.levels - 1, Math.max(0, level))];
     colours.style.background = gradient(table);
     figure.panels.forEach((panel, k) => {
       const brush = canvases[k].getContext("2d"), image = brush.createImageData(panel.columns, panel.rows);
       for (let row = 0, i = 0; row < panel.rows; row++)
         for (let column = 0; column < panel.columns; column++)
-          paintPixel(image.data, i++, table[cells[k](row, column, frame)] ?? none);
+          paintPixel(image.data, i++, shade(cells[k](row, column, frame)));
       brush.putImageData(image, 0, 0);
       canvases[k].parentNode.querySelectorAll("i, b").forEach((mark) => mark.remove());
       canvases[k].setAttribute("aria-label", `${words(panel.label)}: ${panel.rows} ${words(figure.row)} by ${panel.columns} `
@@ -83,7 +92,7 @@ function movie(figure, home) {
     shown.textContent = `step ${figure.steps[frame]}`;
     chooser.value = replica;
     home.dataset.frame = frame;
-    if (course) drawCourse(figure, course, canvases, cells, pickOf(), valueOf, pick);
+    if (course) drawCourse(figure, course, canvases, cells, pickOf(), pick);
   }
 
   let timer = null;
@@ -105,8 +114,8 @@ function movie(figure, home) {
   return paint();
 }
 
-// How one neuron's value for one feature came about, among its values for all others.
-function drawCourse(figure, course, canvases, cells, pick, valueOf, choose) {
+// How the value of one cell came about, among those of the other cells of its row.
+function drawCourse(figure, course, canvases, cells, pick, choose) {
   const panel = figure.panels[pick.panel = Math.min(pick.panel, figure.panels.length - 1)], cell = cells[pick.panel];
   const last = figure.steps.length - 1, columns = [...Array(panel.columns).keys()];
   if (pick.row === null) {  // to begin with, the cell that grew most
@@ -121,10 +130,11 @@ function drawCourse(figure, course, canvases, cells, pick, valueOf, choose) {
   const width = Math.max(280, course.clientWidth || 420), height = 138, log = figure.steps.at(-1) > 30;
   const steps = figure.steps.map((step) => Math.max(step, log ? 0.7 : 0));
   const x = scale(steps[0], steps.at(-1), log, 30, width - 6), y = scale(figure.low, figure.high, false, height - 22, 8);
-  const path = (column) => line(x, y, steps, figure.steps.map((_, frame) => valueOf(cell(pick.row, column, frame))));
+  const path = (column) => line(x, y, steps, figure.steps.map((_, frame) => valueOf(figure, cell(pick.row, column, frame))));
   const end = columns.reduce((best, c) => cell(pick.row, c, last) > cell(pick.row, best, last) ? c : best, 0);
-  const text = `One neuron’s course: the one in row ${pick.row + 1} ends at ${digits(valueOf(cell(pick.row, pick.column, last)))} `
-    + `of feature ${pick.column + 1}${end === pick.column ? "" : `, closest to feature ${end + 1}`}`;
+  const value = told(figure, cell(pick.row, pick.column, last)) ?? "none";
+  const text = `The course of row ${pick.row + 1} (${words(figure.row)}): it ends at ${value} in column ${pick.column + 1} `
+    + `(${words(figure.column)})${end === pick.column ? "" : `, and is largest in column ${end + 1}`}`;
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, width: "100%", role: "img", "aria-label": text });
   axes(chart, x, y, height, width);
   for (const column of columns) if (column !== pick.column)
@@ -150,10 +160,10 @@ function drawCourse(figure, course, canvases, cells, pick, valueOf, choose) {
   which.addEventListener("change", () => choose(+which.value, 0, 0));
   const focused = course.contains(document.activeElement) ? [...course.querySelectorAll("select, input")].indexOf(document.activeElement) : -1;
   course.replaceChildren(html("p", { className: "name", textContent: text }),
-    html("p", { className: "axis", textContent: `Blue: feature ${pick.column + 1}; grey: the other ${panel.columns - 1}. Click the picture for another neuron.` }),
-    chart, html("p", { className: "axis x", textContent: "training step" }),
+    html("p", { className: "axis", textContent: `Blue: column ${pick.column + 1}; grey: the other ${panel.columns - 1}. Click the picture for another row.` }),
+    chart, html("p", { className: "axis x", textContent: "step" }),
     html("div", { className: "choose" }, which,
       field("row", pick.row, panel.rows, (row) => choose(pick.panel, row, pick.column)),
-      field("feature", pick.column, panel.columns, (column) => choose(pick.panel, pick.row, column))));
+      field("column", pick.column, panel.columns, (column) => choose(pick.panel, pick.row, column))));
   if (focused >= 0) course.querySelectorAll("select, input")[focused].focus();
 }

@@ -31,44 +31,46 @@ function around(values, log) {
 }
 
 function diagram(figure, panel, width) {
-  const height = Math.round(Math.max(180, Math.min(300, width * 0.7))), known = [...panel.x.keys()].filter((i) => panel.y[i] !== null);
-  const ends = figure.areas ? around(panel.y, figure.logy) : extent([...panel.y, ...panel.edges.flat()], false, [...panel.low ?? [], ...panel.high ?? []]);
+  const height = Math.round(Math.max(180, Math.min(300, width * 0.7))), every = [...panel.x.keys()];
+  const ends = figure.areas ? around(panel.y, figure.logy) : extent([...panel.y, ...panel.edges.flat()], figure.logy, [...panel.low ?? [], ...panel.high ?? []]);
   const x = scale(...around(panel.x, figure.logx), figure.logx, marginOf(ends, figure.logy), width - 16);
   const y = scale(...ends, figure.logy, height - 22, 8);
+  const on = (i) => panel.y[i] !== null && (!figure.logy || panel.y[i] > 0), place = (i) => on(i) ? y(panel.y[i]) : y.from;  // else at the foot
   const count = Object.keys(VERDICT_TONES).map((verdict) => `${verdict} at ${panel.verdicts.filter((one) => one === verdict).length}`).join(", ");
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", tabindex: 0, "aria-label": `${words(panel.label)}: ${count} of ${panel.x.length} points` });
   if (figure.areas) for (const [verdict, d] of Object.entries(areas(panel, x, y))) chart.append(svg("path", { d, style: `fill:${VERDICT_TONES[verdict]};opacity:.2` }));
   axes(chart, x, y, height, width);
-  const inOrder = [...known].sort((a, b) => panel.x[a] - panel.x[b]), through = (values) => line(x, y, inOrder.map((i) => panel.x[i]), inOrder.map((i) => values[i]));
+  const inOrder = [...every].sort((a, b) => panel.x[a] - panel.x[b]);
+  const through = (values, points) => line(x, y, points.map((i) => panel.x[i]), points.map((i) => values[i]));
   if (!figure.areas) {
-    chart.append(svg("path", { d: through(panel.y), style: "fill:none;stroke:var(--soft);stroke-width:1" }));
-    for (const edge of panel.edges) chart.append(svg("path", { d: through(edge), style: "fill:none;stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 3" }));
+    chart.append(svg("path", { d: through(panel.y, inOrder.filter(on)), style: "fill:none;stroke:var(--soft);stroke-width:1" }));
+    for (const edge of panel.edges) chart.append(svg("path", { d: through(edge, inOrder), style: "fill:none;stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 3" }));
   }
   const cut = (v) => y(Math.min(y.high, Math.max(y.low, v))).toFixed(1);
-  for (const i of known) {
+  for (const i of every) {
     const verdict = panel.verdicts[i], at = x(panel.x[i]);
     if (panel.low && panel.low[i] !== null && panel.high[i] !== null)
       chart.append(svg("path", { d: `M${at},${cut(panel.low[i])}V${cut(panel.high[i])}`, style: `stroke:${VERDICT_TONES[verdict]};stroke-width:2` }));
-    chart.append(svg("path", { d: MARKS[verdict](at, y(panel.y[i]), 4.5), style: MARK_LOOK[verdict] }));
+    chart.append(svg("path", { d: MARKS[verdict](at, place(i), 4.5), style: MARK_LOOK[verdict] }));
   }
   const read = (i) => {
     const box = chart.getBoundingClientRect(), ratio = box.width / width, [where, what] = words(panel.said[i]).split(/: (.*)/s);
-    tell([where, what], box.left + x(panel.x[i]) * ratio, box.top + y(panel.y[i]) * ratio);
+    tell([where, what], box.left + x(panel.x[i]) * ratio, box.top + place(i) * ratio);
   };
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect(), ratio = width / box.width, h = (event.clientX - box.left) * ratio, v = (event.clientY - box.top) * ratio;
-    const away = (i) => Math.hypot(x(panel.x[i]) - h, y(panel.y[i]) - v);
-    if (known.length) read(known.reduce((best, i) => away(i) < away(best) ? i : best));
+    const away = (i) => Math.hypot(x(panel.x[i]) - h, place(i) - v);
+    if (every.length) read(every.reduce((best, i) => away(i) < away(best) ? i : best));
   });
   chart.addEventListener("pointerleave", hush);
   chart.addEventListener("blur", hush);
   let reading = -1;
   chart.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step || !known.length) return;
+    if (!step || !every.length) return;
     event.preventDefault();
-    reading = (Math.max(reading, step > 0 ? -1 : 0) + step + known.length) % known.length;
-    read(known[reading]);
+    reading = (Math.max(reading, step > 0 ? -1 : 0) + step + every.length) % every.length;
+    read(every[reading]);
   });
   return chart;
 }

@@ -12,9 +12,9 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from featscope.data.domain_images import open_domains
-from featscope.data.encoded_images import require_same_names
-from featscope.data.sentence_files import SENTENCE_FILES, TREC_TEST
-from featscope.data.sentence_files import filled_lines as _filled
+from featscope.data.encoded_images import require_same_names, require_trained_on
+from featscope.data.file_stamps import stamp
+from featscope.data.sentence_files import SENTENCE_FILES, TREC_TEST, table_rows
 from featscope.data.sentence_files import labelled_lines as _lines
 from featscope.data.splits import open_split
 from featscope.encoders import (
@@ -115,12 +115,12 @@ class Data:
         return MiniLM().load() if name == MINILM else HubSentences(name).load()
 
 
-@lru_cache(maxsize=8)
 def samples_of(name: str, data: Data) -> Samples:
     """Samples of "images", one of `DOMAINS`, one of `SENTENCE_FILES` or "sst2", from the folder ``data`` or made up.
 
-    They are looked for in the folders ``cifar10``, ``pacs``, ``sentences`` and ``sst2`` below it. The pool is chosen
-    once, the same for all replicas; features are computed once, then read from the cache.
+    They are looked for in the folders ``cifar10``, ``pacs``, ``sentences`` and ``sst2`` below it, and looked for again
+    where these have changed. The pool is chosen once, the same for all replicas; features are computed once, then read
+    from the cache.
 
     Raises:
         ConfigError: ``data`` cannot be read.
@@ -128,15 +128,22 @@ def samples_of(name: str, data: Data) -> Samples:
     """
     if data.place == MADE_UP:
         return made_up(name)
-    folder = Path(os.path.expanduser(data.place))
+    place = Path(os.path.expanduser(data.place))
+    below = {"images": "cifar10", "sst2": "sst2", **dict.fromkeys(DOMAINS, "pacs")}.get(name, "sentences")
+    return _read(name, data, place / below, stamp(place / below, (place / below).rglob("*")))
+
+
+@lru_cache(maxsize=8)
+def _read(name: str, data: Data, folder: Path, _state: str) -> Samples:
     if name == "images":
-        return _of_images(*_images(str(folder / "cifar10")), VIEWS, data.of_images())
+        return _of_images(*_images(str(folder)), VIEWS, data.of_images())
     if name in DOMAINS:
         count = VIEWS if name == "photos" else _FEW
-        return _of_images(*_photos(str(folder / "pacs"), DOMAINS[name]), count, data.of_images())
-    return _of_sentences(*_sentences(name, folder), data.of_sentences())
+        return _of_images(*_photos(str(folder), DOMAINS[name]), count, data.of_images())
+    return _of_sentences(*_sentences(name, folder.parent), data.of_sentences())
 
 
+@lru_cache(maxsize=8)
 def made_up(name: str) -> Samples:
     """Gaussian classes in 8 of 24 dimensions; in the others views are drawn anew, as spurious features are."""
     draws = Streams(0, [0]).at(f"made-up samples {name}")
@@ -158,6 +165,7 @@ def _images(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
         draws = Streams(0, [0]).at(f"pool {split}")
         index = draws.choice(len(images.labels), min(wanted, len(images.labels)))[0]
         parts += [images.pixels(index), images.labels[index]]
+    require_trained_on(data, named["train"], parts[3])
     require_same_names(data, named)
     return parts[0], parts[1], parts[2], parts[3], max(map(len, named.values()))
 
@@ -227,8 +235,14 @@ def _sentences(name: str, data: Path) -> tuple[list[str], Tensor, list[str], Ten
 
 
 def _tabled(file: Path) -> list[tuple[str, str]]:
-    pairs = [line.rpartition("\t") for line in _filled(file, "\t", header=True)]
-    return [(label.strip(), text.strip()) for text, _, label in pairs]
+    """Labels and sentences of a table."""
+    rows = [*table_rows(file)]
+    if not rows:
+        raise ValueError(f"{file.name} has no sentence")
+    if lacks := sorted({"sentence", "label"} - {*rows[0]}):
+        cure = "name them in its first line, and of GLUE's files take dev.tsv, as test.tsv has no labels"
+        raise ValueError(f"columns of {file.name} are {', '.join(rows[0])[:60]}, and none is {lacks[0]!r}: {cure}")
+    return [(row["label"].strip(), row["sentence"].strip()) for row in rows]
 
 
 def _of_sentences(

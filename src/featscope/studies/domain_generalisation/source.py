@@ -1,7 +1,9 @@
 """Images of several domains, and as much of an encoder's work on them as is done once."""
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
@@ -11,6 +13,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from featscope.data.digit_domains import DIGITS, digit_domains
 from featscope.data.domain_images import DomainImages, open_domains
+from featscope.data.file_stamps import stamp
 from featscope.data.made_up_domains import made_up_domains
 from featscope.encoders import EfficientNetLite0, HubEncoder, cached_features
 from featscope.studies.domain_generalisation.adapter import Adapters
@@ -82,11 +85,11 @@ def images_of(data: str, digits: str, side: int = 0) -> DomainImages:
     return digit_domains(data, digits) if data in DIGITS else open_domains(data, side)
 
 
-@lru_cache(maxsize=2)
 def domains_of(data: str, digits: str, encoder: str, trained: Trained, units: int, device: str) -> Task:
     """Images of `images_of`, and the networks that are trained on them.
 
-    What an encoder's frozen part makes of them is computed once, then read from the cache.
+    What an encoder's frozen part makes of them is computed once, then read from the cache. Folders that have changed are
+    read again.
 
     Args:
         data, digits: see `images_of`.
@@ -100,6 +103,13 @@ def domains_of(data: str, digits: str, encoder: str, trained: Trained, units: in
         ConfigError: ``data``, ``digits`` or ``encoder`` cannot be read.
         MissingExtraError: what reads them, or the encoder, is not installed.
     """
+    folders = [Path(os.path.expanduser(name)) for name in (data, digits, encoder)]
+    state = "".join(stamp(folder, folder.rglob("*")) for folder in folders)
+    return _read(data, digits, encoder, trained, units, device, state)
+
+
+@lru_cache(maxsize=2)
+def _read(data: str, digits: str, encoder: str, trained: Trained, units: int, device: str, _state: str) -> Task:
     if encoder == PIXELS:
         images = images_of(data, digits, _SIDE)
         pixels = images.pixels(torch.arange(len(images)))

@@ -27,7 +27,7 @@ from featscope.studies.gradient_features.arms import (
 )
 from featscope.studies.gradient_features.at_start import pointing
 from featscope.studies.gradient_features.neurons import PARITY_SIZES, PARITY_THRESHOLDS, XOR_THRESHOLDS
-from featscope.studies.gradient_features.probes import COUNTS
+from featscope.studies.gradient_features.probes import random_accuracy
 from featscope.studies.summaries import bars, chart, curve, heatmaps
 from featscope.theory import gradient_features as theory
 
@@ -42,8 +42,8 @@ def all_of(study: Any, runs: Runs, levels: xr.DataArray) -> Iterator[Figure]:
     yield cosines(runs)
     yield sure(runs[XOR_NEURONS], runs[PARITY_NEURONS], study.arm(XOR_NEURONS).recipe.data.spread)
     yield tickets(runs, study.ticket, 4 * study.quarter)
-    yield over_spread(runs[SPREADS], study.dimension)
-    yield random_map(runs[SPREADS])
+    yield over_spread(runs[SPREADS], study.dimension, 4 * study.quarter)
+    yield random_map(runs[SPREADS], 4 * study.quarter)
     yield staircase(levels)
 
 
@@ -162,18 +162,14 @@ def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
     )
 
 
-def over_spread(run: xr.Dataset, dimension: int) -> Curves:
+def over_spread(run: xr.Dataset, dimension: int, neurons: int) -> Curves:
     """Accuracies over σ_B."""
+    random = random_accuracy(run, neurons)
     drawn = [
         curve(run.accuracy.isel(step=-1), "network", "spread", within=(0.0, 1.0)),
         *(
-            curve(
-                run.random_accuracy.isel(count=COUNTS.index(count)),
-                f"{count} random features",
-                "spread",
-                within=(0.0, 1.0),
-            )
-            for count in (100, 400)
+            curve(random.sel(count=count, drop=True), f"{count} random features", "spread", within=(0.0, 1.0))
+            for count in sorted({100, neurons if neurons in random["count"] else 400})
         ),
         curve(run.oracle, "knows the features", "spread", dashed=True),
     ]
@@ -186,9 +182,9 @@ def over_spread(run: xr.Dataset, dimension: int) -> Curves:
     )
 
 
-def random_map(run: xr.Dataset) -> Heatmaps:
+def random_map(run: xr.Dataset, neurons: int) -> Heatmaps:
     """Lead of the network over random features, over σ_B and their number."""
-    random = run.random_accuracy.assign_coords(count=list(COUNTS))
+    random = random_accuracy(run, neurons)
     lead = run.accuracy.isel(step=-1) - random
     return heatmaps(
         "random-map",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import xarray as xr
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -19,7 +20,7 @@ TESTED = 1000
 TRAINED_ON = 4000
 """Samples that random features are fitted to."""
 COUNTS = (50, 100, 200, 400)
-"""Random features."""
+"""Random features, beside as many as the network has neurons."""
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 """Penalties, relative to the mean square of a feature, the best of which is taken."""
 _NEURON = ("neuron",)
@@ -120,10 +121,11 @@ def random_features(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Accuracies of ridge regression on random ReLU features, and of the rule that knows the features of XOR."""
     source, draws = experiment.source, experiment.streams.at("random features")
     train, test = source.sample(draws, TRAINED_ON), _test(experiment)
-    w = draws.normal(max(COUNTS), train.x.shape[-1]) / train.x.shape[-1] ** 0.5
-    b = draws.normal(max(COUNTS))
+    counts = counts_beside(experiment.learner.readout.shape[-1])
+    w = draws.normal(max(counts), train.x.shape[-1]) / train.x.shape[-1] ** 0.5
+    b = draws.normal(max(counts))
     fitted, judged = (torch.baddbmm(b[:, None], batch.x, w.mT).relu() for batch in (train, test))
-    found = [_best_ridge(fitted[..., :count], train.y, judged[..., :count], test.y) for count in COUNTS]
+    found = [_best_ridge(fitted[..., :count], train.y, judged[..., :count], test.y) for count in counts]
     along = (test.x @ source.features.to(test.x).mT).abs()
     knows = (along[..., 0] - along[..., 2]) * test.y > 0
     return {
@@ -132,6 +134,18 @@ def random_features(experiment: GradientTraining) -> Mapping[str, Measurement]:
         ),
         "oracle": Measurement(knows.double().mean(1), "accuracy of the sign of |<x, D_1>| - |<x, D_3>|"),
     }
+
+
+def counts_beside(neurons: int) -> list[int]:
+    """Numbers of random features beside a network of so many neurons, least first: `COUNTS` and as many."""
+    return sorted({*COUNTS, neurons})
+
+
+def random_accuracy(run: xr.Dataset, neurons: int) -> xr.DataArray:
+    """Accuracy of random features by their number; runs stored before have `COUNTS` alone, whatever the neurons."""
+    found = run.random_accuracy
+    counts = counts_beside(neurons)
+    return found.assign_coords(count=counts if found.sizes["count"] == len(counts) else list(COUNTS))
 
 
 def _best_ridge(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from featscope.studies.gradient_features.arms import (
     PARITY,
     PARITY_FITTING,
     PARITY_FROZEN,
+    PARITY_NEURONS,
     PARITY_SMALL,
     PARITY_TICKET,
     SPREADS,
@@ -226,7 +227,7 @@ class GradientFeatures(AtStart):
 
         Measured: accuracy of 400 random features at the smallest $\sigma_B$.
         """
-        return run.random_accuracy.sel(spread=self.spreads[0]).isel(count=probes.COUNTS.index(400))
+        return probes.random_accuracy(run, 4 * self.quarter).sel(spread=self.spreads[0], count=400, drop=True)
 
     @ordering(
         "Section 3.4.1, corrected",
@@ -236,24 +237,31 @@ class GradientFeatures(AtStart):
         corrects="random-features-are-trivial",
         note=SEEN,
     )
-    def random_features_below(self, run: xr.Dataset) -> xr.DataArray:
+    def random_features_below(self, run: xr.Dataset) -> xr.DataArray | None:
         r"""At large spreads the network is better than as many random features.
 
-        Measured: its accuracy less that of 400 random features at the largest $\sigma_B$.
-        """
-        return self._lead(run).isel(spread=-1)
-
-    @ordering("derived, for Section 3.4.1", on=SPREADS, more_than=0.0, note=SEEN)
-    def lead_grows_with_spread(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The larger the spread, the larger the lead of the network.
-
-        Measured: its lead over 400 random features at the largest $\sigma_B$ less that at the smallest.
+        Measured: its accuracy less that of as many random features as it has neurons, at the largest $\sigma_B$.
         """
         lead = self._lead(run)
-        return lead.isel(spread=-1) - lead.isel(spread=0)
+        return None if lead is None else lead.isel(spread=-1)
 
-    def _lead(self, run: xr.Dataset) -> xr.DataArray:
-        return run.accuracy.isel(step=-1) - run.random_accuracy.isel(count=probes.COUNTS.index(400))
+    @ordering("derived, for Section 3.4.1", on=SPREADS, more_than=0.0, note=SEEN)
+    def lead_grows_with_spread(self, run: xr.Dataset) -> xr.DataArray | None:
+        r"""The larger the spread, the larger the lead of the network.
+
+        Measured: its lead over as many random features as it has neurons, at the largest $\sigma_B$ less that at the
+        smallest.
+        """
+        lead = self._lead(run)
+        return None if lead is None else lead.isel(spread=-1) - lead.isel(spread=0)
+
+    def _lead(self, run: xr.Dataset) -> xr.DataArray | None:
+        """Of the network over as many random features; None in runs stored before that do not have so many."""
+        neurons = 4 * self.quarter
+        random = probes.random_accuracy(run, neurons)
+        if neurons not in random["count"]:
+            return None
+        return run.accuracy.isel(step=-1) - random.sel(count=neurons, drop=True)
 
     # --- Simplicity bias (Section B.3.1) ------------------------------------------------------------------------------
 
@@ -286,6 +294,8 @@ class GradientFeatures(AtStart):
         words = {"holds": "points", "fails": "does not point", "undecided": "may point"}
         points = words[verdict(claims, f"step-turns-neurons-to-features@{XOR}")]
         ticket = {"holds": "are enough", "fails": "are not enough", "undecided": "may be enough"}
+        near = {"holds": "makes", "fails": "does not make", "undecided": "may make"}
+        remark = {"holds": "is right", "fails": "is wrong", "undecided": "may be wrong"}
         return Story(
             f"The first gradient of a random neuron {points} at a feature of the data: on XOR of four Gaussians "
             f"{percent((runs[XOR].cosine_step > 0.9).mean('neuron'))} of neurons are within a cosine of .9 after one "
@@ -298,7 +308,9 @@ class GradientFeatures(AtStart):
                 f"xor-trained@{XOR}": "",
                 f"lottery-ticket@{XOR_TICKET}": f"{self.ticket} of {4 * self.quarter} neurons "
                 f"{ticket[verdict(claims, f'lottery-ticket@{XOR_TICKET}')]} on XOR.",
-                f"lottery-ticket@{PARITY_TICKET}": "On a parity nearness to the feature alone does not make a ticket.",
-                "remark-b45@parity-neurons": "A remark that the parity proofs rest on is wrong.",
+                f"lottery-ticket@{PARITY_TICKET}": "On a parity nearness to the feature alone "
+                f"{near[verdict(claims, f'lottery-ticket@{PARITY_TICKET}')]} a ticket.",
+                f"remark-b45@{PARITY_NEURONS}": "A remark that the parity proofs rest on "
+                f"{remark[verdict(claims, f'remark-b45@{PARITY_NEURONS}')]}.",
             },
         )

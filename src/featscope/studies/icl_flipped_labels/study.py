@@ -70,12 +70,13 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return self._exactly(self.compared(runs, arm, lambda run: run.slope), arm)
 
-    @bound(
+    @identity(
         FIGURES,
         on=models_and(IGNORES),
         not_on=FOLLOWS,
-        at_least=-0.25,
-        note=f"Bound: a quarter {OF_SLOPE}",
+        equals=0.0,
+        within=0.25,
+        because=f"Tolerance: a quarter {OF_SLOPE}",
         things=lambda study: study.items,
         range=(-STEEPEST, STEEPEST),
     )
@@ -174,7 +175,8 @@ class IclFlippedLabels(FlippedLabelsArms):
         both = {arm: "{} right with no label inverted, {} with all".format(*ends) for arm, ends in right.items()}
         small, *_, large = self.by_size(runs) * 2
         (before, after), (best, worst) = right[small], right[large]
-        words = {"holds": "goes on much as before", "fails": "gives in", "undecided": "may give in"}
+        turned = "gives in" if float(runs[small].slope.mean()) < 0 else "does better"
+        words = {"holds": "goes on much as before", "fails": turned, "undecided": "may give in"}
         found = (
             f"Where all examples are labelled wrong, {small} {words[verdict(claims, f'small-is-flat@{small}')]}: "
             f"{after} right, {before} before (guessing: 50 %)."

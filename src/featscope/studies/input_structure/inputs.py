@@ -19,7 +19,10 @@ _RIDGE = 1e-4
 
 
 class Inputs(NamedTuple):
-    """One replica an entry of the first axis; pixels of unit variance and mean 0 over the labelled images.
+    """One replica an entry of the first axis; pixels of unit variance and mean 0 over the images to train on.
+
+    Each data set is on its own scale: images of another one are levelled by those of their own that are injected in
+    training, all else by the labelled images.
 
     Attributes:
         x: labelled images to train on.
@@ -105,7 +108,7 @@ class Injection:
                 raise source_error(self.foreign, allowed, f"It has {there}. Set test lower.")
             m = min(m, there - t)
             found = others.pixels(draws.choice(len(others.labels), m + t).cpu(), self.grey)
-            mean, scale = level(found)
+            mean, scale = level(found[:, :m])
             found = (found - mean) / scale
             beside = found[:, :m], found[:, m:]
         else:

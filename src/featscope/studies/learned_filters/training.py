@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torch.nn.utils import skip_init
 
+from featscope.data.encoded_images import source_error
 from featscope.data.image_pool import ImagePool, level
 from featscope.models import ResNet18
-from featscope.options import ConfigError, require
+from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.studies.learned_filters.clusters import COUNTS, Clusters, clusters, unit
 
@@ -248,8 +249,9 @@ def _two_classes(
     for split, most in (("train", o.train), ("test", 0)):
         pool, draws = ImagePool(o.images, split, side), streams.at(split)
         two = (pool.labels < 2).nonzero()[:, 0]
-        if len(two) < 2:
-            raise ConfigError(f"images = {o.images!r} is out of range: allowed are sources with images of two classes")
+        if lacks := {0, 1} - {*pool.labels[two].tolist()}:
+            allowed = "images of the first two classes, to train on and to judge by"
+            raise source_error(o.images, allowed, f"In {split} none has the label {min(lacks)}. Count classes from 0.")
         order: Int[Tensor, " image"] = two[draws.choice(len(two), most or len(two))[0].cpu()]
         pixels = pool.pixels(order[None], o.grey)
         scale = scale or level(pixels)

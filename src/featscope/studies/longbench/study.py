@@ -226,9 +226,9 @@ class LongBench(LongBenchArms):
         """Why methods cannot be told apart; None where they can."""
         if "full" not in runs:
             return "Without the arm full nothing says that the model finds enough to lose: add it to --methods."
-        if (points := self._means(runs, "full").mean()) < 2 * MARGIN:
-            return f"With all of each text the model has {points:.1f} points, too few for a method to lose some."
-        return None
+        if (points := self._means(runs, "full").mean()) >= 2 * MARGIN:
+            return None
+        return f"With all of each text the model has {points:.1f} points, too few for a method to lose some."
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from featscope.language.haystack import (
     passwords,
     read_texts,
     require_readable,
+    words_of,
 )
 from featscope.language.load import RETRIEVER, load_once
 from featscope.language.methods import Reading, listed, reading_of
@@ -78,7 +79,9 @@ class Asking(Questionnaire):
         of = self.study
         model, tokenizer = load_once(of.model, str(streams.device))
         method, haystack = of.reading.build(self.method, model), Haystack(tokenizer, read_texts(of.haystack))
-        needle = Needle(_parted(of.needle), _parted(of.question), of.answer, full_stops="." in of.answer)
+        counts = of.answer.rstrip().endswith(".")
+        answer = words_of(of.answer, full_stops=counts)
+        needle = Needle(_parted(of.needle), _parted(of.question), answer, full_stops=counts)
         own = [needle] if of.needle else []
         if own:
             takes = len(haystack.encode(needle.question))
@@ -92,7 +95,7 @@ class Asking(Questionnaire):
             shown = asked if self.hidden else replace(asked, text="")
             hidden = haystack.hide(draws, length, depth, shown, others)
             said, found = haystack.answer(method, hidden, of.new_tokens)
-            return {**found._asdict(), "said": said, "wanted": asked.answer}
+            return {**found._asdict(), "said": said, "wanted": of.answer if own else asked.answer}
 
         return ask
 

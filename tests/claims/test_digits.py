@@ -1,0 +1,41 @@
+"""Digits that show on which side of a bound a measurement lies."""
+
+import math
+
+import pytest
+
+from featscope.claims.digits import digits_apart, reads_right
+from featscope.commands.run import told_apart
+
+
+@pytest.mark.parametrize(
+    ("bound", "values", "digits"),
+    [
+        (123400.0, (123425.0, 123428.0, 123431.0), 6),
+        (2.504e7, (2.5e7, 2.503e7), 5),
+        (-12.3, (-12.32, -12.5), 5),
+        (1.0, (1.00002,), 7),
+        (0.5, (0.7,), 4),
+        (0.5, (0.5 + 1e-12,), 4),
+        (0.0, (0.0, 1e-9), 4),
+        (math.nan, (1.0,), 4),
+        (1.0, (math.inf, math.nan), 4),
+    ],
+)
+def test_as_many_digits_are_counted_as_show_how_far_a_bound_is(bound, values, digits):
+    assert digits_apart(bound, values, 4) == digits
+
+
+def test_what_is_rounded_reads_as_it_lies_to_both_bounds_of_an_equation():
+    rounded = {1.004: 1.0, 1.02: 1.02, 1.0: 1.0}.__getitem__
+    assert reads_right(1.0, [1.004, 1.02], 0.01, rounded)
+    assert not reads_right(1.0, [1.004], 0.001, rounded)
+    assert not reads_right(1.0, [1.004], None, rounded)
+
+
+@pytest.mark.parametrize(
+    ("found", "tolerance", "texts"),
+    [(1.00002, 1e-6, ("1", "1.00002")), (1.0000004, 1e-6, ("1", "1")), (1.04, 0.05, ("1", "1.04"))],
+)
+def test_the_terminal_tells_an_equation_that_fails_from_one_that_holds(found, tolerance, texts):
+    assert told_apart(1.0, found, "=", tolerance) == texts
