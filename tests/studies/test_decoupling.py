@@ -197,6 +197,66 @@ def test_stage_one_is_predicted_for_plain_gradient_descent_only():
     assert verdicts["stage1-duration", "stage-one"] == "undecided"
 
 
+def expected_on(arm: str, study: Decoupling) -> set[str]:
+    """Ids of what is expected to hold on ``arm``."""
+    return {test.statement.id for test in Decoupling.tests if test.arms(study).get(arm, (False, ""))[0]}
+
+
+def with_dictionary(name: str) -> Decoupling:
+    return replace(STUDY, data=replace(STUDY.data, dictionary=name))
+
+
+def test_features_that_masking_destroys_are_not_expected_to_be_learned():
+    """What is left is true of any network, and of features of any kind."""
+    study = with_dictionary("canonical")
+    assert {arm: expected_on(arm, study) for arm in ("stage-one", "louder", "horizon", "tau-0.5", "tau-2")} == {
+        "stage-one": set(),
+        "louder": {"loss-inversion"},
+        "horizon": set(),
+        "tau-0.5": set(),
+        "tau-2": set(),
+    }
+    assert expected_on("augmented", study) == {
+        *("mask-cancels-noise", "dense-decoupling", "initial-norms", "lucky-set-size", "initial-feature-norms"),
+        *("nearly-absent-at-start", "lucky-sets-hardly-meet", "lucky-for-few", "few-strong-at-start", "mask-moves"),
+        *("logit-uniformity-slope", "orthogonal-rows-similarity", "orthogonal-rows-loss", "training-has-settled"),
+        *("thresholds-follow-the-schedule", "loss-inversion", "gradient-split", "pseudo-objective-gradient"),
+        "ideal-noise-is-as-drawn",
+    }
+    assert expected_on("supervised", study) == {"supervised-finds-the-same"}  # without a mask
+
+
+def test_of_features_in_a_random_frame_all_is_expected_but_what_is_of_flat_ones():
+    apart = {
+        arm.name: expected_on(arm.name, STUDY) - expected_on(arm.name, with_dictionary("qr")) for arm in STUDY.arms()
+    }
+    assert {arm: ids for arm, ids in apart.items() if ids} == {"augmented": {"mask-crosstalk"}}
+
+
+@pytest.mark.parametrize(("features", "expected"), [(32, True), (128, False), (256, False)])
+def test_no_loss_is_predicted_that_noise_alone_cannot_have(features: int, expected: bool):
+    """At d = 128 it would be 3.5 τ, and 25 τ at 256, where without training it is 5.5 τ."""
+    study = Decoupling(data=SparseCoding(features, 16 * features))
+    assert ("orthogonal-rows-loss" in expected_on("augmented", study)) == expected
+
+
+@pytest.mark.parametrize("features", [6, 12])
+def test_how_noise_moves_the_ideal_network_is_asked_where_there_is_a_signal(features: int):
+    """Of so few features one sample in six has none."""
+    study, run = replace(STUDY, data=replace(STUDY.data, features=features)), TRIAL.run("augmented")
+    test = next(test for test in Decoupling.tests if test.statement.id == "ideal-noise-is-as-drawn")
+    assert test.judge(study, "augmented", {"augmented": run}).verdict == "holds"
+
+
+@pytest.mark.parametrize(("cosine", "measured"), [(0.29, 0.0), (0.31, 0.75)])
+def test_a_neuron_may_hold_no_feature(cosine: float, measured: float):
+    """A quarter of the neurons has as much of three features, the others have less of theirs."""
+    run = TRIAL.run("augmented")
+    cosines = xr.full_like(run.alignment, 0.1)
+    cosines[{"neuron": slice(24), "feature": slice(3)}] = -cosine
+    assert judged("neurons-of-a-feature", "augmented", run.assign(alignment=cosines)).measured == measured
+
+
 def test_the_story_turns_with_what_was_measured():
     runs = TRIAL.runs
     story = STUDY.story(runs, list(TRIAL.healthy.values()))

@@ -327,7 +327,7 @@ IN_WHAT_IS_MEASURED = {
         "augmented",
     ),
     "energies along and off exchanged": (
-        stage_three,
+        stage_one,
         "energy",
         lambda run: 1 - (run.alignment**2).sum("feature").mean("neuron"),
         "sparse-energy",

@@ -13,6 +13,7 @@ import xarray as xr
 from small_imbalance import CHEAP, HARDLY_ANY, STUDY, TRIAL, sampling
 
 from featscope.axes import numeric_options, with_options
+from featscope.claims import Claim
 from featscope.data import SparseTokens, SparseTokensSource
 from featscope.losses import InfoNCE
 from featscope.models import TokenMLP, TokenMLPNetwork
@@ -190,6 +191,43 @@ def test_closed_forms_of_uniform_attention_are_not_expected_under_another():
         "stage2-growth",
         "growth-with-masking",
     }
+
+
+def test_closed_forms_in_which_every_token_shows_a_feature_are_not_expected_where_some_do():
+    some = replace(STUDY, data=replace(STUDY.data, token_activity=0.7))
+    expected = {claim.id for claim in some.claims(TRIAL.runs) if claim.expected}
+    assert {claim.id for claim in TRIAL.healthy.values() if claim.expected} - expected == {
+        "stage2-duration",
+        "stage2-growth",
+        "growth-under-softmax",
+        "growth-under-linear-exactly",
+        "ideal-error",
+    }
+
+
+def run_alone(claim: str, study: Imbalance, arm: str, replicas: int, at_most: int | None = None) -> Claim:
+    """One claim of ``study`` on ``arm``, which is run as it is but for what is measured before and after."""
+    test = next(test for test in Imbalance.tests if test.statement.id == claim)
+    run = measure(study, replace(study.arm(arm), at_start=(), at_end=()), replicas, at_most=at_most)
+    return test.judge(study, arm, {arm: run})
+
+
+@pytest.mark.parametrize(("temperature", "steps"), [(0.5, 36), (2.0, 142)])
+def test_the_second_stage_is_as_long_as_the_scale_of_the_loss_has_it(temperature: float, steps: int):
+    """Of a loss that is not multiplied by τ gradients are over τ. By those of the other it would take 71 steps."""
+    study = replace(STUDY, objective=replace(STUDY.objective, loss=InfoNCE(temperature, "1")))
+    found = run_alone("stage2-duration", study, "lottery", 4)
+    assert f"predicted {steps}." in found.note
+    assert found.expected
+    assert found.verdict == "holds"
+
+
+def test_what_batches_add_off_the_features_is_part_of_the_prediction():
+    """With so much noise it hides a fifth of the decay."""
+    study = Imbalance(data=SparseTokens(noise_std=0.2))
+    found = run_alone("nonfeature-decay", study, "stage-one", 6, at_most=25)
+    assert abs(found.measured - 1) > 3 * found.tolerance
+    assert found.verdict == "holds"
 
 
 def test_the_story_turns_with_what_was_measured():

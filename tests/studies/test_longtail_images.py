@@ -98,6 +98,16 @@ def test_pruning_is_measured_where_it_happens():
     assert shares @ sizes / sum(sizes) == pytest.approx(pruned["pruned_share"].values)
 
 
+@pytest.mark.parametrize(("ratio", "share"), [(0.3, 0.275), (0.45, 0.475)])
+def test_the_share_of_filters_is_that_of_layers_which_round_each_for_itself(ratio: float, share: float):
+    """4, 8, 12, 8 and 8 filters: 1, 2, 4, 2 and 2 of them at .3, and 2, 4, 5, 4 and 4 at .45."""
+    study = replace(TINY, pruning=MagnitudePruning(ratio, "neuron", "straight-through"), steps=1)
+    test = next(test for test in LongTailImages.tests if test.statement.id == "pruned-share")
+    found = test.judge(study, "pruned", {"pruned": measure(study, study.arm("pruned"), 1)})
+    assert found.predicted == pytest.approx(share)
+    assert found.verdict == "holds"
+
+
 def test_before_training_all_pruned_weights_are_those_of_the_start():
     assert (TRIAL.run("untrained")["pruned_from_start"] == 1).all()
     assert (TRIAL.run("pruned")["pruned_from_start"] < 1).all()

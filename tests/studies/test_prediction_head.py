@@ -172,6 +172,21 @@ def judged(id, arm, runs, study=STUDY):
     return test.judge(study, arm, runs)
 
 
+def test_batches_are_compared_with_a_flow_that_goes_on_as_long_as_they_do():
+    """500 steps of 0.01 are 5 units of time; a flow of one unit stands still for the rest of them."""
+    study = replace(STUDY, duration=1.0, steps=500)
+    flow, batches = study.arm("batches-flow"), measure(study, study.arm("batches-average"), 2)
+    stopped = replace(flow, recipe=replace(flow.recipe, duration=1.0))
+    beside = [measure(study, one, 2) for one in (flow, stopped)]
+    assert [float(one["time"].max()) for one in beside] == [5.0, 1.0]
+    far = [
+        judged("average-makes-no-difference", "batches-average", {"batches-flow": one, "batches-average": batches})
+        for one in beside
+    ]
+    assert far[0].measured < 0.8 * far[1].measured
+    assert STUDY.arm("batches-flow").recipe.duration == STUDY.duration
+
+
 def test_a_share_of_wide_networks_counts_as_many_as_the_arm_has():
     study = replace(STUDY, starts=100)
     claim = judged("any-width-collapses", "widths", {"widths": TRIAL.run("widths")}, study)

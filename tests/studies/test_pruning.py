@@ -14,6 +14,7 @@ from small_pruning import STUDY, TRIAL
 from featscope.axes import numeric_options, with_options
 from featscope.cli import main
 from featscope.data import SparseTokens
+from featscope.losses import InfoNCE
 from featscope.models import PlantedStart, TokenMLP
 from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
@@ -195,6 +196,28 @@ def test_the_overlap_is_that_of_the_first_look_after_pruning_begins():
     run["overlap"][:] = xr.where(run["step"] == 500, 0.25, 1.0)
     claim = judged_with("random-start-direction", run)["pruned-are-minority", "random-start-direction"]
     assert claim.measured == 0.25
+
+
+@pytest.mark.parametrize(("start", "measured"), [(0, 0.0), (3, 0.0), (8, 0.0), (9, np.nan)])
+def test_who_is_pruned_is_counted_from_when_pruning_begins(start: int, measured: float):
+    study = replace(STUDY, pruning=replace(STUDY.pruning, start=start))
+    arm = replace(study.arm("stationary"), at_end=())
+    run = measure(study, arm, 2, at_most=8)
+    assert {0, 2, 8} <= set(run["step"].values)
+    test = next(test for test in Pruning.tests if test.statement.id == "as-many-are-pruned")
+    found = test.judge(study, "stationary", {"stationary": run})
+    assert found.measured == pytest.approx(measured, nan_ok=True)
+    assert found.verdict == ("undecided" if np.isnan(measured) else "holds")
+
+
+@pytest.mark.parametrize(("temperature", "expected"), [(0.5, False), (1.0, True), (2.0, True)])
+def test_what_cannot_run_away_is_in_proportion_to_the_temperature_where_the_loss_is_not(temperature, expected):
+    """The pull is over τ then; at τ = 1/2 the bound, .049, is below the ratio that is judged."""
+    study = Pruning(objective=ContrastivePairs(InfoNCE(temperature, "1"), 512))
+    assert study.safe_ratio == pytest.approx(temperature * Pruning().safe_ratio)
+    assert study.safe_ratio == pytest.approx(0.09896 * temperature, rel=1e-3)
+    test = next(test for test in Pruning.tests if test.statement.id == "settles-at-small-ratios")
+    assert test.arms(study)["random-start-direction"][0] == expected
 
 
 def test_the_arms_differ_in_what_they_say():

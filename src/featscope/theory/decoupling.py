@@ -211,11 +211,15 @@ def orthogonal_rows_similarity(width: int, norm: float, s2: float) -> tuple[floa
 def orthogonal_rows_loss(width: int, norm: float, s2: float, temperature: float, negatives: int) -> float:
     """Loss without mask of neurons that see noise alone, where it is small (Lemma F.2 with constants).
 
-    With v = r² s², the sum over negatives of E exp((<f, f'> - ||f||²)/τ) is N (1 + 2v/τ - v²/τ²)^(-m/2): <f, f'> is
-    Gaussian given f, and ||f||² is v times a chi-square variable of m degrees.
+    It is E S in place of E log(1 + S), and so an upper bound: 7 % above at .1 τ and d = 64, 20 % at .3 τ, and soon far
+    above any loss. With v = r² s², the sum over negatives of E exp((<f, f'> - ||f||²)/τ) is N (1 + 2v/τ -
+    v²/τ²)^(-m/2): <f, f'> is Gaussian given f, and ||f||² is v times a chi-square variable of m degrees. Infinite for
+    v >= (1 + √2) τ, where single pairs outweigh all others.
     """
     v = norm**2 * s2 / temperature
-    return float(temperature * negatives * (1 + 2 * v - v**2) ** (-width / 2))
+    base = max(1 + 2 * v - v**2, 0.0)
+    with np.errstate(over="ignore", divide="ignore"):
+        return float(temperature * negatives * np.float64(base) ** (-width / 2))
 
 
 def mask_perturbation(

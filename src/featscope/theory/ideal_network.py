@@ -59,11 +59,11 @@ class IdealNetwork:
 
     @property
     def noise_moves(self) -> float:
-        """Root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||."""
+        """Root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||, over inputs that hold a signal, z != 0."""
         (first, second), (_, silent) = self._moments()
-        clean = 1 - self.threshold
-        moved = self.p * (second - 2 * clean * first + clean**2) + (1 - self.p) * silent
-        return sqrt(moved / (self.p * clean**2))
+        clean, there = 1 - self.threshold, self.p / (1 - (1 - self.p) ** self.features)  # Pr(|z_j| = 1 | z != 0)
+        moved = there * (second - 2 * clean * first + clean**2) + (1 - there) * silent
+        return sqrt(moved / (there * clean**2))
 
     @property
     def readout_error(self) -> float:

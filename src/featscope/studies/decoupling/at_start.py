@@ -6,6 +6,7 @@ Symbols: P = M Mᵀ; p, s², τ, |N| and d1 as in `featscope.theory.decoupling`.
 from dataclasses import dataclass
 from functools import partial
 from math import erf, log, sqrt
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -22,6 +23,17 @@ SAMPLED = "Tolerance: a stated choice, 2 % of the effect that the identity exclu
 TWO_PERCENT = "Tolerance: 2 %, a stated choice."
 as_predicted = partial(identity, equals=1.0, within=0.02, because=TWO_PERCENT)
 excluded = partial(identity, on="augmented", equals=0.0, within=0.02, because=SAMPLED)
+SMALL = 0.1  # loss over τ up to which log(1 + S) is S, within a tenth on average
+
+
+def is_spread(study: Any) -> bool:
+    """Whether features are spread over coordinates (Definition 2.1); RandomMask destroys those on single ones."""
+    return study.data.dictionary != "canonical"
+
+
+def is_flat(study: Any) -> bool:
+    """Whether all entries of features are of one size, ±1/√d1."""
+    return study.data.dictionary == "hadamard"
 
 
 @dataclass(frozen=True)
@@ -172,7 +184,13 @@ class AtStart(DecouplingArms):
         gaussian = 2 * stats.norm.sf(log(d) ** 0.25)
         return Found(strong, f"For Gaussian weights it is {gaussian:.3f}.", predicted=2 ** -sqrt(log(d)))
 
-    @as_predicted("Lemma B.3", on="augmented", note="For features whose entries are all ±1/√d1.", range=POSITIVE)
+    @as_predicted(
+        "Lemma B.3",
+        on="augmented",
+        note="For features whose entries are all ±1/√d1.",
+        range=POSITIVE,
+        given=is_flat,
+    )
     def mask_crosstalk(self, run: xr.Dataset) -> xr.DataArray:
         r"""The mask spills features into one another, a little.
 
@@ -234,14 +252,21 @@ class AtStart(DecouplingArms):
         within=0.2,
         because="Tolerance: 20 %, a stated choice; the loss is the mean of a heavy tail.",
         note="The paper's bound, d/Σ||w_i||², is 400 times larger than what it bounds; the closed form was "
-        "derived here.",
+        "derived here. It reads log(1 + S) as S, and is expected to hold where it is below .1 τ.",
         range=POSITIVE,
+        given=lambda study: study.loss_by_noise < SMALL * study.objective.loss.temperature,
     )
-    def orthogonal_rows_loss(self, run: xr.Dataset) -> xr.DataArray:
+    def orthogonal_rows_loss(self, run: xr.Dataset) -> Found:
         r"""Noise alone lets the loss without augmentation vanish, exponentially in the number of neurons.
 
         With $m$ unit rows orthogonal to each other and to the features, it is $\tau |N| (1 + 2v - v^2)^{-m/2}$ with
-        $v = s^2/\tau$. Measured: the loss without augmentation on such rows, over that.
+        $v = s^2/\tau$, where that is small. Measured: the loss without augmentation on such rows, over that.
         """
+        small = f"It is {self.loss_by_noise / self.objective.loss.temperature:.2g} τ."
+        return Found(run.orthogonal_loss / self.loss_by_noise, small)
+
+    @property
+    def loss_by_noise(self) -> float:
+        """The loss without mask of rows that see noise alone, where it is small."""
         tau, negatives = self.objective.loss.temperature, self.objective.negatives
-        return run.orthogonal_loss / theory.orthogonal_rows_loss(self._rows, 1.0, self.stage1.s2, tau, negatives)
+        return theory.orthogonal_rows_loss(self._rows, 1.0, self.stage1.s2, tau, negatives)

@@ -13,6 +13,7 @@ import xarray as xr
 from featscope.claims import POSITIVE, ROUNDING, Found, bound, fitted_exponent, identity, ordering, scaling
 from featscope.probes.stored import along_features, first_look
 from featscope.studies import Runs, last
+from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.figures import numbered
 from featscope.studies.decoupling.stage_one import at_t1
 from featscope.studies.decoupling.stage_three import TREND, WITH_AND_WITHOUT, WITHOUT, StageThree, ratio_of
@@ -43,6 +44,7 @@ class Balance(StageThree):
         equals=1.0,
         within=0.1,
         because="Tolerance: a stated choice; three temperatures, a factor of 4 apart in all.",
+        given=is_spread,
     )
     def amplitude_saturation(self, runs: Runs) -> np.ndarray:
         r"""How strongly a feature is held grows in proportion to the temperature.
@@ -70,7 +72,7 @@ class Balance(StageThree):
         within=0.1,
         because="Tolerance: 10 %, a stated choice; trained neurons hold a little of other features.",
         range=POSITIVE,
-        given=lambda study: study.data.dictionary != "canonical",
+        given=is_spread,
     )
     def amplitude_of_ideal(self, run: xr.Dataset) -> Found:
         r"""Features are held as strongly as in the ideal network.
@@ -88,6 +90,7 @@ class Balance(StageThree):
         at_most=0.1,
         because="Bound: a stated choice.",
         range=POSITIVE,
+        given=is_spread,
     )
     def amplitudes_are_even(self, run: xr.Dataset) -> xr.DataArray:
         """All features are held equally strongly. Measured: standard deviation of F_j over features, over its mean."""
@@ -98,6 +101,7 @@ class Balance(StageThree):
         on="augmented",
         at_most=0.05,
         because="Bound: a twentieth, a stated choice.",
+        given=is_spread,
     )
     def amplitudes_grow_then_stop(self, run: xr.Dataset) -> xr.DataArray:
         r"""Weights on features grow after Stage I, and stop in the end.
@@ -124,6 +128,7 @@ class Balance(StageThree):
         because="Tolerance: 10 %, a stated choice.",
         note="Printed is an average of O(1/log d), which needs features to be read without noise.",
         range=POSITIVE,
+        given=is_spread,
     )
     def average_loss(self, run: xr.Dataset) -> Found:
         r"""The loss ends where that of the ideal network does.
@@ -142,6 +147,7 @@ class Balance(StageThree):
         within=0.1,
         because="Tolerance: that of the loss at the study's own temperature.",
         range=POSITIVE,
+        given=is_spread,
     )
     def loss_follows_the_temperature(self, run: xr.Dataset, arm: str) -> Found:
         r"""At half and at twice the temperature, too, the loss ends where that of the ideal network does.
@@ -158,6 +164,7 @@ class Balance(StageThree):
         because="Paired by replica, on one batch.",
         note="The lemma's own O(1/log d) would need features to be read without noise. At first the claim was stated "
         "the other way round, and failed.",
+        given=is_spread,
     )
     def no_regret(self, run: xr.Dataset) -> Found:
         r"""Training does at least as well as the optimal learner behind the gates that it found.

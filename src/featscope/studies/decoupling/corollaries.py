@@ -9,6 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, PAIRED, POSITIVE, SHARE, Found, bound, identity, ordering
 from featscope.probes.stored import energy
 from featscope.studies import Runs, last
+from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.balance import Balance
 from featscope.studies.decoupling.figures import numbered
 from featscope.studies.decoupling.stage_one import energy_at_the_end
@@ -43,6 +44,7 @@ class Corollaries(Balance):
         because="Tolerance: 20 %, a stated choice; half of the neurons hold several features.",
         range=POSITIVE,
         corrects="noise-below-printed-bound",
+        given=is_spread,
     )
     def noise_removed(self, run: xr.Dataset, arm: str) -> Found:
         r"""Noise moves the output as little as that of the ideal network.
@@ -67,13 +69,15 @@ class Corollaries(Balance):
         r"""Noise moves the ideal network's output as its closed form says.
 
         Measured: root mean square of $h(z + \xi) - h(z)$ over that of $h(z)$ in a million draws of a feature and the
-        noise along it, others for each replica, over the closed form; $h$ cuts off what is below the threshold.
+        noise along it, where there is a signal, over the closed form; $h$ cuts off what is below the threshold. Draws
+        are others for each replica, and the same in every run.
         """
         ideal = self.ideal(self.data, ratio_of(run))
 
         def moves(replica: int) -> float:
             draws = np.random.default_rng(replica)
-            z = (draws.random(10**6) < ideal.p).astype(float)
+            z = (draws.random((10**6 // ideal.features, ideal.features)) < ideal.p).astype(float)
+            z = z[z.any(1)]
             noisy = z + draws.normal(0, sqrt(ideal.s2), z.shape)
             clean, moved = (np.sign(x) * np.maximum(abs(x) - ideal.threshold, 0) for x in (z, noisy))
             return float(np.sqrt(np.square(moved - clean).mean() / np.square(clean).mean()))
@@ -112,6 +116,7 @@ class Corollaries(Balance):
         because="Bound: a stated choice.",
         note="Until training ended on a plateau it ended where the head reads best, and the bound was .6.",
         range=POSITIVE,
+        given=is_spread,
     )
     def downstream_regression(self, run: xr.Dataset, runs: Runs) -> Found:
         r"""A linear head on what was learned does far better than one on the raw input.
@@ -131,6 +136,7 @@ class Corollaries(Balance):
         note="The corollary has o(1); what it is at this size follows from the ideal network. Its time ends at "
         "d^1.49/η, 700 steps at the default size; this is the plateau after it.",
         range=POSITIVE,
+        given=is_spread,
     )
     def regression_as_ideal(self, run: xr.Dataset) -> Found:
         r"""A linear head misses as little of the signal as on the ideal network.
@@ -148,6 +154,7 @@ class Corollaries(Balance):
         at_least=0.8,
         because="Bound: four in five, where the corollary has 1 - o(1).",
         range=SHARE,
+        given=is_spread,
     )
     def classification_is_right(self, run: xr.Dataset) -> Found:
         r"""A linear head on what was learned classifies well.
@@ -187,7 +194,7 @@ class Corollaries(Balance):
         """
         return run.representation_accuracy
 
-    @ordering("Corollaries 3.3, 3.5", on=WITH_AND_WITHOUT, more_than=0.0, because=PAIRED)
+    @ordering("Corollaries 3.3, 3.5", on=WITH_AND_WITHOUT, more_than=0.0, because=PAIRED, given=is_spread)
     def downstream_classification(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
         r"""A linear head classifies better with augmentation than without.
 

@@ -8,10 +8,13 @@ import xarray as xr
 from featscope.claims import POSITIVE, SHARE, Found, bound, identity, ordering
 from featscope.studies import last
 from featscope.studies.decoupling.arms import HORIZON
+from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.corollaries import Corollaries
 from featscope.studies.decoupling.stage_three import features_of, own, ratio_of
 from featscope.studies.worst import known, mean, mean_of
 
+HELD = 0.3
+"""Cosine from which on a neuron holds a feature, alone or with others; that of `imbalance`."""
 TOO_EARLY = (
     "The window opens before Stage II is over: d^1.01 is less than d log d/log log d until log log d exceeds "
     "log d/d^.01, at d beyond all that a computer reaches."
@@ -42,6 +45,7 @@ class Horizon(Corollaries):
         on="augmented",
         because="Bound: nine features in ten, a stated choice.",
         corrects="features-when-the-window-opens",
+        given=is_spread,
     )
     def features_when_heads_are_due(self, run: xr.Dataset) -> xr.DataArray:
         r"""Every feature has a neuron of its own by the last step at which the paper reads features.
@@ -73,6 +77,7 @@ class Horizon(Corollaries):
         note="It was known that heads read a little better here than on the plateau.",
         range=POSITIVE,
         corrects="heads-when-the-window-opens",
+        given=is_spread,
     )
     def heads_when_the_window_closes(self, run: xr.Dataset) -> Found:
         r"""A linear head does far better than one on the raw input by the last step of the corollary.
@@ -88,6 +93,7 @@ class Horizon(Corollaries):
         at_least=0.8,
         because="Bound: four in five, that of classification-is-right.",
         range=SHARE,
+        given=is_spread,
     )
     def heads_classify_when_the_window_closes(self, run: xr.Dataset) -> xr.DataArray:
         r"""A linear head classifies well by the last step of the corollary. Measured: accuracy at $d^{1.49}/\eta$."""
@@ -104,7 +110,7 @@ class Horizon(Corollaries):
         early = f"Training ends at step {self.horizon:,}, the theorem at {theirs:,}: {cure}"
         return Found(nan * measured, early, predicted)
 
-    @features_of("Theorem E.1", on="horizon", because="Bound: nine features in ten, a stated choice.")
+    @features_of("Theorem E.1", on="horizon", because="Bound: nine features in ten, a stated choice.", given=is_spread)
     def features_at_the_horizon(self, run: xr.Dataset) -> Found:
         r"""Every feature has a neuron of its own at the last step of the theorem.
 
@@ -118,6 +124,7 @@ class Horizon(Corollaries):
         at_least=0.98,
         because="Bound: all but one pair in fifty; finitely many cannot show that it is all.",
         law="share",
+        given=is_spread,
     )
     def singletons_stay(self, run: xr.Dataset) -> Found:
         """Who holds a feature alone keeps it to the horizon.
@@ -151,7 +158,7 @@ class Horizon(Corollaries):
         within=0.1,
         because="Tolerance: 10 %, that of average-loss.",
         range=POSITIVE,
-        given=lambda study: study.data.dictionary != "canonical",
+        given=is_spread,
         corrects="loss-over-the-window",
     )
     def loss_to_the_horizon(self, run: xr.Dataset, arm: str) -> Found:
@@ -178,6 +185,8 @@ class Horizon(Corollaries):
     def neurons_of_a_feature(self, run: xr.Dataset) -> xr.DataArray:
         r"""Few neurons share a feature.
 
-        $|\{i : j \in N_i\}| \le o(m/d)$. Measured: that number in the end, mean over features, over $m/d$.
+        $|\{i : j \in N_i\}| \le o(m/d)$. Measured: neurons of cosine $\ge 0.3$ in the end, mean over features, over
+        $m/d$.
         """
-        return mean(run.members)
+        cosines = abs(last(run, run.alignment))
+        return mean(known(cosines >= HELD, cosines).sum("feature", skipna=False))

@@ -15,15 +15,15 @@ from featscope.claims import POSITIVE, Found, bound, identity
 from featscope.probes import stored
 from featscope.probes.stored import along_features, energies, energy, first_look, last_look, off_features, order_kept
 from featscope.studies import last
-from featscope.studies.decoupling.at_start import AtStart, as_predicted
+from featscope.studies.decoupling.at_start import AtStart, as_predicted, is_spread
 from featscope.studies.worst import known
 from featscope.theory import decoupling as theory
 from featscope.training import SGD
 
 
-def descends(study: Any) -> bool:
-    """Whether training is plain gradient descent, which the closed forms of Stage I are about."""
-    return isinstance(study.optimizer, SGD)
+def descends_on_spread(study: Any) -> bool:
+    """Whether training is plain gradient descent on features that a mask leaves: what closed forms of it are about."""
+    return isinstance(study.optimizer, SGD) and is_spread(study)
 
 
 def at_t1(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
@@ -36,7 +36,7 @@ def energy_at_the_end(run: xr.Dataset) -> xr.DataArray:
     return known(last(run, energy(run)), last(run, run.alignment))
 
 
-in_stage1 = partial(identity, on="stage-one", given=descends)
+in_stage1 = partial(identity, on="stage-one", given=descends_on_spread)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class StageOne(AtStart):
         "Batch noise was added to the closed form after population gradients alone were seen to be 12 % short; it has "
         "no fitted constant.",
         range=POSITIVE,
-        given=descends,
+        given=descends_on_spread,
     )
     def stage1_duration(self, run: xr.Dataset) -> Found:
         r"""The first stage lasts as long as the closed form says.
@@ -107,7 +107,7 @@ class StageOne(AtStart):
         """
         return Found(energy_at_the_end(run), predicted=self.stage1.ceiling())
 
-    @as_predicted("Definition 2.3", on="stage-one", given=descends)
+    @as_predicted("Definition 2.3", on="stage-one", given=descends_on_spread)
     def positive_pair_covariance(self, run: xr.Dataset) -> xr.DataArray:
         r"""Only features tie the two views together.
 
@@ -159,7 +159,7 @@ class StageOne(AtStart):
         at_least=0.98,
         because="Bound: all but one neuron in fifty; finitely many cannot show that it is all.",
         law="share",
-        given=descends,
+        given=descends_on_spread,
     )
     def half_in_features_at_t1(self, run: xr.Dataset) -> xr.DataArray:
         r"""After Stage I at least half of every neuron is made of features.
@@ -177,7 +177,7 @@ class StageOne(AtStart):
         because="Bound: all but one in fifty.",
         note="As printed it excludes part (c); the line is drawn here where both sets of the start have it.",
         law="share",
-        given=descends,
+        given=descends_on_spread,
     )
     def lucky_stay_lucky(self, run: xr.Dataset) -> xr.DataArray:
         r"""Who is lucky at the start is lucky after Stage I.
@@ -195,7 +195,7 @@ class StageOne(AtStart):
         at_least=0.98,
         because="Bound: all but one in fifty.",
         law="share",
-        given=descends,
+        given=descends_on_spread,
     )
     def unlucky_stay_unlucky(self, run: xr.Dataset) -> xr.DataArray:
         r"""Who is not lucky at the start is not after Stage I.
@@ -212,7 +212,7 @@ class StageOne(AtStart):
         relation="<=",
         because="Bound: with constant 1.",
         law="share",
-        given=descends,
+        given=descends_on_spread,
     )
     def few_strong_at_t1(self, run: xr.Dataset) -> Found:
         r"""Few features are strong in a neuron after Stage I.
@@ -230,7 +230,7 @@ class StageOne(AtStart):
         because="Bound: all but one neuron in fifty, with constant 1.",
         note="Judged at the end of the arm, which goes on with Stage I beyond T1.",
         law="share",
-        given=descends,
+        given=descends_on_spread,
     )
     def no_dense_feature_in_stage1(self, run: xr.Dataset) -> xr.DataArray:
         r"""No dense direction stands out in Stage I.

@@ -20,6 +20,7 @@ from featscope.claims import (
 )
 from featscope.probes import stored
 from featscope.studies import Runs, last
+from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.probes import NEARLY_ALL
 from featscope.studies.decoupling.stage_one import energy_at_the_end
 from featscope.studies.decoupling.stage_two import ONE_IN_FIFTY, StageTwo, lucky_alone, most
@@ -89,6 +90,7 @@ class StageThree(StageTwo):
             "literal-bias": "The paper's own schedule kills every neuron at this size: thresholds grow at η/d, "
             "lucky weights at η(p(1 - b/α) - λ), which is not faster.",
         },
+        given=is_spread,
     )
     def singletons_emerge(self, run: xr.Dataset) -> xr.DataArray:
         r"""Every feature gets a neuron of its own.
@@ -121,6 +123,7 @@ class StageThree(StageTwo):
         because="Bound: half of the features, a stated choice. Paired by replica.",
         note="Both arms have the same thresholds and noise of twice the variance; the mask alone sets them apart.",
         range=COSINE,
+        given=is_spread,
     )
     def masking_finds_what_noise_hides(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """In loud noise features get neurons of their own with masking, and do not without.
@@ -135,6 +138,7 @@ class StageThree(StageTwo):
         not_on="canonical",
         because="Bound: a stated choice; batches of this size allow no more than the energy ceiling.",
         range=SHARE,
+        given=is_spread,
     )
     def sparse_energy(self, run: xr.Dataset) -> xr.DataArray:
         r"""What neurons learn is made of features, not of noise.
@@ -150,6 +154,7 @@ class StageThree(StageTwo):
         at_least=0.9,
         because="Bound: nine in ten, a stated choice; the theorem has all.",
         law="share",
+        given=is_spread,
     )
     def lucky_become_singletons(self, run: xr.Dataset) -> xr.DataArray:
         r"""The lottery: who is lucky for one feature alone at the start ends with that feature.
@@ -165,6 +170,7 @@ class StageThree(StageTwo):
         at_least=0.9,
         because="Bound: nine in ten, a stated choice; the theorem has all.",
         law="share",
+        given=is_spread,
     )
     def lucky_features_emerge(self, run: xr.Dataset) -> xr.DataArray:
         r"""A feature for which a neuron was lucky at the start ends with such a neuron.
@@ -181,6 +187,7 @@ class StageThree(StageTwo):
         on="augmented",
         more_than=0.0,
         because="Paired by replica.",
+        given=is_spread,
     )
     def the_lottery_pays(self, run: xr.Dataset) -> xr.DataArray:
         r"""A lucky start makes it more likely to end with a feature.
@@ -250,6 +257,7 @@ class StageThree(StageTwo):
         within=0.1,
         because="Tolerance: 10 %, a stated choice for signals of other features, which count as Gaussian here.",
         range=POSITIVE,
+        given=is_spread,
     )
     def firing_rate_of_singletons(self, run: xr.Dataset) -> Found:
         r"""A neuron with one feature fires about as often as that feature is there.
@@ -276,6 +284,7 @@ class StageThree(StageTwo):
         at_most=0.5,
         because="Bound: right more often than wrong, a stated choice.",
         range=SHARE,
+        given=is_spread,
     )
     def firing_matches_feature(self, run: xr.Dataset, arm: str) -> Found:
         """A neuron that holds a feature alone fires where it is present, and nowhere else.
@@ -295,6 +304,7 @@ class StageThree(StageTwo):
         note="The lemma for Stage III has exp(-Ω(log² d)): thresholds a power of log d above the noise, which at this "
         "size would be above features too.",
         range=POSITIVE,
+        given=is_spread,
     )
     def silent_without_its_feature(self, run: xr.Dataset) -> Found:
         r"""A neuron with one feature hardly ever fires on anything else.
@@ -315,6 +325,7 @@ class StageThree(StageTwo):
         because="Bound: exp(-log^(1/4) d), with constant 1.",
         note="At λ = 1, where the lemma has any λ ≥ .0001: at that noise alone would be above λ b nearly always.",
         range=(0.0, 1.0),
+        given=is_spread,
     )
     def masked_views_leave_neurons_silent(self, run: xr.Dataset) -> Found:
         r"""Neurons are silent on most masked inputs, too.
@@ -352,6 +363,7 @@ class StageThree(StageTwo):
         because="Tolerance: 10 %, a stated choice for signals of other features, which count as Gaussian here.",
         range=POSITIVE,
         corrects="others-below-threshold",
+        given=is_spread,
     )
     def others_as_gaussian(self, run: xr.Dataset) -> Found:
         r"""What is not of its own feature passes a neuron's threshold as often as a Gaussian of its variance.

@@ -13,14 +13,15 @@ import xarray as xr
 from featscope.claims import POSITIVE, bound, identity
 from featscope.probes import stored
 from featscope.probes.stored import first_look
-from featscope.studies.decoupling.stage_one import StageOne, at_t1, descends
+from featscope.studies.decoupling.at_start import is_spread
+from featscope.studies.decoupling.stage_one import StageOne, at_t1, descends_on_spread
 from featscope.studies.worst import at_all, known, mean_of
 from featscope.theory import decoupling as theory
 
 C0 = 0.01  # the paper's c0
 WITHIN = 50  # steps after T1 over which the growth of lucky weights is measured
 ONE_IN_FIFTY = "Bound: all but one in fifty; finitely many cannot show that it is all."
-most = partial(bound, on="augmented", at_least=0.98, because=ONE_IN_FIFTY, law="share")
+most = partial(bound, on="augmented", at_least=0.98, because=ONE_IN_FIFTY, law="share", given=is_spread)
 
 
 def at_t2(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
@@ -72,7 +73,7 @@ class StageTwo(StageOne):
         "still holds, are left out.",
         note="The proof prints (α - b) as a factor of the whole bracket, which would subtract b in every step.",
         range=POSITIVE,
-        given=descends,
+        given=descends_on_spread,
     )
     def lucky_weights_grow(self, run: xr.Dataset) -> xr.DataArray:
         r"""A weight that is well above its threshold grows as the recursion says.
@@ -98,6 +99,7 @@ class StageTwo(StageOne):
         because="Bound: all but one in twenty; lucky neurons are too few to show more, which was seen after all but "
         "one in fifty had been asked for.",
         law="share",
+        given=is_spread,
     )
     def lucky_stay_above_thresholds(self, run: xr.Dataset) -> xr.DataArray:
         r"""Lucky weights stay above their thresholds through Stage II.
@@ -132,6 +134,7 @@ class StageTwo(StageOne):
         on="augmented",
         at_least=0.5,
         because="Bound: Ω(1) is read as one half.",
+        given=is_spread,
     )
     def lucky_lead_at_t2(self, run: xr.Dataset) -> xr.DataArray:
         r"""At the end of Stage II a lucky neuron is made of its feature to a constant share.
@@ -147,7 +150,7 @@ class StageTwo(StageOne):
         at_most=1.0,
         because="Bound: constant 1, chosen after .93 had been seen in two replicas.",
         range=POSITIVE,
-        given=descends,
+        given=descends_on_spread,
     )
     def stage2_duration(self, run: xr.Dataset) -> xr.DataArray:
         r"""The second stage is over in the order of time that the paper gives.
@@ -202,6 +205,7 @@ class StageTwo(StageOne):
         "keeps of features.",
         range=POSITIVE,
         corrects="noise-pulls-little-along-features",
+        given=is_spread,
     )
     def noise_pulls_along_what_is_held(self, run: xr.Dataset) -> xr.DataArray:
         r"""Noise pulls a neuron along the features that it holds, as a closed form says.

@@ -47,9 +47,9 @@ class DomainGeneralisationArms(Study):
 
     Attributes:
         data: "made-up"; "coloured-digits", where colour says no more of the label than shape does, or
-            "coloured-digits-strong", where it says more in one domain; "rotated-digits", by 0 to 75°; or a folder
-            of images of several domains: the Hub's parquet files with columns image, domain and label, or
-            DOMAIN/CLASS/*.jpg.
+            "coloured-digits-strong", where it says more in two domains, in one of them the other way round;
+            "rotated-digits", by 0 to 75°; or a folder of images of several domains: the Hub's parquet files with
+            columns image, domain and label, or DOMAIN/CLASS/*.jpg.
         digits: which, where data are digits: "digits" for scikit-learn's, or a folder with MNIST's files.
         encoder: what makes features of images: "efficientnet-lite0"; "pixels", 8 x 8 of them; a model of the Hub, as
             microsoft/resnet-50, or its folder.

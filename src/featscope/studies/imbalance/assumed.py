@@ -25,6 +25,16 @@ def is_uniform(study: StageOne) -> bool:
     return study.learner.attention == "uniform"
 
 
+def every_token_shows(study: StageOne) -> bool:
+    """Whether all tokens show what their sample has, as closed forms of other attention and of thresholds have it."""
+    return study.data.token_activity == 1
+
+
+def shows_evenly(study: StageOne) -> bool:
+    """Whether a sample is to a neuron the sum of its features and noise: what closed forms with a threshold are of."""
+    return is_uniform(study) and every_token_shows(study)
+
+
 @dataclass(frozen=True)
 class Assumed(StageOne):
     """Claims of what the papers assume."""

@@ -7,7 +7,8 @@ import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, identity, ordering
 from featscope.studies import last
-from featscope.studies.imbalance.variations import Variations, every_token_shows
+from featscope.studies.imbalance.assumed import every_token_shows
+from featscope.studies.imbalance.variations import Variations
 from featscope.studies.worst import mean
 
 NO_DIFFERENCE = "Bound: no difference."

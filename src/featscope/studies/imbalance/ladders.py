@@ -26,7 +26,8 @@ LADDERS = (
         },
         arms=("stage-one",),
         symbol="d",
-        about="A token holds two features on average and as much noise at every size, so the step size grows as d and "
-        "steps stay: sizes are compared at equal η t / d. Batches grow as d, so that each has every feature as often.",
+        about="A sample holds as many features on average and as much noise at every size, so the step size grows as d "
+        "and steps stay: sizes are compared at equal η t / d. Batches grow as d, so that each has every feature as "
+        "often.",
     ),
 )

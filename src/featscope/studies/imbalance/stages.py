@@ -12,7 +12,7 @@ import xarray as xr
 
 from featscope.claims import POSITIVE, Found, bound, identity, ordering
 from featscope.studies import last
-from featscope.studies.imbalance.assumed import Assumed, is_uniform
+from featscope.studies.imbalance.assumed import Assumed, shows_evenly
 from featscope.studies.summaries import in_words
 from featscope.studies.worst import at_all, known, largest, mean, mean_of, smallest
 from featscope.theory.imbalance import Census
@@ -162,19 +162,20 @@ class Stages(Assumed):
         because="Tolerance: half, as Θ has no constant; the papers have d log d/(ε_max η log log d), which is this "
         "with C_z log log d/d for p0, but for the factor 1/2.",
         range=POSITIVE,
-        given=is_uniform,
+        given=shows_evenly,
     )
     def stage2_duration(self, run: xr.Dataset) -> Found:
         r"""The second stage takes as long as a lucky neuron needs to grow $d$-fold.
 
         Stage 2 ends at $T_2$, when some $\|w_i\|^2$ is $d \|w_i(T_1)\|^2$. A lucky neuron has half of its energy on its
-        feature at $T_1$. That part, $A$, grows by $1 - \eta\lambda + \eta(1 - b/A) a$ a step, where $b = c\|w\|$, and
-        the other half stays. Measured: $T_2 - T_1$ over the steps that this takes at the $c$ of the reset.
+        feature at $T_1$. That part, $A$, grows by $1 - \eta\lambda + \eta(1 - b/A) a$ a step, where $b = c\|w\|$ and
+        $a$ is over $\tau$ if the loss is, and the other half stays. Measured: $T_2 - T_1$ over the steps that this
+        takes at the $c$ of the reset.
         """
         recipe, d = self._recipe, run.sizes["feature"]
         below = self._schedule.reset * self._needed(1.0)  # c
         size = np.geomspace(0.5, d - 0.5, 1000)  # A²/‖w(T₁)‖²
-        pull = self._correlation.max() * (1 - below * np.sqrt(1 + 1 / (2 * size)))
+        pull = self._pull.max() * (1 - below * np.sqrt(1 + 1 / (2 * size)))
         growth = np.log1p(recipe.optimizer.lr * (pull - recipe.optimizer.weight_decay)).clip(min=0)
         with np.errstate(divide="ignore"):  # what does not grow takes for ever
             alone = np.trapezoid(1 / (2 * growth), np.log(size))
@@ -188,7 +189,7 @@ class Stages(Assumed):
         within=0.1,
         because="Tolerance: 10 %, a stated choice for what noise, other features and the first departure of logits do.",
         note="As printed, a step takes b from A besides; b belongs to the growth term alone.",
-        given=is_uniform,
+        given=shows_evenly,
     )
     def stage2_growth(self, run: xr.Dataset) -> Found:
         r"""In Stage 2 a lucky neuron grows by what of its feature passes the threshold.
@@ -281,7 +282,7 @@ class Stages(Assumed):
         """
         grown = at_event(run, (run.alignment * run.norm) ** 2, run.stage2_end)
         before = at_event(run, run.norm**2, run.stage1_end)
-        p = xr.DataArray(self._correlation / self._correlation.max(), dims="feature")
+        p = xr.DataArray(self._pull / self._pull.max(), dims="feature")
         return known(grown >= 2 * p * before, grown, before).where(self._lucky(run))
 
     @of_nearly_all(
@@ -294,7 +295,7 @@ class Stages(Assumed):
         At $T_2$ a lucky neuron has $|A_{ij}| \geq \Omega(\epsilon_{\min}/\epsilon_{\max}) \|w_i\|$; the workshop
         version has $\Omega(1) \|w_i\|$. Measured: share of lucky pairs for which it is so.
         """
-        p = self._correlation
+        p = self._pull
         at_t2 = at_event(run, abs(run.alignment), run.stage2_end)
         return known(at_t2 >= sqrt(0.5) * p.min() / p.max(), at_t2).where(self._lucky(run))
 
@@ -351,8 +352,9 @@ class Stages(Assumed):
         return float(self._schedule.cap_ratio)
 
     @property
-    def _correlation(self) -> np.ndarray:
-        return self.stage1_of("lottery").correlation
+    def _pull(self) -> np.ndarray:
+        theory = self.stage1_of("lottery")
+        return theory.correlation / (theory.temperature if theory.loss_scale == "1" else 1.0)
 
     def _needed(self, factor: float) -> float:
         """√(factor 2 log d/d)."""

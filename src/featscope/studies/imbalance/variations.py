@@ -9,6 +9,7 @@ import xarray as xr
 
 from featscope.claims import Found, identity
 from featscope.probes.stored import common_and_rare, growth, last_look
+from featscope.studies.imbalance.assumed import every_token_shows
 from featscope.studies.imbalance.endings import Endings
 from featscope.studies.imbalance.stage_one import or_nan, whole
 from featscope.theory.imbalance import PairStage1, linear_attention_gain
@@ -18,11 +19,6 @@ as_foretold = partial(identity, equals=1.0, within=0.05, because=FEW)
 TOKENS_ALIKE = (
     "Attention weights add up to 1 and all tokens of a sample show the same signal, so that they do not matter."
 )
-
-
-def every_token_shows(study: Endings) -> bool:
-    """Whether the closed forms of other attention apply."""
-    return study.data.token_activity == 1
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from featscope.losses import NTXent
 from featscope.models import AlexNet, ResNet18
 from featscope.options import require
 from featscope.probes.long_tail import accuracy, gap, tail_minus_head
+from featscope.streams import Streams
 from featscope.studies import Arm, Runs, Story
 from featscope.studies.images import GAINED, UNSAID, UNTRAINED, ImageStudy, against_itself, gained, higher
 from featscope.studies.longtail_images import figures, probes
@@ -26,6 +27,7 @@ from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.worst import known, largest, mean, smallest
 from featscope.training import GradientTraining, MagnitudePruning, Measurement
 from featscope.training.image_objectives import ContrastImages, ImageTraining
+from featscope.training.magnitudes import weights_of
 
 SHORT = (
     "At the default size there is reason for doubt: the theorem is about networks near convergence, and a few hundred "
@@ -153,13 +155,26 @@ class LongTailImages(ImageStudy):
         not_on={"plain": "Control: this arm does not prune."},
         relation="=",
         within=1e-3,
-        because="Tolerance: α is rounded to whole weights, of which the smallest networks have thousands.",
+        because="Tolerance: α is rounded to whole weights, of which the smallest networks have thousands. Of whole "
+        "filters it is rounded in each layer, which the prediction has.",
         law="exact",
         range=SHARE,
     )
     def pruned_share(self, run: xr.Dataset) -> Found:
-        """The loss does not see the share of weights that is to be pruned. Measured: share of pruned entries."""
-        return Found(run.pruned_share, predicted=self.pruning.ratio)
+        """The loss does not see the share of weights that is to be pruned.
+
+        Measured: share of pruned entries, or of pruned filters where those are pruned whole.
+        """
+        return Found(run.pruned_share, predicted=self._to_be_pruned)
+
+    @property
+    def _to_be_pruned(self) -> float:
+        """α, or what becomes of it where each layer prunes whole filters."""
+        if self.pruning.granularity == "entry":
+            return self.pruning.ratio
+        network = self.arm("pruned").recipe.learner.build(None, Streams(0, [0]).at("filters"))
+        filters = [weight.shape[1] for _, weight in weights_of(network, stacked=False) if weight.shape[1] > 1]
+        return sum(round(self.pruning.ratio * each) for each in filters) / sum(filters)
 
     @gained("Section 4", on={"plain": GAINED}, not_on=UNTRAINED, note=UNSAID)
     def training_helps(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:

@@ -35,7 +35,7 @@ class PredictionHeadArms(Study):
         objective: Algorithm 1's loss and batch.
         optimizer: Algorithm 1's step size η.
         starts: random starts in a replica of the flow.
-        duration: how long the flow is followed, in units of 1/η.
+        duration: how long the flow is followed, in units of 1/η; beside Algorithm 1 as long as that trains, at least.
         steps: most steps of Algorithm 1; flows end by themselves.
         probe_every: steps between measurements of Algorithm 1.
     """
@@ -90,8 +90,9 @@ class PredictionHeadArms(Study):
         given = Online(CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)), IdentityInit(rate=0.3))
         batches = Training(small, given, self.objective, self.optimizer, steps=self.steps, probe_every=self.probe_every)
         batches_alone = replace(batches, learner=replace(given, head=None))
+        as_long = max(self.duration, self.steps * self.optimizer.lr)
         beside = InfiniteBatches(
-            small, TrainingStart(given.encoder), given.head, duration=self.duration, steps=INTEGRATION, probe_every=2
+            small, TrainingStart(given.encoder), given.head, duration=as_long, steps=INTEGRATION, probe_every=2
         )
         early = replace(head, data=replace(self.data, patches=16, weak=3.0), duration=60.0)
         averaged = replace(batches, objective=PredictAverage(samples=self.objective.samples), rules={"ema": EMA()})

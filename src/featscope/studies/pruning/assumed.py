@@ -30,13 +30,14 @@ class Assumed(PruningArms):
     def as_many_are_pruned(self, run: xr.Dataset) -> xr.DataArray:
         r"""At every step a share $\alpha$ of the neurons is pruned.
 
-        Measured: the largest difference of their number from $\alpha m$, rounded, over ratios and looks.
+        Measured: the largest difference of their number from $\alpha m$, rounded, over ratios and looks since pruning
+        was to begin.
         """
         recipe = self.arm("stationary").recipe
         neurons = recipe.learner.neurons * recipe.data.features
         wanted = np.round(run["ratio"] * neurons)
-        looks = (run["step"] > 0) & (run["step"] <= run.last_step)
-        return largest(abs(run.pruned - wanted).where(looks, 0.0))
+        looks = (run["step"] >= max(1, recipe.rules["pruning"].start)) & (run["step"] <= run.last_step)
+        return largest(abs(run.pruned - wanted).where(looks, 0.0).where(looks.any("step")))
 
     @ordering(
         "Theorem 3.2",
@@ -156,7 +157,7 @@ class Assumed(PruningArms):
         at_least=0.5,
         because="Bound: in most networks, a stated choice.",
         note="A hidden feature grows by η a_j (1 - b/||w||) a step at most, and all decay by ηλ: energies cannot all "
-        "run away below α = (λ/d) Σ_j 1/(a_j (1 - b/||w||)).",
+        "run away below α = (λ/d) Σ_j 1/(a_j (1 - b/||w||)); a loss without the factor τ has a_j/τ for a_j.",
         law="yes/no",
         of_divergence=True,
         given=lambda study: study.safe_ratio > LITTLE,
@@ -178,7 +179,9 @@ class Assumed(PruningArms):
     def safe_ratio(self) -> float:
         """α below which energies cannot all run away from a random start."""
         recipe = self.arm("random-start-direction").recipe
+        loss = recipe.objective.loss
         a = pair_correlation(self._activities("random-start-direction"), recipe.data.tokens)
+        a = a / (1.0 if loss.scale == "tau" else loss.temperature)
         return float(self.optimizer.weight_decay / len(a) * (1 / (a * (1 - recipe.rules["bias"].last))).sum())
 
     def _activities(self, arm: str) -> np.ndarray:
