@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -242,6 +243,56 @@ def test_a_study_of_its_own_entry_point_is_found_beside_broken_ones(monkeypatch)
     monkeypatch.setattr(registry, "entry_points", found)
     assert registry.find("pruning")[0].name == registry.entry("pruning").name == "pruning"
     assert list(registry.broken()) == ["x"]
+
+
+def beside_ours(monkeypatch, *theirs: tuple[str, str, Entry]) -> None:
+    """Register entries under (name, value) beside our own, as another package does."""
+    whole, points = registry.entry_points, []
+    for name, value, what in theirs:
+        points.append(point := Point(what))
+        point.name, point.value, point.dist = name, value, SimpleNamespace(name="theirs")
+
+    def found(group, name=None):
+        own = list(whole(group=group, name=name) if name else whole(group=group))
+        return own + [point for point in points if name in (None, point.name)]
+
+    monkeypatch.setattr(registry, "entry_points", found)
+
+
+def test_a_name_that_two_packages_use_is_refused_with_both_and_other_studies_are_usable(monkeypatch):
+    ours = registry.entry("pruning").target
+    beside_ours(monkeypatch, ("pruning", "their:ENTRY", Entry("pruning", "", "", 0.0, "their:Pruning")))
+    both = (
+        r"study 'pruning' is that of entry point pruning = '[\w.:]+' of the package featscope and entry point "
+        r"pruning = 'their:ENTRY' of the package theirs: allowed is one"
+    )
+    for ask in (registry.entry, registry.find):
+        with pytest.raises(ConfigError, match=both):
+            ask("pruning")
+    assert re.match(both, registry.broken()["pruning"])
+    assert "pruning" not in registry.entries()
+    assert registry.find("decoupling")[0] == registry.entries()["decoupling"]
+    monkeypatch.undo()
+    assert registry.entry("pruning").target == ours
+    assert registry.broken() == {}
+
+
+def test_an_entry_point_does_not_take_the_name_of_another_by_what_it_leads_to(monkeypatch):
+    ours = registry.entry("pruning")
+    alias = Entry("pruning", "", "", 0.0, "their:Pruning")
+    new = Entry("new", "", "", 0.0, "their:New")
+    beside_ours(monkeypatch, ("a", "a:E", alias), ("b", "b:E", new), ("c", "c:E", new))
+    assert registry.entries()["pruning"] == registry.entry("pruning") == ours
+    assert "and entry point a = 'a:E' of the package theirs: allowed is one" in registry.broken()["a"]
+    assert "new" not in registry.entries()
+    with pytest.raises(ConfigError, match=r"study 'new' is that of entry point b = 'b:E' .* entry point c = 'c:E'"):
+        registry.entry("new")
+
+
+def test_what_is_registered_twice_and_leads_to_one_place_is_one_study(monkeypatch):
+    entry = Entry("new", "", "", 0.0, "their:New")
+    beside_ours(monkeypatch, ("new", "their:ENTRY", entry), ("new", "their:ENTRY", entry))
+    assert registry.entry("new") == registry.entries()["new"] == entry
 
 
 @pytest.mark.parametrize("target", ["featscope.studies.decoupling:Nothing", "featscope.studies.decoupling:Decoupling"])

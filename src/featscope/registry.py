@@ -1,10 +1,11 @@
 """Finding studies, our own and those of other packages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
+from itertools import groupby
 from typing import Any
 
 from featscope.catalogue import OWN_TRAINING, Entry
@@ -24,11 +25,39 @@ def broken() -> dict[str, str]:
 
 
 def _all() -> Iterator[tuple[str, Entry | ConfigError | MissingExtraError]]:
-    for point in sorted(entry_points(group=_GROUP), key=lambda p: p.name):
+    points = sorted(entry_points(group=_GROUP), key=lambda p: p.name)
+    loaded: list[tuple[Any, Entry]] = []
+    for name, several in groupby(points, key=lambda p: p.name):
         try:
-            yield point.name, _load(point)
+            point = _the_one(name, several)
+            loaded.append((point, _load(point)))
         except (ConfigError, MissingExtraError) as error:
-            yield point.name, error
+            yield name, error
+    for point, found in loaded:
+        own = [other for other in points if other.name == found.name]  # an entry may have another name than its point
+        try:
+            _the_one(found.name, [*(own or [other for other, its in loaded if its.name == found.name]), point])
+            yield point.name, found
+        except ConfigError as error:
+            yield point.name if own else found.name, error
+
+
+def _the_one(name: str, points: Iterable[Any]) -> Any:
+    """The entry point of the study called ``name``, which may be there several times if it leads to one place.
+
+    Raises:
+        ConfigError: several packages use the name.
+    """
+    first, *others = {point.value: point for point in points}.values()
+    if others:
+        named = " and ".join(_where(point) for point in (first, *others))
+        raise ConfigError(f"study {name!r} is that of {named}: allowed is one; remove a package, or rename its study")
+    return first
+
+
+def _where(point: Any) -> str:
+    package = getattr(getattr(point, "dist", None), "name", None)
+    return f"entry point {point.name} = {point.value!r}{f' of the package {package}' if package else ''}"
 
 
 def _load(point: Any) -> Entry:
@@ -59,14 +88,16 @@ def entry(name: str) -> Entry:
     """The entry of the study called ``name``; nothing heavy is imported.
 
     Raises:
-        ConfigError: there is no such study.
+        ConfigError: there is no such study, or several packages have one of that name.
     """
     if name == OWN_TRAINING.name:
         return OWN_TRAINING
     # Its own entry point alone, where it has one: another package's broken one must not stop a run or its report.
-    own = (_load(point) for point in entry_points(group=_GROUP, name=name))
+    own = [_load(_the_one(name, points))] if (points := entry_points(group=_GROUP, name=name)) else []
     known = {entry.name: entry for entry in own if entry.name == name} or entries()
     if name not in known:
+        if why := broken().get(name):
+            raise ConfigError(why)
         near = get_close_matches(name, known, 1)
         meant = f"did you mean {near[0]}? Allowed is one of" if near else "allowed is one of"
         raise ConfigError(f"STUDY = {name!r} is unknown: {meant} {', '.join(known)}")

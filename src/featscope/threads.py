@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from featscope.options import ConfigError
 from featscope.system import allowed_cores
 
-_FEWEST_SHARED = (
+FEWEST_SHARED = (
     2**16
 )  # weights: with batches of 256, two threads take 1.25 times one's time at half of it, 0.85 at twice
 
@@ -44,7 +44,7 @@ def one_thread_where_small(weights: int) -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if weights < _FEWEST_SHARED else before)
+    torch.set_num_threads(1 if weights < FEWEST_SHARED else before)
     try:
         yield
     finally:

@@ -22,11 +22,13 @@ from featscope.options import ConfigError, MissingExtraError
 from featscope.runs import Settings, cluster, run
 from featscope.runs.asked import ask
 from featscope.runs.cluster import on_cluster
+from featscope.runs.environment import environment
 from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.stored import read_environment
 from featscope.runs.workers import InterruptedRunError, train_all
 from featscope.studies.sweep import Sweep
+from featscope.tensors import packed, unpacked
 from featscope.training import SGD, DivergedError
 from processes import finish, start
 from swept import Pull, installed
@@ -166,7 +168,9 @@ def test_a_damaged_checkpoint_is_set_aside_by_the_driver_and_its_shard_is_sent_a
 
     again = run(Pull(), SETTINGS, out, resume=True, train=train)
     assert ray.sent == ["pulled.2"]
-    assert file.read_bytes() == sound
+    tensors, about = unpacked(file)
+    assert about.pop("computed_by") == cluster._environment("cpu", "swept")
+    assert packed(tensors, about) == sound  # beside that
     assert file.with_name(f"{file.name}.damaged").read_bytes() == damaged
     assert "pulled.2.0.safetensors.damaged, and what it held of this run is computed again" in capfd.readouterr().err
     assert all(one.identical(whole.runs[name]) for name, one in again.runs.items())
@@ -213,6 +217,23 @@ def test_lost_workers_and_a_wish_to_stop_interrupt_a_run_that_knows_who_computed
     assert all(one.identical(again.runs[name]) for name, one in run(Pull(), SETTINGS, tmp_path / "whole").runs.items())
 
 
+@pytest.mark.parametrize("error", [OSError(28, "no space"), ZeroDivisionError("a task's own"), SystemExit(137)])
+def test_whatever_ends_a_run_it_is_known_who_computed_what_was_done(error, tmp_path, monkeypatch):
+    def ends() -> None:
+        raise error
+
+    there = cluster._environment("cpu", "swept") | {"processor": "another"}
+    monkeypatch.setattr(cluster, "_environment", lambda device, module: there)
+    monkeypatch.setattr(RayHere.exceptions, "RayError", InterruptedError)  # which none of these is
+    ray, out = EndsHere(ends), tmp_path / "run"
+    with pytest.raises(type(error)):
+        run(Pull(), SETTINGS, out, train=lambda *given: cluster._train(ray, *given, "quiet"))
+    here = environment("cpu", "swept")["processor"]
+    for _ in range(2):  # the second has nothing left to do
+        assert f"processor (another, then {here})" in run(Pull(), SETTINGS, out, resume=True).mixed
+        assert [stage["processor"] for stage in read_environment(out)["history"]] == ["another"]
+
+
 @pytest.mark.parametrize(("asked", "there"), [("cpu", "cpu"), ("cuda", "cuda"), ("cuda:1", "cuda")])
 def test_a_workers_own_gpu_is_the_first_that_it_sees(asked, there, monkeypatch):
     seen = []
@@ -220,7 +241,7 @@ def test_a_workers_own_gpu_is_the_first_that_it_sees(asked, there, monkeypatch):
     def trained(shard, folder, stopped, progress):
         seen.append(shard.device)
         (folder.path / "checkpoint").mkdir(exist_ok=True)
-        return ShardResult([], {})
+        return ShardResult([], {}, computed_by=shard.computed_by)
 
     monkeypatch.setattr(Shard, "run", trained)
     monkeypatch.setattr(cluster, "_environment", lambda device, module: {"device": device})
@@ -277,7 +298,8 @@ def test_ctrl_c_ends_a_cluster_run_with_the_command_that_goes_on(tmp_path):
     assert code == 130, err
     program, *again = shlex.split(err.strip().splitlines()[-1])
     assert program == "featscope"
-    assert [again[0], again[-1]] == ["sweep", "--resume"]
+    assert again[0] == "sweep"
+    assert "--resume" in again
     assert "blocks of replicas that are not done begin anew" in err
     assert "Traceback" not in err
     assert psutil.wait_procs(started, timeout=30)[1] == []

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -124,9 +125,43 @@ def test_a_mixed_run_says_so_in_the_terminal_and_on_the_page(tmp_path, monkeypat
     page = (out / "report.html").read_text()
     assert said.replace("<b>", "&lt;b&gt;") in page
     assert page.index("<h1") < page.index("This run is mixed") < page.index("</section>")
-    assert written(out)["history"] == [{name: before[name] for name in before if name not in ("history", "seconds")}]
+    assert written(out)["history"] == [
+        {name: before[name] for name in before if name not in ("history", "seconds", "threads")}
+    ]
     assert written(out)["seconds"] > before["seconds"]
     assert (out / "claims.json").read_bytes() == claims
+
+
+@dataclass(frozen=True)
+class Large(Pull):
+    """With enough weights for several threads."""
+
+    width: int = 2**16
+
+    def arms(self):
+        return super().arms()[:1]
+
+
+def test_threads_that_trained_are_stored_and_others_make_a_large_run_mixed(tmp_path, monkeypatch):
+    cores = iter([2, 2, 1, 2])
+    monkeypatch.setattr("featscope.runs.execute.worker_count", lambda device: 2)
+    monkeypatch.setattr("featscope.runs.workers.worker_count", lambda device: 1)
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: next(cores))
+
+    def half(folder, shards, device):
+        train_all(folder, shards[:1], device)
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        run(Large(), Settings(replicas=2), out, train=half)
+    run(Large(), Settings(replicas=2), tmp_path / "whole")
+    assert (written(tmp_path / "whole")["threads"], mixed(written(tmp_path / "whole"))) == ([2], "")
+    again = run(Large(), Settings(replicas=2), out, resume=True)
+    assert "threads (1 and 2)" in again.mixed
+    assert written(out)["threads"] == [1, 2]
+    small = run(Pull(), Settings(replicas=2), tmp_path / "small")
+    assert (written(small.folder)["threads"], small.mixed) == ([1], "")
 
 
 def test_a_run_of_an_older_version_is_resumed_and_shown(tmp_path):
@@ -327,6 +362,9 @@ def test_what_other_machines_computed_is_told_as_theirs():
     assert computed_by(here, [HERE | {"cores": 64}] * 3) == here
     by_one = computed_by(here, [elsewhere(processor="b")] * 3)
     assert (by_one["processor"], by_one["history"], mixed(by_one)) == ("b", [], "")
+    shared = computed_by(here, [None, elsewhere(processor="b"), None])  # a part of it here
+    assert "processor (b, then a)" in mixed(shared)
+    assert computed_by(shared, [None, elsewhere(processor="b"), HERE]) == shared
     by_two = computed_by(here, [elsewhere(processor="b"), elsewhere(processor="c"), elsewhere(processor="b")])
     assert "processor (b, then c)" in mixed(by_two)
     assert by_two["since"] == here["since"]

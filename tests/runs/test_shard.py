@@ -1,6 +1,8 @@
 """A shard: cut short, stopped, gone on with from its checkpoint."""
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, make_dataclass
 from typing import Any, ClassVar
 
@@ -137,6 +139,140 @@ def test_a_lone_shard_of_small_networks_has_one_thread(folder, monkeypatch, weig
     finally:
         torch.set_num_threads(before)
     assert seen == {threads}
+
+
+def swept(arm: Arm, folder, replicas: range = range(2), study: Study = Sums(), **more) -> ShardResult:  # noqa: B008
+    """Run a shard of an arm with axes to its end."""
+    return Shard(study, arm, replicas, 0, "cpu", **more).run(RunFolder(folder), lambda: False, lambda *told: None)
+
+
+@dataclass(frozen=True)
+class Scaled(Sum):
+    """A sum that begins somewhere."""
+
+    first: float = 0.0
+    spare: float = 1.0
+
+    def build(self, streams):
+        experiment = Adding(streams)
+        experiment.total += self.first
+        return experiment
+
+
+def over(*values: float, steps: int = 9, option: str = "first", **more) -> Arm:
+    return Arm("summed", Scaled(steps=steps, **more), "", over=(Axis(option, values),))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "why"),
+    [
+        (
+            over(1.0, 2.0),
+            over(10.0, 20.0),
+            r"points \[\{'first': 1.0\}, \{'first': 2.0\}\], not \[\{'first': 10.0\}, .*\]",
+        ),
+        (over(10.0, 20.0, steps=4), over(10.0, 20.0), "steps 4, not 9"),
+        (over(10.0, 20.0, spare=2.0), over(10.0, 20.0), r"recipe '[\w.]+', not '[\w.]+'"),
+    ],
+)
+def test_what_is_done_of_other_points_steps_or_options_is_set_aside(folder, capfd, before, now, why):
+    swept(before, folder)
+    assert Shard(Sums(), before, range(2), 0, "cpu").finished(RunFolder(folder))
+    assert not Shard(Sums(), now, range(2), 0, "cpu").finished(RunFolder(folder))
+    found = swept(now, folder).data
+    assert [float(point["first"]) for point in found] == [10.0, 20.0]
+    assert [point["total"].values.tolist() for point in found] == [[130.0] * 2, [140.0] * 2]
+    assert re.search(rf"holds the state of something else \(ValueError: {why}\)", capfd.readouterr().err)
+    assert Shard(Sums(), now, range(2), 0, "cpu").finished(RunFolder(folder))
+    swept(now, folder)
+    assert capfd.readouterr().err == ""
+
+
+def test_fewer_replicas_than_before_are_not_taken_for_all(folder, capfd):
+    swept(over(1.0), folder, range(2))
+    assert not Shard(Sums(), over(1.0), range(3), 0, "cpu").finished(RunFolder(folder))
+    (data,) = swept(over(1.0), folder, range(3)).data
+    assert data["total"].values.tolist() == [121.0] * 3
+    assert "replicas 2, not 3" in capfd.readouterr().err
+
+
+def as_of_an_older_version(folder, **changed: Any) -> None:
+    """Descriptions without what says of which recipe, and of how many steps."""
+    for file in (folder / "checkpoint").iterdir():
+        tensors, about = RunFolder(folder).read_tensors(f"checkpoint/{file.name}")
+        about = {name: value for name, value in about.items() if name not in ("steps", "recipe", "threads")} | changed
+        tensors = {name: one for name, one in tensors.items() if not name.startswith("end.")}
+        RunFolder(folder).write_tensors(f"checkpoint/{file.name}", tensors, about)
+
+
+def test_a_checkpoint_of_an_older_version_goes_on_and_one_that_is_too_short_is_set_aside(folder, monkeypatch, capfd):
+    before = swept(over(1.0, 2.0), folder)
+    as_of_an_older_version(folder)
+    assert Shard(Sums(), over(1.0, 2.0), range(2), 0, "cpu").finished(RunFolder(folder))
+    advance = Adding.advance
+    monkeypatch.setattr(Adding, "advance", None)
+    again = swept(over(1.0, 2.0), folder)
+    assert all(one.identical(other) for one, other in zip(again.data, before.data, strict=True))
+    assert [list(ends) for ends in again.ends] == [[], []]
+    assert capfd.readouterr().err == ""
+    as_of_an_older_version(folder, step=4)
+    monkeypatch.setattr(Adding, "advance", advance)
+    assert swept(over(1.0, 2.0), folder).data[0].identical(before.data[0])
+    assert "step 4 of 9" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (2.0, 1.0)])
+def test_series_that_only_some_points_of_a_program_measure_are_missing_at_the_others(folder, values):
+    class Some(Study):
+        """Watches more where the sum begins at 2."""
+
+        def watch(self, experiment):
+            more = {"more": Measurement(experiment.total.clone()), "count": Measurement(experiment.total.long())}
+            return {"so_far": Measurement(experiment.total.clone())} | (more if experiment.where == 2.0 else {})
+
+    @dataclass(frozen=True)
+    class Where(Scaled):
+        """Remembers where it begins, as a number that may differ between points of a program."""
+
+        def build(self, streams):
+            experiment = Located(streams)
+            experiment.total += self.first
+            experiment.where = self.first
+            return experiment
+
+    arm = Arm("summed", Where(), "", over=(Axis("first", values),))
+    assert len(Shard(Some(), arm, range(2), 0, "cpu").build()) == 1
+    found = {float(point["first"]): point for point in swept(arm, folder, study=Some()).data}
+    assert found[1.0]["more"].isnull().all()
+    assert found[1.0]["count"].isnull().all()
+    assert found[1.0]["so_far"].isel(step=0).values.tolist() == [1.0] * 2
+    assert found[2.0]["more"].isel(step=[0, -1]).values.tolist() == [[2.0, 122.0]] * 2
+    assert found[2.0]["count"].isel(step=-1).values.tolist() == [122.0] * 2
+
+
+class Located(Adding):
+    """Where it begins is a float that replicas may differ in."""
+
+    floats_per_replica = True
+
+
+def test_the_threads_that_trained_large_networks_are_known_of_every_part(folder):
+    large, small = (Arm("summed", Counted(weights=weights), "") for weights in (2**16, 10))
+    before, threads = torch.get_num_threads(), []
+    try:
+        for number, stop_after in ((2, 4), (1, None)):
+            torch.set_num_threads(number)
+            stops = iter(range(1, 100))
+            shard = Shard(Sums(), large, range(1), 0, "cpu")
+            with suppress(StoppedError):
+                told = shard.run(RunFolder(folder), lambda s=stops, a=stop_after: next(s) == a, lambda *told: None)
+                threads.append(told.threads)
+        torch.set_num_threads(2)
+        threads.append(swept(large, folder, range(1)).threads)  # nothing is left to do
+        threads.append(swept(small, RunFolder.create(folder.parent / "small").path).threads)
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [(1, 2), (1, 2), ()]
 
 
 def test_what_looks_took_is_handed_back_before_the_first_step_and_at_the_end(folder, monkeypatch):

@@ -7,12 +7,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from featscope.axes import Axis
+from featscope.claims import ordering
 from featscope.commands.run import execute
+from featscope.options import ConfigError
 from featscope.runs import Settings, run
+from featscope.runs.judging import judge_again
 from featscope.runs.twins import EqualReplicasError, require_different
 from featscope.streams import Draws
+from featscope.studies.base import last
+from featscope.studies.judged_sweep import JudgedSweep
+from featscope.studies.sweep import Sweep
 from featscope.training import Training
-from swept import Learner, Pull, Source
+from swept import Learner, Noisy, Pull, Source
 
 born = Draws.__init__
 
@@ -29,6 +36,16 @@ class Single(Pull):
 
     def arms(self):
         return [replace(arm, recipe=OneByOne(**vars(arm.recipe)), over=()) for arm in super().arms()]
+
+
+@dataclass(frozen=True)
+class Claimed(Pull):
+    """The same, with a claim."""
+
+    @ordering("nobody", on="pulled", more_than=0.0)
+    def is_pulled(self, run):
+        """Numbers end above a bound. Measured: the loss at the end."""
+        return last(run, run.loss)
 
 
 def forget(monkeypatch):
@@ -53,7 +70,7 @@ def test_draws_that_nobody_uses_are_noticed_too(monkeypatch, tmp_path):
 
 def fixed(self, value):
     torch.nn.Module.__init__(self)
-    self.value = torch.nn.Parameter(0 * value)
+    self.value = torch.nn.Parameter(torch.zeros_like(value))
 
 
 def test_the_command_says_so_and_judges_nothing(monkeypatch, tmp_path, capsys):
@@ -61,7 +78,92 @@ def test_the_command_says_so_and_judges_nothing(monkeypatch, tmp_path, capsys):
     code, claims = execute(Single(), Settings(replicas=2), tmp_path / "run", ["run"])
     assert (code, claims) == (3, [])
     assert "the streams" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"trajectory\.nc is missing"):  # nor does anything judge it later
+        judge_again(tmp_path / "run", Single())
     assert not (tmp_path / "run" / "claims.json").exists()
+
+
+NOISE = Axis("data.noise", (0.1, 0.5))
+
+
+def pair_up(monkeypatch) -> None:
+    """Let replicas 0 and 1 draw the same, and so 2 and 3."""
+    monkeypatch.setattr(
+        Draws, "__init__", lambda self, key, replicas, *more: born(self, key, [r // 2 for r in replicas], *more)
+    )
+
+
+@pytest.mark.parametrize("together", [1, 2, 4])
+@pytest.mark.parametrize(
+    "study",
+    [
+        Sweep(Pull(), (NOISE,)),
+        Sweep(Pull(), (NOISE, Axis("width", (1.0, 2.0)))),  # of two programs
+        JudgedSweep(Claimed(), (NOISE,)),
+        Sweep(Single(), (NOISE,)),
+    ],
+)
+def test_replicas_that_are_equal_at_every_point_are_refused(monkeypatch, tmp_path, together, study):
+    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: together)
+    run(study, Settings(replicas=4), tmp_path / "sound")
+    pair_up(monkeypatch)
+    for resume in (False, True):  # of what is stored of them, too
+        with pytest.raises(
+            EqualReplicasError, match=r"replicas 0 and 1 of the arm '[\w@]+' .* same from the streams '"
+        ):
+            run(study, Settings(replicas=4), tmp_path / "run", resume=resume)
+        assert not (tmp_path / "run" / "trajectory.nc").exists()
+
+
+def test_replicas_may_be_alike_at_a_point_where_chance_plays_no_part_or_all_diverge(monkeypatch, tmp_path):
+    monkeypatch.setattr(Learner, "__init__", fixed)
+    noise = Axis("data.noise", (0.0, 0.5))
+    rates = Axis("optimizer.lr", (0.1, 1e30))
+    found = run(Sweep(Pull(), (noise, rates)), Settings(replicas=4), tmp_path / "run").runs["sweep"]
+    assert (found["diverged"].sel(lr=1e30) == 1).all()
+    assert np.ptp(found["distance"].sel(noise=0.0, lr=0.1).isel(step=-1).values) == 0
+    still = Sweep(Pull(data=Noisy(noise=0.0)), (rates,))
+    with pytest.raises(EqualReplicasError, match=r"nothing drawn from .* tells in them"):
+        run(still, Settings(replicas=4), tmp_path / "still")
+    lost = Sweep(Pull(data=Noisy(noise=0.0)), (Axis("optimizer.lr", (1e30, 2e30)),))
+    assert run(lost, Settings(replicas=4), tmp_path / "lost").runs  # nothing is left that would tell them apart
+
+
+def test_what_an_older_version_stored_says_nothing_of_twins(monkeypatch, tmp_path):
+    monkeypatch.setattr("featscope.runs.shard.digests", lambda *given, **more: {})
+    pair_up(monkeypatch)
+    run(Sweep(Pull(), (NOISE,)), Settings(replicas=4), tmp_path / "run")
+    monkeypatch.undo()
+    assert run(Sweep(Pull(), (NOISE,)), Settings(replicas=4), tmp_path / "run", resume=True).runs
+
+
+@pytest.mark.parametrize("together", [1, 2, 4])
+def test_what_is_as_long_as_a_shard_by_chance_is_kept_once_and_hides_no_twins(monkeypatch, tmp_path, together):
+    made, numbers = Source.__init__, torch.arange(together) + 0.5
+
+    def with_more(self, config, replicas):
+        made(self, config, replicas)
+        self.register_buffer("spectrum", numbers)
+
+    monkeypatch.setattr(Source, "__init__", with_more)
+    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: together)
+    run(Pull(), Settings(replicas=4), tmp_path / "run")
+    kept = load_file(tmp_path / "run" / "weights" / "pulled.safetensors")
+    if together > 1:
+        assert kept["source.spectrum"].tolist() == numbers.tolist()
+    assert {len(kept[name]) for name in ("learner.value", "source.target", "source.noise")} == {4}
+    pair_up(monkeypatch)
+    with pytest.raises(EqualReplicasError, match="replicas 0 and 1 of the arm 'pulled'"):
+        run(Pull(), Settings(replicas=4), tmp_path / "twins")
+
+
+def test_replicas_that_are_the_same_from_shard_to_shard_are_twins_and_nothing_in_common(monkeypatch, tmp_path):
+    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: 2)
+    monkeypatch.setattr(
+        Draws, "__init__", lambda self, key, replicas, *more: born(self, key, [r % 2 for r in replicas], *more)
+    )
+    with pytest.raises(EqualReplicasError, match="replicas 0 and 2 of the arm 'pulled'"):
+        run(Pull(), Settings(replicas=4), tmp_path / "run")
 
 
 def test_what_all_replicas_have_in_common_is_kept_once_and_hides_no_twins(monkeypatch, tmp_path):

@@ -111,9 +111,24 @@ def test_numbers_that_are_not_finite_end_it_and_are_not_stored():
     assert experiment.status() == "score 1.000"
 
 
-def test_an_answer_of_another_size_is_an_error():
-    with pytest.raises(RuntimeError):
-        evaluation(lambda length, depth: {"score": 1.0, "rows": [1.0, 2.0]}).advance(0)
+@pytest.mark.parametrize(
+    ("score", "rows", "message"),
+    [
+        (1.0, [1.0, 2.0], r"the answer 'rows' has 2 numbers: expected 3, as its axes are {'kept': 1, 'place': 3}"),
+        (1.0, 7.0, "the answer 'rows' has 1 numbers: expected 3"),
+        ([1.0, 2.0], [3.0, 4.0], "the answer 'score' has 2 numbers: expected 1, as its axes are none"),
+    ],
+)
+def test_an_answer_of_another_size_is_an_error_even_where_the_others_make_up_for_it(score, rows, message):
+    experiment = evaluation(lambda length, depth: {"score": score, "rows": rows})
+    with pytest.raises(ValueError, match=message):
+        experiment.advance(0)
+    assert experiment["score"].isnan().all()
+
+
+def test_one_number_is_not_spread_over_an_answer_s_axes():
+    with pytest.raises(ValueError, match="the answer 'a' has 1 numbers: expected 4"):
+        evaluation(lambda: {"a": 1.0}, {}, {"a": Answer("several", axes={"j": 4})}).advance(0)
 
 
 # --- the recipe -------------------------------------------------------------------------------------------------------

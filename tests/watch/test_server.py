@@ -233,6 +233,15 @@ def test_no_report_is_made_beside_a_run_that_is_about_to_write_its_own(folder, m
     assert pages.seen()["version"] not in (so_far, with_report)  # nobody else will: a run of Python
 
 
+def test_a_run_that_ended_in_the_future_is_reported_all_the_same(folder):
+    """The clock was set back, or is the file server's."""
+    pages, stored = Pages(folder), folder / "trajectory.nc"
+    stored.touch()
+    os.utime(stored, (time.time() + 3600,) * 2)
+    (folder / PROGRESS).unlink()
+    assert pages.seen()["version"].startswith("finished")
+
+
 def test_a_training_of_one_s_own_is_shown_look_by_look(folder, monkeypatch):
     monkeypatch.setattr("featscope.watch.pages._SECONDS_BETWEEN_LOOKS", -1)
     monkeypatch.setattr("featscope.watch.pages._SECONDS_BETWEEN_BUILDS", 0)

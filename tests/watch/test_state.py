@@ -1,6 +1,7 @@
 """What is going on in a folder: nothing that stands there is believed before it is checked."""
 
 import json
+import time
 
 import pytest
 from going_on import progress, say
@@ -31,6 +32,13 @@ def test_a_run_on_another_machine_is_believed_as_long_as_it_speaks(tmp_path):
     assert look(tmp_path)["state"] == "running"
     assert look(tmp_path)["memory"] == []
     say(tmp_path, host="elsewhere", at=1.0)
+    assert look(tmp_path)["state"] == "not running"
+    say(tmp_path, host="elsewhere", at=time.time() + 5)  # its clock is a little ahead
+    assert look(tmp_path)["state"] == "running"
+
+
+def test_a_word_of_the_future_is_not_believed(tmp_path):
+    say(tmp_path, host="elsewhere", at=time.time() + 3600)  # the clock was set back since
     assert look(tmp_path)["state"] == "not running"
 
 

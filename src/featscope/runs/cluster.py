@@ -176,19 +176,20 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, sh
     return [results[place] for place in range(len(shards))]
 
 
-def _who(results: Mapping[int, ShardResult]) -> list[Mapping[str, Any]]:
-    """The machines that computed what is done."""
-    return [result.computed_by for result in results.values() if result.computed_by]
+def _who(results: Mapping[int, ShardResult]) -> list[Mapping[str, Any] | None]:
+    """The machines that computed what is done; None for what was there, and computed here."""
+    return [result.computed_by for result in results.values()]
 
 
 def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
     """Train ``shard`` with one core: its result, and the files that a local run would have left."""
     torch.set_num_threads(1)
     keep_freed_memory()
-    if shard.device != "cpu":
-        shard = replace(shard, device="cuda")  # Ray shows a worker its own GPU alone, which is the first there
+    # Ray shows a worker its own GPU alone, which is the first there.
+    shard = replace(shard, device="cpu" if shard.device == "cpu" else "cuda")
+    shard = replace(shard, computed_by=_environment(shard.device, module_of(shard.study)))
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder.create(Path(scratch))
         result = shard.run(folder, lambda: False, lambda steps, status: None)
         files = {file.name: file.read_bytes() for file in (Path(scratch) / "checkpoint").iterdir()}
-    return replace(result, computed_by=_environment(shard.device, module_of(shard.study))), files
+    return result, files

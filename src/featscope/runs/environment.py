@@ -32,6 +32,8 @@ _CHANGES = (
     "inputs",
 )
 """What may change numbers."""
+_OF_ALL = ("seconds", "threads")
+"""What is of the whole run, whatever changed on the way."""
 _DIGITS = 8
 _PATIENCE = 30  # seconds for git, on a busy machine
 _NAMES = {"python": "Python", "git_revision": "revision", "products": "matrix products"}
@@ -79,28 +81,36 @@ def with_history(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> di
     began = {"since": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "history": []}
     if before is None:
         return {**now, **began}
-    kept = {name: before[name] for name in ("since", "seconds", "history") if name in before}
+    kept = {name: before[name] for name in ("since", "history", *_OF_ALL) if name in before}
     kept = {"since": None, "history": []} | kept  # an older version wrote neither
     if not _changes(before, now):
         return {**now, **kept}
-    earlier = {name: value for name, value in before.items() if name not in ("history", "seconds")}
+    earlier = {name: value for name, value in before.items() if name not in ("history", *_OF_ALL)}
     return {**now, **kept, **began, "history": [*kept["history"], {"since": None} | earlier]}
 
 
-def computed_by(here: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def computed_by(here: Mapping[str, Any], parts: Iterable[Mapping[str, Any] | None]) -> dict[str, Any]:
     """What is written of a run whose parts were computed elsewhere: by the last kind of machine, and before by others.
 
     Args:
         here: what `with_history` gave, of the machine where the command was typed.
-        others: what `environment` found where parts were computed; none of parts that were there already.
+        parts: of each part, what `environment` found where it was computed; None of one that was computed here, now or
+            before.
     """
     kinds: list[Mapping[str, Any]] = []
-    for other in others:
-        if all(_changes(kind, other) for kind in kinds):
-            kinds.append(other)
+    some_here = False
+    for part in parts:
+        some_here = some_here or part is None
+        if part is not None and all(_changes(kind, part) for kind in kinds):
+            kinds.append(part)
+    others = [{"since": here.get("since")} | dict(kind) for kind in kinds]
+    if some_here:
+        known = [here, *here["history"]]
+        others = [other for other in others if all(_changes(stage, other) for stage in known)]
+        return {**here, "history": [*here["history"], *others]}
     if not kinds or (len(kinds) == 1 and not _changes(here, kinds[0])):
         return dict(here)
-    *earlier, last = ({"since": here.get("since")} | dict(kind) for kind in kinds)
+    *earlier, last = others
     return {**here, **last, "history": [*here["history"], *earlier]}
 
 
@@ -111,15 +121,18 @@ def began(environment: Mapping[str, Any]) -> str:
 
 
 def mixed(environment: Mapping[str, Any]) -> str:
-    """That several environments computed a run, and what changed between them, in a sentence; empty for one."""
+    """That several environments or numbers of threads computed a run, and which, in a sentence; empty for one."""
     stages = [*environment.get("history", ()), environment]
     found: dict[str, list[str]] = {}
     for before, after in pairwise(stages):
         for name, (old, new) in _changes(before, after).items():
             found.setdefault(name, [old]).append(new)
-    if not found:
+    told = [f"{name} ({', then '.join(values)})" for name, values in found.items()]
+    if len(threads := environment.get("threads", ())) > 1:
+        told.append(f"threads ({' and '.join(map(str, threads))})")
+    if not told:
         return ""
-    each = ", ".join(f"{name} ({', then '.join(values)})" for name, values in found.items())
+    each = ", ".join(told)
     return f"This run is mixed, and its numbers may depend on it: from part to part these changed: {each}."
 
 

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -27,7 +27,7 @@ from featscope.runs.repeatable import repeatable
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.size import require_countable, require_steps, within
 from featscope.runs.stored import read_environment, read_plan
-from featscope.runs.twins import require_different
+from featscope.runs.twins import in_common
 from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
 from featscope.streams import METHOD
 from featscope.studies.base import Arm, Assay, Study, require_different_names
@@ -185,10 +185,15 @@ def _run(
 
     try:
         results = list(zip(shards, train(folder, shards, settings.device), strict=True))
-        about_machine = computed_by(about_machine, [r.computed_by for _, r in results if r.computed_by])
-        runs = {arm.name: join([r for s, r in results if s.arm is arm], arm) for arm in arms}
+        about_machine = computed_by(about_machine, [r.computed_by for _, r in results])
+        if settings.device == "cpu":
+            about_machine |= {"threads": sorted({number for _, r in results for number in r.threads}) or [1]}
+        by_arm = {arm.name: [(s, r) for s, r in results if s.arm is arm] for arm in arms}
+        common = {name: in_common(its) for name, its in by_arm.items()}  # before anything is there to be judged
+        runs = {arm.name: join([r for _, r in by_arm[arm.name]], arm) for arm in arms}
         folder.write_trajectory(runs)
-        _write_weights(folder, arms, results, settings.seed)
+        for arm in arms:
+            _write_weights(folder, arm, by_arm[arm.name], common[arm.name])
         claims = _judged(study, runs, folder)
         folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
     except BaseException as error:
@@ -201,22 +206,19 @@ def _run(
 
 
 def _write_weights(
-    folder: RunFolder, arms: Sequence[Arm], results: Sequence[tuple[Shard, ShardResult]], seed: int
+    folder: RunFolder, arm: Arm, results: Sequence[tuple[Shard, ShardResult]], common: Collection[str]
 ) -> None:
-    """Write what each arm ended with, unless replicas are equal where chance should make them differ."""
-    for arm in arms:
-        stack = np.concatenate if arm.recipe.replica_axis else np.stack
-        parts = [r.weights for s, r in results if s.arm is arm]
-        sizes = [len(s.replicas) for s, _ in results if s.arm is arm]
-        common = {k for k in parts[0] if arm.recipe.replica_axis and not _of_replicas([p[k] for p in parts], sizes)}
-        if weights := {k: parts[0][k] if k in common else stack([p[k] for p in parts]) for k in parts[0]}:
-            drawn = {purpose for s, r in results if s.arm is arm for purpose in r.purposes}
-            require_different({k: w for k, w in weights.items() if k not in common}, drawn, seed, arm.name)
-            folder.write_tensors(
-                f"weights/{arm.name}.safetensors",
-                {k: torch.from_numpy(w) for k, w in weights.items()},
-                {"arm": arm.name},
-            )
+    """Write what an arm ended with; what all replicas have in ``common``, or has no row for each, once."""
+    parts, sizes = [r.weights for _, r in results], [len(s.replicas) for s, _ in results]
+
+    def whole(name: str) -> np.ndarray:
+        of_shards = [part[name] for part in parts]
+        if not arm.recipe.replica_axis:
+            return np.stack(of_shards)
+        return np.concatenate(of_shards) if name not in common and _of_replicas(of_shards, sizes) else of_shards[0]
+
+    if weights := {name: torch.from_numpy(whole(name)) for name in parts[0]}:
+        folder.write_tensors(f"weights/{arm.name}.safetensors", weights, {"arm": arm.name})
 
 
 def _of_replicas(parts: Sequence[np.ndarray], sizes: Sequence[int]) -> bool:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import xarray as xr
 from featscope.allocator import hand_back_freed_memory
 from featscope.axes import points
 from featscope.options import ConfigError
+from featscope.runs.ends import Ends, digests
 from featscope.runs.folder import RunFolder
+from featscope.runs.identity import digest, other
 from featscope.runs.repeatable import repeatable
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Assay, Study
-from featscope.threads import one_thread_where_small
+from featscope.threads import FEWEST_SHARED, one_thread_where_small
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
 from featscope.training.experiment import Recipe
 from featscope.training.stack import bind, stack, together
@@ -59,6 +62,7 @@ class Shard:
         device: where.
         at_most: steps after which it ends, for a look at a study that is not run in earnest.
         points: places of its points among those of the arm's axes; None for all.
+        computed_by: what `environment` finds where it is computed, if that is another machine's process.
     """
 
     study: Study
@@ -68,6 +72,7 @@ class Shard:
     device: str
     at_most: int | None = None
     points: range | None = None
+    computed_by: Mapping[str, Any] | None = None
 
     def build(self) -> list["Program"]:
         """What the shard runs, one program after the other, before the first step."""
@@ -77,17 +82,38 @@ class Shard:
         groups = [[place] for place in range(len(built))]
         if self.arm.recipe.replica_axis:
             groups = together([experiment for *_, experiment in built], schedules)
+        about: dict[str, Any] = {"programs": len(groups)}
+        if self.computed_by is not None:
+            about["computed_by"] = dict(self.computed_by)
+        identity = self._identity()
         return [
-            Program([built[place] for place in group], self.checkpoint(n), len(groups), self.at_most)
+            Program([built[place] for place in group], self.checkpoint(n), identity, about, self.at_most)
             for n, group in enumerate(groups)
         ]
 
     def finished(self, folder: RunFolder) -> bool:
-        """Whether ``folder`` holds the end of it."""
-        first = _saved(folder, self.checkpoint(0))
-        programs = first[1]["programs"] if first else 1
-        states = (_saved(folder, self.checkpoint(program)) for program in range(programs))
-        return all(state is not None and state[1]["done"] for state in states)
+        """Whether ``folder`` holds the end of it, and of nothing else."""
+        identity = self._identity()
+        chosen = points(self.arm.recipe, self.arm.over, self.points)
+        steps = {tuple(at.items()): _until(recipe, self.at_most) for at, recipe in chosen}
+        found: set[tuple[tuple[str, float], ...]] = set()
+        program, programs = 0, 1
+        while program < programs:
+            saved = _saved(folder, self.checkpoint(program))
+            if saved is None or not saved[1]["done"] or other(saved[1], identity):
+                return False
+            about = saved[1]
+            these = {tuple(at.items()) for at in about["points"]} if "points" in about else set(steps)
+            if any(other(about, {"steps": steps.get(at)}) for at in these):
+                return False
+            found |= these
+            program, programs = program + 1, about["programs"]
+        return found == set(steps)
+
+    def _identity(self) -> dict[str, Any]:
+        """What its checkpoints are of, beside their points and steps."""
+        options = tuple(axis.option for axis in self.arm.over)
+        return {"replicas": len(self.replicas), "recipe": digest(self.arm.recipe, options, self.arm.stop_at)}
 
     def _experiment(self, recipe: Recipe) -> Experiment:
         experiment = recipe.build(Streams(self.seed, self.replicas, self.device))
@@ -121,6 +147,7 @@ class Shard:
         self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[float, str], None]
     ) -> "ShardResult":
         data: list[xr.Dataset] = []
+        ends: list[Ends] = []
         weights: Mapping[str, np.ndarray] = {}
         programs = self.build()
         share: float = self.arm.recipe.steps / max(1, sum(program.steps for program in programs))
@@ -130,19 +157,23 @@ class Shard:
 
         watch = self.arm.watch or self.study.watch
         for place, program in enumerate(programs):
-            with one_thread_where_small(sum(weights.numel() for weights in program.whole.parameters())):
+            with one_thread_where_small(program.weights):
                 try:
                     record = program.run(self.arm, watch, folder, stopped, of_the_whole)
                 except _ForeignError as error:
                     folder.set_aside(program.checkpoint, str(error))
-                    program = self.build()[place]  # the other one may be half of each
+                    program = programs[place] = self.build()[place]  # the other one may be half of each
                     record = program.run(self.arm, watch, folder, stopped, of_the_whole)
             data += program.split(record, self.replicas)
+            ends += program.split_ends()
             if not self.arm.over:
                 weights = {key: value.cpu().numpy() for key, value in program.whole.kept().items()}
         streams = [one.streams for program in programs for one in (program.whole, *program.parts)]
         drawn = {purpose for of_one in streams for purpose in of_one.purposes}
-        return ShardResult(data, weights, frozenset(drawn))
+        trained = frozenset(name for one in programs for name in one.trained)
+        threads = tuple(sorted({number for one in programs for number in one.threads}))
+        who = next((one.computed_by for one in programs if one.computed_by), None)
+        return ShardResult(data, weights, frozenset(drawn), who, ends, trained, threads)
 
 
 @dataclass(frozen=True)
@@ -154,12 +185,18 @@ class ShardResult:
         weights: what is kept of the experiment; nothing on an arm with axes.
         purposes: what was drawn for.
         computed_by: what `environment` found where it was computed, if that was another machine's process.
+        ends: what replicas end with, a mapping a point of the arm's axes; empty where an older version kept none.
+        trained: names of what is trained, which no two replicas share.
+        threads: how many trained what is large enough for several; none if nothing is.
     """
 
     data: list[xr.Dataset]
     weights: Mapping[str, np.ndarray]
     purposes: frozenset[str] = frozenset()
     computed_by: Mapping[str, Any] | None = None
+    ends: Sequence[Ends] = ()
+    trained: frozenset[str] = frozenset()
+    threads: tuple[int, ...] = ()
 
 
 class Program:
@@ -169,41 +206,63 @@ class Program:
         self,
         built: Sequence[tuple[Mapping[str, float], Recipe, Experiment]],
         checkpoint: str,
-        programs: int,
+        identity: Mapping[str, Any],
+        about: Mapping[str, Any],
         at_most: int | None = None,
     ) -> None:
         self.labels = [labels for labels, _, _ in built]
         recipe = built[0][1]  # the others' steps and spacing of looks are the same
-        self.steps = recipe.steps if at_most is None else min(recipe.steps, at_most)
+        self.steps = _until(recipe, at_most)
         self.probe_every = recipe.probe_every
         self.parts = [experiment for *_, experiment in built]
         self.whole = stack(self.parts)
-        self.checkpoint, self._of = checkpoint, programs
+        self.checkpoint, self._about = checkpoint, about
+        self._identity = {"points": self.labels, "steps": self.steps, **identity}
+        self._replica_axis = recipe.replica_axis
+        self.weights = sum(weights.numel() for weights in self.whole.parameters())
+        self.trained = {name for name, one in self.whole.named_parameters() if one.requires_grad}
+        self.threads: list[int] = []
+        self.ends: Ends = {}
+        self.computed_by: Mapping[str, Any] | None = about.get("computed_by")
 
     def _save(self, folder: RunFolder, step: int, record: Record, *, done: bool, keep_state: bool = True) -> None:
         tensors = {f"record.{key}": value for key, value in record.tensors().items()}
-        about = {"step": step, "done": done, "record": record.labels(), "programs": self._of, "numbers": {}}
-        about |= {"points": self.labels, "replicas": len(self.whole.streams.replicas) // len(self.parts)}
+        about = {"step": step, "done": done, "record": record.labels(), "numbers": {}, "threads": self.threads}
+        about |= {**self._about, **self._identity}
         if not done:  # for those who look before it is
             tensors |= {f"now.{name}": at.clone() for name, at in self._events().items()}
         if keep_state:
             state, about["numbers"] = self.whole.state()
             tensors |= {f"experiment.{key}": value for key, value in state.items()}
+        else:
+            tensors |= {f"end.{key}": value for key, value in self.ends.items()}
         folder.write_tensors(self.checkpoint, tensors, about)
 
     def measure(self, assays: Iterable[Assay]) -> dict[str, Measurement]:
-        """Each part measured by itself, joined along the replica axis; NaN where a replica is given up."""
+        """Each part measured by itself, joined along the replica axis; NaN where a replica is given up, or a part lacks
+        what another has."""
         bind(self.whole, self.parts)
         found: dict[str, Measurement] = {}
         for assay in assays:
             each = [assay(part) for part in self.parts]
-            for name, one in each[0].items():
-                if not isinstance(one, Measurement):
-                    raise TypeError(f"{name!r} is a {type(one).__name__}: expected a Measurement(values, about, dims)")
-                values = one.values if len(each) == 1 else torch.cat([measured[name].values for measured in each])
-                found[name] = one._replace(values=values)
+            for name in dict.fromkeys(chain.from_iterable(each)):
+                found[name] = self._joined(name, [measured.get(name) for measured in each])
         self._require_other_names(found)
         return self.whole.masked(found)
+
+    def _joined(self, name: str, each: Sequence[Measurement | None]) -> Measurement:
+        known = [one for one in each if one is not None]
+        for one in known:
+            if not isinstance(one, Measurement):
+                raise TypeError(f"{name!r} is a {type(one).__name__}: expected a Measurement(values, about, dims)")
+        first = known[0]
+        if len(each) == 1:
+            return first
+        missing = first.values
+        if len(known) < len(each):  # whole numbers become others, as NaN is none
+            missing = torch.full_like(missing if missing.is_floating_point() else missing.double(), torch.nan)
+        values = [missing if one is None else one.values for one in each]
+        return first._replace(values=torch.cat(values))
 
     def run(
         self,
@@ -215,10 +274,14 @@ class Program:
     ) -> Record:
         """Go on to the end and measure. See `Shard.run`."""
         whole, steps = self.whole, self.steps
-        start, record, done = self._restore(folder)
+        start, record, done = self._restore(folder, may_end_early=arm.stop_at is not None)
         progress(steps if done else start, "resumed" if start else "starting")
         if done:
             return record
+        now = torch.get_num_threads()
+        large = torch.device(whole.streams.device).type == "cpu" and self.weights >= FEWEST_SHARED
+        if large and now not in self.threads:
+            self.threads.append(now)
         if start == 0:
             with torch.no_grad():
                 record.put(self.measure(arm.at_start))
@@ -260,8 +323,18 @@ class Program:
         about = "first step of the event; -1 if it did not happen"
         record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})
         record.put({"last_step": Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
+        self.ends = self._digests()
         self._save(folder, last, record, done=True, keep_state=not arm.over)
         return record
+
+    def _digests(self) -> Ends:
+        kept, replicas = self.whole.kept(), len(self.whole.streams.replicas)
+        return digests(kept, replicas, replica_axis=self._replica_axis)
+
+    def split_ends(self) -> list[Ends]:
+        """What replicas end with, point by point."""
+        each = {name: of.chunk(len(self.parts)) for name, of in self.ends.items()}
+        return [{name: of[place] for name, of in each.items()} for place in range(len(self.parts))]
 
     def _events(self) -> dict[str, torch.Tensor]:
         """The first step of each event so far."""
@@ -284,7 +357,7 @@ class Program:
                 "Allowed are options without a namesake: leave it out, or rename the series."
             )
 
-    def _restore(self, folder: RunFolder) -> tuple[int, Record, bool]:
+    def _restore(self, folder: RunFolder, *, may_end_early: bool) -> tuple[int, Record, bool]:
         """Steps done, what was recorded on the way, and whether that is all.
 
         Raises:
@@ -299,15 +372,26 @@ class Program:
             return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
         try:
-            if not 0 <= about["step"] <= self.steps:
+            if differs := other(about, self._identity):
+                raise ValueError(differs)
+            too_few = about["done"] and about["step"] < self.steps and not may_end_early
+            if too_few or not 0 <= about["step"] <= self.steps:
                 raise ValueError(f"step {about['step']} of {self.steps}")
             if state := part("experiment."):  # a finished arm with axes keeps none
                 self.whole.restore(state, about["numbers"])
             elif not about["done"]:
                 raise ValueError("no state")
+            self.threads = [int(number) for number in about.get("threads", ())]
+            if about["done"]:
+                self.computed_by = about.get("computed_by")
+                self.ends = self._digests() if state else part("end.")
             record = Record.restore(part("record."), about["record"])
             self.split(record, range(len(self.whole.streams.replicas) // len(self.parts)))
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise _ForeignError(f"holds the state of something else ({what})") from None
         return about["step"], record, about["done"]
+
+
+def _until(recipe: Recipe, at_most: int | None) -> int:
+    return recipe.steps if at_most is None else min(recipe.steps, at_most)

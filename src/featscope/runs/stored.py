@@ -70,9 +70,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Environment(Stage):
-    """``environment.json``: what computed the run, and what did before."""
+    """``environment.json``: what computed the run, and what did before. ``threads`` are all numbers of threads that
+    trained a shard."""
 
     seconds: float | None = None
+    threads: tuple[int, ...] = ()
     history: tuple[Stage, ...] = ()
     checksum: str | None = None
 

@@ -48,10 +48,11 @@ class InterruptedRunError(Exception):
     """The run was interrupted; its state is saved (exit code 130).
 
     Attributes:
-        computed_by: the other machines that computed what is done, as `featscope.runs.environment` describes them.
+        computed_by: of each shard that is done, the other machine that computed it, as `featscope.runs.environment`
+            describes it; None for this one.
     """
 
-    computed_by: Sequence[Mapping[str, Any]] = ()
+    computed_by: Sequence[Mapping[str, Any] | None] = ()
 
 
 @dataclass(frozen=True)

@@ -106,14 +106,22 @@ class Evaluation(Experiment):
 
         Raises:
             DivergedError: an answer is not finite.
+            ValueError: an answer has another size than it is declared with.
         """
         given = self.ask(**self.points[step])
-        row = torch.cat([torch.as_tensor(given[name], dtype=torch.float64).reshape(-1) for name in self.answers])
+        row = torch.cat([self._flat(name, given[name]) for name in self.answers])
         self.require_finite(f"what question {step} found", row, step)
         self.get_buffer("found")[0, step] = row
         for text in self._texts:
             self.get_buffer(f"{TEXT}_{text}")[step] = in_bytes(given[text])
         self.done.fill_(step + 1)
+
+    def _flat(self, name: str, given: Any) -> Float[Tensor, " number"]:
+        values, size = torch.as_tensor(given, dtype=torch.float64).reshape(-1), self.answers[name].size
+        if len(values) != size:
+            axes = dict(self.answers[name].axes) or "none"
+            raise ValueError(f"the answer {name!r} has {len(values)} numbers: expected {size}, as its axes are {axes}")
+        return values
 
     def status(self) -> str:
         """The mean of the first answer so far."""

@@ -114,7 +114,7 @@ def _is_number(value: Any) -> bool:
 
 def _is_alive(said: dict[str, Any]) -> bool:
     if said["host"] != socket.gethostname():
-        return time.time() - said["at"] < _STALE
+        return abs(time.time() - said["at"]) < _STALE  # clocks may differ a little, but no word is of the future
     try:
         process = psutil.Process(said["pid"])
         return abs(process.create_time() - said["created"]) < 1 and process.status() != psutil.STATUS_ZOMBIE
