@@ -88,7 +88,7 @@ def images_of(data: str, digits: str, side: int = 0) -> DomainImages:
 def domains_of(data: str, digits: str, encoder: str, trained: Trained, units: int, device: str) -> Task:
     """Images of `images_of`, and the networks that are trained on them.
 
-    What an encoder's frozen part makes of them is computed once, then read from the cache. Folders that have changed are
+    What an encoder's frozen part makes of them is computed once, then read from the cache. A folder that has changed is
     read again.
 
     Args:
