@@ -145,7 +145,7 @@ def test_other_numbers() -> None:
     assert number(-2.45e-4, decimals=4) == "−0.0002"
     assert number(2.45e-5, decimals=7) == "2.45×10⁻⁵"
     assert chosen(0.9) == "0.9"
-    assert chosen(1e-5) == "1×10⁻⁵"
+    assert chosen(1e-5) == chosen(1e-5, decimals=4) == "1×10⁻⁵"
     assert chosen(100.0) == "100"
     assert exact(1 / 3) == "0.3333333333"
     assert interval(0.49989, 0.50062) == "[0.49989, 0.50062]"

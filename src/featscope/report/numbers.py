@@ -26,8 +26,14 @@ def number(value: float, decimals: int | None = None) -> str:
 
 
 def chosen(value: float, decimals: int | None = None) -> str:
-    """A number that was chosen, not measured (a bound, a tick): `number` without zeros that say nothing."""
-    mantissa, times, power = number(value, decimals).partition("×")
+    """A number that was chosen, not measured (a bound, a tick): `number` without zeros that say nothing.
+
+    Few ``decimals`` make no 0 of what is none.
+    """
+    shown = number(value, decimals)
+    if value and shown.strip("−0.") == "":
+        shown = number(value)
+    mantissa, times, power = shown.partition("×")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
     return mantissa + times + power
