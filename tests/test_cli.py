@@ -266,7 +266,10 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
         (["check"], "usage: featscope check STUDY"),
         (["check", "nothing"], "STUDY = 'nothing' is unknown"),
         (["check", "decoupling", "--steps"], "'--steps' is too much"),
-        (["judge"], "usage: featscope judge DIR or TABLE.csv [options], with DIR or TABLE.csv"),
+        (
+            ["judge"],
+            "usage: featscope judge DIR [--study MODULE:CLASS], or featscope judge TABLE.csv [--n N] [--error-is",
+        ),
         (["judge", "no-such.csv"], "no-such.csv cannot be read (No such file or directory): allowed is a CSV file"),
         (["judge", "no-such.csv", "--n", "1"], "--n = 1 is out of range: allowed is >= 2"),
         (["judge", "no-such.csv", "--error-is", "std"], "sample"),
@@ -276,6 +279,16 @@ def test_wrong_words_are_refused(capfd, words, message):
     code, _, err = call(capfd, *words)
     assert code == 2
     assert message in err
+
+
+@pytest.mark.parametrize("words", [["show", "--help"], ["check", "decoupling", "--help"], ["report", "x", "-h"]])
+def test_commands_without_options_have_help_and_name_none(capfd, words):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert not ended.value.code
+    said = capfd.readouterr().out
+    assert said.startswith(f"usage: featscope {words[0]} ")
+    assert "[options]" not in said
 
 
 @pytest.mark.parametrize(

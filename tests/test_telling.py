@@ -50,6 +50,18 @@ def test_a_run_for_machines_is_an_event_a_line(tmp_path, monkeypatch, capfd):
     assert "is not finite at step" in err
 
 
+def test_a_run_that_is_refused_after_it_has_begun_says_so(tmp_path, capfd, monkeypatch):
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").touch()
+    code, out, err = call(capfd, "run", "pull", "--json", "--out", tmp_path / "run")
+    assert code == 2
+    *_, last = map(json.loads, out.splitlines())
+    assert (last["event"], last["code"]) == ("failed", 2)
+    assert last["why"] in err
+
+
 def test_a_quiet_run_prints_what_was_found_only(tmp_path, monkeypatch, capfd):
     installed(tmp_path / "package")
     monkeypatch.syspath_prepend(tmp_path / "package")

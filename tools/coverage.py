@@ -187,7 +187,7 @@ eight show no such replica in 43 of a hundred runs. What decides then is whether
 beside its verdicts in how many shares all replicas agree, and how many of all may still be otherwise. Draws that go
 together a little, and should not, are often not seen to at few replicas. The difference of two shares is a mean of
 differences, and where one side is nearly always so it is missed up to seventeen times as often as it should be. The
-mean of a skewed quantity is missed up to five times as often as it should be, unless its claim says that it cannot be
+mean of a skewed quantity is missed up to six times as often as it should be, unless its claim says that it cannot be
 negative: then once or twice in a hundred times. So a claim gives its `range` wherever it is known. The BCa bootstrap
 was tried for skewed means and missed 6 to 14 in a hundred at 4 and 8 replicas: percentiles of so few samples do not
 reach far enough.
@@ -207,7 +207,7 @@ to differ, and none did. Where all replicas agree, the lower end is
 
 {agreeing()}
 
-so a bound of 0.95 needs 9 replicas of 1,000 things and 16 of 12, one of 0.98 needs 18 of 1,000. Studies whose shares
+so a bound of 0.95 needs 9 replicas of 1,000 things and 15 of 12, one of 0.98 needs 18 of 1,000. Studies whose shares
 would stay undecided were given more replicas by default.
 """
     )

@@ -3,6 +3,8 @@
 Seed 0 is fixed. Arms other than that of three numbers take two steps here; what training does to them is not looked at.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -97,6 +99,43 @@ def test_few_bins_are_judged_where_random_weights_do_not_have_half_of_the_power_
     judged = {arm: test.judge(study, arm, {arm: untrained(study, arm)}) for arm in test.arms(study)}
     assert [arm for arm, claim in judged.items() if claim.expected] == told
     assert {claim.verdict for claim in judged.values()} == {"fails"}
+
+
+@pytest.mark.parametrize(("p", "judged"), [(5, False), (7, False), (9, True), (17, True)])
+def test_frequencies_are_counted_where_two_of_random_weights_do_not_have_most_of_the_power(p, judged):
+    study = AttentionCircuits(moduli=(p, 5, 5))
+    for id in ("two-frequencies-a-dimension", "one-frequency-is-not-enough"):
+        (test,) = (test for test in study.tests if test.statement.id == id)
+        assert ("three-inputs" in test.arms(study)) == bool(test.arms(study)) == judged
+
+
+def test_the_control_is_judged_where_the_arm_of_its_modulus_is():
+    study = AttentionCircuits(moduli=(7, 31, 5))
+    (test,) = (test for test in study.tests if test.statement.id == "few-bins-hold-most")
+    assert list(test.arms(study)) == ["four-inputs"]
+
+
+def test_noise_does_not_need_a_second_frequency():
+    """One frequency has little of it, and so have two."""
+    (test,) = (test for test in STUDY.tests if test.statement.id == "one-frequency-is-not-enough")
+    noise = TRIAL.run("shuffled-labels")
+    assert (noise.wave.mean("head") < 0.5).all()
+    claim = test.judge(STUDY, "three-inputs", {"three-inputs": noise})
+    assert claim.verdict == "undecided"
+    assert np.isnan(claim.values).all()
+    assert "In 4 of 4 replicas two frequencies gained less than half." in claim.note
+    trained = TRIAL.healthy["one-frequency-is-not-enough", "three-inputs"]
+    assert np.isfinite(trained.values).all()
+    assert "gained less" not in trained.note
+
+
+def test_what_is_said_of_matrices_that_are_not_used_turns_with_the_claim():
+    claim = TRIAL.healthy["sparse-without-use", "read-at-equals"]
+    told = [
+        STUDY.story(TRIAL.runs, [replace(claim, interval=ends)]).headlines["sparse-without-use@read-at-equals"]
+        for ends in ((0.2, 0.3), (-0.1, 0.0), (0.0, 0.2))
+    ]
+    assert told == ["They are waves there, too.", "They are no waves there.", ""]
 
 
 @pytest.mark.parametrize(

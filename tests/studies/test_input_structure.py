@@ -185,6 +185,42 @@ def test_noise_on_losses_that_only_fall_is_no_rise(seed):
     assert judged_alone("loss-descends-twice", SIZES, RUNS | {SIZES: run.assign(loss=loss)}).verdict != "holds"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "fitted_from", "measured"),
+    [
+        (20.0, 4, np.nan),  # no size near 20 is in the classical regime
+        (3.0, 4, np.nan),  # and no other than those near 3
+        (6.0, 40, 1.1 - 0.5),  # 2 units, and 3 or 4 to 9 of them
+    ],
+)
+def test_the_minimum_of_students_is_looked_for_in_the_classical_regime_alone(chosen, fitted_from, measured):
+    """It ends at the first size that fits all; a loss that falls again beyond it is not the classical minimum."""
+    run, sizes = RUNS[SIZES], np.array(STUDY.sizes)
+    losses = {20.0: [0.9, 0.5, 0.7, 1.2, 1.1, 0.45, 0.3, 0.2, 0.15], 3.0: [0.9, 0.5, 0.7] + [1.0] * 6}
+    losses[6.0] = [1.1, 0.9, 0.7, 0.5, 0.6, 1.4, 1.5, 1.6, 0.1]
+    every = xr.DataArray(np.tile([losses[chosen]] * 2, (6, 1, 1)), dims=("replica", "teacher", "size"))
+    fits = xr.DataArray(np.where(sizes >= fitted_from, 0.995, 0.5), dims="size")
+    changed = run.assign(
+        chosen=0 * run.chosen + chosen, student_loss=every, student_fitted=0 * run.student_fitted + fits
+    )
+    claim = judged_alone("student-minimum-at-teacher-size", SIZES, RUNS | {SIZES: changed})
+    assert claim.values == pytest.approx([measured] * 6, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"regulariser-balances-labels", "regulariser-sharpens-answers"}),
+        ({"sharpness": 0.0}, {"regulariser-balances-labels"}),
+        ({"weight": 0.0}, set()),
+    ],
+)
+def test_what_the_regulariser_does_is_expected_where_it_is_trained(options, expected):
+    study = replace(STUDY, **options)
+    tests = [test for test in STUDY.tests if test.statement.source in ("(A.290)", "(A.291)")]
+    assert {test.statement.id for test in tests if test.arms(study)[WHITE][0]} == expected
+
+
 def test_one_replica_has_no_others_to_pick_sizes():
     one = RUNS | {SIZES: RUNS[SIZES].isel(replica=[0])}
     claim = judged_alone("loss-descends-twice", SIZES, one)

@@ -225,6 +225,33 @@ def test_gradients_are_those_of_the_first_steps():
     assert torch.allclose(learner.get_buffer("filters")[0, 0], learner.get_buffer("filters")[0, 2], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("photographs", "expected"), [("shapes", True), ("cifar10", True), ("svhn", False), ("ufldl-stanford/SVHN", False)]
+)
+def test_two_clusters_are_not_expected_of_svhn_which_has_four_in_the_text(photographs, expected):
+    study = replace(STUDY, photographs=photographs)
+    (test,) = (test for test in STUDY.tests if test.statement.id == "two-clusters-fit-best")
+    told, why = test.arms(study)[PHOTOS]
+    assert told == expected
+    assert expected == ("four clusters (Figure A.15)" not in why)
+    assert test.arms(study)[DIGITS][0]
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.1, True), (0.9, True), (1.0, False), (2.0, False)])
+def test_a_small_start_is_one_that_is_smaller_than_the_usual(spread, expected):
+    (test,) = (test for test in STUDY.tests if test.statement.id == "small-start-makes-clusters")
+    assert test.arms(replace(STUDY, spread=spread))[DIGITS_LARGE][0] == expected
+
+
+def test_what_is_said_of_picked_filters_turns_with_the_claim():
+    claim = HEALTHY["picked-clusters-are-in-random-filters", RESIDUAL]
+    told = [
+        STUDY.story(RUNS, [replace(claim, interval=ends)]).headlines[f"{claim.id}@{RESIDUAL}"]
+        for ends in ((0.5, 0.6), (0.2, 0.3), (0.4, 0.5))
+    ]
+    assert told == ["So a hand proves little.", "They are no more alike than any few filters.", ""]
+
+
 def test_figures_and_story_have_the_numbers():
     story = STUDY.story(RUNS, list(HEALTHY.values()))
     assert "fall in two opposite clusters (cosine -0." in story.found

@@ -108,6 +108,13 @@ def test_the_share_of_filters_is_that_of_layers_which_round_each_for_itself(rati
     assert found.verdict == "holds"
 
 
+@pytest.mark.parametrize(("granularity", "expected"), [("entry", True), ("neuron", False)])
+def test_a_gain_is_not_expected_of_whole_filters_which_get_no_gradient_while_hidden(granularity, expected):
+    study = replace(TINY, pruning=MagnitudePruning(0.5, granularity, "straight-through"))
+    (test,) = (test for test in TINY.tests if test.statement.id == "pruning-raises-accuracy")
+    assert test.arms(study)["pruned"][0] == expected
+
+
 def test_before_training_all_pruned_weights_are_those_of_the_start():
     assert (TRIAL.run("untrained")["pruned_from_start"] == 1).all()
     assert (TRIAL.run("pruned")["pruned_from_start"] < 1).all()

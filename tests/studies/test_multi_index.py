@@ -62,6 +62,7 @@ def test_the_story_is_of_every_replica_or_of_none():
     ("options", "message"),
     [
         ({"directions": 0}, "directions = 0 .* >= 1"),
+        ({"directions": 51, "dimensions": (64, 96), "dimension": 64}, "directions = 51 .* <= 50. 50 first gradients"),
         ({"dimensions": (64, 32)}, "dimensions = .* ascending"),
         ({"directions": 40}, "dimensions = .* > directions = 40"),
         ({"ratios": (1.0,)}, "ratios = .* ascending"),
@@ -75,6 +76,11 @@ def test_the_story_is_of_every_replica_or_of_none():
 def test_options_out_of_range_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         MultiIndexStudy(**options)
+
+
+def test_as_many_directions_as_neurons_are_allowed():
+    most = MultiIndexStudy(directions=50, dimensions=(64, 96), dimension=64)
+    assert most.arm(SPAN).recipe.neurons == most.directions
 
 
 GRADIENT, RESIDUAL = asked.simplified_gradient, asked.residual

@@ -109,6 +109,33 @@ def test_the_prediction_of_the_single_step_is_the_rate_of_its_gap():
     assert rates["pruned"] > 1.3 * rates["whole"]
 
 
+def test_what_grows_by_no_more_than_printed_is_a_whole_step_decay_included():
+    """(16) has no 1 - ηλ. In steps that the data let grow by less than decay takes, weights shrink."""
+    grown = xr.Dataset({"growth_majority_pruned": ("replica", [0.034, 0.035, 0.036, 0.035])})
+    (test,) = (test for test in STUDY.tests if test.statement.id == "common-growth-as-stated")
+    claim = test.judge(STUDY, "one-step", {"one-step": grown})
+    assert claim.measured == pytest.approx(0.035 - 0.05)
+    assert claim.verdict == "holds"
+    slow = replace(STUDY, optimizer=replace(STUDY.optimizer, weight_decay=0.01))
+    assert test.judge(slow, "one-step", {"one-step": grown}).verdict == "fails"
+
+
+def test_by_the_gradient_of_the_pruned_network_what_the_theorys_does_is_not_expected():
+    other = replace(STUDY, pruning=replace(STUDY.pruning, gradient="straight-through"))
+
+    def expected(study: Pruning) -> set[str]:
+        return {test.statement.id for test in study.tests if any(told for told, _ in test.arms(study).values())}
+
+    assert expected(STUDY) - expected(other) == {
+        "update-is-algorithm-1",
+        "stationary-rebalance",
+        "rare-reach-common",
+        "pruned-are-minority",
+        "random-start-direction",
+        "divergence-when-all-pruned",
+    }
+
+
 def test_story_and_figures_say_what_was_measured():
     ratio = final_ratio(TRIAL.run("stationary"))
     claims, runs = list(TRIAL.healthy.values()), TRIAL.runs

@@ -298,6 +298,11 @@ def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest
     assert "least at 8" in found.silent
 
 
+def test_as_many_replicas_are_run_as_the_study_has():
+    _, kind = find("decoupling")
+    assert ScalingStudy(kind()).default_replicas == kind.default_replicas == 20
+
+
 def test_where_nothing_is_said_nothing_foretold_is_drawn():
     draws = np.random.default_rng(0)
 

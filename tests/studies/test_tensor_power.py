@@ -42,6 +42,18 @@ def test_only_what_the_page_calls_wrong_or_left_out_is_not_expected_outside_cont
     assert {arm.name for arm in STUDY.arms() if arm.role == "control"} == CONTROLS
 
 
+def test_what_is_judged_outside_of_lemma_g3_says_so():
+    said = {key for key, claim in TRIAL.healthy.items() if "Outside of Lemma G.3" in claim.note}
+    assert said == {(f"weighted-{name}", "starts") for name in ("goes-as-power", "upper-bound", "lower-bound")}
+    sources = {statement.id: statement.source for statement in TensorPower.statements()}
+    assert sources["weighted-goes-as-power"] == "derived, for Lemma G.3", "its only arm is outside"
+    less = {test.statement.id: test.arms(TensorPower(weight=2)) for test in TensorPower.tests}
+    for name in ("weighted-limit", "weighted-upper-bound", "weighted-lower-bound"):
+        expected, why = less[name]["step-sizes"]
+        assert expected, name
+        assert why.startswith("Outside of Lemma G.3, which asks for q' >= 3"), name
+
+
 def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
     claims = STUDY.claims(TRIAL.runs)
     assert {claim.id for claim in claims} == {statement.id for statement in TensorPower.statements()}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from rich import box
 from rich.console import Console
@@ -45,7 +46,10 @@ class _AgainArgs:
 
 def judge(words: list[str]) -> int:
     """Judge a run folder again; or print the verdict on each line of a table, and what they are worth together."""
-    path, options = name_and_options(words, "judge", "DIR or TABLE.csv")
+    kinds = f"with KIND: one of {', '.join(get_args(ErrorKind))}"
+    of_table = f"featscope judge TABLE.csv [--n N] [--error-is KIND] [--json], {kinds}"
+    usage = f" [--study MODULE:CLASS], or {of_table}"
+    path, options = name_and_options(words, "judge", "DIR", usage)
     if Path(path).is_dir():
         again: _AgainArgs = parse(_AgainArgs, options, "judge DIR")
         return _run(Path(path), again.study)

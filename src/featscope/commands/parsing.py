@@ -33,26 +33,36 @@ def parse(kind: Any, words: list[str], program: str) -> Any:
         return tyro.cli(kind, prog=f"featscope {program}", args=words, config=(marker,))
 
 
-def name_and_options(words: list[str], command: str, what: str) -> tuple[str, list[str]]:
+_HELP = ("-h", "--help")
+
+
+def name_and_options(words: list[str], command: str, what: str, options: str = " [options]") -> tuple[str, list[str]]:
     """The first word, which names a study or a folder, and the others.
 
     Raises:
         ConfigError: there is no such word; the message says how to use the command.
     """
     if not words or words[0].startswith("-"):
-        known = f": one of {', '.join(entries())}" if what == "STUDY" else ""
-        message = f"usage: featscope {command} {what} [options], with {what}{known}"
-        if words and words[0] in ("-h", "--help"):
+        known = f", with {what}: one of {', '.join(entries())}" if what == "STUDY" else ""
+        message = f"usage: featscope {command} {what}{options}{known}"
+        if words and words[0] in _HELP:
             print(message)
             sys.exit(0)
         raise ConfigError(message)
     return words[0], words[1:]
 
 
-def require_no_more(rest: list[str], command: str, what: str) -> None:
-    """Raise `ConfigError` if words are left."""
+def only_name(words: list[str], command: str, what: str) -> str:
+    """The word that a command without options takes, which names a study or a folder.
+
+    Raises:
+        ConfigError: there is no such word, or one too many.
+    """
+    asks = [word for word in words if word in _HELP]
+    name, rest = name_and_options(asks or words, command, what, "")
     if rest:
-        raise ConfigError(f"{command} takes one {what}; {rest[0]!r} is too much")
+        raise ConfigError(f"{command} takes one {'folder' if what == 'DIR' else 'study'}; {rest[0]!r} is too much")
+    return name
 
 
 def option_names(kind: Any, prefix: str = "--") -> Iterator[tuple[tuple[str, str], str]]:

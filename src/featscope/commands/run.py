@@ -24,9 +24,9 @@ from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.claims.claim import Relation
 from featscope.claims.digits import MOST, reads_right
-from featscope.commands.parsing import as_typed, name_and_options, parse, program, require_no_more
+from featscope.commands.parsing import as_typed, name_and_options, only_name, parse, program
 from featscope.commands.telling import Telling
-from featscope.options import ConfigError
+from featscope.options import ConfigError, MissingExtraError
 from featscope.registry import broken, entries, find
 from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
@@ -139,6 +139,9 @@ def execute(
         return _failed(telling, 3, f"{error}. Intervals over such replicas mean nothing; no claim was judged.")
     except UnjudgedError as error:
         return _failed(telling, 2, how_to_judge(error, out))
+    except (ConfigError, MissingExtraError) as error:
+        telling.event("failed", code=2, why=str(error))
+        raise
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
         kept, command = _to_go_on(out, to_replace, again)
         why = f" ({stopped})" if str(stopped) else ""
@@ -296,8 +299,7 @@ def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True)
 
 def report(words: list[str]) -> int:
     """Draw the report of a finished run anew."""
-    directory, rest = name_and_options(words, "report", "DIR")
-    require_no_more(rest, "report", "folder")
+    directory = only_name(words, "report", "DIR")
     unfinished = is_unfinished(Path(directory))
     print(f"report: {report_run(Path(directory))}")
     if unfinished:
@@ -307,8 +309,7 @@ def report(words: list[str]) -> int:
 
 def check(words: list[str]) -> int:
     """A step of every arm of a study at its smallest size, then all claims and figures."""
-    name, rest = name_and_options(words, "check", "STUDY")
-    require_no_more(rest, "check", "study")
+    name = only_name(words, "check", "STUDY")
     _, kind = find(name)
     found = check_study(kind())
     if found.problems:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from featscope.catalogue import Entry
-from featscope.commands.parsing import name_and_options, parse, require_no_more
+from featscope.commands.parsing import only_name, parse
 from featscope.options import require
 from featscope.registry import broken, entries, entry, find
 
@@ -73,8 +73,7 @@ def show(words: list[str]) -> int:
     from rich.padding import Padding
     from rich.text import Text
 
-    name, rest = name_and_options(words, "show", "STUDY")
-    require_no_more(rest, "show", "study")
+    name = only_name(words, "show", "STUDY")
     about = entry(name)
     card = stored_card(about)
     console = Console(highlight=False)

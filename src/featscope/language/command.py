@@ -46,7 +46,7 @@ class Generate:
 
     Attributes:
         prompt: text file; the line end that closes it is left away.
-        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        model: "retriever" for the small model of the package featscope-retriever, a folder, or a model of the Hub.
         method: how the prompt is compressed: tokens chosen by an early layer (gemfilter, fastkv, promptdistill),
             tokens chosen by a smaller model (speculative), entries of the cache chosen in every layer (snapkv, h2o,
             adakv), not at all (full), or what another package registers.

@@ -48,7 +48,7 @@ def load_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrai
     short prompt.
 
     Args:
-        name: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        name: "retriever" for the small model of the package featscope-retriever, a folder, or a model of the Hub.
         device: where to.
 
     Raises:

@@ -24,7 +24,7 @@ class Ruler:
 
     Attributes:
         out: file of JSON lines that is written.
-        model: whose tokenizer counts: "retriever" for the small model that ships with FeatScope, a folder, or a model
+        model: whose tokenizer counts: "retriever" for that of the package featscope-retriever, a folder, or a model
             of the Hub.
         length: tokens that a prompt has at most; it is as long as fits.
         tasks: RULER's names; none for all that need no data set and fit into the length.

@@ -56,7 +56,7 @@ class TunePrompt:
             are wanted by task. An answer is right if all of it is in what is generated; of several texts "parts" is
             the share that is. In place of "prompt" stand "document" and "question" where several questions follow one
             document: ways that can read it once do.
-        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        model: "retriever" for the small model of the package featscope-retriever, a folder, or a model of the Hub.
         methods: names as of `featscope generate --method`; full attention is measured in any case.
         layers: which may choose; none for those that `choose_layer` finds, where answers stand in their prompts and a
             method chooses by the last token's query; else for all but the last that see the whole prompt.

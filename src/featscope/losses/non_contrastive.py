@@ -19,12 +19,14 @@ class NonContrastive:
 
     The constant makes 0 the least value: with "batch" the loss is m - Σ_j corr(F_j, G_j) of m outputs, the scale of
     (A.1); with "l2" it is 1 - cos. Half the squared distance is the same. (The paper's (3.3) prints the squared
-    distance and an expression in the scale of (A.1) as if they were equal; ``scale`` says which is meant.)
+    distance and an expression in the scale of (A.1) as if they were equal; ``scale`` says which is meant.) With "none"
+    it is minus the inner product: no distance, and nothing bounds it from below.
 
     Attributes:
         normalization: "batch": each output has mean 0 and variance 1 over the batch, without affine parameters or
             running statistics (3.1); "l2": each representation has norm 1; "none".
-        scale: "correlation": m - Σ_j corr(F_j, G_j) or 1 - cos; "squared": twice that, the mean squared distance.
+        scale: "correlation": m - Σ_j corr(F_j, G_j) or 1 - cos; "squared": twice that, the mean squared distance of
+            what is normalised.
         stop_gradient: whether targets are constants.
         eps: added to variances. The paper has 0; with real networks an output may be constant.
     """

@@ -28,7 +28,7 @@ class Powers:
 
     Attributes:
         power: q. The paper's neurons grow with q = 5 at first.
-        weight: q' of Lemma G.3's sums.
+        weight: q' of Lemma G.3's sums; the lemma asks for q' >= 3.
         step_size: η.
         start: smallest x_0; sequences begin uniformly between it and a quarter more.
         scale: mean of C_t, which is log-normal.

@@ -26,8 +26,8 @@ class OfModels(Study):
     """A study of language models of several sizes. Hand-set ones stand for the smallest and the largest of them.
 
     Attributes:
-        models: smallest first; "retriever" for the small model that ships with FeatScope, folders, or models of the
-            Hub.
+        models: smallest first; "retriever" for the small one of the package featscope-retriever, folders, or models of
+            the Hub.
         data: where texts are from.
     """
 

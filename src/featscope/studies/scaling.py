@@ -49,6 +49,11 @@ class ScalingStudy(Study):
         return self.study.name
 
     @property
+    def default_replicas(self) -> int:  # type: ignore[override]
+        """As in the study."""
+        return self.study.default_replicas
+
+    @property
     def command(self) -> str:
         """The words after `featscope` that run it."""
         sizes = f" --sizes {' '.join(f'{size:.12g}' for size in self.sizes)}" if self.sizes else ""

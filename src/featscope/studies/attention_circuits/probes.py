@@ -1,6 +1,7 @@
 """What is measured on attention matrices: where in two dimensions of frequency their power is."""
 
 from collections.abc import Mapping
+from functools import cache
 
 import torch
 from jaxtyping import Float
@@ -28,6 +29,15 @@ def wave_share(matrices: Float[Tensor, "*batch row column"], waves: int = WAVES)
     both_ways = power.sum(-1)
     rows = (both_ways + both_ways.flip(-1))[..., : power.shape[-1]]
     return (share_of_largest(rows, waves) + share_of_largest(power.sum(-2), waves)) / 2
+
+
+@cache
+def waves_at_random(modulus: int, hidden: int, head_dim: int, matrices: int = 300) -> float:
+    """Mean `wave_share` of heads with random weights on random embeddings."""
+    chance = torch.Generator().manual_seed(0)
+    numbers = torch.randn(matrices, modulus, hidden, generator=chance)
+    keys, queries = torch.randn(2, matrices, hidden, head_dim, generator=chance)
+    return float(wave_share((numbers @ keys) @ (numbers @ queries).mT).mean())
 
 
 def active(matrices: Float[Tensor, "replica head row column"]) -> Tensor:

@@ -1,6 +1,6 @@
 """What is claimed of attention matrices, and what is shown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies.addition import JUDGED
-from featscope.studies.attention_circuits import figures
+from featscope.studies.attention_circuits import figures, probes
 from featscope.studies.attention_circuits.arms import (
     EQUALS,
     FIVE,
@@ -22,7 +22,7 @@ from featscope.studies.attention_circuits.arms import (
 )
 from featscope.studies.attention_circuits.probes import TOP
 from featscope.studies.base import Runs, Story, last
-from featscope.studies.summaries import percent, verdict
+from featscope.studies.summaries import in_case, percent, verdict
 from featscope.studies.worst import mean
 from featscope.theory import attention_circuits as theory
 
@@ -30,11 +30,25 @@ NOT_LEARNED = "With labels of other points there is no sum to learn."
 WHOLE = "Whole numbers."
 FEW_BINS = "At the default size, modulo 5, there are eight bins in all."
 HALF = 0.5
+OF_TWO = 0.8
+"""Share of two frequencies from which on there are no more to speak of, and of one from which on there is no second."""
 
 
 def many_bins(study: "AttentionCircuits") -> list[str]:
     """Arms on which four bins have less than half of the power before training: there half is a finding."""
     return [arm for arm in (THREE, FOUR) if study.exponential(arm) < HALF]
+
+
+def many_frequencies(study: "AttentionCircuits") -> list[str]:
+    """The arm of three numbers, if two frequencies have less than the bound there with random weights."""
+    learner = study.arm(THREE).recipe.learner
+    at_random = probes.waves_at_random(study.modulus(THREE), learner.hidden, learner.head_dim)
+    return [THREE] if at_random < OF_TWO else []
+
+
+def its_control(told: Callable[["AttentionCircuits"], list[str]]) -> Callable[["AttentionCircuits"], Mapping[str, str]]:
+    """Labels of other points, where the arm of three numbers is told of, as the modulus is the same."""
+    return lambda study: {SHUFFLED: NOT_LEARNED} if THREE in told(study) else {}
 
 
 @dataclass(frozen=True)
@@ -119,7 +133,7 @@ class AttentionCircuits(AttentionCircuitsArms):
     @bound(
         "Figures 4.3 and C.5",
         on=many_bins,
-        not_on={SHUFFLED: NOT_LEARNED},
+        not_on=its_control(many_bins),
         at_least=HALF,
         because=f"Bound: {STATED}",
         range=SHARE,
@@ -135,11 +149,12 @@ class AttentionCircuits(AttentionCircuitsArms):
 
     @bound(
         "Figure 4.3",
-        on=THREE,
-        not_on={SHUFFLED: NOT_LEARNED},
-        at_least=0.8,
+        on=many_frequencies,
+        not_on=its_control(many_frequencies),
+        at_least=OF_TWO,
         because=f"Bound: {STATED}",
         range=SHARE,
+        note="Judged where random weights have less there: modulo 5 there are two frequencies in all.",
     )
     def two_frequencies_a_dimension(self, run: xr.Dataset) -> Found:
         """Each dimension of a trained attention matrix has two frequencies at most.
@@ -150,18 +165,22 @@ class AttentionCircuits(AttentionCircuitsArms):
 
     @bound(
         "Figure 4.3",
-        on=THREE,
-        at_most=0.8,
+        on=many_frequencies,
+        at_most=OF_TWO,
         because=f"Bound: {STATED}",
         range=SHARE,
         note="The text has two cosines of different frequencies in each dimension.",
     )
-    def one_frequency_is_not_enough(self, run: xr.Dataset) -> xr.DataArray:
+    def one_frequency_is_not_enough(self, run: xr.Dataset) -> Found:
         """A dimension of a trained attention matrix needs a second frequency.
 
-        Measured: share of the power at the largest frequency of a dimension, mean over both and heads.
+        Measured: share of the power at the largest frequency of a dimension, mean over both and heads. Nothing where
+        the two largest have not gained half of what was left before training: in noise none is enough, either.
         """
-        return of_heads(run.wave)
+        before = mean(run.start_waves)
+        waves = (of_heads(run.waves) - before) / (1 - before) >= HALF
+        why = f"In {int((~waves).sum())} of {waves.size} replicas two frequencies gained less than half."
+        return Found(of_heads(run.wave).where(waves), "" if waves.all() else why)
 
     @ordering(
         "derived, for Figure 4.3",
@@ -288,6 +307,7 @@ class AttentionCircuits(AttentionCircuitsArms):
         numbers = {found: " and ".join(str(k) for k in adds if adds[k] == found) for found, _ in ways}
         said = [f"{way} to add {numbers[found]} numbers" for found, way in ways if numbers[found]]
         before, after = (percent(runs[THREE][name].mean("head")) for name in ("start_share", "share"))
+        unused = f"sparse-without-use@{EQUALS}"
         return Story(
             f"One layer of attention {', '.join(said)}. With {INPUTS[THREE]} of them {after} of the power of an "
             f"attention matrix ends in four bins of frequency, from {before}.",
@@ -297,7 +317,7 @@ class AttentionCircuits(AttentionCircuitsArms):
                 f"attention-is-sparse-in-frequency@{THREE}": "",
                 f"learns-the-sum@{FIVE}": "Five numbers, one layer.",
                 f"read-at-equals-pairs-do-not-count@{EQUALS}": "",
-                f"sparse-without-use@{EQUALS}": "They are waves there, too, and so are random heads on the embeddings.",
+                unused: in_case(claims, unused, "They are waves there, too.", "They are no waves there."),
             },
         )
 

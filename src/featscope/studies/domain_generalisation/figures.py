@@ -144,7 +144,12 @@ def by_domain(runs: Runs, said: str) -> Bars:
 
 def _is_pacs(runs: Runs, said: str) -> bool:
     """Whether domains are called as PACS's are, so that what is printed of it may stand beside them."""
-    return not said and "erm" in runs and _domains(runs["erm"].accuracy) == list(COLUMNS)
+    return not said and "erm" in runs and has_names_of_pacs(runs["erm"])
+
+
+def has_names_of_pacs(run: xr.Dataset) -> bool:
+    """Whether the domains of an arm are called as PACS's are; not those of runs stored before names were."""
+    return _domains(run.accuracy) == list(COLUMNS)
 
 
 def _domains(accuracies: xr.DataArray) -> list[str]:

@@ -45,6 +45,13 @@ def of_paper(study: DomainGeneralisationArms) -> bool:
     return not study.is_stand_in
 
 
+def on_pacs(measured: xr.DataArray, run: xr.Dataset) -> Found:
+    """What is expected of PACS alone, as its bound was settled there; on other images it is judged all the same."""
+    if figures.has_names_of_pacs(run):
+        return Found(measured)
+    return Found(measured, "Not expected: the bound was settled on PACS, and these are other domains.", expected=False)
+
+
 @dataclass(frozen=True)
 class DomainGeneralisation(DomainGeneralisationArms):
     """Nuclear norm regularisation where one domain of images is left out (dissertation, Sections 6.3.2 and 6.3.3).
@@ -219,12 +226,12 @@ class DomainGeneralisation(DomainGeneralisationArms):
         given=of_paper,
         range=POINTS,
     )
-    def classes_are_recognised(self, run: xr.Dataset) -> xr.DataArray:
+    def classes_are_recognised(self, run: xr.Dataset) -> Found:
         """There is something to gain and to lose.
 
         ERM recognises half of the images of a domain that it has never seen. Measured: accuracy in percent.
         """
-        return accuracy(run)
+        return on_pacs(accuracy(run), run)
 
     @ordering(
         "derived here",
@@ -234,12 +241,12 @@ class DomainGeneralisation(DomainGeneralisationArms):
         given=of_paper,
         range=APART,
     )
-    def a_new_domain_costs_accuracy(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
+    def a_new_domain_costs_accuracy(self, run: xr.Dataset, runs: Runs) -> Found:
         """A domain that was left out is harder than one that was not.
 
         Measured: accuracy where images change domains at random, less that in the domain left out, in points.
         """
-        return accuracy(runs[NO_SHIFT]) - accuracy(run)
+        return on_pacs(accuracy(runs[NO_SHIFT]) - accuracy(run), run)
 
     @identity(
         "DomainBed, collect_results.py",

@@ -120,7 +120,7 @@ class GemFilterArms(Study):
     that was trained to find needles.
 
     Attributes:
-        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        model: "retriever" for the small model of the package featscope-retriever, a folder, or a model of the Hub.
         haystack: a folder of .txt files that needles are hidden in, or "built-in".
         lengths: tokens of the prompts with needles.
         trained: the longest prompt that the model was trained on; None for the retriever's own, or all lengths for

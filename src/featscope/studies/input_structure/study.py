@@ -212,7 +212,7 @@ class InputStructure(TeacherClaims):
 
     # --- The regulariser ----------------------------------------------------------------------------------------------
 
-    @higher("(A.290)", on=white, range=(-10.0, 10.0))
+    @higher("(A.290)", on=white, range=(-10.0, 10.0), given=lambda study: study.weight > 0)
     def regulariser_balances_labels(self, run: xr.Dataset) -> xr.DataArray:
         r"""The regulariser makes classes equally likely on injected inputs.
 
@@ -220,7 +220,7 @@ class InputStructure(TeacherClaims):
         """
         return run.first_free - run.first
 
-    @higher("(A.291)", on=white, range=(-10.0, 10.0))
+    @higher("(A.291)", on=white, range=(-10.0, 10.0), given=lambda study: study.weight * study.sharpness > 0)
     def regulariser_sharpens_answers(self, run: xr.Dataset) -> xr.DataArray:
         r"""The regulariser makes the teacher surer of injected inputs.
 

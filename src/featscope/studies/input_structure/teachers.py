@@ -135,14 +135,14 @@ class TeacherClaims(InputStructureArms):
     def student_minimum_at_teacher_size(self, run: xr.Dataset) -> xr.DataArray:
         """Students on Gaussians have their classical minimum at about their teacher's size.
 
-        Measured: for the chosen teacher, least test loss of students of less than half or more than twice its size, in
-        the classical regime, less the least of the others.
+        Measured: for the chosen teacher, in the classical regime, least test loss of students of less than half or more
+        than twice its size, less the least of the others. Nothing where either are none.
         """
         loss, apart = run.student_loss.isel(teacher=0), np.abs(np.log2(self._grid(run) / run.chosen))
         fitted = run.student_fitted.isel(teacher=0)
-        far, near = (apart > 1) & self._classical(fitted), apart <= 1
-        least = (loss.where(which, np.inf).min("size", skipna=False) for which in (far, near))
-        away, own = least
+        classical = self._classical(fitted)
+        least = (loss.where(classical & which, np.inf).min("size", skipna=False) for which in (apart > 1, apart <= 1))
+        away, own = (one.where(one < np.inf) for one in least)
         return known(away - own, fitted, run.chosen)
 
     @higher(

@@ -13,6 +13,8 @@ PHOTOS, PHOTOS_STILL = "photographs", "photographs-untrained"
 RESIDUAL, RESIDUAL_WIDE = "residual", "residual-wide"
 RESIDUAL_LOT, WIDE_LOT, RESIDUAL_STILL = "residual-shuffled", "residual-wide-shuffled", "residual-untrained"
 TRAINED = (DIGITS, PHOTOS, RESIDUAL, RESIDUAL_WIDE)
+USUAL = 1.0
+"""Spread of first weights as they usually are."""
 _RESIDUAL_RATE = 0.01
 _ABOUT = {
     "accuracy": "test accuracy",
@@ -104,7 +106,7 @@ class LearnedFiltersArms(Study):
             label = name.replace("-", " ")
             return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(found,), watch=nothing)
 
-        large = replace(digits, spread=1.0, rate=self.rate / 5)
+        large = replace(digits, spread=USUAL, rate=self.rate / 5)
         return [
             arm(DIGITS, digits, "hidden units on zeros and ones, small first weights"),
             arm(DIGITS_LARGE, large, "first weights as usual, smaller steps"),

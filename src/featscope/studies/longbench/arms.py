@@ -28,7 +28,7 @@ class LongBenchArms(Study):
     Without `data` the examples are made up, and scores on them say nothing about LongBench. A step answers one example.
 
     Attributes:
-        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        model: "retriever" for the small model of the package featscope-retriever, a folder, or a model of the Hub.
         data: "made-up"; a folder with the benchmark's files (TASK.jsonl, for LongBench also data/TASK.jsonl or
             data.zip, for LongBench v2 data.json); or its name on the Hub: THUDM/LongBench, THUDM/LongBench-v2,
             xinrongzhang2022/InfiniteBench.

@@ -19,7 +19,7 @@ class MultiIndexArms(Study):
     """The first gradient finds the few directions that a polynomial is of (dissertation, Section B.5.7).
 
     Attributes:
-        directions: r.
+        directions: r, at most the 50 neurons whose first gradients are looked at.
         dimensions: d in which gradients are looked at, ascending.
         ratios: n/d² at which they are, ascending.
         repeats: laws and samples at each of them.
@@ -39,7 +39,9 @@ class MultiIndexArms(Study):
     widths: tuple[int, ...] = (50, 200, 500)
 
     def __post_init__(self) -> None:
-        require(self, "directions", self.directions >= 1, ">= 1")
+        most = Shares.neurons
+        spanned = 1 <= self.directions <= most
+        require(self, "directions", spanned, f">= 1 and <= {most}", f"{most} first gradients span no more directions.")
         for name in ("dimensions", "ratios", "widths"):
             values = getattr(self, name)
             ascending = len(values) >= 2 and list(values) == sorted(set(values)) and values[0] > 0

@@ -111,7 +111,7 @@ class NeedleArms(Study):
     blank before them where they begin with none. A needle that the model does not find even in a short text is refused.
 
     Attributes:
-        model: "retriever" for the small model that ships with FeatScope, a folder, or a model of the Hub.
+        model: "retriever" for the small model of the package featscope-retriever, a folder, or a model of the Hub.
         haystack: a folder of .txt files that needles are hidden in, or "built-in".
         needle: the sentence to hide; drawn if empty.
         question: what the prompt ends with; with a needle of your own.

@@ -27,6 +27,11 @@ RATIOS = (0.0, LITTLE, JUDGED, 2 * JUDGED)
 over = partial(Axis, "rules.pruning.ratio")
 
 
+def follows_theory(study: "PruningArms") -> bool:
+    """Whether training has the theory's gradient; by that of the pruned network hidden neurons only decay."""
+    return study.pruning.gradient == "theory"
+
+
 @dataclass(frozen=True)
 class PruningArms(Study):
     """Does hiding the smallest neurons from the logits give rare features their share?

@@ -16,7 +16,7 @@ from featscope.claims import COSINE, POSITIVE, Claim, Found, bound, identity, or
 from featscope.figures import Figure
 from featscope.studies import Runs, Story, last
 from featscope.studies.pruning import figures
-from featscope.studies.pruning.arms import JUDGED, LITTLE
+from featscope.studies.pruning.arms import JUDGED, LITTLE, follows_theory
 from featscope.studies.pruning.assumed import Assumed
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.worst import known, largest, smallest
@@ -161,6 +161,7 @@ class Pruning(Assumed):
         "largest error.",
         note="A check of the code: only if it holds are the other claims about the paper's algorithm.",
         law="exact",
+        given=follows_theory,
     )
     def update_is_algorithm_1(self, run: xr.Dataset) -> xr.DataArray:
         """A step of training is the paper's Algorithm 1.
@@ -197,7 +198,13 @@ class Pruning(Assumed):
             f"(ε_min)² is {data.eps_min**2:.3f}.",
         )
 
-    @ordering("Theorem 3.2, Remark 1", on="stationary", not_on=("straight-through", "balanced"), more_than=MATTERS)
+    @ordering(
+        "Theorem 3.2, Remark 1",
+        on="stationary",
+        not_on=("straight-through", "balanced"),
+        more_than=MATTERS,
+        given=follows_theory,
+    )
     def stationary_rebalance(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
         r"""Pruning brings rare features' energy near common ones'.
 
@@ -218,6 +225,7 @@ class Pruning(Assumed):
         at_least=0.8,
         because="Bound: a stated choice; 0.9 until shares had intervals, which 40 of 40 neurons do not reach;",
         law="share",
+        given=follows_theory,
     )
     def pruned_are_minority(self, run: xr.Dataset, arm: str) -> Found:
         """What is pruned belongs to rare features.
@@ -255,6 +263,7 @@ class Pruning(Assumed):
         on="random-start-direction",
         note="Not in the paper. Found by exploring with four replicas of seed 0 before the arm was written.",
         corrects="random-start-rebalance",
+        given=follows_theory,
     )
     def random_start_direction(self, run: xr.Dataset, runs: Runs) -> Found:
         r"""Ranking neurons by the energy along them rebalances from random weights.
@@ -274,6 +283,7 @@ class Pruning(Assumed):
         because="Bound: in most networks; 1 until yes and no had intervals, which no number of networks reaches.",
         law="yes/no",
         of_divergence=True,
+        given=follows_theory,
     )
     def divergence_when_all_pruned(self, run: xr.Dataset) -> Found:
         r"""Prune too much, and weights grow without bound.

@@ -14,7 +14,7 @@ from featscope.studies.tensor_power.ladders import LADDERS
 from featscope.studies.tensor_power.replay import replayed
 from featscope.training import Iteration, Measurement, Recursion
 
-CUBIC = 3  # the least power that the lemmas allow
+CUBIC = 3  # the least power that Lemma G.1 allows; Lemma G.3 asks for 5
 LITTLE_LEAD, DIMENSION = 1.1, 100  # d, where log d is a lead
 ETAS = Axis("learner.step_size", (0.001, 0.003, 0.01, 0.03, 0.1))
 STARTS = Axis("learner.start", (0.02, 0.05, 0.1, 0.2))
@@ -64,7 +64,7 @@ class TensorPowerArms(Powers, Study):
             arm(
                 "step-sizes", own, "the power of the paper's neurons, over η; the rival's S is constant", "over η", ETAS
             ),
-            arm("starts", cubic, "power 3, the least that the lemmas allow, over x_0", "power 3, over x_0", STARTS),
+            arm("starts", cubic, "power 3, the least that Lemma G.1 allows, over x_0", "power 3, over x_0", STARTS),
             arm(
                 "rivals",
                 replace(own, strength="random"),

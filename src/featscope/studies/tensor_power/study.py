@@ -4,7 +4,7 @@ The paper is Wen & Li 2022, Appendix G and Claim E.8; what is derived is in `fea
 that x takes to A is Σ η C_t over the steps with x_t <= A.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import exp, inf, log
@@ -31,7 +31,14 @@ WHICH = f"δ in {DELTAS}."
 in_small_steps = partial(identity, on="step-sizes", not_on=FAST, equals=1.0, range=POSITIVE)
 always = partial(bound, law="extreme", things=lambda study: study.sequences)  # of every sequence
 adds_up = partial(bound, not_on="starts", at_most=1.0, because="Bound: constants 1.", range=POSITIVE)
+LEAST_WEIGHT = 3  # q' that Lemma G.3 asks for
+OUTSIDE = f"Outside of Lemma G.3, which asks for q' >= {LEAST_WEIGHT}; derived here, as its proof makes no use of that."
 CHANCE = "Tolerance: chance in the last step, and second order in η; a stated choice."
+
+
+def weighted(*arms: str) -> Callable[[Assumed], Mapping[str, str]]:
+    """``arms``, and of those whose q' is less than Lemma G.3 asks for that it says nothing of them."""
+    return lambda study: {arm: "" if study.arm(arm).recipe.learner.weight >= LEAST_WEIGHT else OUTSIDE for arm in arms}
 
 
 @dataclass(frozen=True)
@@ -217,7 +224,9 @@ class TensorPower(Assumed):
 
     # --- Weighted sums (P Lemma G.3) ----------------------------------------------------------------------------------
 
-    @in_small_steps("Lemma G.3", note="The constant in the paper's Θ(x_0^-k) is derived here.")
+    @in_small_steps(
+        "Lemma G.3", on=weighted("step-sizes"), note="The constant in the paper's Θ(x_0^-k) is derived here."
+    )
     def weighted_limit(self, run: xr.Dataset, arm: str) -> Found:
         r"""With small steps a weighted time has a closed form.
 
@@ -229,7 +238,7 @@ class TensorPower(Assumed):
         why = f"Tolerance: q η = {room:g}; a step is up to η C_t."
         return Found(mean(sums.run["weighted"] / sums.limit(sums.weight)), why, tolerance=room)
 
-    @scaling("Lemma G.3", on="starts", not_on=FAST, relation="=")
+    @scaling("derived, for Lemma G.3", on=weighted("starts"), not_on=FAST, relation="=")
     def weighted_goes_as_power(self, run: xr.Dataset, arm: str) -> Found:
         r"""A weighted time goes as a power of where a sequence starts.
 
@@ -238,7 +247,7 @@ class TensorPower(Assumed):
         """
         return self.exponent(run, arm, self.arm(arm).recipe.learner.weight)
 
-    @always("Lemma G.3", on=("step-sizes", "starts", "steep"), not_on=SLOW, at_most=0.0, because=WHICH)
+    @always("Lemma G.3", on=weighted("step-sizes", "starts", "steep"), not_on=SLOW, at_most=0.0, because=WHICH)
     def weighted_upper_bound(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         r"""A weighted time is at most the printed bound.
 
@@ -250,7 +259,7 @@ class TensorPower(Assumed):
 
     @always(
         "Lemma G.3",
-        on=("step-sizes", "starts"),
+        on=weighted("step-sizes", "starts"),
         not_on="steep",
         at_least=0.0,
         note="The last line of the paper's proof loses a factor (1+δ)^-(q-q'-1); for q' = 3 that shows from about q = "
