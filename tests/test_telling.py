@@ -60,6 +60,8 @@ def test_a_run_that_is_refused_after_it_has_begun_says_so(tmp_path, capfd, monke
     *_, last = map(json.loads, out.splitlines())
     assert (last["event"], last["code"]) == ("failed", 2)
     assert last["why"] in err
+    code, out, err = call(capfd, "run", "pull", "--json", "--memory-limit", "1e-9", "--out", tmp_path / "small")
+    assert (code, json.loads(out.splitlines()[-1])["why"].split()[0]) == (2, "--memory-limit")
 
 
 def test_a_quiet_run_prints_what_was_found_only(tmp_path, monkeypatch, capfd):

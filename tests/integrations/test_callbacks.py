@@ -338,6 +338,21 @@ def test_in_lightning_all_weights_are_shown_to_an_optimizer_of_another_s(lightni
     same(training.net, by_hand())
 
 
+def test_in_lightning_a_probe_beside_the_model_steps_when_it_likes(lightning_callback):
+    training = Manual(lightning_callback)
+    probe = torch.nn.Linear(2, 2)
+    beside, optimizer = torch.optim.SGD(probe.parameters(), 0.1), torch.optim.SGD(training.net.parameters(), 0.1)
+    for index, batch in enumerate(batches()):
+        training.begin(index)
+        beside.step()  # in the middle of the loss
+        training.differentiate(*batch)
+        optimizer.step()
+        training.end(index)
+        beside.step()  # in another callback
+    training.watch.on_train_end(training.trainer, training.net)
+    same(training.net, by_hand())
+
+
 def test_a_training_of_lightning_s_that_breaks_off_keeps_its_weights_and_what_was_seen(lightning_callback, tmp_path):
     net = network()
     trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=1)

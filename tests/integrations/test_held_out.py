@@ -297,7 +297,7 @@ def test_a_class_that_may_be_outvoted_however_well_it_is_told_apart_is_told():
 
 def test_a_tuple_of_which_several_entries_could_be_labels_is_told_with_the_cure():
     x, lengths, y = torch.randn(30, 6), torch.arange(30) % 4 + 3, torch.arange(30) % 3
-    with pytest.warns(UserWarning, match=r"batch\[1\] is .*, and batch\[2\] could .* \[\(batch\[0\], batch\[2\]\) for"):
+    with pytest.warns(UserWarning, match=r"batch\[1\] is .*, and batch\[2\] could .* \(\(batch\[0\], batch\[2\]\) for"):
         Monitor(nn.Identity(), [(x, lengths, y)], neighbours=3)
     with pytest.warns(UserWarning, match=r"and batch\[2\] and batch\[4\] could be labels, too"):
         HeldOut([(x, lengths, y, x, y)], 30)
@@ -307,6 +307,9 @@ def test_a_tuple_of_which_several_entries_could_be_labels_is_told_with_the_cure(
         assert HeldOut([{"x": x, "lengths": lengths, "labels": y}], 30).labels.tolist() == y.tolist()
         assert HeldOut([(x, y, x, torch.rand(30), y - 1)], 30).labels.tolist() == y.tolist()
         assert HeldOut([(x, x, lengths, y)], 30).labels is None
+        assert HeldOut([(x, y, torch.arange(30))], 30).labels.tolist() == y.tolist()  # numbers of samples
+        assert HeldOut([(x, y, y > 0)], 30).labels.tolist() == y.tolist()  # a mask
+        assert HeldOut(((batch[0], batch[1]) for batch in [(x, y, lengths)]), 30).labels.tolist() == y.tolist()
 
 
 def test_rows_that_are_views_do_not_keep_all_tokens(monkeypatch):

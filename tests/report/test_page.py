@@ -341,7 +341,13 @@ def test_numbers_on_the_page_lie_on_the_side_of_the_bound_that_the_verdict_says(
 
 @pytest.mark.parametrize(
     ("predicted", "tolerance", "measured"),
-    [(1.0, 1e-6, 1.00002), (1.25, 1e-5, 1.2500001), (0.98765, 1e-6, 0.98791), (0.33346, 4e-5, 0.33352)],
+    [
+        (1.0, 1e-6, 1.00002),
+        (1.25, 1e-5, 1.2500001),
+        (0.98765, 1e-6, 0.98791),
+        (0.33346, 4e-5, 0.33352),
+        (1.0, 0.0123456, 1.01234),
+    ],
 )
 def test_an_equation_reads_as_its_verdict_says(predicted: float, tolerance: float, measured: float) -> None:
     about = {"id": "a", "source": "", "statement": "", "kind": "identity", "arm": ""}

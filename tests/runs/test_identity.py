@@ -1,13 +1,22 @@
 """What a checkpoint is of."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, make_dataclass, replace
+from enum import Enum
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from featscope.runs.identity import digest, other
+
+
+class Way(Enum):
+    """Two."""
+
+    ONE = 1
+    TWO = 2
 
 
 @dataclass(frozen=True)
@@ -49,11 +58,30 @@ def test_a_digest_is_of_options_alone():
         {"sizes": (1, 2, None, 1)},
         {"sizes": (1, 2, "None", True)},
         {"module": Inner()},
+        {"sizes": (frozenset({1}), 2)},
+        {"sizes": (Path("a"),)},
+        {"sizes": (np.int64(1),)},
+        {"sizes": (Way.ONE,)},
     ],
 )
 def test_another_option_is_another_digest(changed):
     assert digest(replace(Recipe(), **changed)) != digest(Recipe())
     assert digest(replace(Recipe(), **changed)) == digest(replace(Recipe(), **changed))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [({1}, {2}), (Path("a"), Path("b")), (np.float32(1), np.float32(2)), (Way.ONE, Way.TWO)]
+)
+def test_values_of_other_kinds_count_too(one, two):
+    assert digest(one) != digest(two)
+    assert digest({"a", "b", "c"}) == digest({"c", "b", "a"})
+
+
+def test_an_option_that_is_added_later_changes_nothing_at_its_default():
+    later = make_dataclass("Inner", [("size", float, 1.0), ("name", str, "1"), ("margin", float, 0.0)])
+    later.__qualname__ = Inner.__qualname__
+    assert digest(later(2.0)) == digest(Inner(2.0))
+    assert digest(later(2.0, margin=1.0)) != digest(Inner(2.0))
 
 
 def test_what_an_older_version_did_not_say_is_not_compared():

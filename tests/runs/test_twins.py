@@ -12,7 +12,9 @@ from featscope.claims import ordering
 from featscope.commands.run import execute
 from featscope.options import ConfigError
 from featscope.runs import Settings, run
+from featscope.runs.folder import RunFolder
 from featscope.runs.judging import judge_again
+from featscope.runs.shard import Shard
 from featscope.runs.twins import EqualReplicasError, require_different
 from featscope.streams import Draws
 from featscope.studies.base import last
@@ -195,3 +197,18 @@ def test_sound_replicas_pass(tmp_path):
         require_different({"same": np.ones((3, 2))}, {"batch"}, 0, "arm")
     require_different({"same": np.ones((3, 2))}, (), 0, "arm")  # no chance enters
     require_different({}, {"batch"}, 0, "arm")
+
+
+def test_a_judged_sweep_may_have_points_where_chance_plays_no_part(monkeypatch, tmp_path):
+    """Its points of one whole number are an arm of their own."""
+    monkeypatch.setattr(Learner, "__init__", fixed)
+    study = JudgedSweep(Claimed(), (Axis("steps", (0, 6)),))
+    assert run(study, Settings(replicas=2), tmp_path / "run").claims is not None
+
+
+def test_digests_of_ends_cost_no_open_files(tmp_path):
+    """Tensors that come from a worker do, one for each arm, point and name."""
+    folder = RunFolder.create(tmp_path / "run")
+    shard = Shard(Pull(), Pull().arms()[0], range(2), 0, "cpu")
+    (ends, *_) = shard.run(folder, lambda: False, lambda steps, status: None).ends
+    assert {type(of) for of in ends.values()} == {np.ndarray}

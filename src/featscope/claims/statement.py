@@ -287,10 +287,10 @@ def _parts(method: Callable[..., Any]) -> tuple[str, str, str]:
 def _may_be_none(method: Callable[..., Any]) -> bool:
     """Whether its type says that it may return None."""
     try:
-        returned = get_type_hints(method).get("return", Any)
+        returned = get_type_hints(method).get("return")
     except NameError:  # of a name that only a type checker imports
         return "None" in str(method.__annotations__.get("return"))
-    return NoneType in get_args(returned)
+    return returned in (Any, object) or NoneType in get_args(returned)
 
 
 def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], Test]]:

@@ -26,7 +26,7 @@ from featscope.claims.claim import Relation
 from featscope.claims.digits import MOST, reads_right
 from featscope.commands.parsing import as_typed, name_and_options, only_name, parse, program
 from featscope.commands.telling import Telling
-from featscope.options import ConfigError, MissingExtraError
+from featscope.options import ConfigError
 from featscope.registry import broken, entries, find
 from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
@@ -59,7 +59,7 @@ def run_study(words: list[str]) -> int:
     """Run a study and report."""
     name, options = name_and_options(words, "run", "STUDY")
     chosen, out, again = study_options("run", name, options)
-    with as_typed(type(chosen), chosen.study):
+    with chosen.telling.refusals(), as_typed(type(chosen), chosen.study):
         code, _ = execute(
             chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite, telling=chosen.telling
         )
@@ -139,9 +139,6 @@ def execute(
         return _failed(telling, 3, f"{error}. Intervals over such replicas mean nothing; no claim was judged.")
     except UnjudgedError as error:
         return _failed(telling, 2, how_to_judge(error, out))
-    except (ConfigError, MissingExtraError) as error:
-        telling.event("failed", code=2, why=str(error))
-        raise
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
         kept, command = _to_go_on(out, to_replace, again)
         why = f" ({stopped})" if str(stopped) else ""
@@ -269,7 +266,8 @@ def told_apart(one: float, other: float, relation: Relation, tolerance: float = 
     accepted = tolerance if relation == "=" else None
     for digits in range(3, MOST + 1):
         texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
-        if reads_right(one, [other], accepted, dict(zip((one, other), map(float, texts), strict=True)).__getitem__):
+        shown = dict(zip((one, other), map(float, texts), strict=True))
+        if reads_right(one, [other], accepted, shown.__getitem__, float(f"{tolerance:.{digits}g}")):
             break
     return texts
 

@@ -64,7 +64,7 @@ def sweep(words: list[str]) -> int:
             )
         axes.append(Axis(path, values))
     train = trainer(chosen.sweep.engine, chosen.sweep.address, chosen.telling.show)
-    with as_typed(type(chosen), chosen.study):
+    with chosen.telling.refusals(), as_typed(type(chosen), chosen.study):
         study: Study
         if chosen.sweep.judge:
             study = JudgedSweep(chosen.study, tuple(axes), chosen.sweep.claim, chosen.sweep.refine)

@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from featscope.claims import Claim
-from featscope.options import ConfigError
+from featscope.options import ConfigError, MissingExtraError
 from featscope.runs.progress import Show
 
 
@@ -41,6 +41,15 @@ class Telling:
         from featscope.watch.beside import watched
 
         return watched(out)
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Tell machines, too, what is refused within; by then options are called as they are typed."""
+        try:
+            yield
+        except (ConfigError, MissingExtraError) as error:
+            self.event("failed", code=2, why=str(error))
+            raise
 
     def say(self, text: str) -> None:
         """A line that is neither verdict nor error."""

@@ -42,7 +42,7 @@ def trend(words: list[str]) -> int:
     name, options = name_and_options(words, "trend", "STUDY")
     chosen, out, again = study_options("trend", name, options, ("trend", _TrendArgs))
     train = trainer(chosen.trend.engine, chosen.trend.address, chosen.telling.show)
-    with as_typed(type(chosen), chosen.study):
+    with chosen.telling.refusals(), as_typed(type(chosen), chosen.study):
         study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
         _require_free(study)
         code, _ = execute(

@@ -58,8 +58,9 @@ class HeldOut:
             entries = " and ".join(f"batch[{place}]" for place in others)
             warnings.warn(
                 f"held_out: batch[1] is taken for the labels, and {entries} could be labels, too: each holds a whole "
-                f"number from 0 on for each sample. Give pairs, such as [(batch[0], batch[{others[-1]}]) for batch in "
-                'loader], or mappings with "labels" beside what the model is called with.',
+                "number from 0 on for each sample. Give pairs of inputs and the right ones, ((batch[0], batch[1]) for "
+                f"batch in loader) or ((batch[0], batch[{others[-1]}]) for batch in loader), or mappings with "
+                '"labels" beside what the model is called with.',
                 stacklevel=3,
             )
         if more and self.labels is not None and _class_by_class(self.labels):
@@ -227,10 +228,16 @@ def labels_of(batch: Any) -> Int[Tensor, " sample"] | None:
 
 
 def _other_labels(batch: Any) -> list[int]:
-    """Places in a batch that could be labels, beside the second entry, which is taken for them."""
-    if not isinstance(batch, list | tuple):
-        return []
-    return [place for place in range(2, len(batch)) if _as_labels(batch[place], batch) is not None]
+    """Places in a batch that could be labels, beside the second entry, which is taken for them.
+
+    Numbers that all differ are those of samples, and truths are a mask.
+    """
+    found = []
+    for place in range(2, len(batch) if isinstance(batch, list | tuple) else 0):
+        could = _as_labels(batch[place], batch)
+        if could is not None and batch[place].dtype != torch.bool and len(could.unique()) < len(could):
+            found.append(place)
+    return found
 
 
 def _as_labels(found: Any, batch: Any) -> Int[Tensor, " sample"] | None:

@@ -1,6 +1,6 @@
 """A callback for Lightning, of the package lightning or of pytorch_lightning."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -95,8 +95,12 @@ class FeatScopeCallback(Callback):
     def _hook(self, trainer: Any, pruner: Pruner) -> None:
         """Show all weights to optimizers of which Lightning does not tell, and refuse losses that see them all."""
 
+        pruned = [pruner.module.get_parameter(name) for name in pruner.mask.pruned_parameters(pruner.module)]
+
         def before_step(optimizer: Optimizer, given: Any, named: Any) -> None:
-            if self.watch is not None and not any(optimizer is one for one in trainer.optimizers):
+            if any(optimizer is one for one in trainer.optimizers) or not _steps(optimizer, pruned):
+                return
+            if self.watch is not None:
                 self._shown = True
                 self.watch.before_update()
 
@@ -105,8 +109,8 @@ class FeatScopeCallback(Callback):
                 raise ConfigError(_ONE_LOSS)
 
         self._hooks.callback(register_optimizer_step_pre_hook(before_step).remove)
-        for name in pruner.mask.pruned_parameters(pruner.module):
-            if (weight := pruner.module.get_parameter(name)).requires_grad:
+        for weight in pruned:
+            if weight.requires_grad:
                 self._hooks.callback(weight.register_post_accumulate_grad_hook(after_gradient).remove)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
@@ -120,6 +124,7 @@ class FeatScopeCallback(Callback):
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Hide what is pruned."""
+        self._shown = False
         if self.watch is not None:
             self.watch.before_loss()
 
@@ -153,6 +158,12 @@ class FeatScopeCallback(Callback):
         self._hooks.close()
         if self.watch is not None:
             self.watch.finish(None)
+
+
+def _steps(optimizer: Optimizer, parameters: Sequence[Tensor]) -> bool:
+    """Whether it steps on one of them; that of a probe beside the model does not."""
+    own = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    return any(id(one) in own for one in parameters)
 
 
 def _first(loaders: Any) -> Any:

@@ -112,10 +112,10 @@ def _view(key: str, claim: Claim, labels: Mapping[str, str], control: bool, loud
     if decimals is not None and abs(mean) >= 0.01:
         decimals = min(decimals, 4)  # all digits stand under "exactly"
     accepted = claim.tolerance if claim.relation == "=" else None
-    decimals, of_bound = decimals_apart(claim.predicted, (low, mean, high), accepted, decimals)
+    decimals, of_bound, of_tolerance = decimals_apart(claim.predicted, (low, mean, high), accepted, decimals)
     wanted = _WANTED[claim.relation] + chosen(claim.predicted, of_bound)
     if accepted is not None:
-        wanted += f" ± {chosen(accepted)}"
+        wanted += f" ± {chosen(accepted, of_tolerance)}"
     sure = not claim.chance
     known, worst = isfinite(low) and isfinite(high), claim.law == "extreme"
     title = claim.title or claim.statement

@@ -179,7 +179,7 @@ def _agreement(figure: Agreement) -> Canvas:
     heights = np.arange(count)
     for y, accepted, label in zip(heights, rows.accepted, figure.labels, strict=True):
         predicted, measured, tolerance = (float(of[y]) for of in (figure.predicted, figure.measured, figure.tolerance))
-        decimals, of_prediction = decimals_apart(predicted, [measured], tolerance)
+        decimals, of_prediction, _ = decimals_apart(predicted, [measured], tolerance)
         if accepted:
             axes.fill_betweenx([y - 0.16, y + 0.16], -1, 1, color=VERDICT_COLOUR["holds"], alpha=0.14, linewidth=0)
         axes.text(
@@ -271,7 +271,8 @@ def _filled(index: int) -> dict[str, Any]:
 
 def _dashes(shape: str) -> Any:
     """A shape's line style; dashes with dots between them for what is not in `_DASHES`."""
-    return _DASHES.get(shape) or (0, (6.4, 1.6, *(1, 1.6) * shape.count("dot")))
+    dash = 3.2 if shape.startswith("short") else 6.4
+    return _DASHES.get(shape) or (0, (dash, 1.6, *(1, 1.6) * shape.count("dot")))
 
 
 def _handle(swatch: Swatch) -> Line2D:

@@ -27,7 +27,7 @@ MISSING = "#c9cdd3"
 class Swatch(NamedTuple):
     """One entry of a legend.
 
-    ``shape`` is "line", "dash", "short dash", "dot", or "dash" with as many "dot"s after it as there are in a period.
+    ``shape`` is "line", "dash", "short dash", "dot", or a dash with as many "dot"s after it as there are in a period.
     """
 
     label: str
@@ -72,7 +72,7 @@ def curve_swatches(panels: Sequence[Panel]) -> dict[tuple[str, bool], Swatch]:
 
     A prediction (dashed) that bears the label of a measurement has its colour. The first other prediction is
     ink: the usual figure has several measurements and one prediction. Where colours start again, lines are dashes with
-    one dot more between them each time, and the dashes of predictions are shorter.
+    one dot more between them each time; predictions have shorter dashes, and their first dot one turn later.
     """
     keys = list(dict.fromkeys((c.label, c.dashed) for panel in panels for c in panel.curves))
     solid = [label for label, dashed in keys if not dashed]
@@ -86,7 +86,10 @@ def curve_swatches(panels: Sequence[Panel]) -> dict[tuple[str, bool], Swatch]:
             index = len(solid) + lone.index(label) - 1
             tone = INK if label == lone[0] else colour(index)
         again = 0 if tone == INK else index // len(CYCLE)
-        shape = ("short dash" if again else "dash") if dashed else ("dash" + again * "dot" if again else "line")
+        if dashed:
+            shape = "short dash" + (again - 1) * "dot" if again else "dash"
+        else:
+            shape = "dash" + again * "dot" if again else "line"
         swatches[label, dashed] = Swatch(label, tone, shape)
     return swatches
 

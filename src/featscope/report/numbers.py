@@ -52,8 +52,10 @@ def decimals_for(low: float, high: float) -> int | None:
 
 def decimals_apart(
     bound: float, values: Sequence[float], tolerance: float | None, decimals: int | None = None
-) -> tuple[int | None, int | None]:
-    """Decimals for ``values`` and for their ``bound``, with which they are read as they lie to each other.
+) -> tuple[int | None, int | None, int | None]:
+    """Decimals for ``values``, their ``bound`` and its ``tolerance``, with which they read as they lie to each other.
+
+    The tolerance has three digits (None) where they do, else the decimals of the rest.
 
     Args:
         bound: the bound, or what an equation predicts.
@@ -62,19 +64,21 @@ def decimals_apart(
         decimals: of ``values``, where more are not needed.
     """
 
-    def right(of_values: int | None, of_bound: int | None) -> bool:
+    def right(of_values: int | None, of_bound: int | None, of_tolerance: int | None) -> bool:
         shown = {value: _rounded(value, of_values) for value in values} | {bound: _rounded(bound, of_bound)}
-        return reads_right(bound, values, tolerance, shown.__getitem__)
+        accepted = tolerance or 0.0
+        accepted = _rounded(accepted, of_tolerance) or _rounded(accepted, None)  # `chosen` makes no 0 of it
+        return reads_right(bound, values, tolerance, shown.__getitem__, accepted)
 
     of_bound = decimals
     if tolerance is None and decimals is not None and isfinite(bound):
         of_bound = min(decimals, 4 - _power(bound))  # five digits
-    if right(decimals, of_bound):
-        return decimals, of_bound
+    if right(decimals, of_bound, None):
+        return decimals, of_bound, None
     least = min(_power_and_places(value, None)[1] for value in (bound, *values) if isfinite(value) and value)
     start = least if decimals is None else max(least, decimals)
-    more = next((n for n in range(start, least + MOST) if right(n, n)), decimals)
-    return more, more
+    tried = ((n, n, of_tolerance) for n in range(start, least + MOST) for of_tolerance in (None, n))
+    return next((each for each in tried if right(*each)), (decimals, decimals, None))
 
 
 def interval(low: float, high: float) -> str:

@@ -187,7 +187,10 @@ def _run(
         results = list(zip(shards, train(folder, shards, settings.device), strict=True))
         about_machine = computed_by(about_machine, [r.computed_by for _, r in results])
         if settings.device == "cpu":
-            about_machine |= {"threads": sorted({number for _, r in results for number in r.threads}) or [1]}
+            known = [result.threads for _, result in results]
+            about_machine.pop("threads", None)
+            if None not in known:  # an older version did not say
+                about_machine["threads"] = sorted({n for threads in known for n in threads or ()}) or [1]
         by_arm = {arm.name: [(s, r) for s, r in results if s.arm is arm] for arm in arms}
         common = {name: in_common(its) for name, its in by_arm.items()}  # before anything is there to be judged
         runs = {arm.name: join([r for _, r in by_arm[arm.name]], arm) for arm in arms}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
+from jaxtyping import UInt8
 
 from featscope.allocator import hand_back_freed_memory
 from featscope.axes import points
@@ -25,6 +26,7 @@ from featscope.training.experiment import Recipe
 from featscope.training.stack import bind, stack, together
 
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
+_DIGEST = "_digest of its recipe"
 _SAVING_MAY_TAKE = 0.01  # of the time, where that lets checkpoints follow each other faster: they are what is watched
 _SECONDS_AT_LEAST = 1.0
 _DESCRIBED = {"step": int, "done": bool, "record": dict, "programs": int, "numbers": dict}  # by every checkpoint
@@ -76,6 +78,7 @@ class Shard:
 
     def build(self) -> list["Program"]:
         """What the shard runs, one program after the other, before the first step."""
+        identity = self._identity()
         chosen = points(self.arm.recipe, self.arm.over, self.points)
         built = [(at, recipe, self._experiment(recipe)) for at, recipe in chosen]
         schedules = [(recipe.steps, recipe.probe_every) for _, recipe, _ in built]
@@ -85,7 +88,6 @@ class Shard:
         about: dict[str, Any] = {"programs": len(groups)}
         if self.computed_by is not None:
             about["computed_by"] = dict(self.computed_by)
-        identity = self._identity()
         return [
             Program([built[place] for place in group], self.checkpoint(n), identity, about, self.at_most)
             for n, group in enumerate(groups)
@@ -104,16 +106,22 @@ class Shard:
                 return False
             about = saved[1]
             these = {tuple(at.items()) for at in about["points"]} if "points" in about else set(steps)
-            if any(other(about, {"steps": steps.get(at)}) for at in these):
+            early = self.arm.stop_at is not None
+            if any(
+                other(about, {"steps": steps.get(at)}) or _ends_early(about, steps.get(at, 0), early) for at in these
+            ):
                 return False
             found |= these
             program, programs = program + 1, about["programs"]
         return found == set(steps)
 
     def _identity(self) -> dict[str, Any]:
-        """What its checkpoints are of, beside their points and steps."""
-        options = tuple(axis.option for axis in self.arm.over)
-        return {"replicas": len(self.replicas), "recipe": digest(self.arm.recipe, options, self.arm.stop_at)}
+        """What its checkpoints are of, beside their points and steps; before anything is built, which may change it."""
+        known = vars(self.arm)  # beside its fields, which are frozen: all shards of an arm have one recipe
+        if _DIGEST not in known:
+            options = tuple(axis.option for axis in self.arm.over)
+            known[_DIGEST] = digest(self.arm.recipe, options, self.arm.stop_at)
+        return {"replicas": len(self.replicas), "recipe": known[_DIGEST]}
 
     def _experiment(self, recipe: Recipe) -> Experiment:
         experiment = recipe.build(Streams(self.seed, self.replicas, self.device))
@@ -147,7 +155,7 @@ class Shard:
         self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[float, str], None]
     ) -> "ShardResult":
         data: list[xr.Dataset] = []
-        ends: list[Ends] = []
+        ends: list[Mapping[str, UInt8[np.ndarray, "replica byte"]]] = []
         weights: Mapping[str, np.ndarray] = {}
         programs = self.build()
         share: float = self.arm.recipe.steps / max(1, sum(program.steps for program in programs))
@@ -171,7 +179,8 @@ class Shard:
         streams = [one.streams for program in programs for one in (program.whole, *program.parts)]
         drawn = {purpose for of_one in streams for purpose in of_one.purposes}
         trained = frozenset(name for one in programs for name in one.trained)
-        threads = tuple(sorted({number for one in programs for number in one.threads}))
+        known = [one.threads for one in programs if one.threads is not None]
+        threads = tuple(sorted(set(chain.from_iterable(known)))) if len(known) == len(programs) else None
         who = next((one.computed_by for one in programs if one.computed_by), None)
         return ShardResult(data, weights, frozenset(drawn), who, ends, trained, threads)
 
@@ -187,16 +196,17 @@ class ShardResult:
         computed_by: what `environment` found where it was computed, if that was another machine's process.
         ends: what replicas end with, a mapping a point of the arm's axes; empty where an older version kept none.
         trained: names of what is trained, which no two replicas share.
-        threads: how many trained what is large enough for several; none if nothing is.
+        threads: how many trained what is large enough for several, none if nothing is; None if an older version did,
+            which did not say.
     """
 
     data: list[xr.Dataset]
     weights: Mapping[str, np.ndarray]
     purposes: frozenset[str] = frozenset()
     computed_by: Mapping[str, Any] | None = None
-    ends: Sequence[Ends] = ()
+    ends: Sequence[Mapping[str, UInt8[np.ndarray, "replica byte"]]] = ()
     trained: frozenset[str] = frozenset()
-    threads: tuple[int, ...] = ()
+    threads: tuple[int, ...] | None = ()
 
 
 class Program:
@@ -221,14 +231,14 @@ class Program:
         self._replica_axis = recipe.replica_axis
         self.weights = sum(weights.numel() for weights in self.whole.parameters())
         self.trained = {name for name, one in self.whole.named_parameters() if one.requires_grad}
-        self.threads: list[int] = []
+        self.threads: list[int] | None = []
         self.ends: Ends = {}
         self.computed_by: Mapping[str, Any] | None = about.get("computed_by")
 
     def _save(self, folder: RunFolder, step: int, record: Record, *, done: bool, keep_state: bool = True) -> None:
         tensors = {f"record.{key}": value for key, value in record.tensors().items()}
-        about = {"step": step, "done": done, "record": record.labels(), "numbers": {}, "threads": self.threads}
-        about |= {**self._about, **self._identity}
+        about = {"step": step, "done": done, "record": record.labels(), "numbers": {}}
+        about |= {**self._about, **self._identity} | ({} if self.threads is None else {"threads": self.threads})
         if not done:  # for those who look before it is
             tensors |= {f"now.{name}": at.clone() for name, at in self._events().items()}
         if keep_state:
@@ -279,8 +289,7 @@ class Program:
         if done:
             return record
         now = torch.get_num_threads()
-        large = torch.device(whole.streams.device).type == "cpu" and self.weights >= FEWEST_SHARED
-        if large and now not in self.threads:
+        if self._by_threads and self.threads is not None and now not in self.threads:
             self.threads.append(now)
         if start == 0:
             with torch.no_grad():
@@ -327,13 +336,18 @@ class Program:
         self._save(folder, last, record, done=True, keep_state=not arm.over)
         return record
 
+    @property
+    def _by_threads(self) -> bool:
+        """Whether several threads may train it."""
+        return torch.device(self.whole.streams.device).type == "cpu" and self.weights >= FEWEST_SHARED
+
     def _digests(self) -> Ends:
         kept, replicas = self.whole.kept(), len(self.whole.streams.replicas)
         return digests(kept, replicas, replica_axis=self._replica_axis)
 
-    def split_ends(self) -> list[Ends]:
-        """What replicas end with, point by point."""
-        each = {name: of.chunk(len(self.parts)) for name, of in self.ends.items()}
+    def split_ends(self) -> list[Mapping[str, UInt8[np.ndarray, "replica byte"]]]:
+        """What replicas end with, point by point; of tensors each would cost the parent an open file."""
+        each = {name: np.split(of.numpy(), len(self.parts)) for name, of in self.ends.items()}
         return [{name: of[place] for name, of in each.items()} for place in range(len(self.parts))]
 
     def _events(self) -> dict[str, torch.Tensor]:
@@ -374,14 +388,14 @@ class Program:
         try:
             if differs := other(about, self._identity):
                 raise ValueError(differs)
-            too_few = about["done"] and about["step"] < self.steps and not may_end_early
-            if too_few or not 0 <= about["step"] <= self.steps:
+            if _ends_early(about, self.steps, may_end_early) or not 0 <= about["step"] <= self.steps:
                 raise ValueError(f"step {about['step']} of {self.steps}")
             if state := part("experiment."):  # a finished arm with axes keeps none
                 self.whole.restore(state, about["numbers"])
             elif not about["done"]:
                 raise ValueError("no state")
-            self.threads = [int(number) for number in about.get("threads", ())]
+            said = about.get("threads", None if self._by_threads else ())
+            self.threads = None if said is None else [int(number) for number in said]
             if about["done"]:
                 self.computed_by = about.get("computed_by")
                 self.ends = self._digests() if state else part("end.")
@@ -391,6 +405,11 @@ class Program:
             what = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise _ForeignError(f"holds the state of something else ({what})") from None
         return about["step"], record, about["done"]
+
+
+def _ends_early(about: Mapping[str, Any], steps: int, allowed: bool) -> bool:
+    """Whether what is done has too few steps."""
+    return bool(about["done"]) and about["step"] < steps and not allowed
 
 
 def _until(recipe: Recipe, at_most: int | None) -> int:

@@ -9,6 +9,7 @@ from jaxtyping import Shaped, UInt8
 from featscope.axes import points
 from featscope.runs.shard import Shard, ShardResult
 from featscope.streams import Streams
+from featscope.studies.at_point import AtPoint
 
 _LOOK = 16  # numbers that are drawn to compare two streams
 
@@ -23,7 +24,8 @@ def in_common(results: Sequence[tuple[Shard, ShardResult]]) -> frozenset[str]:
     What is trained is never shared. Of the rest, that is shared which is the same in every shard; whether it is so by
     chance tells another number of replicas, of which an experiment is built only where it matters.
 
-    Replicas of an arm with axes are equal if they are so at every point: at one, chance may play no part.
+    Replicas of an arm with axes are equal if they are so at every point: at one, chance may play no part. Where it has
+    one alone, and in a judged sweep, whose points lie in several arms, that they draw the same must be seen, too.
 
     Args:
         results: all shards of the arm.
@@ -45,7 +47,9 @@ def in_common(results: Sequence[tuple[Shard, ShardResult]]) -> frozenset[str]:
     if doubtful and (stored_apart or _twins(_joined(ends, but=doubtful) | lost)):
         found = frozenset(doubtful & _without_a_row_for_each(shard))
     if compared := _joined(ends, but=found):
-        require_different(compared | lost, drawn, shard.seed, shard.arm.name)
+        seen = len({place for place, _ in ends}) > 1 or not shard.arm.over
+        seen = seen and not isinstance(shard.arm.recipe, AtPoint)
+        require_different(compared | lost, drawn, shard.seed, shard.arm.name, or_draws=not seen)
     return found
 
 
@@ -56,7 +60,7 @@ def _ends(results: Sequence[tuple[Shard, ShardResult]]) -> dict[tuple[int, str],
     for _, result in results:
         for data, ends in zip(result.data, result.ends, strict=True):
             at = tuple(data[axis.name].item() for axis in axes)
-            by_point.setdefault(at, []).append({name: of.numpy() for name, of in ends.items()})
+            by_point.setdefault(at, []).append(ends)
     return {
         (place, name): [ends[name] for ends in several]
         for place, several in enumerate(by_point.values())
@@ -96,7 +100,12 @@ def _without_a_row_for_each(shard: Shard) -> set[str]:
 
 
 def require_different(
-    weights: Mapping[str, Shaped[np.ndarray, "replica *shape"]], purposes: Collection[str], seed: int, arm: str
+    weights: Mapping[str, Shaped[np.ndarray, "replica *shape"]],
+    purposes: Collection[str],
+    seed: int,
+    arm: str,
+    *,
+    or_draws: bool = False,
 ) -> None:
     """See that no two replicas of an arm end with the same weights.
 
@@ -105,6 +114,7 @@ def require_different(
         purposes: what was drawn for while they were trained.
         seed: of the streams.
         arm: its name.
+        or_draws: whether it is enough that they draw something else.
 
     Raises:
         EqualReplicasError: two do. It names them, and the streams that are equal, if any is.
@@ -112,6 +122,8 @@ def require_different(
     if not purposes or (twins := _twins(weights)) is None:
         return
     equal = sorted(filter(lambda purpose: _same(seed, *twins, purpose), purposes))
+    if or_draws and not equal:
+        return
     drawn = ", ".join(map(repr, equal or sorted(purposes)))
     why = f"they draw the same from the streams {drawn}" if equal else f"nothing drawn from {drawn} tells in them"
     raise EqualReplicasError(f"replicas {twins[0]} and {twins[1]} of the arm {arm!r} end with the same weights: {why}")
