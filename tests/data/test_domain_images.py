@@ -99,6 +99,14 @@ def test_what_would_be_left_out_of_a_class_is_named(tmp_path, file, message):
         open_domains(str(tmp_path))
 
 
+def test_a_domain_whose_images_lie_in_no_class_is_not_left_out(tmp_path):
+    folders(tmp_path, photo="png", art="png")
+    (tmp_path / "sketch").mkdir()
+    (tmp_path / "sketch" / "0.png").write_bytes(png(7))
+    with pytest.raises(ConfigError, match=r"images alone in DOMAIN/CLASS\. sketch/0\.png lies in no class"):
+        open_domains(str(tmp_path))
+
+
 def test_a_folder_that_has_changed_is_read_again(tmp_path, monkeypatch):
     """So is another folder of the same name, and what was opened before goes on being read from where it was."""
     for place in ("one", "other"):

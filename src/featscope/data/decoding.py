@@ -18,7 +18,8 @@ def in_colour(data: bytes) -> "PIL.Image.Image":
     What is transparent lies on white.
 
     Raises:
-        ValueError: it has more than 8 bits a channel. What cannot be decoded raises other errors, too.
+        ValueError: a PNG or TIFF, or an image in grey alone, has more than 8 bits a channel. What cannot be decoded
+            raises other errors, too.
     """
     from PIL import Image, ImageOps
 

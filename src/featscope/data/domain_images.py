@@ -157,6 +157,9 @@ def _from_folders(folder: str, root: Path) -> _Stored:
     names = sorted(part.name for part in root.iterdir() if part.is_dir() and not _hidden(part))
     names = [name for name in names if any(map(_is_called_image, (root / name).rglob("*")))]
     files = {name: [f for f in sorted((root / name).glob("*/*")) if not _hidden(f.parent, f)] for name in names}
+    if flat := [file for name in names for file in sorted((root / name).glob("*")) if _is_called_image(file)]:
+        cure = f"{flat[0].relative_to(root)} lies in no class. Move it into one, or out of the folder."
+        raise _error("images alone in DOMAIN/CLASS", cure)
     if strange := [file for name in names for file in files[name] if not _is_image(file)]:
         which = "a folder" if strange[0].is_dir() else "no image that can be read"
         cure = f"{strange[0].relative_to(root)} is {which}. Move its images to DOMAIN/CLASS, or it out of the folder."

@@ -130,7 +130,10 @@ def loaded(
         raise refused(f"It cannot be loaded: {' '.join(str(error).split())[:300]}") from None
     unused = [one for one in found["missing_keys"] if one.startswith("pooler.") and not _takes_means(model)]
     if missing := sorted({*found["missing_keys"]} - {*unused}):
-        raise refused(f"{len(missing)} weights are missing, {missing[0]} for one. Get it again.")
+        cure = "Get it again."
+        if _takes_means(model) and all(one.startswith("pooler.") for one in missing):
+            cure = "It takes means over tokens, and has nothing that normalises them: take a model that was fine-tuned."
+        raise refused(f"{len(missing)} weights are missing, {missing[0]} for one. {cure}")
     weights = model.state_dict()
     for one in unused:
         weights[one].zero_()

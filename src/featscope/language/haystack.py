@@ -71,7 +71,7 @@ def exact(answer: str, expected: str) -> bool:
 
 def words_of(said: str, *, full_stops: bool) -> str:
     """What is scored of an answer: all of it, or (``full_stops`` false) all but full stops outside of numbers."""
-    return said if full_stops else re.sub(r"(?<!\d)\.|\.(?!\d)", " ", said)
+    return said if full_stops else re.sub(r"(?<!\d)\.|\.(?!\d)", " ", said)  # "2.4" is not 4.2
 
 
 def passwords(draws: Draws, count: int) -> list[Needle]:

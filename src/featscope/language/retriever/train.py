@@ -1,4 +1,4 @@
-"""Trains the small retrieval model that ships with FeatScope.
+"""Trains the small retrieval model of the package featscope-retriever.
 
     python -m featscope.language.retriever.train ESSAYS --out DIR
     torchrun --nproc-per-node 2 -m featscope.language.retriever.train ESSAYS --out DIR --tokens 2048

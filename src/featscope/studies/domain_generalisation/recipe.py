@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 from typing import Literal, NamedTuple
 
@@ -82,9 +83,9 @@ class LeaveOneOut(Questionnaire):
         norms: Sequence[Literal["nuclear", "frobenius"]] = ("nuclear", "frobenius")
         return [Penalty("none", 0.0), *(Penalty(norm, strength) for norm in norms for strength in self.strengths)]
 
-    @property
+    @cached_property
     def domain_names(self) -> Sequence[str]:
-        """Names of the domains; real data are read for them."""
+        """Names of the domains; real data are read for them, once: to look at all files of a folder takes a while."""
         return images_of(self.data, self.digits).domain_names
 
     @property

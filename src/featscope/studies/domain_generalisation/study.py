@@ -49,7 +49,8 @@ def on_pacs(measured: xr.DataArray, run: xr.Dataset) -> Found:
     """What is expected of PACS alone, as its bound was settled there; on other images it is judged all the same."""
     if figures.has_names_of_pacs(run):
         return Found(measured)
-    return Found(measured, "Not expected: the bound was settled on PACS, and these are other domains.", expected=False)
+    why = "Not expected: the bound was settled on PACS, and these are other domains, or their names are not stored."
+    return Found(measured, why, expected=False)
 
 
 @dataclass(frozen=True)

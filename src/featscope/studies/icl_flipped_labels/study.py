@@ -175,8 +175,9 @@ class IclFlippedLabels(FlippedLabelsArms):
         both = {arm: "{} right with no label inverted, {} with all".format(*ends) for arm, ends in right.items()}
         small, *_, large = self.by_size(runs) * 2
         (before, after), (best, worst) = right[small], right[large]
-        turned = "gives in" if float(runs[small].slope.mean()) < 0 else "does better"
-        words = {"holds": "goes on much as before", "fails": turned, "undecided": "may give in"}
+        falls = float(runs[small].slope.mean()) <= 0
+        turned, may = ("gives in", "may give in") if falls else ("does better", "may do better")
+        words = {"holds": "goes on much as before", "fails": turned, "undecided": may}
         found = (
             f"Where all examples are labelled wrong, {small} {words[verdict(claims, f'small-is-flat@{small}')]}: "
             f"{after} right, {before} before (guessing: 50 %)."
