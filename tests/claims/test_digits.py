@@ -28,14 +28,29 @@ def test_as_many_digits_are_counted_as_show_how_far_a_bound_is(bound, values, di
 
 def test_what_is_rounded_reads_as_it_lies_to_both_bounds_of_an_equation():
     rounded = {1.004: 1.0, 1.02: 1.02, 1.0: 1.0}.__getitem__
-    assert reads_right(1.0, [1.004, 1.02], 0.01, rounded)
-    assert not reads_right(1.0, [1.004], 0.001, rounded)
+    assert reads_right(1.0, [1.004, 1.02], 0.01, rounded, 0.01)
+    assert not reads_right(1.0, [1.004], 0.001, rounded, 0.001)
     assert not reads_right(1.0, [1.004], None, rounded)
+
+
+def test_what_is_rounded_is_read_by_the_tolerance_that_is_shown():
+    assert not reads_right(1.0, [1.01234], 0.0123456, float, 0.0123)
+    assert reads_right(1.0, [1.01234], 0.0123456, float, 0.01235)
+
+
+def test_what_is_rounded_onto_an_edge_does_not_read_as_outside():
+    rounded = {1.0500001: 1.05, 1.0: 1.0}.__getitem__
+    assert not reads_right(1.0, [1.0500001], 0.05, rounded, 0.05)
 
 
 @pytest.mark.parametrize(
     ("found", "tolerance", "texts"),
-    [(1.00002, 1e-6, ("1", "1.00002")), (1.0000004, 1e-6, ("1", "1")), (1.04, 0.05, ("1", "1.04"))],
+    [
+        (1.00002, 1e-6, ("1", "1.00002")),
+        (1.0000004, 1e-6, ("1", "1")),
+        (1.04, 0.05, ("1", "1.04")),
+        (1.0500001, 0.05, ("1", "1.0500001")),
+    ],
 )
 def test_the_terminal_tells_an_equation_that_fails_from_one_that_holds(found, tolerance, texts):
     assert told_apart(1.0, found, "=", tolerance) == texts

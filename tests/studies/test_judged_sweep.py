@@ -22,7 +22,7 @@ from featscope.runs import Settings, run
 from featscope.runs.growing import grow
 from featscope.runs.stored import read_claims, read_plan
 from featscope.studies import Story
-from featscope.studies.judged_sweep import JudgedSweep
+from featscope.studies.judged_sweep import JudgedSweep, _in_words
 from featscope.studies.refinement import closer
 from swept import ENTRY, Pull
 
@@ -156,6 +156,16 @@ def test_words_of_a_point_have_the_digits_that_tell_it_from_its_bound():
     ((close, far),) = (panel.said for panel in drawn([[1.000029, 1.00003, 1.000031], [2.0, 2.1, 2.2]]).panels)
     assert re.fullmatch(r"target=0: fails, 1\.00003\d* \(1\.0000\d+ to 1\.0000\d+\), wanted <= 1", close)
     assert re.fullmatch(r"target=1: fails, 2\.1 \(1\.\d+ to 2\.\d+\), wanted <= 1", far)
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [(1.01234, "holds, .*, wanted = 1 ± 0.0123456"), (1.01236, "fails, .*, wanted = 1 ± 0.0123")],
+)
+def test_words_of_an_equation_have_the_tolerance_by_which_it_reads_as_its_verdict(measured, words):
+    about = {"id": "near", "source": "Lemma 1", "statement": "Numbers are near.", "kind": "identity", "arm": "pulled"}
+    made = Claim.from_samples(measured, "=", 1.0, 0.0123456, law="exact", **about)
+    assert re.fullmatch(words, _in_words(made))
 
 
 # --- Looking closer -----------------------------------------------------------------------------------------------

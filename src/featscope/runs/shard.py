@@ -256,15 +256,12 @@ class Program:
         for assay in assays:
             each = [assay(part) for part in self.parts]
             for name in dict.fromkeys(chain.from_iterable(each)):
-                found[name] = self._joined(name, [measured.get(name) for measured in each])
+                found[name] = self._joined([_measurement(name, one[name]) if name in one else None for one in each])
         self._require_other_names(found)
         return self.whole.masked(found)
 
-    def _joined(self, name: str, each: Sequence[Measurement | None]) -> Measurement:
+    def _joined(self, each: Sequence[Measurement | None]) -> Measurement:
         known = [one for one in each if one is not None]
-        for one in known:
-            if not isinstance(one, Measurement):
-                raise TypeError(f"{name!r} is a {type(one).__name__}: expected a Measurement(values, about, dims)")
         first = known[0]
         if len(each) == 1:
             return first
@@ -405,6 +402,12 @@ class Program:
             what = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise _ForeignError(f"holds the state of something else ({what})") from None
         return about["step"], record, about["done"]
+
+
+def _measurement(name: str, found: Any) -> Measurement:
+    if not isinstance(found, Measurement):
+        raise TypeError(f"{name!r} is a {type(found).__name__}: expected a Measurement(values, about, dims)")
+    return found
 
 
 def _ends_early(about: Mapping[str, Any], steps: int, allowed: bool) -> bool:
