@@ -353,28 +353,6 @@ def test_in_lightning_a_probe_beside_the_model_steps_when_it_likes(lightning_cal
     same(training.net, by_hand())
 
 
-def test_in_lightning_an_optimizer_of_other_parameters_uncovers_nothing(lightning_callback):
-    """Such as that of a probe, wherever in a batch it steps."""
-    training, probe = Manual(lightning_callback, lambda net: torch.optim.SGD(net.parameters(), 0.1)), nn.Linear(4, 2)
-    another = torch.optim.SGD(probe.parameters(), 0.1)
-
-    def step_of_probe(x: torch.Tensor, y: torch.Tensor) -> None:
-        another.zero_grad()
-        nn.functional.cross_entropy(probe(x), y).backward()
-        another.step()
-
-    for index, batch in enumerate(batches()):
-        training.begin(index)
-        step_of_probe(*batch)
-        assert (training.net[0].weight == 0).any()
-        training.differentiate(*batch)
-        training.step()
-        training.end(index)
-        step_of_probe(*batch)
-    training.watch.on_train_end(training.trainer, training.net)
-    same(training.net, by_hand())
-
-
 def test_in_lightning_another_s_optimizer_of_pruned_parameters_uncovers_them_for_its_batch_alone(lightning_callback):
     batch, training = batches()[0], Manual(lightning_callback, lambda net: torch.optim.SGD(net.parameters(), 0.1))
     another = torch.optim.SGD([{"params": [nn.Parameter(torch.ones(2))]}, {"params": [training.net[0].weight]}], 0.1)
