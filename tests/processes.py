@@ -30,8 +30,8 @@ _PRELUDE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background it is ignored
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from featscope.runs import shard
-shard._SECONDS_BETWEEN_CHECKPOINTS = 0.02
+from featscope.runs import program
+program._SECONDS_BETWEEN_CHECKPOINTS = 0.02
 """
 _NO_REPORT = """
 from types import ModuleType

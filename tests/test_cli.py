@@ -87,11 +87,11 @@ def test_commands_are_printed_as_the_shell_finds_them(monkeypatch, called, found
 @pytest.mark.parametrize(
     ("one", "relation", "other", "texts"),
     [
-        (1.0, ">=", 0.5, ("1", "0.5")),
-        (0.9999, ">", 0.99984, ("0.9999", "0.9998")),
-        (0.9999, ">=", 0.9999, ("1", "1")),
-        (1.0, "=", 1.0000000002, ("1", "1")),
-        (1 / 3, "<=", float("nan"), ("0.333", "nan")),
+        (1.0, ">=", 0.5, (">= 1", "0.5")),
+        (0.9999, ">", 0.99984, ("> 0.9999", "0.9998")),
+        (0.9999, ">=", 0.9999, (">= 1", "1")),
+        (1.0, "=", 1.0000000002, ("= 1 ± 0", "1")),
+        (1 / 3, "<=", float("nan"), ("<= 0.333", "nan")),
     ],
 )
 def test_a_bound_and_a_measurement_are_told_apart(one, relation, other, texts):

@@ -37,7 +37,7 @@ from benchmarks.marked import DOCS, fill
 import featscope
 import featscope.commands.run as commands
 from featscope.cli import main as command_line
-from featscope.runs import shard, workers
+from featscope.runs import program, workers
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, read_trends
 from featscope.tensors import unpacked
 from processes import SMALL
@@ -464,7 +464,7 @@ def main() -> None:
     words.add_argument("--rows", type=int, nargs="*", default=range(len(ROWS)), help="which of the table's, from 0 on")
     words.add_argument("--write", action="store_true", help="write docs/reliability.md")
     chosen = words.parse_args()
-    shard._SECONDS_BETWEEN_CHECKPOINTS = 0.02  # in place of ten
+    program._SECONDS_BETWEEN_CHECKPOINTS = 0.02  # in place of ten
     workers.cores = lambda: 2
     tallies: dict[str, Tally] = {}
     with tempfile.TemporaryDirectory() as scratch:

@@ -4,17 +4,17 @@ import math
 
 import pytest
 
-from featscope.claims.digits import digits_apart, reads_right
+from featscope.claims.digits import reads_right, significant
 from featscope.commands.run import told_apart
 
 
 @pytest.mark.parametrize(
     ("bound", "values", "digits"),
     [
-        (123400.0, (123425.0, 123428.0, 123431.0), 6),
-        (2.504e7, (2.5e7, 2.503e7), 5),
-        (-12.3, (-12.32, -12.5), 5),
-        (1.0, (1.00002,), 7),
+        (123400.0, (123425.0, 123428.0, 123431.0), 5),
+        (2.504e7, (2.5e7, 2.503e7), 4),
+        (-12.3, (-12.32, -12.5), 4),
+        (1.0, (1.00002,), 6),
         (0.5, (0.7,), 4),
         (0.5, (0.5 + 1e-12,), 4),
         (0.0, (0.0, 1e-9), 4),
@@ -22,8 +22,15 @@ from featscope.commands.run import told_apart
         (1.0, (math.inf, math.nan), 4),
     ],
 )
-def test_as_many_digits_are_counted_as_show_how_far_a_bound_is(bound, values, digits):
-    assert digits_apart(bound, values, 4) == digits
+def test_as_many_digits_are_counted_as_show_on_which_side_of_a_bound_values_lie(bound, values, digits):
+    assert significant(bound, values, None, 4)[0] == digits
+
+
+@pytest.mark.parametrize(
+    ("measured", "digits"), [(1.01234, (3, 3)), (1.01233, (3, 3)), (1.01236, (5, 3)), (1.5, (3, 3)), (1.0, (3, 3))]
+)
+def test_a_tolerance_has_three_digits_or_as_many_as_the_rest(measured, digits):
+    assert significant(1.0, [measured], 0.0123456) == digits
 
 
 def test_what_is_rounded_reads_as_it_lies_to_both_bounds_of_an_equation():
@@ -46,11 +53,16 @@ def test_what_is_rounded_onto_an_edge_does_not_read_as_outside():
 @pytest.mark.parametrize(
     ("found", "tolerance", "texts"),
     [
-        (1.00002, 1e-6, ("1", "1.00002")),
-        (1.0000004, 1e-6, ("1", "1")),
-        (1.04, 0.05, ("1", "1.04")),
-        (1.0500001, 0.05, ("1", "1.0500001")),
+        (1.00002, 1e-6, ("= 1 ± 1e-06", "1.00002")),
+        (1.0000004, 1e-6, ("= 1 ± 1e-06", "1")),
+        (1.04, 0.05, ("= 1 ± 0.05", "1.04")),
+        (1.0500001, 0.05, ("= 1 ± 0.05", "1.0500001")),
+        (1.0129, 0.0128, ("= 1 ± 0.0128", "1.013")),
     ],
 )
 def test_the_terminal_tells_an_equation_that_fails_from_one_that_holds(found, tolerance, texts):
     assert told_apart(1.0, found, "=", tolerance) == texts
+
+
+def test_a_tolerance_that_three_digits_put_on_the_measurement_has_more():
+    assert significant(1.0, [1.01234], 0.0123456, 5) == (5, 5)

@@ -123,7 +123,7 @@ def test_a_sweep_on_its_way(tmp_path):
 
         patch.setattr(Pull, "watch", counted)
         patch.setattr("featscope.runs.workers.cores", lambda: 1)
-        patch.setattr("featscope.runs.shard._SECONDS_BETWEEN_CHECKPOINTS", 0)
+        patch.setattr("featscope.runs.program._SECONDS_BETWEEN_CHECKPOINTS", 0)
         with pytest.raises(KeyboardInterrupt):
             run(study, Settings(replicas=2), tmp_path / "run")
     content = unfinished_content(tmp_path / "run", study)

@@ -12,7 +12,8 @@ import torch
 from featscope.axes import Axis
 from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
-from featscope.runs.shard import Shard, ShardResult, StoppedError
+from featscope.runs.program import StoppedError
+from featscope.runs.shard import Shard, ShardResult
 from featscope.studies import Arm, Study
 from featscope.training import Experiment, Measurement
 
@@ -277,7 +278,7 @@ def test_the_threads_that_trained_large_networks_are_known_of_every_part(folder)
 
 def test_what_looks_took_is_handed_back_before_the_first_step_and_at_the_end(folder, monkeypatch):
     told = []
-    monkeypatch.setattr("featscope.runs.shard.hand_back_freed_memory", lambda: told.append("handed back"))
+    monkeypatch.setattr("featscope.runs.program.hand_back_freed_memory", lambda: told.append("handed back"))
     advance, outcomes = Adding.advance, Adding.outcomes
     monkeypatch.setattr(Adding, "advance", lambda self, step: (told.append("step"), advance(self, step)))
     monkeypatch.setattr(Adding, "outcomes", lambda self: told.append("outcomes") or outcomes(self))

@@ -110,7 +110,7 @@ def test_a_resumed_sweep_skips_what_is_done(tmp_path, steps, monkeypatch):
         return watch(self, experiment)
 
     monkeypatch.setattr(Pull, "watch", interrupted)
-    monkeypatch.setattr("featscope.runs.shard._SECONDS_BETWEEN_CHECKPOINTS", 0)
+    monkeypatch.setattr("featscope.runs.program._SECONDS_BETWEEN_CHECKPOINTS", 0)
     with pytest.raises(KeyboardInterrupt):
         run(study, Settings(replicas=2), tmp_path / "run")
     monkeypatch.setattr(Pull, "watch", watch)

@@ -132,7 +132,7 @@ def test_replicas_may_be_alike_at_a_point_where_chance_plays_no_part_or_all_dive
 
 
 def test_what_an_older_version_stored_says_nothing_of_twins(monkeypatch, tmp_path):
-    monkeypatch.setattr("featscope.runs.shard.digests", lambda *given, **more: {})
+    monkeypatch.setattr("featscope.runs.program.digests", lambda *given, **more: {})
     pair_up(monkeypatch)
     run(Sweep(Pull(), (NOISE,)), Settings(replicas=4), tmp_path / "run")
     monkeypatch.undo()

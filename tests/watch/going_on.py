@@ -31,7 +31,7 @@ def ended_on_its_way(folder: Path, study: Study, looks: int, replicas: int = 2) 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("featscope.runs.workers.cores", lambda: 1)
-        patch.setattr("featscope.runs.shard._SECONDS_BETWEEN_CHECKPOINTS", 0)
+        patch.setattr("featscope.runs.program._SECONDS_BETWEEN_CHECKPOINTS", 0)
         patch.setattr(type(study), "watch", counted)
         with pytest.raises(EndedError):
             run(study, Settings(replicas=replicas), folder)

@@ -1,11 +1,10 @@
 """How many digits tell a measurement from its bound."""
 
-from collections.abc import Callable, Iterable
-from math import floor, isfinite, log10
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
 
 MOST = 9
 """Digits that are shown at most."""
-_CLOSE = 0.005  # of a bound: what three digits may not tell from it
 _ROUNDING = 1e-8  # of it: what nine digits need not show
 _NOISE = 1e-12  # of numbers of nine digits: what adding them leaves
 
@@ -36,14 +35,23 @@ def reads_right(
     )
 
 
-def digits_apart(bound: float, values: Iterable[float], least: int) -> int:
-    """Significant digits, ``least`` or more, that show how far ``values`` are from a ``bound`` close to them."""
-    near = [
-        (abs(value - bound), max(abs(value), abs(bound)))
-        for value in values
-        if _ROUNDING < _apart(value, bound) < _CLOSE
-    ]
-    return min(MOST, max([least, *(2 + _power(size) - _power(gap) for gap, size in near)]))
+def significant(bound: float, values: Sequence[float], tolerance: float | None, least: int = 3) -> tuple[int, int]:
+    """Significant digits of bound and values, ``least`` or more, and of the tolerance, with which they read right.
+
+    Args:
+        bound: the bound, or what an equation predicts.
+        values: what is held against it.
+        tolerance: what an equation accepts to either side; None where it is an inequality. It has three digits, or as
+            many as the others.
+        least: digits of bound and values where more are not needed.
+    """
+
+    def right(digits: int, of_tolerance: int) -> bool:
+        shown = None if tolerance is None else float(f"{tolerance:.{of_tolerance}g}")
+        return reads_right(bound, values, tolerance, lambda value: float(f"{value:.{digits}g}"), shown)
+
+    tried = ((digits, of_tolerance) for digits in range(least, MOST + 1) for of_tolerance in (3, digits))
+    return next((each for each in tried if right(*each)), (MOST, MOST))
 
 
 def _beyond(value: float, bound: float, side: float) -> float:
@@ -55,7 +63,3 @@ def _beyond(value: float, bound: float, side: float) -> float:
 def _apart(value: float, bound: float) -> float:
     """As a share of the larger; 0 where either is not finite, of which nothing can be shown."""
     return abs(value - bound) / (max(abs(value), abs(bound)) or 1.0) if isfinite(value) and isfinite(bound) else 0.0
-
-
-def _power(value: float) -> int:
-    return floor(log10(abs(value))) if value else 0

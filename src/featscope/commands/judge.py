@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from featscope.claims import Claim, ErrorKind, Row, false_expected, how_many_hold, not_after_holm, read_table, worth
-from featscope.claims.digits import digits_apart
+from featscope.claims.digits import significant
 from featscope.commands.parsing import name_and_options, parse
 from featscope.options import ConfigError, require
 
@@ -139,7 +139,7 @@ def _table(path: str, rows: Sequence[Row], claims: Sequence[Claim], lost: Sequen
     for row, claim in zip(rows, claims, strict=True):
         low, high = claim.interval
         needed = row.runs_needed if claim.verdict == "undecided" else None
-        digits = digits_apart(claim.predicted, (low, claim.measured, high), _DIGITS)
+        digits, _ = significant(claim.predicted, (low, claim.measured, high), None, _DIGITS)
         table.add_row(
             escape(claim.statement),
             escape(claim.arm),

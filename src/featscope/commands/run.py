@@ -23,7 +23,7 @@ from featscope.check import check as check_study
 from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.claims.claim import Relation
-from featscope.claims.digits import MOST, reads_right
+from featscope.claims.digits import significant
 from featscope.commands.parsing import as_typed, name_and_options, only_name, parse, program
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
@@ -260,16 +260,12 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
     return study
 
 
-def told_apart(one: float, other: float, relation: Relation, tolerance: float = 0.0) -> tuple[str, str]:
-    """Both to three digits, or to as many as it takes to see on which side of a bound, or of what an equation accepts
-    around ``one``, the other lies."""
+def told_apart(predicted: float, measured: float, relation: Relation, tolerance: float = 0.0) -> tuple[str, str]:
+    """What was wanted and what was measured, to three digits or as many as it takes to read as the verdict says."""
     accepted = tolerance if relation == "=" else None
-    for digits in range(3, MOST + 1):
-        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
-        shown = dict(zip((one, other), map(float, texts), strict=True))
-        if reads_right(one, [other], accepted, shown.__getitem__, float(f"{tolerance:.{digits}g}")):
-            break
-    return texts
+    digits, of_tolerance = significant(predicted, [measured], accepted)
+    room = "" if accepted is None else f" ± {accepted:.{of_tolerance}g}"
+    return f"{relation} {predicted:.{digits}g}{room}", f"{measured:.{digits}g}"
 
 
 def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True) -> None:
@@ -284,11 +280,11 @@ def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True)
         against = "  [bold](unexpected)[/bold]" if surprise and at_defaults else ""
         against = "  (not expected to hold)" if not (claim.expected or claim.verdict == "holds") else against
         against += "  (not after Holm)" if claim in lost else ""
-        predicted, measured = told_apart(claim.predicted, claim.measured, claim.relation, claim.tolerance)
+        wanted, measured = told_apart(claim.predicted, claim.measured, claim.relation, claim.tolerance)
         table.add_row(
             escape(claim.id),
             escape(claim.arm),
-            f"{claim.relation} {predicted}" + (f" ± {claim.tolerance:.2g}" if claim.relation == "=" else ""),
+            wanted,
             measured,
             f"[{style[claim.verdict]}]{claim.verdict}[/]{against}",
         )

@@ -1,55 +1,27 @@
-"""One shard: some replicas of one arm, from its checkpoint to the end."""
+"""One shard: some replicas of one arm, from its checkpoints to the end."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 from jaxtyping import UInt8
 
-from featscope.allocator import hand_back_freed_memory
 from featscope.axes import points
-from featscope.options import ConfigError
-from featscope.runs.ends import Ends, digests
 from featscope.runs.folder import RunFolder
 from featscope.runs.identity import digest, other
+from featscope.runs.program import ForeignError, Program, ends_early, saved_in, until
 from featscope.runs.repeatable import repeatable
 from featscope.streams import Streams
-from featscope.studies.base import Arm, Assay, Study
-from featscope.threads import FEWEST_SHARED, one_thread_where_small
-from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
+from featscope.studies.base import Arm, Study
+from featscope.threads import one_thread_where_small
+from featscope.training import Experiment
 from featscope.training.experiment import Recipe
-from featscope.training.stack import bind, stack, together
+from featscope.training.stack import together
 
-_SECONDS_BETWEEN_CHECKPOINTS = 10.0
 _DIGEST = "_digest of its recipe"
-_SAVING_MAY_TAKE = 0.01  # of the time, where that lets checkpoints follow each other faster: they are what is watched
-_SECONDS_AT_LEAST = 1.0
-_DESCRIBED = {"step": int, "done": bool, "record": dict, "programs": int, "numbers": dict}  # by every checkpoint
-
-
-class StoppedError(Exception):
-    """The run was asked to stop; the state is saved."""
-
-
-class _ForeignError(Exception):
-    """A checkpoint holds the state of something else."""
-
-
-def _saved(folder: RunFolder, name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """What a checkpoint holds; None if there is none of use. One that lacks what is needed is set aside."""
-    saved = folder.read_tensors(name)
-    if saved is not None:
-        about = saved[1]
-        wrong = [key for key, kind in _DESCRIBED.items() if type(about.get(key)) is not kind]
-        if wrong:
-            folder.set_aside(name, f"has a description without a sound {wrong[0]!r}")
-            return None
-    return saved
 
 
 @dataclass(frozen=True)
@@ -76,7 +48,7 @@ class Shard:
     points: range | None = None
     computed_by: Mapping[str, Any] | None = None
 
-    def build(self) -> list["Program"]:
+    def build(self) -> list[Program]:
         """What the shard runs, one program after the other, before the first step."""
         identity = self._identity()
         chosen = points(self.arm.recipe, self.arm.over, self.points)
@@ -97,18 +69,18 @@ class Shard:
         """Whether ``folder`` holds the end of it, and of nothing else."""
         identity = self._identity()
         chosen = points(self.arm.recipe, self.arm.over, self.points)
-        steps = {tuple(at.items()): _until(recipe, self.at_most) for at, recipe in chosen}
+        steps = {tuple(at.items()): until(recipe, self.at_most) for at, recipe in chosen}
         found: set[tuple[tuple[str, float], ...]] = set()
         program, programs = 0, 1
         while program < programs:
-            saved = _saved(folder, self.checkpoint(program))
+            saved = saved_in(folder, self.checkpoint(program))
             if saved is None or not saved[1]["done"] or other(saved[1], identity):
                 return False
             about = saved[1]
             these = {tuple(at.items()) for at in about["points"]} if "points" in about else set(steps)
             early = self.arm.stop_at is not None
             if any(
-                other(about, {"steps": steps.get(at)}) or _ends_early(about, steps.get(at, 0), early) for at in these
+                other(about, {"steps": steps.get(at)}) or ends_early(about, steps.get(at, 0), early) for at in these
             ):
                 return False
             found |= these
@@ -168,7 +140,7 @@ class Shard:
             with one_thread_where_small(program.weights):
                 try:
                     record = program.run(self.arm, watch, folder, stopped, of_the_whole)
-                except _ForeignError as error:
+                except ForeignError as error:
                     folder.set_aside(program.checkpoint, str(error))
                     program = programs[place] = self.build()[place]  # the other one may be half of each
                     record = program.run(self.arm, watch, folder, stopped, of_the_whole)
@@ -207,213 +179,3 @@ class ShardResult:
     ends: Sequence[Mapping[str, UInt8[np.ndarray, "replica byte"]]] = ()
     trained: frozenset[str] = frozenset()
     threads: tuple[int, ...] | None = ()
-
-
-class Program:
-    """Points of an arm that run as one experiment, a part for each point."""
-
-    def __init__(
-        self,
-        built: Sequence[tuple[Mapping[str, float], Recipe, Experiment]],
-        checkpoint: str,
-        identity: Mapping[str, Any],
-        about: Mapping[str, Any],
-        at_most: int | None = None,
-    ) -> None:
-        self.labels = [labels for labels, _, _ in built]
-        recipe = built[0][1]  # the others' steps and spacing of looks are the same
-        self.steps = _until(recipe, at_most)
-        self.probe_every = recipe.probe_every
-        self.parts = [experiment for *_, experiment in built]
-        self.whole = stack(self.parts)
-        self.checkpoint, self._about = checkpoint, about
-        self._identity = {"points": self.labels, "steps": self.steps, **identity}
-        self._replica_axis = recipe.replica_axis
-        self.weights = sum(weights.numel() for weights in self.whole.parameters())
-        self.trained = {name for name, one in self.whole.named_parameters() if one.requires_grad}
-        self.threads: list[int] | None = []
-        self.ends: Ends = {}
-        self.computed_by: Mapping[str, Any] | None = about.get("computed_by")
-
-    def _save(self, folder: RunFolder, step: int, record: Record, *, done: bool, keep_state: bool = True) -> None:
-        tensors = {f"record.{key}": value for key, value in record.tensors().items()}
-        about = {"step": step, "done": done, "record": record.labels(), "numbers": {}}
-        about |= {**self._about, **self._identity} | ({} if self.threads is None else {"threads": self.threads})
-        if not done:  # for those who look before it is
-            tensors |= {f"now.{name}": at.clone() for name, at in self._events().items()}
-        if keep_state:
-            state, about["numbers"] = self.whole.state()
-            tensors |= {f"experiment.{key}": value for key, value in state.items()}
-        else:
-            tensors |= {f"end.{key}": value for key, value in self.ends.items()}
-        folder.write_tensors(self.checkpoint, tensors, about)
-
-    def measure(self, assays: Iterable[Assay]) -> dict[str, Measurement]:
-        """Each part measured by itself, joined along the replica axis; NaN where a replica is given up, or a part lacks
-        what another has."""
-        bind(self.whole, self.parts)
-        found: dict[str, Measurement] = {}
-        for assay in assays:
-            each = [assay(part) for part in self.parts]
-            for name in dict.fromkeys(chain.from_iterable(each)):
-                found[name] = self._joined([_measurement(name, one[name]) if name in one else None for one in each])
-        self._require_other_names(found)
-        return self.whole.masked(found)
-
-    def _joined(self, each: Sequence[Measurement | None]) -> Measurement:
-        known = [one for one in each if one is not None]
-        first = known[0]
-        if len(each) == 1:
-            return first
-        missing = first.values
-        if len(known) < len(each):  # whole numbers become others, as NaN is none
-            missing = torch.full_like(missing if missing.is_floating_point() else missing.double(), torch.nan)
-        values = [missing if one is None else one.values for one in each]
-        return first._replace(values=torch.cat(values))
-
-    def run(
-        self,
-        arm: Arm,
-        watch: Assay,
-        folder: RunFolder,
-        stopped: Callable[[], bool],
-        progress: Callable[[float, str], None],
-    ) -> Record:
-        """Go on to the end and measure. See `Shard.run`."""
-        whole, steps = self.whole, self.steps
-        start, record, done = self._restore(folder, may_end_early=arm.stop_at is not None)
-        progress(steps if done else start, "resumed" if start else "starting")
-        if done:
-            return record
-        now = torch.get_num_threads()
-        if self._by_threads and self.threads is not None and now not in self.threads:
-            self.threads.append(now)
-        if start == 0:
-            with torch.no_grad():
-                record.put(self.measure(arm.at_start))
-            hand_back_freed_memory()
-
-        save_at = time.monotonic() + min(_SECONDS_AT_LEAST, _SECONDS_BETWEEN_CHECKPOINTS)
-        reached = start
-
-        def after_step(step: int) -> None:
-            nonlocal save_at, reached
-            reached = step
-            progress(1, whole.status())
-            if stopped():
-                raise StoppedError
-            if (began := time.monotonic()) > save_at:
-                self._save(folder, step, record, done=False)
-                took = (ended := time.monotonic()) - began
-                save_at = ended + min(max(took / _SAVING_MAY_TAKE, _SECONDS_AT_LEAST), _SECONDS_BETWEEN_CHECKPOINTS)
-
-        try:
-            last = train(
-                whole,
-                steps,
-                lambda _: self.measure([watch]),
-                probe_steps(steps, self.probe_every),
-                record,
-                start=start,
-                stop_at=arm.stop_at,
-                after_step=after_step,
-            )
-        except (StoppedError, DivergedError):
-            if whole.sound():
-                self._save(folder, reached, record, done=False)
-            raise
-        progress(steps - last, "measuring")
-        with torch.no_grad():
-            record.put(self.measure([*arm.at_end, lambda part: part.outcomes()]))
-        hand_back_freed_memory()
-        about = "first step of the event; -1 if it did not happen"
-        record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})
-        record.put({"last_step": Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
-        self.ends = self._digests()
-        self._save(folder, last, record, done=True, keep_state=not arm.over)
-        return record
-
-    @property
-    def _by_threads(self) -> bool:
-        """Whether several threads may train it."""
-        return torch.device(self.whole.streams.device).type == "cpu" and self.weights >= FEWEST_SHARED
-
-    def _digests(self) -> Ends:
-        kept, replicas = self.whole.kept(), len(self.whole.streams.replicas)
-        return digests(kept, replicas, replica_axis=self._replica_axis)
-
-    def split_ends(self) -> list[Mapping[str, UInt8[np.ndarray, "replica byte"]]]:
-        """What replicas end with, point by point; of tensors each would cost the parent an open file."""
-        each = {name: np.split(of.numpy(), len(self.parts)) for name, of in self.ends.items()}
-        return [{name: of[place] for name, of in each.items()} for place in range(len(self.parts))]
-
-    def _events(self) -> dict[str, torch.Tensor]:
-        """The first step of each event so far."""
-        return self.whole.events() | ({"diverged": self.whole.diverged} if self.whole.gives_up else {})
-
-    def split(self, record: Record, replicas: range) -> list[xr.Dataset]:
-        """What was recorded, point by point."""
-        together = record.to_dataset(self.whole.streams.replicas)
-        self._require_other_names(map(str, together.data_vars))
-        count = len(replicas)
-        parts = [together.isel(replica=slice(i * count, (i + 1) * count)) for i in range(len(self.parts))]
-        return [part.assign_coords(labels) for part, labels in zip(parts, self.labels, strict=True)]
-
-    def _require_other_names(self, series: Iterable[str]) -> None:
-        """Refuse an axis that is called like one of the series: it would take its place in the data."""
-        if taken := set(self.labels[0]).intersection(series):
-            name = taken.pop()
-            raise ConfigError(
-                f"axis {name!r} is refused: a series that is measured is called {name!r}, too, and would be lost. "
-                "Allowed are options without a namesake: leave it out, or rename the series."
-            )
-
-    def _restore(self, folder: RunFolder, *, may_end_early: bool) -> tuple[int, Record, bool]:
-        """Steps done, what was recorded on the way, and whether that is all.
-
-        Raises:
-            _ForeignError: what was saved does not fit, and may have been taken over in part.
-        """
-        saved = _saved(folder, self.checkpoint)
-        if saved is None:
-            return 0, Record(), False
-        tensors, about = saved
-
-        def part(prefix: str) -> dict[str, Any]:
-            return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-        try:
-            if differs := other(about, self._identity):
-                raise ValueError(differs)
-            if _ends_early(about, self.steps, may_end_early) or not 0 <= about["step"] <= self.steps:
-                raise ValueError(f"step {about['step']} of {self.steps}")
-            if state := part("experiment."):  # a finished arm with axes keeps none
-                self.whole.restore(state, about["numbers"])
-            elif not about["done"]:
-                raise ValueError("no state")
-            said = about.get("threads", None if self._by_threads else ())
-            self.threads = None if said is None else [int(number) for number in said]
-            if about["done"]:
-                self.computed_by = about.get("computed_by")
-                self.ends = self._digests() if state else part("end.")
-            record = Record.restore(part("record."), about["record"])
-            self.split(record, range(len(self.whole.streams.replicas) // len(self.parts)))
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            what = f"{type(error).__name__}: {error}".partition("\n")[0]
-            raise _ForeignError(f"holds the state of something else ({what})") from None
-        return about["step"], record, about["done"]
-
-
-def _measurement(name: str, found: Any) -> Measurement:
-    if not isinstance(found, Measurement):
-        raise TypeError(f"{name!r} is a {type(found).__name__}: expected a Measurement(values, about, dims)")
-    return found
-
-
-def _ends_early(about: Mapping[str, Any], steps: int, allowed: bool) -> bool:
-    """Whether what is done has too few steps."""
-    return bool(about["done"]) and about["step"] < steps and not allowed
-
-
-def _until(recipe: Recipe, at_most: int | None) -> int:
-    return recipe.steps if at_most is None else min(recipe.steps, at_most)

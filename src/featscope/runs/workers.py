@@ -25,8 +25,9 @@ from threadpoolctl import threadpool_limits
 
 from featscope.allocator import keep_freed_memory
 from featscope.runs.folder import RunFolder
+from featscope.runs.program import StoppedError
 from featscope.runs.progress import Monitor, Show, parts
-from featscope.runs.shard import Shard, ShardResult, StoppedError
+from featscope.runs.shard import Shard, ShardResult
 from featscope.threads import cores
 
 _SECONDS_BETWEEN_REPORTS = 0.2

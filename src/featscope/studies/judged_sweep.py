@@ -11,7 +11,7 @@ import xarray as xr
 
 from featscope.axes import Axis, is_whole
 from featscope.claims import LEVEL, Claim
-from featscope.claims.digits import MOST, digits_apart, reads_right
+from featscope.claims.digits import significant
 from featscope.claims.statement import Test
 from featscope.figures import Figure, VerdictPanel, Verdicts
 from featscope.options import ConfigError
@@ -370,19 +370,9 @@ def _axis_label(axis: Axis) -> str:
 
 
 def _in_words(claim: Claim) -> str:
-    numbers, room = (claim.measured, *claim.interval), claim.tolerance if claim.relation == "=" else 0.0
-    least = max(digits_apart(claim.predicted + side, numbers, 4) for side in (-room, room))
-    accepted = room if claim.relation == "=" else None
-
-    def right(digits: int, of_room: int) -> bool:
-        return reads_right(
-            claim.predicted, numbers, accepted, lambda value: float(f"{value:.{digits}g}"), float(f"{room:.{of_room}g}")
-        )
-
-    tried = ((digits, of_room) for digits in range(least, MOST + 1) for of_room in (3, digits))
-    digits, of_room = next((each for each in tried if right(*each)), (least, least))
+    numbers, accepted = (claim.measured, *claim.interval), claim.tolerance if claim.relation == "=" else None
+    digits, of_tolerance = significant(claim.predicted, numbers, accepted, 4)
     measured, low, high = (f"{value:.{digits}g}" for value in numbers)
-    bound = f"{claim.relation} {claim.predicted:.{digits}g}" + (
-        f" ± {room:.{of_room}g}" if accepted is not None else ""
-    )
+    bound = f"{claim.relation} {claim.predicted:.{digits}g}"
+    bound += "" if accepted is None else f" ± {accepted:.{of_tolerance}g}"
     return f"{claim.verdict}, {measured} ({low} to {high}), wanted {bound}"
