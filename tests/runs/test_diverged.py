@@ -76,3 +76,13 @@ def test_flows_that_had_not_arrived_are_told():
     assert shortcomings({"head": all_there}) == ""
     both = flow.assign(diverged=("replica", [3, -1]))
     assert shortcomings({"a": both}).startswith("Runs diverged: 1 of 2 in the arm a. What they measured is left out")
+
+
+def test_arms_of_which_as_many_diverged_are_told_together():
+    alike = dict.fromkeys("abc", (2, 8))
+    assert in_words(alike | {"d": (1, 8)}).startswith(
+        "Runs diverged: 2 of 8 in each of the arms a, b, c, 1 of 8 in the arm d."
+    )
+    assert in_words(dict.fromkeys("abcde", (2, 8))).startswith(
+        "Runs diverged: 2 of 8 in each of 5 arms, a for one. What"
+    )

@@ -1,11 +1,12 @@
 """Replicas that did not come to their end, and how many they are: diverged ones, whose measurements are no data, and
 flows that had not arrived when their steps ran out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import xarray as xr
 
 _ABOUT_THE_RUN = ("diverged", "last_step")
+_NAMED = 4  # arms
 
 
 def without_diverged(run: xr.Dataset) -> xr.Dataset:
@@ -37,8 +38,21 @@ def in_words(diverged: Mapping[str, tuple[int, int]]) -> str:
     """How many diverged, in a sentence; empty if none did."""
     if not diverged:
         return ""
-    each = ", ".join(f"{lost} of {of} in the arm {arm}" for arm, (lost, of) in diverged.items())
-    return f"Runs diverged: {each}. What they measured is left out of every claim and figure."
+    return f"Runs diverged: {_by_arm(diverged)}. What they measured is left out of every claim and figure."
+
+
+def _by_arm(counts: Mapping[str, tuple[int, int]]) -> str:
+    """Of how many so many were lost; arms of which as many were are told together, and counted where they are many."""
+    arms: dict[tuple[int, int], list[str]] = {}
+    for arm, count in counts.items():
+        arms.setdefault(count, []).append(arm)
+    return ", ".join(f"{lost} of {of} in {_arms(names)}" for (lost, of), names in arms.items())
+
+
+def _arms(names: Sequence[str]) -> str:
+    if len(names) > _NAMED:
+        return f"each of {len(names)} arms, {names[0]} for one"
+    return f"the arm {names[0]}" if len(names) == 1 else f"each of the arms {', '.join(names)}"
 
 
 def shortcomings(runs: Mapping[str, xr.Dataset]) -> str:
@@ -48,8 +62,6 @@ def shortcomings(runs: Mapping[str, xr.Dataset]) -> str:
         for arm, run in runs.items()
         if "arrived" in run and bool((run["arrived"] < 0).any())
     }
-    each = ", ".join(f"{lost} of {of} in the arm {arm}" for arm, (lost, of) in short.items())
-    flows = (
-        f"Flows had not arrived when their steps ran out: {each}. What is measured at their ends is of earlier times."
-    )
+    flows = f"Flows had not arrived when their steps ran out: {_by_arm(short)}. What is measured at their ends is of "
+    flows += "earlier times."
     return " ".join(filter(None, [in_words(how_many_diverged(runs)), flows if short else ""]))
