@@ -326,19 +326,9 @@ def test_in_lightning_an_optimizer_that_asks_for_its_loss_again_is_refused(light
         optimizer.step(closure)
 
 
-def test_in_lightning_all_weights_are_shown_to_an_optimizer_of_another_s(lightning_callback):
-    training = Manual(lightning_callback)
-    optimizer = torch.optim.SGD(training.net.parameters(), 0.1)
-    for index, batch in enumerate(batches()):
-        training.begin(index)
-        training.differentiate(*batch)
-        optimizer.step()
-        training.end(index)
-    training.watch.on_train_end(training.trainer, training.net)
-    same(training.net, by_hand())
-
-
-def test_in_lightning_a_probe_beside_the_model_steps_when_it_likes(lightning_callback):
+def test_in_lightning_all_weights_are_shown_to_an_optimizer_of_another_s_and_a_probe_steps_when_it_likes(
+    lightning_callback,
+):
     training = Manual(lightning_callback)
     probe = torch.nn.Linear(2, 2)
     beside, optimizer = torch.optim.SGD(probe.parameters(), 0.1), torch.optim.SGD(training.net.parameters(), 0.1)
