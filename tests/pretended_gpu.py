@@ -85,6 +85,11 @@ class There(Tensor):
         """``data`` on the device."""
         return There(_TENSOR(data, dtype=dtype or self.dtype))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A copy: torch's own goes by the storage, which a shell has none of."""
+        memo[id(self)] = made = There(self.inner.detach().clone()).requires_grad_(self.requires_grad)
+        return made
+
     def tolist(self) -> Any:
         """Numbers of Python."""
         return self.inner.detach().tolist()

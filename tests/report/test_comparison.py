@@ -57,6 +57,9 @@ def test_runs_of_one_seed_that_drew_otherwise_are_not_paired(folders):
     assert (one.draws == far.draws, one.draws == earlier.draws) == (True, False)
     assert "began from the same draws" in _lede([claiming(one), far])
     assert "Replicas of different random numbers are independent" in _lede([claiming(one), earlier])
+    assert "compared, with Welch's interval." in _lede([claiming(one), earlier])
+    few = replace(earlier, plan={**earlier.plan, "replicas": 1})
+    assert "compared, which has no interval where a run has one replica." in _lede([claiming(one), few])
     assert environments([one, earlier]) == {"random numbers": [METHOD, "an earlier version's"]}
 
 

@@ -86,9 +86,9 @@ def _lede(runs: Sequence[StoredRun]) -> str:
     if apart:
         what = "seeds" if any(run.draws[0] != first.draws[0] for run in apart) else "random numbers"
         of = f", as those of {' and '.join(run.name for run in apart)}," if same else ""
-        how.append(
-            f"Replicas of different {what}{of} are independent: their means are compared, with Welch's interval."
-        )
+        alone = min(run.plan["replicas"] for run in (first, *apart)) < 2
+        interval = "which has no interval where a run has one replica" if alone else "with Welch's interval"
+        how.append(f"Replicas of different {what}{of} are independent: their means are compared, {interval}.")
     how.append(f"A difference is the later run less {first.name}. It counts where it survives Holm's correction.")
     return " ".join(how)
 

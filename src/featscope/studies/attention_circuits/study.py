@@ -307,14 +307,15 @@ class AttentionCircuits(AttentionCircuitsArms):
         numbers = {found: " and ".join(str(k) for k in adds if adds[k] == found) for found, _ in ways}
         said = [f"{way} to add {numbers[found]} numbers" for found, way in ways if numbers[found]]
         before, after = (percent(runs[THREE][name].mean("head")) for name in ("start_share", "share"))
-        unused = f"sparse-without-use@{EQUALS}"
+        unused, sparse = f"sparse-without-use@{EQUALS}", f"attention-is-sparse-in-frequency@{THREE}"
+        waves = in_case(claims, sparse, " and waves after training", " and no waves after training either")
         return Story(
             f"One layer of attention {', '.join(said)}. With {INPUTS[THREE]} of them {after} of the power of an "
             f"attention matrix ends in four bins of frequency, from {before}.",
-            "A layer of attention, and nothing else, adds numbers modulo p. Seen as matrices over pairs of numbers its "
-            "heads are noise at first and waves after training.",
+            "A layer of attention, and nothing else, is trained to add numbers modulo p. Seen as matrices over pairs "
+            f"of numbers its heads are noise at first{waves}.",
             {
-                f"attention-is-sparse-in-frequency@{THREE}": "",
+                sparse: "",
                 f"learns-the-sum@{FIVE}": "Five numbers, one layer.",
                 f"read-at-equals-pairs-do-not-count@{EQUALS}": "",
                 unused: in_case(claims, unused, "They are waves there, too.", "They are no waves there."),
