@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field, replace
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -150,7 +151,7 @@ def test_an_unknown_option_of_an_axis_is_named_with_the_nearest():
 class OutOfRange(Sound):
     """Measures what its range says cannot be."""
 
-    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 0.5), law="exact")
+    @bound("", on=("pulled", "other"), at_most=0.4, range=(0.0, 0.5), law="exact")
     def near(self, run):
         """Near."""
         return 7.0 + 0 * run.error if "error" in run else -1.0
@@ -166,7 +167,7 @@ def test_a_measurement_out_of_its_range_is_named():
 class JustInRange(Sound):
     """Measures a share that rounding pushes over 1, and one that is missing."""
 
-    @bound("", on=("pulled", "other"), at_most=1.0, range=(0.0, 1.0), law="exact")
+    @bound("", on=("pulled", "other"), at_most=0.9, range=(0.0, 1.0), law="exact")
     def near(self, arm, run):
         """Near."""
         return 1.0 + 1e-9 if arm == "pulled" else float("nan")
@@ -403,7 +404,8 @@ class Actor(Sound):
         return [pulled, other]
 
 
-def test_a_role_that_is_not_there_is_named_with_the_nearest():
+def test_a_role_that_is_not_there_is_named_with_the_nearest(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     assert problems(Actor()) == ["the arm 'other' has the role 'contol': did you mean 'control'?"]
 
 
@@ -443,3 +445,87 @@ class Bare(Sound):
 def test_a_bare_tensor_is_told_to_be_a_measurement():
     (line,) = problems(Bare())
     assert "TypeError: 'distance' is a Tensor: expected a Measurement(values, about, dims)" in line
+
+
+class Armless(Sound):
+    """Has no arms."""
+
+    def arms(self):
+        return []
+
+
+def test_a_study_without_arms_is_told():
+    assert "the study has no arms: `arms` gives none" in problems(Armless())
+
+
+class Pushing(Sound):
+    """Its looking moves what it looks at."""
+
+    def watch(self, experiment):
+        with torch.no_grad():
+            experiment.learner.value /= 2
+        return super().watch(experiment)
+
+
+def pushing_at_the_end(experiment):
+    experiment.source.noise += 1
+    return {}
+
+
+class PushingLate(Sound):
+    """What one arm measures at its end moves its data."""
+
+    def arms(self):
+        pulled, other = super().arms()
+        return [pulled, replace(other, at_end=(pushing_at_the_end,))]
+
+
+def test_looking_that_changes_what_is_looked_at_is_told():
+    (line,) = problems(Pushing())
+    assert line.startswith("the arms 'pulled' and 'other': watch changes 'learner.value' of the experiment, so that")
+    (line,) = problems(PushingLate())
+    assert line.startswith("the arm 'other': pushing_at_the_end changes 'source.noise' of the experiment")
+
+
+class Together(Sound):
+    """Watches something of all replicas together."""
+
+    def watch(self, experiment):
+        mean = experiment.learner.value.mean()
+        return super().watch(experiment) | {
+            "together": Measurement(self.of(mean).expand(len(experiment.learner.value)))
+        }
+
+
+class Small(Together):
+    """Which is small."""
+
+    def of(self, mean):
+        return 1e-6 * mean
+
+
+class Whole(Together):
+    """Which is a whole number."""
+
+    def of(self, mean):
+        return (1000 * mean).round().long()
+
+
+@pytest.mark.parametrize("kind", [Small, Whole])
+def test_replicas_that_meet_in_small_or_whole_numbers_are_named(kind):
+    (line,) = problems(kind())
+    assert line.startswith(
+        "the arms 'pulled' and 'other': replica 1 has another 'together' alone than beside replica 0"
+    )
+
+
+class Rounded(Sound):
+    """Watches what rounding leaves of a number around 1, which is another alone."""
+
+    def watch(self, experiment):
+        value = experiment.learner.value
+        return super().watch(experiment) | {"left": Measurement(1e-10 * value.mean().double().expand(len(value)))}
+
+
+def test_rounding_is_no_other_number():
+    assert problems(Rounded()) == []

@@ -1,11 +1,12 @@
 """Checking a study in seconds: a step of every arm at its smallest size, then every claim, figure and headline."""
 
+import json
 import re
 import time
 import traceback
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -17,16 +18,21 @@ import xarray as xr
 
 from featscope.axes import numeric_options
 from featscope.claims import Claim
+from featscope.claims.reach import never
+from featscope.claims.statement import Test
 from featscope.figures import Figure
-from featscope.options import alike
+from featscope.options import ConfigError, alike
+from featscope.runs.checked_json import Place
 from featscope.studies import Arm, Study
-from featscope.studies.base import Role
+from featscope.studies.base import Assay, Role
 from featscope.studies.summaries import identities
 from featscope.testing import measure
+from featscope.training import Experiment
 
 _REPLICAS = 2
 _ROUNDING = 1e-6
-_BITS, _NOISE = 1e-3, 1e-5  # by which the order of sums may change a number, relative and absolute
+_BITS, _NOISE = 1e-3, 1e-5  # by which the order of sums may change a number, of itself and of the largest beside it
+_LEAST = {2: 1e-3, 4: 1e-7}  # below which all may be rounding of numbers around 1, by bytes of a number; 1e-9 of more
 _TIMES = {"s", "ms"}  # no two runs take the same
 _LIBRARIES = (Path(__file__).parent, Path(traceback.__file__).parent)
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -56,21 +62,22 @@ def check(study: Study) -> Checked:
     """Take one step of every arm of ``study`` at its smallest size, and judge and describe what was measured.
 
     Verdicts mean nothing here. What shows is a claim on an arm that does not exist, a series that nobody measures, a
-    measurement outside the range that its claim declares, chance that is not drawn from the streams, a figure whose
-    values do not fit together or that names an unknown claim. Errors of the study's own code are given with the line
-    that raised them.
+    measurement outside the range that its claim declares, a bound that none can miss or reach, looking that changes
+    what it looks at, chance that is not drawn from the streams, a figure whose values do not fit together or that names
+    an unknown claim. Errors of the study's own code are given with the line that raised them.
     """
     began = time.monotonic()
     small = study.smallest()
     arms = list(small.arms())
-    problems = list(_names(small, arms))
+    on, problems = _arms_of_claims(small)
+    problems += _names(small, arms, on)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # after a single step much is 0 or missing
         runs, found = _step(small, arms)
         problems += found
-        if len(runs) < len(arms):
+        if len(runs) < len(arms) or not arms:
             return Checked(len(runs), 0, 0, time.monotonic() - began, problems)
-        claims, found = _judge(small, runs)
+        claims, found = _judge(small, runs, on)
         problems += found
         figures: list[Figure] = []
         headlines: list[str] = []
@@ -86,9 +93,14 @@ def check(study: Study) -> Checked:
     known = [test.statement.id for test in small.tests]
     named = [(f"the figure {figure.id!r} shows", name) for figure in figures for name in figure.claims]
     named += [("the story's headlines have", name.partition("@")[0]) for name in headlines]
+    judged_on = {test.statement.id: list(arms) for test, arms in on.items()}
     problems += [
         f"{where} {name!r}, which is no claim{_nearest(name, known)}" for where, name in named if name not in known
     ]
+    for name, at, arm in (headline.partition("@") for headline in headlines):
+        if at and name in judged_on and arm not in judged_on[name]:
+            where = f"the story's headlines have '{name}@{arm}', and {name!r} is not judged on {arm!r}"
+            problems.append(where + _nearest(arm, judged_on[name]))
     return Checked(len(runs), len(claims), len(figures), time.monotonic() - began, problems)
 
 
@@ -98,21 +110,29 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
     failed: dict[str, list[str]] = {}
     by_chance: list[str] = []
     mixed: dict[str, list[str]] = {}
+    changed: dict[str, list[str]] = {}
     for arm in (arm for arm in arms if not _unknown_options(arm)):
-        before = _global_chance()
+        before, changes = _global_chance(), dict[str, str]()
         try:
-            runs[arm.name] = measure(study, arm, _REPLICAS, at_most=1)
+            runs[arm.name] = measure(study, _noting_changes(study, arm, changes), _REPLICAS, at_most=1)
             if _global_chance() != before and not _repeats(study, arm, runs[arm.name]):
                 by_chance.append(arm.name)
             elif arm.recipe.replica_axis and (series := _not_alone(study, arm, runs[arm.name])):
                 mixed.setdefault(series, []).append(arm.name)
         except Exception as error:
             failed.setdefault(said(error), []).append(arm.name)
+        for assay, name in changes.items():
+            changed.setdefault(f"{assay} changes {name!r}", []).append(arm.name)
     problems = [f"{_arms(names)} cannot take a step: {trouble}" for trouble, names in failed.items()]
     if by_chance:
         problems.append(
             f"{_arms(by_chance)} cannot be repeated: chance comes from a global generator of torch or numpy. Take all "
             "of it from the streams, as the `draws` that parts are given"
+        )
+    for change, names in changed.items():
+        problems.append(
+            f"{_arms(names)}: {change} of the experiment, so that looking changes what is looked at. Measure a copy, "
+            "`.clone()`, without operations in place"
         )
     for series, names in mixed.items():
         problems.append(
@@ -120,6 +140,41 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
             "sum, mean, roll or index over the first axis, and nothing drawn for one of them used for all"
         )
     return runs, problems
+
+
+def _noting_changes(study: Study, arm: Arm, changes: dict[str, str]) -> Arm:
+    """``arm``, whose assays put into ``changes``, by their name, something of the experiment that each changes."""
+
+    def noting(assay: Assay) -> Assay:
+        def look(experiment: Experiment) -> Any:
+            before = _state(experiment)
+            found = assay(experiment)
+            after = _state(experiment)
+            for name in sorted(before.keys() | after.keys()):
+                if name not in before or name not in after or not _same(before[name], after[name]):
+                    changes.setdefault(getattr(assay, "__name__", "an assay"), name)
+            return found
+
+        return look
+
+    return replace(
+        arm,
+        watch=noting(arm.watch or study.watch),
+        at_start=[noting(assay) for assay in arm.at_start],
+        at_end=[noting(assay) for assay in arm.at_end],
+    )
+
+
+def _state(experiment: Experiment) -> dict[str, Any]:
+    tensors, numbers = experiment.state()
+    return {**numbers, **{name: values.detach().clone() for name, values in tensors.items()}}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two are alike, NaN where the other is NaN."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return bool(one == other)
+    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def _global_chance() -> tuple[bytes, str]:
@@ -140,7 +195,15 @@ def _not_alone(study: Study, arm: Arm, run: xr.Dataset) -> str:
     alone = measure(study, arm, range(1, 2), at_most=1)
     for name in _not_times(run):
         beside, by_itself = run[name].isel(replica=1).values, alone[name].isel(replica=0).values
-        if beside.dtype.kind == "f" and not np.allclose(beside, by_itself, rtol=_BITS, atol=_NOISE, equal_nan=True):
+        if beside.dtype.kind in "biu":
+            same = np.array_equal(beside, by_itself)
+        elif beside.dtype.kind == "f":
+            largest = np.abs(beside[np.isfinite(beside)]).max(initial=0)
+            room = max(_NOISE * largest, _LEAST.get(beside.dtype.itemsize, 1e-9))
+            same = np.allclose(beside, by_itself, rtol=_BITS, atol=room, equal_nan=True)
+        else:
+            continue
+        if not same:
             return str(name)
     return ""
 
@@ -154,30 +217,78 @@ def _arms(names: Sequence[str]) -> str:
     return f"the arms {several} and {names[-1]!r}" if several else f"the arm {names[0]!r}"
 
 
-def _judge(study: Study, runs: Mapping[str, xr.Dataset]) -> tuple[list[Claim], list[str]]:
+def _arms_of_claims(study: Study) -> tuple[dict[Test, list[str]], list[str]]:
+    """The arms of each claim, and what went wrong."""
+    on: dict[Test, list[str]] = {}
+    problems: list[str] = []
+    for test in study.tests:
+        try:
+            on[test] = list(test.arms(study))
+        except Exception as error:
+            problems.append(f"the claim {test.statement.id!r}: {said(error)}")
+    return on, problems
+
+
+def _judge(
+    study: Study, runs: Mapping[str, xr.Dataset], on: Mapping[Test, Sequence[str]]
+) -> tuple[list[Claim], list[str]]:
     """The claims that could be judged, and what went wrong."""
     claims: list[Claim] = []
     problems: list[str] = []
-    for test in study.tests:
-        for name in test.arms(study):
+    foregone: list[str] = []
+    for test, names in on.items():
+        for name in names:
             try:
                 found = test.judge(study, name, runs) if name in runs or not test.of_runs else None
             except Exception as error:
                 problems.append(f"the claim {test.statement.id!r} on {name!r}: {said(error, runs, name)}")
                 continue
-            claims += [found] if found else []
+            if found is None:
+                continue
+            claims.append(found)
+            problems += _unreadable(found)
+            foregone += _foregone(found) if found.predicted == test.bound else ()
+    problems += dict.fromkeys(foregone)
     return claims, problems + [line for claim in claims for line in _out_of_range(claim)]
 
 
-def _names(study: Study, arms: Sequence[Arm]) -> Iterator[str]:
+def _unreadable(claim: Claim) -> Iterator[str]:
+    """What of a claim cannot be read again from what a run stores."""
+    try:
+        plain = json.loads(json.dumps(claim.to_json(), allow_nan=False))
+        Place(Path("claims.json")).check(plain, Claim)
+        Claim.from_json(plain)
+    except (TypeError, ValueError, ConfigError) as error:
+        wrong = str(error).partition(" To mend it:")[0]
+        yield f"the claim {claim.id!r} on {claim.arm!r} cannot be stored: {wrong}"
+
+
+def _foregone(claim: Claim) -> Iterator[str]:
+    """Whether its verdict is known before anything is measured."""
+    wanted = f"{claim.relation} {claim.predicted:g}" + (f" ± {claim.tolerance:g}" if claim.relation == "=" else "")
+    ends = " to ".join(f"{end:g}" for end in claim.range)
+    match never(claim.relation, claim.predicted, claim.tolerance, claim.law, claim.range):
+        case "fail":
+            yield f"the claim {claim.id!r} cannot fail: all that can be measured, {ends}, is {wanted}"
+        case "hold":
+            cure = ', or law="exact" where no chance enters' if claim.chance else ""
+            yield (
+                f"the claim {claim.id!r} cannot hold: of what can be measured, {ends}, no interval is {wanted}. Take "
+                f"another bound{cure}"
+            )
+
+
+def _names(study: Study, arms: Sequence[Arm], on: Mapping[Test, Sequence[str]]) -> Iterator[str]:
+    if not arms:
+        yield "the study has no arms: `arms` gives none"
     known = [arm.name for arm in arms]
     for twice in _alike(known):
         yield f"two arms are called {twice}"
     labels = list({arm.name: arm.label or arm.name for arm in arms}.values())
     for label in dict.fromkeys(label for label in labels if labels.count(label) > 1):
         yield f"two arms are labelled {label!r}"
-    for test in study.tests:
-        for name in test.arms(study):
+    for test, names in on.items():
+        for name in names:
             if name not in known and test.of_runs:
                 yield f"the claim {test.statement.id!r} names the arm {name!r}{_nearest(name, known)}"
     stated = [test.statement.id for test in study.tests]

@@ -191,17 +191,18 @@ def judged(law, measured, **options):
 
 
 def test_a_share_may_say_of_each_thing_whether_it_is_so_and_leave_some_out():
-    truths = xr.DataArray([[[1.0, 1.0], [0.0, np.nan]], [[1.0, 1.0], [1.0, 1.0]]], dims=("replica", "start", "neuron"))
+    all_so = [[1.0, 1.0], [1.0, 1.0]]
+    truths = xr.DataArray([[[1.0, 1.0], [0.0, np.nan]], all_so, all_so], dims=("replica", "start", "neuron"))
     made = judged("share", truths)
-    assert (made.values, made.trials, made.measured) == ((2 / 3, 1.0), (3, 4), 6 / 7)
-    assert judged("share", truths > 0.5).trials == (4, 4)  # truth values all count
+    assert (made.values, made.trials, made.measured) == ((2 / 3, 1.0, 1.0), (3, 4, 4), 10 / 11)
+    assert judged("share", truths > 0.5).trials == (4, 4, 4)  # truth values all count
 
 
 def test_how_many_things_a_share_counts_follows_from_the_study_or_the_run():
-    shares = xr.DataArray([0.5, 1.0], dims="replica")
-    assert judged("share", shares, things=lambda study: study.things).trials == (7, 7)
-    assert judged("share", Found(shares, trials=np.array([3, 4]))).trials == (3, 4)
-    assert judged("share", Found(shares, trials=3)).trials == (3, 3)
+    shares = xr.DataArray([0.5, 0.75, 1.0], dims="replica")
+    assert judged("share", shares, things=lambda study: study.things).trials == (7, 7, 7)
+    assert judged("share", Found(shares, trials=np.array([3, 4, 5]))).trials == (3, 4, 5)
+    assert judged("share", Found(shares, trials=3)).trials == (3, 3, 3)
     with pytest.raises(ValueError, match="large: law='share' needs how many things"):
         judged("share", shares)
 

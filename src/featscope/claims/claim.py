@@ -25,6 +25,8 @@ from featscope.claims.intervals import (
     pooled,
     quantile,
 )
+from featscope.claims.reach import holding, never, require_sound
+from featscope.claims.samples import require_of_law
 from featscope.claims.summary import Summary, welch
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
@@ -33,7 +35,6 @@ Verdict = Literal["holds", "fails", "undecided"]
 
 _UNLIKELY = 0.2  # chance that the spread is above what `Claim.replicas_needed` takes it for
 _MOST = 3000  # replicas that anybody would run
-_ROUNDING = 1e-6  # beyond the ends of a range, of their size
 _SURE = 1e-9  # p-values are not looked for below
 
 
@@ -115,27 +116,19 @@ class Claim:
             **about: the other fields.
 
         Raises:
-            ValueError: a single number, which has no law but "exact"; a share or draws without trials, or not from
-                0 to 1; a yes or no that is neither 0 nor 1.
+            ValueError: see `require_sound` and `require_of_law`.
         """
+        tolerance, range = float(tolerance), (float(range[0]), float(range[1]))
+        require_sound(law, tolerance, range)
         found = np.asarray(samples, dtype=np.float64)
         counted = np.asarray(trials, dtype=np.float64)
+        require_of_law(found, law, counted)
         single = found.ndim == 0
-        if single and law != "exact":
-            raise ValueError(f'a single number has no interval of a {law}: say law="exact" if no chance enters')
-        if law in COUNTED and counted.shape != found.shape:
-            raise ValueError(
-                f"law={law!r} needs how many things each replica counted: say things=... or Found(trials=...)"
-            )
-        if law == "yes/no" and not np.isin(found[np.isfinite(found)], (0.0, 1.0)).all():
-            raise ValueError("a yes/no is 0 or 1 in each replica")
-        if law in COUNTED and _holding((0.0, 1.0), found) != (0.0, 1.0):
-            raise ValueError("a share is from 0 to 1 in each replica: divide counts by how many things there were")
         found = np.atleast_1d(found)
         if law in PROBABILITIES:
             range = (0.0, 1.0)
         upwards = _upwards(found, relation, predicted)
-        within = _holding(range, found)
+        within = holding(range, found)
         ends = interval(found, law, trials=counted.tolist(), within=within, upwards=upwards)
         return cls(
             predicted=float(predicted),
@@ -200,7 +193,7 @@ class Claim:
     @property
     def within(self) -> tuple[float, float]:
         """`range`, where what was measured lies in it; else none."""
-        return _holding(self.range, np.array([*self.values, self.measured]))
+        return holding(self.range, np.array([*self.values, self.measured]))
 
     @property
     def verdict(self) -> Verdict:
@@ -211,7 +204,7 @@ class Claim:
     def outside(self) -> float | None:
         """A measurement beyond the ends of what it can be, by more than rounding; None if there is none."""
         every = (*self.values, self.measured)
-        return next((value for value in every if _holding(self.range, np.array([value])) != self.range), None)
+        return next((value for value in every if holding(self.range, np.array([value])) != self.range), None)
 
     @property
     def stands(self) -> bool:
@@ -227,6 +220,8 @@ class Claim:
             return "Nothing finite was measured; more replicas will not help."
         if not isfinite(self.predicted):
             return "What is predicted is not finite."
+        if self.relation == "=" and not isfinite(self.tolerance):
+            return "What is accepted around the prediction is not finite."
         if (outside := self.outside) is not None and self._verdict_of(self.interval) == "holds":
             low, high = self.range
             return f"It measured {outside:.6g}, outside of what it can be, {low:g} to {high:g}."
@@ -238,6 +233,10 @@ class Claim:
             return "Every replica measured the same: nothing is known of how much they differ."
         if self._verdict_of(self.interval) != "undecided":
             return ""
+        if never(self.relation, self.predicted, self.tolerance, self.law, self.range) == "hold":
+            return "It can fail and not hold: it accepts a single value, and an interval over replicas has a width."
+        if not all(map(isfinite, self.trials)):
+            return "How many things some replica counted is not known."
         if self.law == "extreme":
             draws = int(sum(self.trials)) or self.n
             return f"No exception in {draws} draws; {draws_for_extremes()} without one would decide."
@@ -311,6 +310,8 @@ class Claim:
         """
         if self.verdict != "undecided":
             return self.n
+        if not all(map(isfinite, self.trials)):
+            return None
         if self.law == "extreme" and isfinite(self.measured):
             each = sum(self.trials) / self.n or 1
             return ceil(draws_for_extremes() / each)
@@ -366,14 +367,6 @@ class Claim:
         for field in ("values", "trials"):
             fields[field] = tuple(nan if value is None else value for value in fields.get(field, ()))
         return cls(**fields)
-
-
-def _holding(ends: tuple[float, float], samples: np.ndarray) -> tuple[float, float]:
-    """``ends`` where samples are what they are said to be; else none: an interval that is cut there would end before
-    it begins."""
-    finite = samples[np.isfinite(samples)]
-    room = _ROUNDING * max((abs(end) for end in (*ends, *finite.tolist()) if isfinite(end)), default=1.0)
-    return ends if ((finite >= ends[0] - room) & (finite <= ends[1] + room)).all() else (-inf, inf)
 
 
 def _upwards(values: Float[np.ndarray, " n"], relation: Relation, predicted: float) -> bool:

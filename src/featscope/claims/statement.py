@@ -10,7 +10,7 @@ def singletons_emerge(self, run):
     return last(run, run.cosine).max("neuron") ** 2 > 0.5
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc, signature
 from math import inf
@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike
 
 from featscope.claims.claim import Claim, Kind, Relation
 from featscope.claims.intervals import COUNTED, Law
+from featscope.claims.reach import NO_TOLERANCE, require_declared
+from featscope.claims.samples import Asked, require_one_a_replica, without_diverged
 
 SHARE, POSITIVE, COSINE = (0.0, 1.0), (0.0, inf), (-1.0, 1.0)
 """Ranges of what is often measured: a share or probability; a norm, count or ratio; a cosine, correlation, or
@@ -134,6 +136,12 @@ class Test:
         self.wants = [name for name in signature(method).parameters if name != "self"]
         if unknown := [name for name in self.wants if name not in _GIVEN]:
             raise TypeError(f"{method.__qualname__} asks for {unknown[0]!r}: a claim is given {', '.join(_GIVEN)}")
+        if not on and not not_on:
+            raise TypeError(f"{method.__qualname__} names no arm, so that it is never judged: say on=... or not_on=...")
+        try:
+            require_declared(source, relation, within, law, range)
+        except ValueError as problem:
+            raise TypeError(f"{method.__qualname__}: {problem}") from None
         title, text, measured = _parts(method)
         name = method.__name__.replace("_", "-")
         expected = bool(on)
@@ -146,14 +154,23 @@ class Test:
         return not {"run", "runs"}.isdisjoint(self.wants)
 
     def arms(self, study: Any) -> dict[str, tuple[bool, str]]:
-        """Arm -> whether it is expected to hold there, and what is to be said of that arm."""
-        granted = self.given is None or self.given(study)
+        """Arm -> whether it is expected to hold there, and what is to be said of that arm.
+
+        Raises:
+            ValueError: an arm is in both ``on`` and ``not_on``.
+            TypeError: ``given`` gives a text, or nothing.
+        """
+        granted = self.given is None or _whether(self.given(study), f"{self.statement.id}: given")
         on, not_on = (_named(which, study) for which in (self.on, self.not_on))
+        if both := on.keys() & not_on.keys():
+            raise ValueError(
+                f"{self.statement.id} names the arm {min(both)!r} in on and in not_on: expected in one of them"
+            )
         return {arm: (granted, why) for arm, why in on.items()} | {arm: (False, why) for arm, why in not_on.items()}
 
     def judge(self, study: Any, arm: str, runs: Mapping[str, Any]) -> Claim | None:
         """The claim on ``arm``; None where nothing was measured there."""
-        statement, asked = self.statement, _Asked(runs)
+        statement, asked = self.statement, Asked(runs)
         given = {"run": runs.get(arm), "runs": asked, "arm": arm}
         found = self.method(study, **{name: given[name] for name in self.wants})
         if found is None:
@@ -166,13 +183,17 @@ class Test:
         found = found if isinstance(found, Found) else Found(found)
         law = found.law or statement.law
         samples, trials = self._samples(study, found, law)
+        read = asked.arms | ({arm} if "run" in self.wants else set())
+        require_one_a_replica(statement.id, samples, [runs.get(name) for name in read])
         if not self.of_divergence:
             for name in {arm, *asked.arms}:
-                samples = _without_diverged(samples, runs.get(name))
+                samples = without_diverged(samples, runs.get(name))
         predicted = self.bound if found.predicted is None else found.predicted
         tolerance = self.within if found.tolerance is None else found.tolerance
         if predicted is None or (self.relation == "=" and tolerance is None):
             raise TypeError(f"{statement.id}: neither its decorator nor its measurement says what is predicted")
+        if found.tolerance is not None and self.relation != "=":
+            raise TypeError(f"{statement.id} measured a tolerance = {found.tolerance!r}: {NO_TOLERANCE}")
         expected, of_arm = self.arms(study)[arm]
         why = " ".join(filter(None, (statement.note, self.because, of_arm, found.why)))
         try:
@@ -189,7 +210,7 @@ class Test:
                 statement=statement.text,
                 kind=statement.kind,
                 arm=arm,
-                expected=expected if found.expected is None else found.expected,
+                expected=expected if found.expected is None else _whether(found.expected, f"{statement.id}: expected"),
                 note=why,
                 title=statement.title,
                 measures=statement.measured,
@@ -201,16 +222,18 @@ class Test:
         """One value a replica, and how many things it counted."""
         measured, trials = found.measured, found.trials
         things = [str(dim) for dim in getattr(measured, "dims", ()) if dim != "replica"]
-        if things and law in COUNTED and isinstance(measured, xr.DataArray):  # whether each is so; NaN: not counted
+        counts = law in COUNTED and "step" not in things  # whether each is so; NaN: not counted
+        if things and counts and isinstance(measured, xr.DataArray):
             if trials is not None or self.things is not None:
                 raise ValueError(
                     f"{self.statement.id} says how many things it counts, and measures each: expected one of both"
                 )
             return measured.astype(float).mean(things), measured.notnull().sum(things)
         if things:
+            looks = "; looks that are counted have another name, as of `.rename(step=...)`" if law in COUNTED else ""
             raise ValueError(
                 f"{self.statement.id} measured something for each {' and '.join(things)}: expected one value a "
-                "replica; take the last look (`last(run, ...)`), or a mean over the others"
+                f"replica; take the last look (`last(run, ...)`), or a mean over the others{looks}"
             )
         if trials is None and self.things is not None:
             trials = self.things(study)
@@ -227,42 +250,6 @@ class Test:
                     error.add_note(f"in the claim {self.statement.id!r} on {arm!r}")
                     raise
         return [claim for claim in found if claim is not None]
-
-
-class _Asked(Mapping[str, Any]):
-    """Runs by arm, which knows the arms that were asked for."""
-
-    def __init__(self, runs: Mapping[str, Any]) -> None:
-        self.runs = runs
-        self.arms: set[str] = set()
-
-    def __getitem__(self, arm: str) -> Any:
-        found = self.runs[arm]
-        self.arms.add(arm)
-        return found
-
-    def __contains__(self, arm: object) -> bool:
-        return arm in self.runs
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.runs)
-
-    def __len__(self) -> int:
-        return len(self.runs)
-
-
-def _without_diverged(samples: ArrayLike | float, run: Any) -> ArrayLike | float:
-    """NaN for replicas that diverged, at any point of the arm's axes, whatever a claim's code made of their NaN.
-
-    Compared with anything it is False, and the largest of others is not the largest of all.
-    """
-    diverged = getattr(run, "data_vars", {}).get("diverged")
-    if diverged is None or not (lost := diverged >= 0).any():
-        return samples
-    each, values = lost.any([dim for dim in lost.dims if dim != "replica"]).values, np.asarray(samples, np.float64)
-    if values.ndim == 0:  # one number of all replicas
-        return np.nan
-    return np.where(each, np.nan, values) if values.shape == each.shape else samples
 
 
 def _named(arms: Arms, study: Any) -> Mapping[str, str]:
@@ -282,6 +269,13 @@ def _parts(method: Callable[..., Any]) -> tuple[str, str, str]:
         raise TypeError(f"{method.__qualname__} has no docstring: a claim's first line is its title in plain words")
     title = title.strip().rstrip(".")
     return title, text.strip() or title, measured or measured_there.strip()
+
+
+def _whether(said: Any, where: str) -> bool:
+    """A truth value of a study's own code, which may be numpy's."""
+    if said is None or isinstance(said, str):
+        raise TypeError(f"{where} is {said!r}: expected True or False")
+    return bool(said)
 
 
 def _may_be_none(method: Callable[..., Any]) -> bool:
