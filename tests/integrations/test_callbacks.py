@@ -120,6 +120,7 @@ def test_lightning_s_callback_tells_the_pruner_of_the_steps_before(lightning_cal
     watch = lightning_callback(batches(), pruning=LATE)
     watch.on_train_start(SimpleNamespace(loggers=[], callback_metrics={}, global_step=done), network())
     assert (watch.watch.pruner.step, watch.watch.pruner.began) == (done, began)
+    assert (watch.watch.monitor.steps, watch.watch.monitor._record.steps) == (done, [done])
 
 
 @RESUMED
@@ -132,6 +133,7 @@ def test_the_trainer_s_callback_tells_the_pruner_of_the_steps_before(done, began
     watch = FeatScopeCallback(trainer, held_out, pruning=LATE)
     watch.on_train_begin(None, SimpleNamespace(global_step=done), None, model=Held())
     assert (watch.watch.pruner.step, watch.watch.pruner.began) == (done, began)
+    assert (watch.watch.monitor.steps, watch.watch.monitor._record.steps) == (done, [done])
 
 
 def test_pruning_that_a_callback_cannot_do_is_refused_before_training():
@@ -293,6 +295,27 @@ def test_in_lightning_several_optimizers_may_step_after_the_losses_of_a_batch(li
         training.end(index)
     training.watch.on_train_end(training.trainer, training.net)
     same(training.net, by_hand())
+
+
+def test_in_lightning_it_comes_after_what_changes_the_model_at_the_end_and_before_what_saves_it(lightning_callback):
+    one, other, average, saving = lightning_callback(), lightning_callback(), object(), object()
+    trainer = SimpleNamespace(callbacks=[one, average, other, saving], checkpoint_callbacks=[saving])
+    for callback in (one, other):
+        callback.on_fit_start(trainer, network())
+    assert trainer.callbacks == [average, one, other, saving]
+
+
+def test_in_lightning_a_training_without_pruning_that_is_resumed_goes_on_from_its_own_count(lightning_callback):
+    first, second, checkpoint, net = lightning_callback(batches()), lightning_callback(batches()), {}, network()
+    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=1)
+    net.automatic_optimization = False
+    first.on_train_start(trainer, net)
+    first.on_train_batch_start(trainer, net, None, 0)
+    first.on_train_batch_end(trainer, net, None, None, 0)
+    first.on_save_checkpoint(trainer, net, checkpoint)
+    second.on_load_checkpoint(trainer, net, checkpoint)
+    second.on_train_start(trainer, net)
+    assert second.watch.monitor.steps == 1
 
 
 def test_in_lightning_a_loss_after_the_first_step_of_a_batch_is_refused(lightning_callback):

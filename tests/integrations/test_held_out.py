@@ -1,18 +1,21 @@
-"""What is held out: how it is read, what is done with it, and how one row a sample is made."""
+"""What is held out: how it is read, what is done with it, and what a look leaves as it was."""
 
-import warnings
+import random
 from collections import UserDict
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Subset, TensorDataset
 
 from featscope.integrations import Monitor
-from featscope.integrations.held_out import HeldOut, copied, one_row_a_sample, tensor_of, undisturbed
-from featscope.probes import constant_dimensions
+from featscope.integrations.batches import copied
+from featscope.integrations.held_out import HeldOut
+from featscope.integrations.undisturbed import undisturbed
 
 
 class Doubling(nn.Module):
@@ -40,17 +43,6 @@ class Remembering(nn.Linear):
         if mode:
             self.cache = None
         return super().train(mode)
-
-
-class ChannelsLast(nn.Module):
-    """A stem of patches, then a layer on each of them."""
-
-    def __init__(self, last: nn.Module) -> None:
-        super().__init__()
-        self.stem, self.last = nn.Conv2d(3, 8, 4, 4), last
-
-    def forward(self, x):
-        return self.last(self.stem(x).permute(0, 2, 3, 1))
 
 
 class Writing(nn.Linear):
@@ -194,21 +186,6 @@ def test_buffers_that_a_look_leaves_alone_are_not_written():
     assert net[0].weight.grad is not None
 
 
-@pytest.mark.parametrize(
-    ("output", "kind"),
-    [
-        (None, "NoneType"),
-        ((), "tuple"),
-        ({"hidden": torch.ones(2, 3)}, "dict"),
-        ([{"logits": None}, torch.ones(2)], "dict"),
-        (SimpleNamespace(logits=[1.0]), "SimpleNamespace"),
-    ],
-)
-def test_an_output_without_a_tensor_where_one_would_look_is_refused_with_the_cure(output, kind):
-    with pytest.raises(ValueError, match=f"^an output is a {kind} without a tensor: say with `reduce` how to make one"):
-        tensor_of(output)
-
-
 def test_random_numbers_of_the_model_s_gpus_are_left_alone(monkeypatch):
     forked, fork = [], torch.random.fork_rng
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
@@ -220,48 +197,6 @@ def test_random_numbers_of_the_model_s_gpus_are_left_alone(monkeypatch):
     with undisturbed(net):
         pass
     assert forked == [{0, 2}]
-
-
-def test_means_are_not_taken_in_half_precision():
-    states = (50 + torch.randn(64, 512, 8, generator=torch.Generator().manual_seed(0))).bfloat16()
-    for rows in (one_row_a_sample(states, states, nn.Identity()), rows_of_maps(states)):
-        assert not constant_dimensions(rows).any()
-    hot = torch.full((2, 700, 3), 100.0, dtype=torch.float16)
-    rows = one_row_a_sample(hot, {"attention_mask": torch.ones(2, 700)}, nn.Identity())
-    assert rows.tolist() == [[100.0] * 3] * 2
-
-
-def rows_of_maps(states: torch.Tensor) -> torch.Tensor:
-    maps = states.mT.unflatten(-1, (16, 32))
-    return one_row_a_sample(maps, maps, nn.Identity())
-
-
-@pytest.mark.parametrize("last", [nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.ReLU())])
-def test_maps_with_channels_last_are_averaged_over_places(last):
-    net, images = ChannelsLast(last).eval(), torch.randn(16, 3, 16, 16)
-    found = HeldOut([images], 16).features(net, "", None)
-    assert found.shape == (16, 8)
-    torch.testing.assert_close(found, net(images).mean((1, 2)).detach())
-    stem = HeldOut([images], 16).features(net, "stem", None)
-    torch.testing.assert_close(stem, net.stem(images).mean((2, 3)).detach())
-
-
-def test_maps_that_may_have_channels_first_or_last_are_refused():
-    net, images = ChannelsLast(nn.Linear(8, 8)), torch.randn(4, 3, 32, 32)
-    with pytest.raises(
-        ValueError, match=r"\[4, 8, 8, 8\], whose channels may be first or last.*maps\.mean\(\(1, 2\)\)"
-    ):
-        HeldOut([images], 4).features(net, "", None)
-    assert HeldOut([images], 4).features(net, "stem", None).shape == (4, 8)
-
-
-def test_a_mask_of_other_tokens_is_refused_where_it_leaves_some_out():
-    states, mask = torch.randn(2, 5, 3), torch.ones(2, 20)
-    rows = one_row_a_sample(states, {"attention_mask": mask}, nn.Identity())
-    torch.testing.assert_close(rows, states.mean(1))
-    mask[1, 7:] = 0
-    with pytest.raises(ValueError, match=r"at = 'body' puts out \[2, 5, 3\], .* \[2, 20\] .*`reduce`"):
-        one_row_a_sample(states, {"attention_mask": mask}, nn.Identity(), "body")
 
 
 def test_a_batch_without_a_sample_is_passed_over():
@@ -277,44 +212,84 @@ def test_a_mapping_without_a_tensor_is_refused_by_name():
         HeldOut([{"text": ["a", "b"]}], 8)
 
 
-def test_a_class_that_may_be_outvoted_however_well_it_is_told_apart_is_told():
-    x, y = torch.randn(30, 6), torch.arange(30) % 3 + 5
-    with pytest.warns(UserWarning, match=r"neighbours = 20: .* of 3 classes \(class 5, say\) .* Give 18 neighb"):
-        Monitor(nn.Identity(), [(x, y)])
-    with pytest.warns(
-        UserWarning, match="neighbours = 9: held_out has so few samples of class 6 that .* Give 2 neighb"
-    ):
-        Monitor(nn.Identity(), [(x[:20], torch.tensor([5, 6, 6] + 17 * [5]))], neighbours=9)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="neighbours")
-        Monitor(nn.Identity(), [(x, y)], neighbours=18)  # nine of its own are half of them, and nearer
-        Monitor(
-            nn.Identity(), [(x[:20], torch.tensor([5, 6] + 18 * [5]))], neighbours=9
-        )  # one alone has none of its own
-        Monitor(nn.Identity(), [x])
-        HeldOut([(x, y)], 30)
-
-
-def test_a_tuple_of_which_several_entries_could_be_labels_is_told_with_the_cure():
-    x, lengths, y = torch.randn(30, 6), torch.arange(30) % 4 + 3, torch.arange(30) % 3
-    with pytest.warns(UserWarning, match=r"batch\[1\] is .*, and batch\[2\] could .* \(\(batch\[0\], batch\[2\]\) for"):
-        Monitor(nn.Identity(), [(x, lengths, y)], neighbours=3)
-    with pytest.warns(UserWarning, match=r"and batch\[2\] and batch\[4\] could be labels, too"):
-        HeldOut([(x, lengths, y, x, y)], 30)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="held_out")
-        assert HeldOut([(x, y)], 30).labels.tolist() == y.tolist()
-        assert HeldOut([{"x": x, "lengths": lengths, "labels": y}], 30).labels.tolist() == y.tolist()
-        assert HeldOut([(x, y, x, torch.rand(30), y - 1)], 30).labels.tolist() == y.tolist()
-        assert HeldOut([(x, x, lengths, y)], 30).labels is None
-        assert HeldOut([(x, y, torch.arange(30))], 30).labels.tolist() == y.tolist()  # numbers of samples
-        assert HeldOut([(x, y, y > 0)], 30).labels.tolist() == y.tolist()  # a mask
-        assert HeldOut(((batch[0], batch[1]) for batch in [(x, y, lengths)]), 30).labels.tolist() == y.tolist()
-
-
 def test_rows_that_are_views_do_not_keep_all_tokens(monkeypatch):
     kept, cat = [], torch.cat
     monkeypatch.setattr(torch, "cat", lambda rows, *more: (kept.extend(rows), cat(rows, *more))[1])
     found = HeldOut([torch.randn(4, 50, 3)] * 2, 8).features(nn.Identity(), "", lambda states: states[:, 0])
     assert found.shape == (8, 3)
     assert {row.untyped_storage().nbytes() for row in kept} == {4 * 3 * 4}
+
+
+class Masking:
+    """A collator, a data set, or a part of one, that draws by generators of its own, which it makes when asked."""
+
+    def __init__(self, *held: object) -> None:
+        self.inner, self.made = held, None
+        for place, one in enumerate(held):
+            setattr(self, f"held_{place}", one)
+
+    def draw(self) -> None:
+        for one in (*self.inner, self.made):
+            if isinstance(one, Masking):
+                one.draw()
+            elif isinstance(one, torch.Generator):
+                torch.rand(1, generator=one)
+            elif one is not None:
+                one.random(1) if isinstance(one, np.random.Generator) else one.random_sample()
+        self.made = self.made or torch.Generator().manual_seed(3)
+        self.other = torch.Generator()
+
+    def __call__(self, samples):
+        self.draw()
+        return torch.stack(samples)
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, place):
+        self.draw()
+        return torch.ones(6) * place
+
+
+@pytest.mark.parametrize("bound", [lambda one: one, lambda one: one.__call__, lambda one: partial(one.__call__)])
+def test_generators_of_a_collator_and_of_a_data_set_are_left_as_they_were(bound):
+    held = torch.Generator(), np.random.default_rng(1), np.random.RandomState(1), random.Random(1)
+    collator, inner = Masking(held[0], held[1]), Masking(held[2])
+    loader = DataLoader(Subset(Masking(inner), range(40)), batch_size=8, collate_fn=bound(collator))
+    before = held[0].get_state(), held[1].bit_generator.state, held[2].random_sample()
+    held[2].seed(1)
+    Monitor(nn.Linear(6, 4), loader, samples=32)
+    assert torch.equal(held[0].get_state(), before[0])
+    assert held[1].bit_generator.state == before[1]
+    assert held[2].random_sample() == before[2]
+    assert collator.made is inner.made is None
+    assert not hasattr(collator, "other")
+    collator.draw()
+    made, state = collator.made, collator.made.get_state()
+    Monitor(nn.Linear(6, 4), loader, samples=32)
+    assert collator.made is made
+    assert torch.equal(made.get_state(), state)
+
+
+class Dropping(nn.Linear):
+    """Leaves three of four entries out in evaluation mode, too: some by a generator of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 4)
+        self.own = torch.Generator().manual_seed(1)
+
+    def forward(self, x):
+        torch.rand(1, generator=self.own)
+        return super().forward(x * (torch.rand_like(x) > 0.75))
+
+
+def test_a_model_that_draws_in_evaluation_mode_sees_the_same_draws_at_every_look():
+    net = Dropping()
+    own, drawn = net.own.get_state(), torch.get_rng_state()
+    monitor = Monitor(net, [torch.randn(64, 6)], every=1)
+    assert torch.equal(net.own.get_state(), own)
+    first = monitor.latest
+    torch.rand(3)
+    monitor.step()
+    assert monitor.latest == pytest.approx(first, nan_ok=True)
+    assert not torch.equal(torch.get_rng_state(), drawn)

@@ -23,7 +23,7 @@ else:
         except ModuleNotFoundError:
             raise MissingExtraError("A callback for Lightning", "lightning") from None
 
-_STEPS = "featscope_pruning_steps"
+_STEPS = "featscope_pruning_steps"  # they once were pruning's alone
 """Where a checkpoint of Lightning's has them, by the name of the part."""
 _ONE_LOSS = (
     "FeatScopeCallback.pruning hides weights until the first step of a batch, and a loss of them is differentiated "
@@ -40,7 +40,7 @@ class FeatScopeCallback(Callback):
     `EarlyStopping` and `ModelCheckpoint` find it where one process trains: of several the first alone has it. A step is
     one of the optimizer, however many batches it sums. In manual optimization each batch counts until an optimizer of
     Lightning's, one of ``self.optimizers()``, has stepped. A training that is resumed goes on from the steps that
-    pruning had counted, which are in Lightning's checkpoints.
+    it had counted, which are in Lightning's checkpoints.
 
     Weights are hidden until the first step of a batch, and all are there after it: a loss that is differentiated later
     in the same batch is refused. So it is with LBFGS, which asks for the loss several times in a step.
@@ -72,6 +72,12 @@ class FeatScopeCallback(Callback):
         """Forget the checkpoint of a training or test before; Lightning loads this one's afterwards."""
         self._steps = None
 
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Come after all others, which may change the model when training ends, but before those that save it."""
+        saving = trainer.checkpoint_callbacks
+        others = [one for one in trainer.callbacks if one is not self and one not in saving]
+        trainer.callbacks = [*others, self, *saving]
+
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Look for the first time."""
 
@@ -85,9 +91,9 @@ class FeatScopeCallback(Callback):
             raise ConfigError("FeatScopeCallback.held_out = None needs a validation loader: give one, or held_out")
         self._stepped, self._told, self._shown = False, False, False  # a training before may have broken off
         part = pl_module.get_submodule(self._of)
-        self.watch = Watch(part, held_out, log, self._pruning, **self._options)
         # In manual optimization Lightning counts each step of each of its optimizers, and none of another's.
-        self.watch.resume(trainer.global_step if self._steps is None else self._steps)
+        done = trainer.global_step if self._steps is None else self._steps
+        self.watch = Watch(part, held_out, log, self._pruning, done, **self._options)
         self._hooks.close()
         if self.watch.pruner is not None:
             self._hook(trainer, self.watch.pruner)
@@ -114,9 +120,9 @@ class FeatScopeCallback(Callback):
                 self._hooks.callback(weight.register_post_accumulate_grad_hook(after_gradient).remove)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Keep how many steps pruning has counted. (A ``state_dict`` would forbid two such callbacks in a trainer.)"""
-        if self.watch is not None and self.watch.pruner is not None:
-            checkpoint.setdefault(_STEPS, {})[self._of] = self.watch.pruner.step
+        """Keep how many steps there were. (A ``state_dict`` would forbid two such callbacks in a trainer.)"""
+        if self.watch is not None:
+            checkpoint.setdefault(_STEPS, {})[self._of] = self.watch.monitor.steps
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Go on from there."""

@@ -13,11 +13,14 @@ import torch
 from torch import Tensor, distributed, nn
 
 from featscope.evaluation import accuracy_by_class, leave_one_out_labels
-from featscope.integrations.held_out import HeldOut, Reduce, Run, first_batches, tensor_of, undisturbed, unwrapped
+from featscope.integrations.batches import first_batches
+from featscope.integrations.first_layer import first_layer
+from featscope.integrations.held_out import HeldOut, Reduce, Run, unwrapped
 from featscope.integrations.pace import Pace
+from featscope.integrations.rows import tensor_of
+from featscope.integrations.undisturbed import same_draws, undisturbed
 from featscope.options import ConfigError
 from featscope.probes import collapse, layer_agreement
-from featscope.probes.gradient_outer_product import has_gram
 from featscope.runs.environment import environment, with_history
 from featscope.runs.folder import RunFolder, holds_run
 from featscope.runs.plain import to_plain
@@ -28,7 +31,6 @@ from featscope.training.record import Measurement, Record
 Log = Callable[[Mapping[str, float], int], object]
 
 _MOST_NUMBERS = 10_000  # of classes; larger labels, such as hashes, number none
-_NO_LAYERS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # though their weights may be matrices
 _ABOUT = {
     "loss": "Training loss, mean since the look before",
     "effective_rank": "Effective rank of the features of held-out samples",
@@ -62,25 +64,26 @@ class Monitor:
         model: where it will be trained, on its device. Of what `torch.compile` or DistributedDataParallel gives, the
             model behind it is looked at, with its names of parts; theirs are understood, too.
         held_out: a loader, or batches: tensors, tuples of inputs and labels, or mappings of what the model is called
-            with. Accuracies are where there are labels, "labels" or "label" of a mapping; that of a class needs two
-            samples of it, and a label below 10,000. It warns where a tuple's second entry is not alone in what could
-            be labels. Copies of the first samples are kept: a loader that comes class by class has some classes alone,
-            of which it warns.
+            with. Accuracies are where there are labels, the second entry of a tuple or "labels" or "label" of a
+            mapping; that of a class needs two samples of it, and a label below 10,000. It warns where another entry
+            could be labels. Copies of the first samples are kept: a loader that comes class by class has some classes
+            alone, of which it warns.
         at: name of the submodule whose output is measured, as ``model.named_modules()`` has it; "" for the model's own.
         out: a new folder, which `featscope report` and `featscope compare` read; None for none.
         log: ``log({"featscope/effective_rank": 17.2, ...}, step)``, such as a logger's method or `print`.
-        layer: where the gradient outer product is compared; the first linear layer or convolution if None, and none, of
-            which it warns, where a matrix of another kind comes before it; "" for not.
+        layer: where the gradient outer product is compared; the first layer to run if None, and none, of which it
+            warns, where that is neither linear nor a convolution of one group; "" for not.
         samples: about how many held-out samples to look at. Of n no more than n - 1 dimensions can be seen.
         neighbours: that vote on a sample's class; it warns where those of a class are fewer than half of these.
         share: of the time that looks may take, see `Pace`.
         every: steps from look to look instead of what ``share`` gives.
         reduce: makes one row a sample of what ``at`` puts out; by default means over places or tokens. It is needed for
-            maps [sample, channel, place] of a Conv1d, for maps of images that may have channels first or last, and for
-            states whose tokens are not those of an attention mask that leaves some out.
+            maps [sample, channel, place], for maps of images that may have channels first or last, for states of layers
+            with batch_first=False, and where tokens are not those of an attention mask that leaves some out.
         run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
         about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs.
         overwrite: replace the run in ``out``, once the first look has been taken.
+        done: steps of a training that is resumed, from which `steps` goes on; looks are as many steps apart as without.
 
     Raises:
         ConfigError: an option is out of its range, or ``out`` cannot be used.
@@ -105,16 +108,18 @@ class Monitor:
         run: Run | None = None,
         about: Mapping[str, object] | None = None,
         overwrite: bool = False,
+        done: int = 0,
     ) -> None:
         for name, value, right, allowed in (
             ("samples", samples, samples >= 2, ">= 2"),
             ("neighbours", neighbours, neighbours >= 1, ">= 1"),
             ("share", share, 0 < share <= 1, "> 0 and <= 1"),
             ("every", every, every is None or every >= 1, ">= 1"),
+            ("done", done, done >= 0, ">= 0"),
         ):
             if not right:
                 raise ConfigError(f"Monitor.{name} = {value!r} is out of range: allowed is {allowed}")
-        self.steps = 0
+        self.steps = self._done = done
         self.latest: dict[str, float] = {}
         self._too_large = False  # are gradients at the layer, for the memory there is
         self._told = False  # that there are none
@@ -128,10 +133,10 @@ class Monitor:
         model, (at, named) = unwrapped(model, at, layer or "")
         self._model, self._at, self._log, self._reduce, self._neighbours = model, at, log, reduce, neighbours
         model.get_submodule(at)
-        self._layer = _first_layer(model) if layer is None else named
-        model.get_submodule(self._layer)
+        model.get_submodule(named)
         with undisturbed(model, held_out):
-            self._held = HeldOut(held_out, samples, run, neighbours)
+            self._held = held = HeldOut(held_out, samples, run, neighbours)
+            self._layer = first_layer(model, lambda: held.run(model, held.batches[0])) if layer is None else named
         if out is None:
             self._look()
         else:
@@ -147,7 +152,7 @@ class Monitor:
         """
         self.steps += 1
         self.part(loss)
-        if not self._idle and self._pace.due(self.steps):
+        if not self._idle and self._pace.due(self.steps - self._done):
             self._look()
 
     def part(self, loss: Tensor | float | None = None) -> None:
@@ -238,6 +243,7 @@ class Monitor:
         self._pace.looked(perf_counter() - began)
 
     def _measured(self) -> dict[str, Measurement]:
+        same_draws(self._model)
         features = self._held.features(self._model, self._at, self._reduce)
         finite = bool(torch.isfinite(features).all())
         safe = features if finite else torch.zeros_like(features)  # a training that diverged is not ended by its watch
@@ -274,6 +280,7 @@ class Monitor:
     def _agreement(self) -> float:
         if self._too_large:
             return float("nan")
+        same_draws(self._model)
         try:
             return layer_agreement(
                 self._model,
@@ -350,21 +357,3 @@ class _Mean:
         mean = float(self._sum) / self._count if self._count else float("nan")
         self._sum, self._count = 0.0, 0
         return mean
-
-
-def _first_layer(model: nn.Module) -> str:
-    """The first layer with a Gram matrix; none where another matrix comes first, as that one would not be the first."""
-    for name, part in model.named_modules():
-        if not name:
-            continue
-        if has_gram(part):
-            return name
-        weight = getattr(part, "weight", None)
-        if isinstance(weight, Tensor) and weight.ndim == 2 and not isinstance(part, _NO_LAYERS):
-            warnings.warn(
-                f"layer = None: the first layer is {name!r}, a {type(part).__name__}, which is no linear layer, and "
-                'gradient_agreement is left out. Say with `layer` where to look, or layer="" for nowhere.',
-                stacklevel=3,
-            )
-            break
-    return ""

@@ -85,8 +85,7 @@ class FeatScopeCallback(TrainerCallback):
         self._loss, self._stepped = None, False  # a training before may have broken off
         if self.watch is not None:
             self.watch.monitor.leave()
-        self.watch = Watch(model, held_out, log, self._pruning, at=at, **self._options)
-        self.watch.resume(state.global_step)
+        self.watch = Watch(model, held_out, log, self._pruning, state.global_step, at=at, **self._options)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         """Finish the step before."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from featscope.integrations.held_out import run_model
+from featscope.integrations.batches import run_model
 from featscope.integrations.monitor import Log, Monitor
 from featscope.training import MagnitudePruning, Pruner
 from featscope.training.batch_norm import batch_statistics
@@ -25,11 +25,18 @@ class Watch:
         held_out: see `Monitor`.
         log: see `Monitor`.
         pruning: what to hide; None for nothing.
+        done: steps after which training goes on, see `Pruner.resume`.
         options: others of `Monitor`.
     """
 
     def __init__(
-        self, model: nn.Module, held_out: Iterable[Any], log: Log, pruning: MagnitudePruning | None, **options: Any
+        self,
+        model: nn.Module,
+        held_out: Iterable[Any],
+        log: Log,
+        pruning: MagnitudePruning | None,
+        done: int = 0,
+        **options: Any,
     ) -> None:
         self.run = options.get("run") or run_model
         self.pruner: Pruner | None = pruning.on(model) if pruning is not None else None
@@ -38,12 +45,9 @@ class Watch:
                 pass
             if next(batch_statistics(model), None) is not None:
                 warnings.warn(_BATCH_NORM, stacklevel=3)
-        self.monitor = Monitor(model, held_out, log=log, **options)
-
-    def resume(self, step: int) -> None:
-        """Say that training goes on after so many steps, see `Pruner.resume`; the monitor counts from here."""
-        if self.pruner is not None and step:
-            self.pruner.resume(step)
+        self.monitor = Monitor(model, held_out, log=log, done=done, **options)
+        if self.pruner is not None and done:
+            self.pruner.resume(done)
 
     def before_loss(self) -> None:
         """Hide what is pruned."""

@@ -1,0 +1,73 @@
+"""Batches as loaders give them: which are kept, how many samples they have, and how a model is run on one."""
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+LABELS = ("labels", "label")
+"""What labels are called in a mapping."""
+
+
+def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool]:
+    """Copies of the first batches with a sample, which hold so many or all there are, and whether there is one more.
+
+    That one is always asked for: processes that read a loader together must all ask it as often.
+    """
+    found: list[Any] = []
+    count = 0
+    for batch in batches:
+        if count >= samples:
+            return found, True
+        if size := size_of(batch):
+            found.append(copied(batch))
+            count += size
+    return found, False
+
+
+def copied(batch: Any) -> Any:
+    """A batch with its tensors copied, in tuples, lists and mappings of any depth."""
+
+    def other(held: Any) -> Any:
+        if isinstance(held, Tensor):
+            return held.detach().clone()
+        if isinstance(held, Mapping):  # which tree_map does not know, as a tokenizer's
+            new: Any = copy(held)
+            for name, value in held.items():
+                new[name] = copied(value)
+            return new
+        return held
+
+    return tree_map(other, batch)
+
+
+def run_model(model: nn.Module, batch: Any) -> Any:
+    """``model(**batch)`` of a mapping without its labels, ``model(x)`` of all else; of several views the first."""
+    device = next((p.device for p in model.parameters()), None)
+    if isinstance(batch, Mapping):
+        given = {name: value for name, value in batch.items() if name not in LABELS}
+        return model(
+            **{name: value.to(device) if isinstance(value, Tensor) else value for name, value in given.items()}
+        )
+    while isinstance(batch, list | tuple):
+        batch = batch[0]
+    return model(batch.to(device))
+
+
+def size_of(batch: Any) -> int:
+    """How many samples a batch has.
+
+    Raises:
+        ValueError: it is a mapping without a tensor.
+    """
+    if isinstance(batch, Mapping):
+        tensor = next((value for value in batch.values() if isinstance(value, Tensor)), None)
+        if tensor is None:
+            held = ", ".join(f"{name}: {type(value).__name__}" for name, value in batch.items())
+            raise ValueError(f"held_out has a batch without a tensor ({held}): allowed are mappings that hold one")
+        batch = tensor
+    while isinstance(batch, list | tuple) and batch:
+        batch = batch[0]
+    return len(batch)
