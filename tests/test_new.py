@@ -84,6 +84,7 @@ def test_a_name_that_has_the_templates_within_is_put_in_once(tmp_path, monkeypat
         (["x" * 61], "allowed is 1 to 60 letters"),
         (["lambda"], "NAME = 'lambda' is a word of Python"),
         (["decoupling"], "NAME = 'decoupling' is a study already"),
+        (["own-training"], "NAME = 'own-training' is the name of trainings that a Monitor watches: choose another"),
         (["torch"], "NAME = 'torch' would hide the module torch"),
         (["walk", "--out", "full"], "--out = 'full' is there already: allowed is a new folder; choose another name"),
         (["full"], "--out = 'full' is there already"),

@@ -295,6 +295,20 @@ def test_what_is_registered_twice_and_leads_to_one_place_is_one_study(monkeypatc
     assert registry.entry("new") == registry.entries()["new"] == entry
 
 
+@pytest.mark.parametrize("point", ["own-training", "theirs"])
+def test_the_name_of_own_trainings_is_taken(monkeypatch, point):
+    assert "own-training" not in registry.entries() | registry.broken()
+    ours = registry.entry("own-training")
+    beside_ours(monkeypatch, (point, "their:ENTRY", Entry("own-training", "", "", 0.0, "their:Own")))
+    assert "own-training" not in registry.entries()
+    assert re.match(
+        r"study 'own-training' is that of entry point own-training = 'featscope\.catalogue:OWN_TRAINING' and entry "
+        rf"point {point} = 'their:ENTRY' of the package theirs: allowed is one",
+        registry.broken()[point],
+    )
+    assert registry.entry("own-training") is ours
+
+
 @pytest.mark.parametrize("target", ["featscope.studies.decoupling:Nothing", "featscope.studies.decoupling:Decoupling"])
 def test_an_entry_must_lead_to_the_study_of_its_name(monkeypatch, target):
     register(monkeypatch, Entry("other", "", "", 0.0, target))

@@ -1,10 +1,10 @@
-"""Finding studies, our own and those of other packages."""
+"""Finding studies, our own and those of other packages; and what is refused of any entry point."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from itertools import groupby
 from typing import Any
 
@@ -12,6 +12,8 @@ from featscope.catalogue import OWN_TRAINING, Entry
 from featscope.options import ConfigError, MissingExtraError
 
 _GROUP = "featscope.studies"
+_OWN_TRAINING = EntryPoint(OWN_TRAINING.name, "featscope.catalogue:OWN_TRAINING", _GROUP)
+"""Its name is taken, though it is registered nowhere and not listed."""
 
 
 def entries() -> dict[str, Entry]:
@@ -25,25 +27,31 @@ def broken() -> dict[str, str]:
 
 
 def _all() -> Iterator[tuple[str, Entry | ConfigError | MissingExtraError]]:
-    points = sorted(entry_points(group=_GROUP), key=lambda p: p.name)
+    points = sorted([_OWN_TRAINING, *entry_points(group=_GROUP)], key=lambda p: p.name)
     loaded: list[tuple[Any, Entry]] = []
     for name, several in groupby(points, key=lambda p: p.name):
         try:
-            point = _the_one(name, several)
+            point = the_one(name, several)
             loaded.append((point, _load(point)))
         except (ConfigError, MissingExtraError) as error:
             yield name, error
     for point, found in loaded:
         own = [other for other in points if other.name == found.name]  # an entry may have another name than its point
         try:
-            _the_one(found.name, [*(own or [other for other, its in loaded if its.name == found.name]), point])
-            yield point.name, found
+            the_one(found.name, [*(own or [other for other, its in loaded if its.name == found.name]), point])
+            if found is not OWN_TRAINING:
+                yield point.name, found
         except ConfigError as error:
             yield point.name if own else found.name, error
 
 
-def _the_one(name: str, points: Iterable[Any]) -> Any:
-    """The entry point of the study called ``name``, which may be there several times if it leads to one place.
+def the_one(name: str, points: Iterable[Any], kind: str = "study") -> Any:
+    """The entry point of what is called ``name``, which may be there several times if it leads to one place.
+
+    Args:
+        name: of the study, or of another ``kind``.
+        points: those that have the name.
+        kind: what they lead to, in a word.
 
     Raises:
         ConfigError: several packages use the name.
@@ -51,7 +59,7 @@ def _the_one(name: str, points: Iterable[Any]) -> Any:
     first, *others = {point.value: point for point in points}.values()
     if others:
         named = " and ".join(_where(point) for point in (first, *others))
-        raise ConfigError(f"study {name!r} is that of {named}: allowed is one; remove a package, or rename its study")
+        raise ConfigError(f"{kind} {name!r} is that of {named}: allowed is one; remove a package, or rename its {kind}")
     return first
 
 
@@ -62,7 +70,7 @@ def _where(point: Any) -> str:
 
 def _load(point: Any) -> Entry:
     where = f"entry point {point.name} = {point.value!r}"
-    with _sound(where):
+    with sound(where):
         entry = point.load()
     if not isinstance(entry, Entry):
         raise ConfigError(f"{where} is a {type(entry).__name__}: allowed is Entry")
@@ -70,7 +78,7 @@ def _load(point: Any) -> Entry:
 
 
 @contextmanager
-def _sound(where: str) -> Iterator[None]:
+def sound(where: str) -> Iterator[None]:
     """Say in a line what another package raises while it is imported; it may be anything."""
     try:
         yield
@@ -93,7 +101,7 @@ def entry(name: str) -> Entry:
     if name == OWN_TRAINING.name:
         return OWN_TRAINING
     # Its own entry point alone, where it has one: another package's broken one must not stop a run or its report.
-    own = [_load(_the_one(name, points))] if (points := entry_points(group=_GROUP, name=name)) else []
+    own = [_load(the_one(name, points))] if (points := entry_points(group=_GROUP, name=name)) else []
     known = {entry.name: entry for entry in own if entry.name == name} or entries()
     if name not in known:
         if why := broken().get(name):
@@ -112,7 +120,7 @@ def find(name: str) -> tuple[Entry, Any]:
     """
     found = entry(name)
     module, _, attribute = found.target.partition(":")
-    with _sound(f"study {name!r}, registered as {found.target!r},"):
+    with sound(f"study {name!r}, registered as {found.target!r},"):
         kind: Any = getattr(import_module(module), attribute, None)
     if getattr(kind, "name", None) != name:
         raise ConfigError(

@@ -1,12 +1,16 @@
 """Encoders that were trained elsewhere, with small made-up weights; the real ones where their package is installed."""
 
 import sys
+from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import leaky_relu, relu, sigmoid
 
 from featscope.encoders import EfficientNetLite0, FrozenEncoder, cached_features, default_folder, embedded
+from featscope.encoders.frozen import _said
 from featscope.options import ConfigError, MissingExtraError
 from featscope.streams import Streams
 
@@ -51,6 +55,7 @@ def test_it_stays_in_evaluation_mode_and_frozen(pixels):
 def test_pixels_enter_as_said(pixels):
     plain = FrozenEncoder(nn.Identity(), 3, 8, 127.0, 128.0)
     torch.testing.assert_close(plain(pixels), (pixels.float().mean((-2, -1)) - 127) / 128)
+    assert torch.equal(FrozenEncoder(nn.Identity(), 3, 8, 127, 128)(pixels), plain(pixels))
     assert plain(pixels[..., :4]).shape == (5, 3), "images of another size are brought to the encoder's"
 
 
@@ -83,6 +88,55 @@ def test_another_encoder_has_other_features(pixels, tmp_path, other):
     cached_features(small(), images, tmp_path)
     torch.testing.assert_close(cached_features(other, images, tmp_path), other(pixels))
     assert len(list(tmp_path.iterdir())) == 2
+
+
+class Bent(nn.Module):
+    """A convolution, and a nonlinearity without a module."""
+
+    def __init__(self, bend=relu, power: float = 1.0, shift: float = 0.0):
+        super().__init__()
+        self.convolution, self.bend, self.power = nn.Conv2d(3, 4, 3, bias=False), bend, power
+        self.register_buffer("shift", torch.tensor(shift), persistent=False)
+        nn.init.ones_(self.convolution.weight)
+
+    def forward(self, x):
+        return self.bend(self.convolution(x)) ** self.power + self.shift
+
+
+class Doubled(Bent):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_networks_of_equal_weights_have_features_of_their_own(pixels, tmp_path):
+    """Each differs in one thing that is in no weight."""
+    first, last = nn.Conv2d(3, 4, 3, bias=False), nn.Conv2d(4, 4, 1, bias=False)
+    act = nn.ReLU()
+    bodies = [
+        *(nn.Sequential(first, bend) for bend in (act, nn.Sigmoid(), nn.LeakyReLU(0.1), nn.LeakyReLU(0.2))),
+        *(nn.Sequential(first, act, last), nn.Sequential(first, act, last, act)),
+        *(Bent(), Doubled(), Bent(shift=1.0), Bent(power=2.0), Bent(sigmoid)),
+        *(Bent(partial(leaky_relu, negative_slope=slope)) for slope in (0.1, 0.2)),
+    ]
+    images = Kept(pixels)
+    for body in bodies:
+        encoder = FrozenEncoder(body, 4, 8, 127.0, 128.0)
+        torch.testing.assert_close(cached_features(encoder, images, tmp_path), encoder(pixels))
+    assert len(list(tmp_path.iterdir())) == images.looks == len(bodies)
+
+
+@dataclass
+class Options:
+    slope: float
+    of: object
+
+
+def test_options_are_told_the_same_in_every_process():
+    told = _said({"b": {"x", "y"}, "a": Options(0.1, object()), "c": (relu, None, torch.float16)})
+    assert told == (
+        f"{{['a' {__name__}.Options {{['of' builtins.object] ['slope' 0.1]}}] ['b' {{'x' 'y'}}] "
+        "['c' [torch.nn.functional.relu None torch.float16]]}"
+    )
 
 
 def test_other_images_have_other_features(pixels, tmp_path):

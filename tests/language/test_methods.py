@@ -1,5 +1,6 @@
 """Methods by name, also those of other packages."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -35,21 +36,27 @@ class FirstTokens:
         return torch.cat([torch.arange(keep - 1), torch.tensor([prompt.ids.shape[1] - 1])])[None]
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """An installed package that registers methods."""
-    folder = tmp_path / "other-1.0.dist-info"
+def install(site, package, **methods):
+    """A package that registers methods, as `pip install` would leave it."""
+    folder = site / f"{package}-1.0.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    points = "\n".join(
-        f"{name} = test_methods:{value}" for name, value in (("first", "FIRST"), ("odd", "NOTHING"), ("gone", "GONE"))
-    )
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    points = "\n".join(f"{name} = {value}" for name, value in methods.items())
     (folder / "entry_points.txt").write_text(f"[featscope.prefill]\n{points}\n")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """An installed package that registers methods."""
+    of = "test_methods:"
+    install(tmp_path, "other", first=f"{of}FIRST", odd=f"{of}NOTHING", gone=f"{of}GONE", left="leaves:METHOD")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(5)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
 
 
-def test_another_packages_method_is_built_by_name(package):
-    assert set(methods.names()) == {*METHODS, *PEERS, "first", "gone", "odd"}
+def test_another_packages_method_is_built_by_name(site):
+    assert set(methods.names()) == {*METHODS, *PEERS, "first", "gone", "left", "odd"}
     of_studies = {"question-kept", "one-run", "middle-row", "largest-row"}
     assert set(methods.offered()) == set(methods.names()) - of_studies
     reading = Reading(1, 10)
@@ -60,6 +67,31 @@ def test_another_packages_method_is_built_by_name(package):
         reading.build("odd", tiny())
     with pytest.raises(ConfigError, match=r"cannot be loaded \(.*GONE.*\): repair or remove"):
         reading.build("gone", tiny())
+    with pytest.raises(ConfigError, match=r"'left', registered as 'leaves:METHOD', cannot be loaded \(SystemExit: 5\)"):
+        methods.listed("left")
+
+
+def test_a_name_that_two_packages_use_is_refused_with_both_and_other_methods_are_usable(site, monkeypatch):
+    (site / "second").mkdir()
+    monkeypatch.syspath_prepend(str(site / "second"))
+    install(site / "second", "another", first="another:FIRST", snapkv="another:SNAP", adakv="another:ADA")
+    for name, one in (
+        ("first", r"first = 'test_methods:FIRST' of the package other"),
+        ("snapkv", r"snapkv = 'featscope\.language\.methods:METHODS'"),
+        ("adakv", r"adakv = 'featscope\.language\.methods:METHODS'"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            Reading(1, 10).build(name, tiny())
+        said = str(refused.value)
+        assert re.match(rf"method '{name}' is that of entry point .*: allowed is one; remove a package, or", said)
+        assert re.search(rf"entry point {one}", said)
+        assert re.search(rf"entry point {name} = 'another:\w+' of the package another", said)
+    assert methods.listed("h2o") is METHODS["h2o"]
+
+
+def test_what_is_registered_twice_and_leads_to_one_place_is_one_method(site):
+    install(site, "again", first="test_methods:FIRST")
+    assert methods.listed("first").label == FIRST.label
 
 
 def test_names_that_nobody_has_are_refused():

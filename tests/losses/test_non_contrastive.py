@@ -56,3 +56,23 @@ def test_an_output_of_zeros_does_not_outweigh_all_others():
     lengths = prediction.grad.norm(dim=-1)
     assert (lengths[:, 7] > 0).all()
     assert (lengths[:, 7] < 10 * lengths.median()).all()
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("normalization", ["batch", "l2"])
+def test_half_precision_is_widened(normalization, dtype, autocast):
+    """Products under autocast give such numbers. Gradients are as near to those of float64 as their type holds."""
+    loss, target = NonContrastive(normalization), normals(0)
+    prediction = target + 0.02 * normals(1)
+    for size in (1.0, 500.0, 15000.0):  # a square of a deviation of 500 has no place in float16
+        f, g = ((size * x).to(dtype) for x in (prediction, target))
+        exact = f.double().requires_grad_()
+        loss(exact, g.double()).sum().backward()
+        f.requires_grad_()
+        with torch.autocast("cpu", dtype, enabled=autocast):
+            found = loss(f, g)
+            found.sum().backward()
+        torch.testing.assert_close(found.double(), loss(f.double(), g.double()), rtol=1e-3, atol=1e-6)
+        finest = 0.51 * torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+        torch.testing.assert_close(f.grad.double(), exact.grad, rtol=0.01, atol=max(finest, 1e-6 / size))

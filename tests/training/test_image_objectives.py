@@ -1,5 +1,6 @@
 """Losses of one step on images."""
 
+import re
 from copy import deepcopy
 
 import pytest
@@ -22,6 +23,7 @@ from featscope.training.image_objectives import (
     PredictImages,
     PredictViews,
 )
+from featscope.training.rules import Cooling
 from featscope.views import Crop
 
 
@@ -194,22 +196,50 @@ def test_the_learner_can_be_had_as_it_was_before_the_first_step():
     assert not same(experiment.learner, before)
 
 
+def to_predict(target: EMA | None) -> PredictImages:
+    return PredictImages(Crop(), PROJECTION, PredictionHead("linear"), NonContrastive(), 6, target)
+
+
 def test_a_target_follows_as_its_rule_says_and_is_not_trained():
-    objective = PredictImages(Crop(), PROJECTION, PredictionHead("linear"), NonContrastive(), 6, EMA(0.75))
-    followed, alone = recipe(objective, target=EMA(0.75)).build(STREAMS), recipe(objective).build(STREAMS)
-    start = [p.clone() for p in followed.objective.target.parameters()]
-    for experiment in (followed, alone):
-        experiment.advance(0)
-    online = followed.objective.online(followed.learner)
-    for kept, began, now in zip(followed.objective.target.parameters(), start, online.parameters(), strict=True):
+    experiment = recipe(to_predict(EMA(0.75)), target=EMA(0.75)).build(STREAMS)
+    target, start = experiment.objective.target, deepcopy(experiment.objective.target)
+    experiment.rules.clear()
+    experiment.advance(0)
+    assert same(target, start)
+    EMA(0.75).build(experiment)(experiment, 1)
+    online = experiment.objective.online(experiment.learner)
+    for kept, began, now in zip(target.parameters(), start.parameters(), online.parameters(), strict=True):
         torch.testing.assert_close(kept, 0.75 * began + 0.25 * now.detach())
-    assert all(torch.equal(a, b) for a, b in zip(alone.objective.target.parameters(), start, strict=True))
+
+
+class Own:
+    """A rule of another package, which may do what `EMA` does."""
+
+    def build(self, experiment):
+        return nn.Identity()
+
+
+class Looking(Own):
+    looks_only = True
+
+
+def test_a_target_that_no_rule_lets_follow_is_refused():
+    cooling = Cooling(10, 0.1)
+    for rules in ({}, {"ema": None}, {"cooling": cooling}, {"looking": Looking()}):
+        said = (
+            f"rules = {[name for name in rules if rules[name]]} are out of range: allowed are rules of which one is "
+            "EMA(0.75), as the target of the objective PredictViews is a MovingAverage (momentum 0.75), which stays as "
+            "it began without. Give rules={'ema': EMA(0.75)}, or the objective no target."
+        )
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            recipe(to_predict(EMA(0.75)), **rules).build(STREAMS)
+        recipe(to_predict(None), **{name: rule for name, rule in rules.items() if rule != cooling}).build(STREAMS)
+    recipe(to_predict(EMA(0.75)), own=Own()).build(STREAMS)
 
 
 def test_a_rule_with_another_momentum_than_its_target_is_refused():
     def training(target: EMA | None, rule: EMA) -> ImageTraining:
-        objective = PredictImages(Crop(), PROJECTION, PredictionHead("linear"), NonContrastive(), 6, target)
-        return recipe(objective, target=rule)
+        return recipe(to_predict(target), target=rule)
 
     said = r"EMA\.momentum = 0\.5 is out of range: allowed is that of the objective's target, 0\.75\. Change both\."
     with pytest.raises(ConfigError, match=said):

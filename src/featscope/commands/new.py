@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path, PurePosixPath
 
+from featscope.catalogue import OWN_TRAINING
 from featscope.commands.parsing import name_and_options, parse
 from featscope.options import ConfigError
 from featscope.registry import entries
@@ -58,6 +59,8 @@ def _module(name: str) -> str:
     module = name.replace("-", "_")
     if iskeyword(module):
         raise ConfigError(f"{shown} is a word of Python: allowed is what a module can be called. Add to it.")
+    if name == OWN_TRAINING.name:
+        raise ConfigError(f"{shown} is the name of trainings that a Monitor watches: choose another name.")
     if name in entries():
         raise ConfigError(f"{shown} is a study already: allowed is a name that featscope list does not have.")
     if module in sys.modules or find_spec(module):

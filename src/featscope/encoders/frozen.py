@@ -1,7 +1,11 @@
 """An encoder whose weights stay as they came."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import partial
 from hashlib import blake2b
+from numbers import Number
 
 import torch
 from jaxtyping import Float, Real, UInt8
@@ -10,6 +14,9 @@ from torch.nn.functional import interpolate
 
 AT_ONCE = 16
 """Images in one pass. Feature maps of more do not fit in a core's cache: at 256 a core does half as many a second."""
+
+_SAYS_NOTHING = {*vars(nn.Module()), "name_or_path"}
+"""Attributes that do not tell what a network computes: those of any module, and where a model of the Hub lay."""
 
 
 class FrozenEncoder(nn.Module):
@@ -24,7 +31,8 @@ class FrozenEncoder(nn.Module):
         shift: what is taken from a pixel x in 0 to 255, which enters as (x - shift) / scale; one number, or one for
             each of the three channels.
         scale: the other one of these.
-        about: what features depend on besides, such as the config of ``body``: nonlinearities are in no weight.
+        about: what features depend on besides, such as the config of ``body``, or a version of the code of its classes:
+            `fingerprint` sees their names alone.
     """
 
     def __init__(
@@ -69,9 +77,42 @@ class FrozenEncoder(nn.Module):
         return self.body((x - _of_channels(self.shift, x)) / _of_channels(self.scale, x)).mean((-2, -1))
 
     def fingerprint(self) -> bytes:
-        """A hash of all that features depend on besides the pixels: weights by name, how pixels enter, `about`."""
-        entry = f"{self.features} {self.side} {self.shift!r} {self.scale!r}{self.about}"
-        return hash_of_weights(self.state_dict(), entry)
+        """A hash of all that features depend on besides the pixels, but for the code of classes and functions.
+
+        Tensors by name, modules by place with their classes and options, how pixels enter, `about`.
+        """
+        said = [f"{self.features} {self.side} {self.shift!r} {self.scale!r}{self.about}"]
+        tensors = dict(self.named_buffers()) | self.state_dict()  # some buffers are in no state
+        for place, module in self.named_modules(remove_duplicate=False):
+            said.append(f"{place} {_called(type(module))} {module.extra_repr()}")
+            for name, value in sorted(vars(module).items()):
+                if isinstance(value, Tensor):
+                    tensors[f"{place}.{name}"] = value
+                elif name not in _SAYS_NOTHING:
+                    said.append(f"{name} {_said(value)}")
+        return hash_of_weights(tensors, "\0".join(said))
+
+
+def _said(option: object) -> str:
+    """An option of a module, the same in every process: of an object of any other kind its class alone."""
+    if option is None or isinstance(option, Number | str | bytes | Enum | torch.dtype):
+        return repr(option)
+    if isinstance(option, Mapping):
+        return _said(option.items())
+    if isinstance(option, Set):
+        return f"{{{' '.join(sorted(map(_said, option)))}}}"
+    if isinstance(option, Sequence):
+        return f"[{' '.join(map(_said, option))}]"
+    if isinstance(option, partial):
+        return _said((option.func, option.args, option.keywords))
+    if is_dataclass(option) and not isinstance(option, type):
+        return f"{_called(type(option))} {_said({each.name: getattr(option, each.name) for each in fields(option)})}"
+    return _called(option if hasattr(option, "__qualname__") else type(option))
+
+
+def _called(kind: object) -> str:
+    """The full name of a class or function."""
+    return f"{getattr(kind, '__module__', None)}.{getattr(kind, '__qualname__', None)}"
 
 
 def hash_of_weights(weights: Mapping[str, Tensor], entry: str = "") -> bytes:
@@ -85,7 +126,7 @@ def hash_of_weights(weights: Mapping[str, Tensor], entry: str = "") -> bytes:
 
 def _of_channels(value: float | Sequence[float], x: Tensor) -> float | Tensor:
     """One number, or one for each channel of ``x``."""
-    return value if isinstance(value, float) else x.new_tensor(value)[:, None, None]
+    return value if isinstance(value, int | float) else x.new_tensor(value)[:, None, None]
 
 
 @torch.no_grad()

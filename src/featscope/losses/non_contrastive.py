@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.losses.similarity import of_length_one, stop_gradient
-from featscope.numbers import per_replica
+from featscope.numbers import as_written, per_replica, wide
 from featscope.options import require, require_word
 
 Normalization = Literal["batch", "l2", "none"]
@@ -21,6 +21,8 @@ class NonContrastive:
     (A.1); with "l2" it is 1 - cos. Half the squared distance is the same. (The paper's (3.3) prints the squared
     distance and an expression in the scale of (A.1) as if they were equal; ``scale`` says which is meant.) With "none"
     it is minus the inner product: no distance, and nothing bounds it from below.
+
+    It works in float32 at least, under autocast too: half precision holds no difference of what nearly agrees.
 
     Attributes:
         normalization: "batch": each output has mean 0 and variance 1 over the batch, without affine parameters or
@@ -49,12 +51,14 @@ class NonContrastive:
         """The loss of each replica."""
         if self.stop_gradient:
             target = stop_gradient(target)
-        product = (self.normalized(prediction) * self.normalized(target)).sum(-1).mean(-1)
+        with as_written(prediction.device):
+            product = (self.normalized(prediction) * self.normalized(target)).sum(-1).mean(-1)
         least = {"batch": float(prediction.shape[-1]), "l2": 1.0, "none": 0.0}[self.normalization]
         return (least - product) * (2.0 if self.scale == "squared" else 1.0)
 
     def normalized(self, f: Float[Tensor, "*replica batch output"]) -> Float[Tensor, "*replica batch output"]:
-        """Representations as the loss compares them."""
+        """Representations as the loss compares them, in float32 at least."""
+        f = wide(f)
         if self.normalization == "batch":
             variance = f.var(-2, correction=0, keepdim=True)
             return (f - f.mean(-2, keepdim=True)) * (variance + per_replica(self.eps, variance)).rsqrt()

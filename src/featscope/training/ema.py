@@ -1,5 +1,6 @@
 """A target network that follows the trained one slowly (BYOL; Wen & Li 2022, Section 8)."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from featscope.options import require
+from featscope.options import ConfigError, require
 
 _WIDE = 4  # bytes of a number whose mean is kept in its own precision
 
@@ -98,3 +99,24 @@ class EMARule(nn.Module):
     def forward(self, experiment: Any, step: int) -> None:
         """Let the target follow after a step."""
         experiment.objective.target.update(experiment.objective.online(experiment.learner))
+
+
+def require_followed(objective: Any, rules: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` if the objective's target is a moving average for the rule `EMA`, and no rule moves it.
+
+    Rules of other packages may do what `EMA` does, unless they only look.
+    """
+    target = getattr(objective, "target", None)
+    if not isinstance(target, MovingAverage) or not hasattr(objective, "online"):
+        return
+    given = {name: rule for name, rule in rules.items() if rule is not None}
+    for rule in given.values():
+        own = type(rule).__module__.startswith("featscope.")
+        if isinstance(rule, EMA) or not (own or getattr(rule, "looks_only", False)):
+            return
+    cure = f"EMA({target.momentum})"
+    raise ConfigError(
+        f"rules = {[*given]} are out of range: allowed are rules of which one is {cure}, as the target of the "
+        f"objective {type(objective).__name__} is a MovingAverage (momentum {target.momentum}), which stays as it "
+        f"began without. Give rules={{'ema': {cure}}}, or the objective no target."
+    )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training.closed_form import gradient
+from featscope.training.ema import require_followed
 from featscope.training.experiment import Experiment
 from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
@@ -153,6 +154,9 @@ class GradientTraining(Experiment):
         optimizer: builds an `Optimizer`, such as those of `torch.optim`, from parameters.
         rules: what happens between steps, in order.
         streams: the replicas' random streams.
+
+    Raises:
+        ConfigError: the objective's target is a moving average, and no rule lets it follow.
     """
 
     def __init__(
@@ -164,6 +168,7 @@ class GradientTraining(Experiment):
         rules: Mapping[str, RuleConfig | None],
         streams: Streams,
     ) -> None:
+        require_followed(objective, rules)
         super().__init__(streams)
         self.source: Any = source  # what they have beside being modules is between a study and its parts
         self.learner: Any = learner

@@ -111,7 +111,8 @@ class PredictImages:
         head: maps representations to predictions, in the online branch only; trained.
         loss: compares. It is averaged over the two directions.
         batch: images in a batch, which has twice as many views.
-        target: how the target network follows the trained one; None where it is the trained one itself.
+        target: how the target network follows the trained one; None where it is the trained one itself. The training
+            has the same among its rules.
     """
 
     view: View
