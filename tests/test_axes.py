@@ -1,6 +1,7 @@
 """Options that take several values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Optional, Union
 
 import pytest
 
@@ -95,6 +96,40 @@ def test_an_option_that_is_not_set_is_a_number_of_its_declared_kind():
     assert with_options(Two(limit=None), {"limit": 0.5}) == Two(limit=0.5)
     with pytest.raises(ConfigError, match=r"Two.count = 1.5 is out of range: allowed is a whole number"):
         with_options(Two(), {"count": 1.5})
+
+
+if TYPE_CHECKING:
+    from nowhere import Unknown
+
+
+@dataclass(frozen=True)
+class Declared:
+    optional: Optional[int] = None  # noqa: UP045, as an older package writes it
+    union: Union[float, int, None] = None  # noqa: UP007
+    quoted: "int | None" = None
+    words: Literal[1, 2] = 1
+    perhaps: Literal[1, 2] | None = 2
+    text: Optional[str] = None  # noqa: UP045
+
+
+@dataclass(frozen=True)
+class OfUnknown:
+    count: "int | None" = None
+    other: "Unknown | None" = None
+
+
+def test_it_is_the_same_however_a_number_that_need_not_be_set_is_declared():
+    assert list(numeric_options(Declared())) == ["optional", "union", "quoted", "words", "perhaps"]
+    assert [name for name in numeric_options(Declared()) if not is_whole(Declared(), name)] == ["union"]
+    assert list(numeric_options(OfUnknown())) == ["count"]
+
+
+@pytest.mark.parametrize("name", ["words", "perhaps"])
+def test_of_listed_numbers_no_others_are_taken(name):
+    assert with_options(Declared(), {name: 2.0}) == replace(Declared(), **{name: 2})
+    with pytest.raises(ConfigError, match=rf"Declared\.{name} = 3 is out of range: allowed is .*1.* 2") as said:
+        with_options(Declared(), {name: 3.0})
+    assert (said.value.owner, said.value.field) == ("Declared", name)
 
 
 @pytest.mark.parametrize("value", [2.5, float("inf"), float("nan")])

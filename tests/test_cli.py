@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from importlib.resources import files
 from pathlib import Path
 from urllib.error import URLError
@@ -29,7 +29,7 @@ from featscope.tex import in_unicode
 from featscope.training import SGD, Training
 from in_terminal import call
 from processes import SMALL, finish, start
-from swept import installed
+from swept import ENTRY, Pull, installed
 
 
 def test_without_a_command_it_shows_how_to_use_it(capfd):
@@ -212,6 +212,34 @@ def test_check_says_how_much_of_a_study_is_sound(tmp_path, monkeypatch, capfd):
     code, out, err = call(capfd, "check", "pull")
     assert code == 0, err
     assert re.fullmatch(r"pull: 2 arms took a step, 0 claims and 1 figures are sound \(\d+\.\d s\)\n", out)
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        *((name, ["run"]) for name in ("seed", "device", "replicas", "out", "json", "quiet", "resume", "memory_limit")),
+        ("help", ["run"]),
+        ("seed", ["check"]),
+        ("engine", ["sweep"]),
+        ("sizes", ["trend"]),
+    ],
+)
+def test_a_study_whose_option_every_study_has_is_refused_by_name(monkeypatch, capfd, field, words):
+    kind = make_dataclass("Named", [(field, int, 1)], bases=(Pull,), frozen=True)
+    monkeypatch.setattr("featscope.commands.run.find", lambda name: (ENTRY, kind))
+    monkeypatch.setattr("featscope.registry.entry", lambda name: ENTRY)
+    code, _, err = call(capfd, *words, "pull")
+    assert code == 2
+    command = "run" if words == ["check"] else words[0]
+    typed = field.replace("_", "-")
+    assert f"Named.{field} cannot be an option: `featscope {command}` has --{typed} for all studies. Rename" in err
+
+
+def test_an_option_may_have_the_name_of_one_that_another_command_has(monkeypatch):
+    kind = make_dataclass("Named", [("sizes", int, 1)], bases=(Pull,), frozen=True)
+    monkeypatch.setattr("featscope.commands.run.find", lambda name: (ENTRY, kind))
+    chosen, _, _ = commands.study_options("run", "pull", ["--sizes", "3"])
+    assert chosen.study.sizes == 3
 
 
 def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):

@@ -1,15 +1,18 @@
 """Options that take several values: the axes of a sweep."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from itertools import islice, pairwise, product
 from math import log
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from featscope.options import MOST_COUNTED, ConfigError
+from featscope.options import MOST_COUNTED, ConfigError, require_word
 
 C = TypeVar("C")
 _LOGARITHMIC_FROM = 30  # ratio of two values
+_NUMBERS = {"int": int, "float": float, "None": NoneType}
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,12 @@ def with_options(config: C, values: Mapping[str, float]) -> C:
     changed |= {head: with_options(_parts(config)[head], more) for head, more in inside.items()}
     if isinstance(config, Mapping):
         return {**config, **changed}  # type: ignore[return-value]
-    return replace(config, **changed)  # type: ignore[type-var]
+    made = replace(config, **changed)  # type: ignore[type-var]
+    for name in changed:
+        words = _declared(config, name) - {NoneType}
+        if words and all(get_origin(kind) is Literal for kind in words):
+            require_word(made, name)
+    return made
 
 
 def _as_declared(config: Any, name: str, value: float) -> float:
@@ -129,20 +137,40 @@ def is_whole(config: Any, path: str) -> bool:
 def _is_numeric(config: Any, name: str, value: Any) -> bool:
     """Whether the option is a number, or is declared as one that need not be set."""
     if value is None:
-        return set(_declared(config, name).split(" | ")) <= {"int", "float", "None"}
+        declared = _declared(config, name)
+        return bool(declared) and declared <= {int, float, NoneType}
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _counts(config: Any, name: str, value: Any) -> bool:
     """Whether the option is not declared as a float, whose default may be written without a point, but as an int."""
     declared = _declared(config, name)
-    return "float" not in declared and (isinstance(value, int) or (value is None and "int" in declared))
+    return float not in declared and (isinstance(value, int) or (value is None and int in declared))
 
 
-def _declared(config: Any, name: str) -> str:
-    """The type that the field is declared with; nothing where it is an entry of a mapping."""
-    declared = () if isinstance(config, Mapping) else fields(config)
-    return next((str(field.type) for field in declared if field.name == name), "")
+def _declared(config: Any, name: str) -> Set[Any]:
+    """The types that the field is declared with; none where it is an entry of a mapping."""
+    kind: Any = type(config)
+    return frozenset() if isinstance(config, Mapping) else _types(kind).get(name, frozenset())
+
+
+@cache
+def _types(kind: type) -> Mapping[str, Set[Any]]:
+    """The types that each field of ``kind`` is declared with."""
+    try:
+        hints = get_type_hints(kind)
+    except (NameError, AttributeError, TypeError):  # of names that only a type checker imports
+        hints = {field.name: field.type for field in fields(kind)}
+    return {name: frozenset(_one_by_one(hint)) for name, hint in hints.items()}
+
+
+def _one_by_one(hint: Any) -> Iterator[Any]:
+    if isinstance(hint, str):
+        yield from (_NUMBERS.get(word, word) for word in hint.split(" | "))
+    elif isinstance(hint, UnionType) or get_origin(hint) is Union:
+        yield from get_args(hint)
+    else:
+        yield hint
 
 
 def points(config: C, axes: Sequence[Axis], places: range | None = None) -> Iterator[tuple[dict[str, float], C]]:

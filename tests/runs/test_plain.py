@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -58,8 +59,13 @@ def test_every_study_can_be_stored_and_read_back(name):
 
 
 def test_what_cannot_be_stored_is_refused_before_any_work():
-    with pytest.raises(ConfigError, match=r"a config holds .*lambda.*: allowed are numbers"):
-        to_plain(replace(Contrastive(), view=lambda x, draws: (x, x)))
+    with pytest.raises(ConfigError, match=r"Contrastive.view = .*lambda.* cannot be stored: allowed are") as said:
+        to_plain(replace(Decoupling(), objective=replace(Contrastive(), view=lambda x, draws: (x, x))))
+    assert (said.value.owner, said.value.field) == ("Contrastive", "view")
+    with pytest.raises(ConfigError, match=r"Outer.numbers = .*Path\('x'\) cannot be stored: .* Declare it as a str"):
+        to_plain(Outer(numbers=(Path("x"),)))
+    with pytest.raises(ConfigError, match=r"a config holds .*Path"):
+        to_plain(Path("x"))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,7 +15,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.program import StoppedError
 from featscope.runs.shard import Shard, ShardResult
 from featscope.studies import Arm, Study
-from featscope.training import Experiment, Measurement
+from featscope.training import DivergedError, Experiment, Measurement
 
 
 class Adding(Experiment):
@@ -96,6 +96,43 @@ def test_it_may_be_cut_short_and_is_measured_where_it_ends(folder, at_most, end,
     assert data["so_far"].isel(step=-1).values.tolist() == [total] * 3
     assert data["last_step"].values.tolist() == [end] * 3
     assert result.weights["total"].tolist() == [total] * 3
+
+
+def total(name: str):
+    return lambda experiment: {name: Measurement(experiment.total.clone())}
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        (replace(ARM, at_start=(total("norm"),), at_end=(total("norm"),)), "'norm' is measured twice"),
+        (replace(ARM, at_start=(total("norm"), total("norm"))), "'norm' is measured twice"),
+        (replace(ARM, at_end=(total("so_far"),)), "'so_far' is measured twice"),
+        (replace(ARM, at_start=(total("so_far"),)), "'so_far' is measured twice"),
+        (replace(ARM, at_end=(total("total"),)), "'total' is measured twice"),
+        (replace(ARM, watch=total("last_step")), "'last_step' is kept of every run"),
+    ],
+)
+def test_one_name_measured_twice_is_refused(folder, arm, words):
+    with pytest.raises(ValueError, match=words):
+        Shard(Sums(), arm, range(2), 0, "cpu").run(RunFolder(folder), lambda: False, lambda steps, status: None)
+
+
+def test_what_is_measured_at_the_start_is_measured_again_where_the_first_step_failed(folder, monkeypatch):
+    shard = Shard(Sums(), replace(ARM, at_start=(total("first"),)), range(2), 0, "cpu")
+    to_the_end = RunFolder(folder), lambda: False, lambda steps, status: None
+
+    def breaking(self, step):
+        raise DivergedError("the sum", step, 0)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Adding, "advance", breaking)
+        for _ in range(2):
+            with pytest.raises(DivergedError):
+                shard.run(*to_the_end)
+    assert (folder / "checkpoint" / "summed.0.0.safetensors").exists()
+    (data,) = shard.run(*to_the_end).data
+    assert data["step"].values.tolist()[:2] == [0, 1]
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 8])

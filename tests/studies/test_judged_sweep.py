@@ -12,6 +12,7 @@ import xarray as xr
 from featscope.axes import Axis
 from featscope.claims import Claim, bound
 from featscope.cli import main
+from featscope.commands.run import how_to_judge
 from featscope.commands.sweep import axis_values
 from featscope.options import ConfigError, require
 from featscope.report.page import page_html
@@ -19,12 +20,13 @@ from featscope.report.provenance import command
 from featscope.report.run_report import content, report_run
 from featscope.report.unfinished import unfinished_content
 from featscope.runs import Settings, run
+from featscope.runs.execute import UnjudgedError, left_out
 from featscope.runs.growing import grow
 from featscope.runs.stored import read_claims, read_plan
 from featscope.studies import Story
 from featscope.studies.judged_sweep import JudgedSweep, _in_words
 from featscope.studies.refinement import closer
-from swept import ENTRY, Pull
+from swept import ENTRY, Pull, Values, end
 
 TARGETS = Axis("data.target", (0.0, 1.0, 2.0, 4.0))
 WIDTHS = Axis("width", (2.0, 6.0))
@@ -97,6 +99,87 @@ def test_points_that_differ_in_numbers_train_together_and_are_judged_as_a_run_of
     assert outcome.runs["pulled"].own.sel(at=6).isnull().sum() == 0  # not one of width 6
     assert outcome.runs["pulled"].own.isel(step=-1, replica=0).values.tolist() == [0.0, 1.0, 2.0, 4.0]
     assert {claim.arm for claim in outcome.claims} >= {"pulled@target=4+width=6", "pulled@target=0+width=2"}
+
+
+@dataclass(frozen=True)
+class Wider(Claiming):
+    """A float decides how many numbers there are."""
+
+    ratio: float = 1.0
+
+    @property
+    def recipe(self):
+        return replace(super().recipe, learner=self.learner)
+
+    @property
+    def learner(self):
+        return Values(int(2 * self.ratio))
+
+    @bound("Lemma 3", on="pulled", at_most=99.0)
+    def all_near(self, run: xr.Dataset) -> xr.DataArray:
+        """All numbers are near."""
+        return abs(run["values"].isel(step=-1)).max("number")
+
+
+RATIOS = Axis("ratio", (1.0, 2.0, 1.2))
+
+
+def test_points_at_which_a_float_changes_a_shape_train_apart_and_are_judged(tmp_path):
+    study = JudgedSweep(Wider(), (RATIOS,), ("all-near",))
+    assert [(arm.name, arm.over[0].values) for arm in study.arms()] == [("pulled", (0.0, 2.0)), ("pulled@1", (1.0,))]
+    outcome = trained(study, tmp_path / "sweep")
+    assert [claim.arm for claim in outcome.claims] == ["pulled@ratio=1", "pulled@ratio=1.2", "pulled@ratio=2"]
+    assert outcome.runs["pulled@1"].sizes["number"] == 4
+    together = {"pulled": outcome.runs["pulled"], "pulled@1": outcome.runs["pulled@1"].drop_vars("values")}
+    older = {"pulled": xr.concat([run.drop_vars("values", errors="ignore") for run in together.values()], "at")}
+    near = JudgedSweep(Wider(), (RATIOS,), ("near",)).claims
+    assert near(older) == near(together)
+
+
+def test_how_long_points_go_on_keeps_none_apart():
+    class Longer(Claiming):
+        @property
+        def recipe(self):
+            return replace(super().recipe, steps=int(4 * self.data.target))
+
+    study = JudgedSweep(Longer(), (Axis("data.target", (1.0, 2.0)),), ("near",))
+    assert [arm.name for arm in study.arms()] == ["pulled"]
+
+
+@dataclass(frozen=True)
+class Built(Values):
+    """What only shows when it is built."""
+
+    ratio: float = 1.0
+
+    def build(self, source, draws):
+        return Values(int(2 * self.ratio)).build(source, draws)
+
+
+class BuiltWider(Wider):
+    @property
+    def learner(self):
+        return Built(2, self.ratio)
+
+
+def test_what_cannot_be_put_side_by_side_is_named_and_not_called_kept(tmp_path):
+    only_near = trained(JudgedSweep(BuiltWider(), (RATIOS,), ("near",)), tmp_path / "near")
+    assert left_out(only_near.runs).startswith("Not kept of the arm pulled, as its shape depends on the point: values.")
+    with pytest.raises(UnjudgedError) as raised:
+        trained(JudgedSweep(BuiltWider(), (RATIOS,), ("all-near",)), tmp_path / "all")
+    said = how_to_judge(raised.value, tmp_path / "all")
+    assert "All else that was measured is kept. Not kept of the arm pulled, as its shape" in said
+    assert left_out(trained(JudgedSweep(Wider(), (RATIOS,), ("near",)), tmp_path / "apart").runs) == ""
+
+
+def test_one_name_measured_twice_is_refused_in_a_sweep_as_well(tmp_path):
+    class Twice(Claiming):
+        def arms(self):
+            first, *others = super().arms()
+            return [replace(first, at_end=(end, end)), *others]
+
+    with pytest.raises(ValueError, match="'error' is measured twice"):
+        trained(JudgedSweep(Twice(), (TARGETS,), ("near",)), tmp_path / "sweep")
 
 
 def test_every_arm_is_trained_where_a_claim_looks_at_several():

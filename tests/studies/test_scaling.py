@@ -230,6 +230,47 @@ def test_what_is_no_ladder_is_refused():
         ScalingStudy(Wrong())
 
 
+@pytest.mark.parametrize(
+    ("claims", "arms", "words"),
+    [
+        ({"far@other": "value"}, ("pulled",), "'far@other' is of no arm that is run: allowed is one of pulled. Add"),
+        ({"mean-is-at-target": "value"}, ("other",), "'mean-is-at-target' is of no arm that is run"),
+        ({"far": "values"}, (), "'far' bears 'values': allowed is one of 'value', 'ratio', 'difference'"),
+    ],
+)
+def test_a_ladder_whose_claims_would_be_left_out_is_refused_before_any_work(claims, arms, words):
+    @dataclass(frozen=True)
+    class Wrong(Grown):
+        ladders: ClassVar = (Ladder("width", SIZES, claims, arms=arms),)
+
+    with pytest.raises(ConfigError, match=f"Ladder.claims: {words}"):
+        ScalingStudy(Wrong())
+
+
+def test_a_claim_that_lacks_a_size_is_named(outcome):
+    study = ScalingStudy(Grown())
+    assert "no trend" not in study.story(outcome.runs, outcome.claims).found
+    some = [claim for claim in outcome.claims if (claim.id, claim.arm) != ("far", "pulled@width=8")]
+    found = study.story(outcome.runs, some).found
+    assert found.startswith("Of 1 claims over 6 sizes")
+    assert found.endswith(" far@pulled has no trend: it is not judged at width = 8.")
+    none = study.story(outcome.runs, []).found
+    assert "far@pulled has no trend: it is not judged at width = 2, 4, 8, 16, 32, 64." in none
+    assert "not-on-the-ladder" not in none
+
+
+def test_a_claim_that_looks_at_an_arm_which_is_not_run_says_so(outcome):
+    @dataclass(frozen=True)
+    class Looking(Grown):
+        @bound("Lemma 1", on="pulled", at_most=0.5)
+        def far(self, runs):
+            """Numbers are nearer than the others."""
+            return runs["pulled"].distance.isel(step=-1) - runs["other"].distance.isel(step=-1)
+
+    with pytest.raises(LookupError, match=r"'far' looks at the arm 'other', .* add it to Ladder\.arms = \('pulled',\)"):
+        ScalingStudy(Looking()).claims(outcome.runs)
+
+
 @pytest.mark.parametrize("name", entries())
 def test_declared_ladders_can_be_climbed(name):
     study = find(name)[1]()

@@ -72,6 +72,78 @@ def test_a_measurement_with_more_or_fewer_axes_than_names_is_refused(shape, dims
         Record().append(0, {"size": Measurement(torch.zeros(shape), "length", dims)})
 
 
+def one(value: float = 1.0, **about) -> Measurement:
+    return Measurement(torch.full((2,), value), **about)
+
+
+def test_a_name_is_measured_once():
+    record = filled()
+    for add in (lambda: record.put({"start": one()}), lambda: record.put({"size": one()})):
+        with pytest.raises(ValueError, match=r"'(start|size)' is measured twice, and one would be lost: .* rename one"):
+            add()
+    fresh = Record()
+    fresh.put({"norm": one()})
+    with pytest.raises(ValueError, match="'norm' is measured twice"):
+        fresh.append(0, {"norm": one()})
+    assert (fresh.steps, fresh.to_dataset(range(2))["norm"].values.tolist()) == ([], [1, 1])
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize(("names", "words"), [("ab", "'b' .* step 9 and was not"), ("", "'a' .* step 9 no more")])
+def test_series_are_the_same_at_every_look(restored, names, words):
+    record = Record()
+    record.append(0, {"a": one()})
+    if restored:
+        record = Record.restore(record.tensors(), record.labels())
+    with pytest.raises(ValueError, match=f"{words}.*: expected the same series at every look. Give NaN"):
+        record.append(9, {name: one() for name in names})
+    record.append(9, {"a": one()})
+    assert record.to_dataset(range(2))["step"].values.tolist() == [0, 9]
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "words"), [((2, 4), "4 entries along 'neuron': expected 3"), ((1, 3), "1 entries along 'replica'")]
+)
+def test_axes_are_as_long_in_all_that_is_measured(restored, shape, words):
+    record = Record.restore(filled().tensors(), filled().labels()) if restored else filled()
+    with pytest.raises(ValueError, match=f"'size' has {words}"):
+        record.append(9, {"size": Measurement(torch.ones(shape), "length", ("neuron",), "m")})
+
+
+@pytest.mark.parametrize("name", ["m/s", "top/bottom", "", " a", "a ", "-a", "a\n", "x" * 241, "step", "replica"])
+def test_a_name_that_no_file_takes_is_refused(name):
+    with pytest.raises(ValueError, match=r"is measured.*[Rr]ename"):
+        Record().append(0, {name: one()})
+    with pytest.raises(ValueError, match=r"'size' is measured along .*[Rr]ename"):
+        Record().append(0, {"size": Measurement(torch.ones(2, 3), dims=(name,))})
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        (Measurement(torch.ones(2, dtype=torch.complex64)), "complex64: .* its real and its imaginary part"),
+        (Measurement(torch.ones(2, dtype=torch.float16)), "float16: .* Give values.float()"),
+        (Measurement(torch.ones(2, dtype=torch.bfloat16)), "bfloat16: .* Give values.float()"),
+        (one(about=None), "about = None: expected words"),
+        (one(units=None), "units = None: expected words"),
+        (Measurement(torch.ones(2, 3, 3), dims=("n", "n")), "along replica, step, n, n: expected different axes"),
+    ],
+)
+def test_what_no_file_holds_is_refused_at_the_first_look(measured, words):
+    with pytest.raises(ValueError, match=f"'size' .*{words}"):
+        Record().append(0, {"size": measured})
+
+
+def test_what_is_taken_can_be_written(tmp_path):
+    record = Record()
+    kinds = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
+    names = ("a b", "é", "1a", "a.b", "a:b", "_a", "a@1", "x" * 240)
+    record.append(0, {n: Measurement(torch.ones(2, 3, dtype=k), "", (n,)) for n, k in zip(names, kinds, strict=True)})
+    record.put({"once": Measurement(torch.ones(2, 1), "", ("step",))})
+    record.to_dataset(range(2)).to_netcdf(tmp_path / "written.nc")
+
+
 def test_a_measurement_of_one_replica_gets_its_axis():
     one = Measurement.of_one(torch.arange(6.0).reshape(2, 3), "about", "row", "column")
     assert (one.values.shape, one.about, one.dims, one.units) == ((1, 2, 3), "about", ("row", "column"), "1")

@@ -85,6 +85,23 @@ def option_names(kind: Any, prefix: str = "--") -> Iterator[tuple[tuple[str, str
                 yield from option_names(inner, prefix if unnamed else f"{typed}.")
 
 
+def require_free_names(kind: Any, command: str, others: Any) -> None:
+    """Raise `ConfigError` where an option of the study ``kind`` has the name of one that ``command`` has for all.
+
+    Args:
+        kind: the study.
+        command: such as "run".
+        others: all options of the command but those of the study.
+    """
+    taken = {*_HELP, *(typed for _, typed in option_names(others))}
+    for field in getattr(kind, "__dataclass_fields__", {}):
+        if (typed := f"--{field.replace('_', '-')}") in taken:
+            raise ConfigError(
+                f"{kind.__name__}.{field} cannot be an option: `featscope {command}` has {typed} for all studies. "
+                "Rename the field"
+            )
+
+
 @contextmanager
 def as_typed(kind: type, study: object = None) -> Iterator[None]:
     """Let a refused option of ``kind`` be named as it is typed: ``--data.features`` for SparseCoding.features.

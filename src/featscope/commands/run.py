@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from functools import partial
@@ -24,23 +24,25 @@ from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.claims.claim import Relation
 from featscope.claims.digits import significant
-from featscope.commands.parsing import as_typed, name_and_options, only_name, parse, program
+from featscope.commands.parsing import as_typed, name_and_options, only_name, parse, program, require_free_names
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
 from featscope.registry import broken, entries, find
 from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import shortcomings
-from featscope.runs.execute import Outcome, UnjudgedError
+from featscope.runs.execute import Outcome, UnjudgedError, left_out
 from featscope.runs.plain import from_plain
 from featscope.runs.progress import Show
-from featscope.runs.stored import read_claims
+from featscope.runs.stored import read_claims, read_trajectory
 from featscope.runs.twins import EqualReplicasError
 from featscope.runs.unfinished import is_unfinished
 from featscope.runs.workers import InterruptedRunError, Trainer, train_all
 from featscope.studies import Study
 from featscope.system import refused_by_system
 from featscope.training import DivergedError
+
+_UNNAMED = tyro.conf.arg(name="")
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,9 @@ def study_options(
 ) -> "tuple[Any, Path, list[str]]":
     """What the options of a run or sweep say, its folder, and the words that resume it."""
     entry, kind = find(name)
-    unnamed = tyro.conf.arg(name="")
-    fields: list[Any] = [
-        ("out", Path | None, field(default=None)),
-        ("resume", bool, field(default=False)),
-        ("overwrite", bool, field(default=False)),
-        ("telling", Annotated[Telling, unnamed], field(default_factory=Telling)),
-        ("settings", Annotated[Settings, unnamed], field(default_factory=Settings)),
-        *((part, Annotated[its_kind, unnamed], field(default_factory=its_kind)) for part, its_kind in more),
-        ("study", Annotated[kind, unnamed], field(default_factory=kind)),
-    ]
-    arguments = make_dataclass("Args", fields)
+    own = _own_options(*more)
+    require_free_names(kind, command, make_dataclass("Own", own))
+    arguments = make_dataclass("Args", [*own, ("study", Annotated[kind, _UNNAMED], field(default_factory=kind))])
     arguments.__doc__ = f"""{entry.summary} ({entry.source})
 
     Attributes:
@@ -107,6 +101,18 @@ def study_options(
         [] if chosen.out else ["--out", str(out)]
     )  # first: behind a part of another kind its options alone may stand
     return chosen, out, [command, name, *where, *typed]
+
+
+def _own_options(*more: tuple[str, type]) -> list[Any]:
+    """Fields of what a command takes for every study."""
+    return [
+        ("out", Path | None, field(default=None)),
+        ("resume", bool, field(default=False)),
+        ("overwrite", bool, field(default=False)),
+        ("telling", Annotated[Telling, _UNNAMED], field(default_factory=Telling)),
+        ("settings", Annotated[Settings, _UNNAMED], field(default_factory=Settings)),
+        *((part, Annotated[its_kind, _UNNAMED], field(default_factory=its_kind)) for part, its_kind in more),
+    ]
 
 
 def execute(
@@ -152,7 +158,7 @@ def execute(
         return _failed(
             telling, 4, f"{why} {(kept or 'what was saved before is kept').capitalize()}. Go on with:\n  {command}"
         )
-    diverged = shortcomings(outcome.runs)
+    diverged, dropped = shortcomings(outcome.runs), left_out(outcome.runs)
     if telling.json:
         if tell is not None:
             with redirect_stdout(sys.stderr):
@@ -171,7 +177,7 @@ def execute(
         print(held, worth(outcome.claims))
     else:
         print(_found(study, outcome))
-    for more in filter(None, (diverged, outcome.mixed)):
+    for more in filter(None, (diverged, dropped, outcome.mixed)):
         print(more)
     telling.say(f"report: {page}")
     return 0, outcome.claims
@@ -221,8 +227,12 @@ def how_to_judge(error: UnjudgedError, out: Path) -> str:
     cause = error.__cause__
     assert isinstance(cause, Exception)
     where = " ".join(getattr(cause, "__notes__", []))
+    dropped = ""
+    with suppress(ConfigError):
+        dropped = left_out(read_trajectory(out))
+    kept = f"All else that was measured is kept. {dropped}" if dropped else "What was measured is kept."
     return (
-        f"{said(cause)} {where}. What was measured is kept. Mend the claim, then judge without training:\n"
+        f"{said(cause)} {where}. {kept} Mend the claim, then judge without training:\n"
         f"  {shlex.join([program(), 'judge', str(out)])}"
     )
 
@@ -305,6 +315,7 @@ def check(words: list[str]) -> int:
     """A step of every arm of a study at its smallest size, then all claims and figures."""
     name = only_name(words, "check", "STUDY")
     _, kind = find(name)
+    require_free_names(kind, "run", make_dataclass("Own", _own_options()))
     found = check_study(kind())
     if found.problems:
         lines = [f"{name} has {len(found.problems)} problem{'s' if len(found.problems) > 1 else ''}:"]

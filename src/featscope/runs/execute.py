@@ -251,19 +251,21 @@ def planned(study: Study, arms: Sequence[Arm], plan: Mapping[str, Any]) -> list[
 def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
     """What the shards of ``arm`` measured: replicas side by side, points of its axes in a grid.
 
-    Nothing is left of replicas that diverged, see `without_diverged`.
+    Nothing is left of replicas that diverged, see `without_diverged`, nor of measurements whose shape depends on the
+    point; their names stand in the attribute ``left_out``.
     """
     by_point: dict[tuple[float, ...], list[xr.Dataset]] = {}
     for point in chain.from_iterable(part.data for part in parts):
         by_point.setdefault(tuple(point[axis.name].item() for axis in arm.over), []).append(point)
     # Shards of an arm that may stop early can end at different steps; what is missing is NaN.
     joined = [xr.concat(shards, dim="replica", join="outer", combine_attrs="override") for shards in by_point.values()]
+    dropped: list[str] = []
     if arm.over:
         shapes: dict[Any, set[Any]] = {}
         for point in joined:
             for name, variable in point.items():
                 shapes.setdefault(name, set()).add(tuple((d, n) for d, n in variable.sizes.items() if d != "step"))
-        dropped = [name for name, its in shapes.items() if len(its) > 1]  # of a shape that depends on the point
+        dropped = [str(name) for name, its in shapes.items() if len(its) > 1]
         kept = [point.drop_vars(dropped, errors="ignore") for point in joined]
         grid = xr.concat(kept, dim="point", join="outer", combine_attrs="override")
         names = [axis.name for axis in arm.over]
@@ -273,7 +275,18 @@ def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
         data = data.sortby(names)
     else:
         (data,) = joined
-    return without_diverged(data).assign_attrs(about=arm.about, label=arm.label or arm.name, role=arm.role)
+    about = {"about": arm.about, "label": arm.label or arm.name, "role": arm.role}
+    return without_diverged(data).assign_attrs(about | ({"left_out": ", ".join(dropped)} if dropped else {}))
+
+
+def left_out(runs: Mapping[str, xr.Dataset]) -> str:
+    """What `join` left out, in a sentence for each arm; empty if nothing was."""
+    return " ".join(
+        f"Not kept of the arm {arm}, as its shape depends on the point: {run.attrs['left_out']}. Measure what has one "
+        "shape, such as a mean, or run these points apart."
+        for arm, run in runs.items()
+        if "left_out" in run.attrs
+    )
 
 
 def _replicas_together(arm: Arm, shard_size: int) -> int:

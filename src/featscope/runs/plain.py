@@ -6,6 +6,7 @@ Each config is stored as its fields plus ``"type"``, the "module:Class" that it 
 
 import sys
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import PurePath
 from typing import Any
 
 from featscope.options import ConfigError
@@ -17,16 +18,26 @@ def to_plain(value: Any) -> Any:
     Raises:
         ConfigError: a field holds something else than a config may.
     """
+    return _to_plain(value, "", "")
+
+
+def _to_plain(value: Any, owner: str, field: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {"type": _tag(type(value))} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+        owner = type(value).__name__
+        return {"type": _tag(type(value))} | {
+            f.name: _to_plain(getattr(value, f.name), owner, f.name) for f in fields(value)
+        }
     if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
+        return [_to_plain(item, owner, field) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise ConfigError(
-        f"a config holds {value!r}: allowed are numbers, strings, booleans, None, tuples of these, "
-        "and frozen dataclasses"
+    where = f"{owner}.{field} = {value!r} cannot be stored" if field else f"a config holds {value!r}"
+    cure = " Declare it as a str, and make a Path of it where it is used." if isinstance(value, PurePath) else ""
+    error = ConfigError(
+        f"{where}: allowed are numbers, strings, booleans, None, tuples of these, and frozen dataclasses.{cure}"
     )
+    error.owner, error.field = owner, field
+    raise error
 
 
 def _tag(kind: type) -> str:

@@ -19,11 +19,13 @@ from featscope.studies.base import Arm, Assay
 from featscope.threads import FEWEST_SHARED
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
 from featscope.training.experiment import Recipe
+from featscope.training.record import require_other_names
 from featscope.training.stack import bind, stack
 
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
 _SAVING_MAY_TAKE = 0.01  # of the time, where that lets checkpoints follow each other faster: they are what is watched
 _SECONDS_AT_LEAST = 1.0
+_LAST_STEP = "last_step"
 _DESCRIBED = {"step": int, "done": bool, "record": dict, "programs": int, "numbers": dict}  # by every checkpoint
 
 
@@ -88,14 +90,23 @@ class Program:
 
     def measure(self, assays: Iterable[Assay]) -> dict[str, Measurement]:
         """Each part measured by itself, joined along the replica axis; NaN where a replica is given up, or a part lacks
-        what another has."""
+        what another has.
+
+        Raises:
+            ConfigError: a series has the name of an axis.
+            ValueError: two assays, or an assay and the run itself, measure under one name.
+        """
         bind(self.whole, self.parts)
         found: dict[str, Measurement] = {}
         for assay in assays:
             each = [assay(part) for part in self.parts]
-            for name in dict.fromkeys(chain.from_iterable(each)):
+            names = dict.fromkeys(chain.from_iterable(each))
+            require_other_names(names, found)
+            for name in names:
                 found[name] = self._joined([_measurement(name, one[name]) if name in one else None for one in each])
-        self._require_other_names(found)
+        self._require_no_axis(found)
+        if taken := {_LAST_STEP, *self._events()}.intersection(found):
+            raise ValueError(f"{taken.pop()!r} is kept of every run, or is an event of this one: measure another name")
         return self.whole.masked(found)
 
     def _joined(self, each: Sequence[Measurement | None]) -> Measurement:
@@ -127,6 +138,7 @@ class Program:
         if self._by_threads and self.threads is not None and now not in self.threads:
             self.threads.append(now)
         if start == 0:
+            record = Record()  # the state may be that of a run which diverged at its first step, and has measured
             with torch.no_grad():
                 record.put(self.measure(arm.at_start))
             hand_back_freed_memory()
@@ -166,7 +178,7 @@ class Program:
         hand_back_freed_memory()
         about = "first step of the event; -1 if it did not happen"
         record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})
-        record.put({"last_step": Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
+        record.put({_LAST_STEP: Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
         self.ends = self._digests()
         self._save(folder, last, record, done=True, keep_state=not arm.over)
         return record
@@ -192,12 +204,12 @@ class Program:
     def split(self, record: Record, replicas: range) -> list[xr.Dataset]:
         """What was recorded, point by point."""
         together = record.to_dataset(self.whole.streams.replicas)
-        self._require_other_names(map(str, together.data_vars))
+        self._require_no_axis(map(str, together.data_vars))
         count = len(replicas)
         parts = [together.isel(replica=slice(i * count, (i + 1) * count)) for i in range(len(self.parts))]
         return [part.assign_coords(labels) for part, labels in zip(parts, self.labels, strict=True)]
 
-    def _require_other_names(self, series: Iterable[str]) -> None:
+    def _require_no_axis(self, series: Iterable[str]) -> None:
         """Refuse an axis that is called like one of the series: it would take its place in the data."""
         if taken := set(self.labels[0]).intersection(series):
             name = taken.pop()

@@ -7,9 +7,10 @@ from weakref import WeakKeyDictionary
 
 from featscope.axes import with_options
 from featscope.streams import Streams
-from featscope.studies.base import Arm, Study
+from featscope.studies.base import Arm, Assay, Study
 from featscope.studies.refinement import Point
 from featscope.training import Experiment, Measurement
+from featscope.training.record import require_other_names
 
 _measured_by: WeakKeyDictionary[Experiment, tuple[Study, Arm]] = WeakKeyDictionary()
 
@@ -81,9 +82,18 @@ def watch(experiment: Any) -> Mapping[str, Measurement]:
 
 def at_start(experiment: Any) -> Mapping[str, Measurement]:
     """What its arm measures before the first step."""
-    return {name: one for assay in _measured_by[experiment][1].at_start for name, one in assay(experiment).items()}
+    return _all(_measured_by[experiment][1].at_start, experiment)
 
 
 def at_end(experiment: Any) -> Mapping[str, Measurement]:
     """What its arm measures after the last step."""
-    return {name: one for assay in _measured_by[experiment][1].at_end for name, one in assay(experiment).items()}
+    return _all(_measured_by[experiment][1].at_end, experiment)
+
+
+def _all(assays: Sequence[Assay], experiment: Any) -> dict[str, Measurement]:
+    found: dict[str, Measurement] = {}
+    for assay in assays:
+        measured = assay(experiment)
+        require_other_names(measured, found)
+        found |= measured
+    return found

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
 from math import isfinite, prod
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from featscope.axes import Axis, is_whole
+from featscope.axes import Axis, is_whole, numeric_options
 from featscope.claims import LEVEL, Claim
 from featscope.claims.digits import significant
 from featscope.claims.statement import Test
@@ -22,6 +23,7 @@ from featscope.studies.sweep import MOST_POINTS
 
 VERDICTS = ("holds", "fails", "undecided")
 _MOST_AXES = 2
+_SCHEDULE = {"steps", "probe_every"}
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,27 @@ class JudgedSweep(Study):
         """Places of points that train together: of one round, and with equal whole numbers, as these change shapes."""
         first = 0
         for several in (self._grid, *self.added):
-            batches: dict[Point, list[int]] = {}
+            batches: list[tuple[dict[tuple[str, str], Any], list[int]]] = []
             for place, point in enumerate(several, first):
-                key = tuple(value for value, whole in zip(point, self.whole, strict=True) if whole)
-                batches.setdefault(key, []).append(place)
+                counts = self._counts_at(point)
+                for known, places in batches:
+                    if all(known.get(option, count) == count for option, count in counts.items()):
+                        known |= counts
+                        places.append(place)
+                        break
+                else:
+                    batches.append((counts, [place]))
             first += len(several)
-            yield from batches.values()
+            yield from (places for _, places in batches)
+
+    def _counts_at(self, point: Point) -> dict[tuple[str, str], Any]:
+        """Whole numbers there, those of the axes and all that arms' recipes are made with but how long they go on."""
+        of_axes = zip(self.axes, point, self.whole, strict=True)
+        counts: dict[tuple[str, str], Any] = {("", axis.option): value for axis, value, whole in of_axes if whole}
+        for name, arm in self._arms_at(point).items():
+            numbers = numeric_options(arm.recipe)
+            counts |= {(name, at): n for at, n in numbers.items() if at not in _SCHEDULE and is_whole(arm.recipe, at)}
+        return counts
 
     def arms(self) -> Sequence[Arm]:
         """Each arm over the points of a batch, or, where it ranges over something itself, at each of them."""
@@ -206,7 +223,9 @@ class JudgedSweep(Study):
         for name in self._arms_at(point):
             if (alone := name + self._suffix(point)) in runs:
                 yield name, runs[alone]
-            elif (run := runs.get(name + _of_batch(batch))) is not None and place in run["at"]:
+                continue
+            known = (runs.get(name + _of_batch(number)) for number in (batch, *range(batch)))  # once, fewer were apart
+            if (run := next((run for run in known if run is not None and place in run["at"]), None)) is not None:
                 yield name, _looked_at(run.sel(at=place, drop=True))
 
     def over_points(self, claims: Sequence[Claim]) -> dict[str, dict[Point, Claim]]:

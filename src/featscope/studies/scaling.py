@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 import xarray as xr
@@ -13,7 +14,7 @@ from featscope.options import ConfigError
 from featscope.studies.base import Arm, Runs, Story, Study
 from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import INTERVALS, over_replicas
-from featscope.trends import FORETOLD, ClaimTrend, trend_of
+from featscope.trends import FORETOLD, Bears, ClaimTrend, trend_of
 
 _ANY = (-np.inf, np.inf)
 
@@ -36,12 +37,21 @@ class ScalingStudy(Study):
         sized = [self.at(size) for size in self.ladder.sizes]
         known = {test.statement.id: set(test.arms(sized[0])) for test in self.study.tests}
         names = [arm.name for arm in sized[0].arms()]
-        for key in self.ladder.claims:
+        if missing := set(self.ladder.arms) - set(names):
+            raise ConfigError(f"Ladder.arms: {sorted(missing)[0]!r} is no arm: allowed is one of {', '.join(names)}")
+        run = self.ladder.arms or names
+        for key, bears in self.ladder.claims.items():
             claim, _, arm = key.partition("@")
             if claim not in known or (arm and arm not in known[claim]):
                 raise ConfigError(f"Ladder.claims: {key!r} is no claim of {self.study.name}: see featscope show")
-        if missing := set(self.ladder.arms) - set(names):
-            raise ConfigError(f"Ladder.arms: {sorted(missing)[0]!r} is no arm: allowed is one of {', '.join(names)}")
+            if not ({arm} if arm else known[claim]).intersection(run):
+                raise ConfigError(
+                    f"Ladder.claims: {key!r} is of no arm that is run: allowed is one of {', '.join(run)}. Add its arm "
+                    "to Ladder.arms, or leave the claim out"
+                )
+            if bears not in get_args(Bears):
+                allowed = ", ".join(map(repr, get_args(Bears)))
+                raise ConfigError(f"Ladder.claims: {key!r} bears {bears!r}: allowed is one of {allowed}")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -110,7 +120,16 @@ class ScalingStudy(Study):
                 for arm in test.arms(study):
                     if arm not in own or self.ladder.bears(test.statement.id, arm) is None:
                         continue
-                    claim = test.judge(study, arm, own)
+                    try:
+                        claim = test.judge(study, arm, own)
+                    except KeyError as error:
+                        left_out = {one.name for one in study.arms()} - own.keys()
+                        if not (asked := left_out.intersection(error.args)):
+                            raise
+                        raise LookupError(
+                            f"{test.statement.id!r} looks at the arm {asked.pop()!r}, which is not run: add it to "
+                            f"Ladder.arms = {self.ladder.arms}, and go on with --resume"
+                        ) from None
                     if claim is not None:
                         yield size, claim
 
@@ -120,19 +139,39 @@ class ScalingStudy(Study):
     def trends(self, claims: Sequence[Claim]) -> dict[str, ClaimTrend]:
         """ "id@arm" -> its trend, for every claim that was judged at all sizes."""
         ladder = self.ladder
-        found: dict[str, dict[float, Claim]] = {}
-        for claim in claims:
-            for size in ladder.sizes:
-                if claim.arm.endswith(suffix := self._suffix(size)):
-                    found.setdefault(f"{claim.id}@{claim.arm.removesuffix(suffix)}", {})[size] = claim
         trends = {}
-        for key, by_size in found.items():
+        for key, by_size in self._by_size(claims).items():
             name, _, arm = key.partition("@")
             bears = ladder.bears(name, arm)
             if bears is None or len(by_size) < len(ladder.sizes):
                 continue
             trends[key] = trend_of([by_size[size] for size in ladder.sizes], ladder.sizes, bears)
         return trends
+
+    def _by_size(self, claims: Sequence[Claim]) -> dict[str, dict[float, Claim]]:
+        """ "id@arm" -> size -> the claim there."""
+        found: dict[str, dict[float, Claim]] = {}
+        for claim in claims:
+            for size in self.ladder.sizes:
+                if claim.arm.endswith(suffix := self._suffix(size)):
+                    found.setdefault(f"{claim.id}@{claim.arm.removesuffix(suffix)}", {})[size] = claim
+        return found
+
+    def _without_a_trend(self, runs: Runs, claims: Sequence[Claim]) -> str:
+        """Which of the ladder's claims are not judged at some size at which their arm was run, in sentences."""
+        found, lacking = self._by_size(claims), dict[str, list[str]]()
+        for size in self.ladder.sizes:
+            study = self.at(size)
+            for test in study.tests:
+                for arm in test.arms(study):
+                    key = f"{test.statement.id}@{arm}"
+                    wanted = self.ladder.bears(test.statement.id, arm) is not None and arm + self._suffix(size) in runs
+                    if wanted and size not in found.get(key, {}):
+                        lacking.setdefault(key, []).append(f"{size:.12g}")
+        name = self.ladder.name
+        return "".join(
+            f" {key} has no trend: it is not judged at {name} = {', '.join(at)}." for key, at in lacking.items()
+        )
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Every claim over the size, with what is foretold."""
@@ -183,7 +222,7 @@ class ScalingStudy(Study):
         sizes = ", ".join(f"{size:.12g}" for size in self.ladder.sizes)
         return Story(
             f"Of {len(trends)} claims over {len(self.ladder.sizes)} sizes, {last.count('holds')} are foretold to hold "
-            f"at {name} = {largest:.12g}.",
+            f"at {name} = {largest:.12g}.{self._without_a_trend(runs, claims)}",
             f"The study at {name} = {sizes}. {self.ladder.about} All laws that fit the sizes run are followed, by "
             "weight; nothing is said beyond 16 times the largest.",
         )
