@@ -65,3 +65,19 @@ def test_looks_are_no_things(law):
         judged(lambda run, runs: run.x > 4, law, 0.5)
     assert judged(lambda run, runs: run.x[:, 1] > 4, law, 0.5).trials == (3,) * 4
     assert judged(lambda run, runs: (run.x > 4).rename(step="look"), law, 0.5).trials == (6,) * 4
+
+
+def test_arms_may_be_compared_question_by_question():
+    """What is given the runs alone may have an array of what they share; labelled values are of replicas all the same."""
+
+    def judged_of(measure):
+        @bound("Lemma 1", on="a", at_least=-1.0)
+        def large(self, runs):
+            """It is large."""
+            return measure(runs["a"].x[:, 1] - runs["c"].x[0, 1])
+
+        return next(iter(large.claims(None, RUNS)))
+
+    assert judged_of(lambda each: each.values.ravel()).n == 12
+    with pytest.raises(ValueError, match="large measured 2 values of 3 or 4 replicas"):
+        judged_of(lambda each: each[:2, 0])

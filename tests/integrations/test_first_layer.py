@@ -71,9 +71,27 @@ def test_where_the_first_layer_has_no_gram_matrix_the_next_is_not_taken(body, sh
         assert first_layer(net, lambda: net(x)) == ""
 
 
+class Added(nn.Module):
+    """Positions, which it adds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = nn.Parameter(torch.zeros(1, 6, 5, 5))
+
+    def forward(self, x):
+        return x + self.positions
+
+
 def test_tables_norms_and_scales_before_the_first_layer_are_passed_over():
-    net = nn.Sequential(nn.PReLU(6), nn.Conv2d(6, 6, 1, groups=6), nn.LayerNorm([6, 5, 5]), nn.Conv2d(6, 4, 3))
+    passed = nn.PReLU(6), nn.Conv2d(6, 6, 1, groups=6), nn.LayerNorm([6, 5, 5]), Added()
+    net = nn.Sequential(*passed, nn.Conv2d(6, 4, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert first_layer(net, lambda: net(torch.randn(2, 6, 5, 5))) == "3"
+        assert first_layer(net, lambda: net(torch.randn(2, 6, 5, 5))) == "4"
         assert first_layer(nn.Identity(), lambda: None) == ""
+
+
+def test_that_no_layer_is_seen_to_run_is_told():
+    net = nn.Sequential(nn.Linear(6, 4))
+    with pytest.warns(UserWarning, match="layer = None: no layer runs in a way that hooks hear of.* left out"):
+        assert first_layer(net, lambda: nn.functional.linear(torch.randn(2, 6), net[0].weight)) == ""

@@ -183,7 +183,8 @@ class Test:
         found = found if isinstance(found, Found) else Found(found)
         law = found.law or statement.law
         samples, trials = self._samples(study, found, law)
-        read = asked.arms | ({arm} if "run" in self.wants else set())
+        of_replicas = "run" in self.wants or isinstance(found.measured, xr.DataArray)  # else of questions, say, in arms
+        read = asked.arms | ({arm} if "run" in self.wants else set()) if of_replicas else set()
         require_one_a_replica(statement.id, samples, [runs.get(name) for name in read])
         if not self.of_divergence:
             for name in {arm, *asked.arms}:

@@ -14,7 +14,7 @@ _NO_LAYERS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # though
 
 
 def first_layer(model: nn.Module, run: Callable[[], object]) -> str:
-    """The first layer to run, if it has a Gram matrix; "", with a warning, where another layer is the first.
+    """The first layer to run, if it has a Gram matrix; "", with a warning, if it has none, or none is seen.
 
     A layer is first that is done first: parts around it, which begin before, may hold what they add after it.
 
@@ -35,16 +35,26 @@ def first_layer(model: nn.Module, run: Callable[[], object]) -> str:
     finally:
         for hook in hooks:
             hook.remove()
-    first = next((part for part in ran if has_gram(part) or _has_matrix(part)), None)
-    if first is None or has_gram(first):
-        return "" if first is None else names[first]
+    first = next((part for part in ran if _is_layer(part)), None)
+    if first is not None and has_gram(first):
+        return names[first]
+    if first is not None:
+        kind = type(first).__name__
+        why = f"the first layer is {names[first]!r}, a {kind}, which is no linear layer and no convolution of one group"
+    elif any(map(_is_layer, names)):
+        why = "no layer runs in a way that hooks hear of, as within a traced model"
+    else:
+        return ""
     warnings.warn(
-        f"layer = None: the first layer is {names[first]!r}, a {type(first).__name__}, which is no linear layer and no "
-        'convolution of one group, and gradient_agreement is left out. Say with `layer` where to look, or layer="" '
-        "for nowhere.",
+        f'layer = None: {why}, and gradient_agreement is left out. Say with `layer` where to look, or layer="" for '
+        "nowhere.",
         stacklevel=3,
     )
     return ""
+
+
+def _is_layer(part: nn.Module) -> bool:
+    return has_gram(part) or _has_matrix(part)
 
 
 def _has_matrix(part: nn.Module) -> bool:
