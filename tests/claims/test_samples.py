@@ -68,7 +68,7 @@ def test_looks_are_no_things(law):
 
 
 def test_arms_may_be_compared_question_by_question():
-    """What is given the runs alone may have an array of what they share; labelled values are of replicas all the same."""
+    """What gets the runs alone may measure an array of what they share; labelled values are of replicas even so."""
 
     def judged_of(measure):
         @bound("Lemma 1", on="a", at_least=-1.0)
