@@ -329,7 +329,7 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Callable[..., Measured]], 
                 "draws" for the share of draws that are independent, also of one replica (prompts of one model, say),
                 "yes/no" of a replica, "extreme" (every replica must satisfy it, and chance enters), or "exact" (no
                 chance enters). The measurement of a share or of draws may say of each whether it is so
-                ``[replica, thing, ...]``, NaN where it does not count.
+                ``[replica, thing, ...]``, NaN where it does not count; looks, ``step``, are no things.
             things: how many things a replica counts, given the study: those of a share that is measured as one number,
                 independent draws, those that a mean is over.
             range: ends of what the measurement can be.
