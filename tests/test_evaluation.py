@@ -14,6 +14,7 @@ from featscope.evaluation import (
     linear_probe,
     linear_probe_labels,
     mean_by_class,
+    on_sphere,
     standardised,
 )
 from featscope.options import ConfigError
@@ -211,3 +212,13 @@ def test_a_class_that_is_none_of_the_numbers_is_not_left_out():
     labels = torch.arange(30) % 3 + 1
     with pytest.raises(ConfigError, match=r"labels are 1 to 3: allowed are 0 to 2, .* return_inverse=True"):
         accuracy_by_class(labels, labels, 3)
+
+
+def test_on_the_sphere_features_have_length_one_or_none():
+    np.testing.assert_allclose(on_sphere(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]])), [[0.6, 0.8], [0, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(("centre", "width"), [(1.0, 1e-4), (0.0, 1e-8)])
+def test_what_varies_little_is_no_constant(centre, width):
+    (found,) = standardised(centre + width * torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None])
+    assert found.std(0) == pytest.approx(1.0)

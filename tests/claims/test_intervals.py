@@ -208,3 +208,27 @@ def test_independent_draws_count_alike_whichever_replica_they_are_of():
     assert found == interval_of_binomial(119, 120)
     assert interval(np.array([0.9]), "draws", trials=[200.0]) == interval_of_binomial(180, 200)
     assert interval(np.array([0.9, nan]), "draws", trials=[200.0, 0.0]) == (0.0, 1.0)
+
+
+SKEWED = np.array([1.0, 2.0, 3.0, 4.0, 20.0])
+
+
+def test_the_correction_for_skewness_is_johnson_s():
+    t, deviation = stats.t.ppf(0.995, 4), SKEWED.std(ddof=1)
+    half = t * deviation / 5**0.5
+    shift = stats.skew(SKEWED, bias=False) * deviation * (1 + 2 * t**2) / 30
+    assert interval_of_mean(SKEWED) == pytest.approx((SKEWED.mean() - half, SKEWED.mean() + half + shift))
+
+
+def test_what_has_a_lower_end_only_reaches_as_far_as_cox_s():
+    logs = np.log(SKEWED)
+    t, variance = stats.t.ppf(0.995, 4), logs.var(ddof=1)
+    upper = np.exp(logs.mean() + variance / 2 + t * (variance / 5 + variance**2 / 8) ** 0.5)
+    assert interval_of_mean(SKEWED, within=(0.0, inf))[1] == pytest.approx(upper)
+
+
+def test_things_that_were_not_seen_may_lie_at_either_end():
+    trials = np.full(8, 16.0)
+    _, otherwise = interval_of_share(np.zeros(8), trials)
+    found = interval_where_all_agree(0.75, trials, (0.0, 1.0))
+    assert found == pytest.approx((0.75 - 0.75 * otherwise, 0.75 + 0.25 * otherwise))

@@ -157,3 +157,8 @@ def test_what_rounding_adds_in_half_precision_has_no_gradient(dtype, rank):
     along = slope(features.to(dtype)).double()
     assert float(along.square().sum()) == pytest.approx(rank, rel=0.02)
     assert float((along * slope(features)).sum()) == pytest.approx(rank, rel=0.02)
+
+
+def test_the_gradient_does_not_go_by_the_scale_of_features():
+    features = normals(8, 5, dtype=torch.float32)
+    torch.testing.assert_close(slope(1e-5 * features), slope(features), atol=1e-3, rtol=1e-3)

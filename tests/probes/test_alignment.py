@@ -75,3 +75,7 @@ def test_lucky_neurons_have_their_share_of_the_feature_energy():
     of = WEIGHT[:, :2]
     assert lucky(of, FEATURES, 1.0)[0].tolist() == [[True, False, False], [False, True, False]]
     assert lucky(of, FEATURES, 0.9)[0].tolist() == [[True, False, False], [True, True, False]]
+
+
+def test_a_member_has_more_than_half_of_the_largest():
+    assert members(torch.tensor([[[1.0, 0.4, 0.6]]])).tolist() == [[[True, False, True]]]

@@ -180,3 +180,15 @@ def test_the_mean_of_correlations_is_taken_in_blocks(monkeypatch):
     monkeypatch.setattr("featscope.probes.collapse._ROWS", 3)
     monkeypatch.setattr("featscope.probes.collapse.correlation_matrix", lambda z: 1 / 0)
     assert float(mean_correlation(z)) == pytest.approx(float(wanted), rel=1e-12)
+
+
+def test_pairs_off_the_axes_are_compared_row_by_row():
+    one, other = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([[4.0, 3.0], [5.0, 12.0]])
+    apart = 0.08, 2 - 24 / 13  # squared distances of rows of length 1
+    assert float(pair_alignment(one, other)) == pytest.approx(sum(apart) / 2)
+    assert float(pair_alignment(one, other, 1.0)) == pytest.approx(sum(each**0.5 for each in apart) / 2)
+
+
+@pytest.mark.parametrize("values", [[1e-9, 2e-9, 5e-9], [1e4, 1.001e4, 0.999e4]])
+def test_what_is_constant_goes_by_the_size_of_values(values):
+    assert constant_dimensions(torch.tensor(values)[:, None]).tolist() == [False]

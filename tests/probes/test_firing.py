@@ -52,3 +52,8 @@ def test_what_noise_moves_is_relative_to_the_signal_where_there_is_one():
     codes = torch.tensor([[[1.0, 0], [0, -1.0], [0, 0]]])
     moved = of_signal + torch.tensor([[[0, 1.0], [2.0, 0], [5.0, 5.0]]])
     assert float(moved_by_noise(moved, of_signal, codes)) == pytest.approx((5 / 25) ** 0.5)
+
+
+def test_of_three_firings_one_lacks_its_feature():
+    activations, codes = (torch.tensor(of)[None, :, None] for of in ([1.0, 1, 1, 0], [1.0, 1, 0, 0]))
+    assert float(false_firing(activations, codes, torch.ones(1, 1, 1, dtype=torch.bool))) == pytest.approx(1 / 3)

@@ -45,3 +45,9 @@ def test_errors_of_replicas_are_those_of_each():
     found = regression_errors(f, y, g, z).numpy()
     np.testing.assert_allclose(found[[0, 2]], [regression_error(f[i], y[i], g[i], z[i]) for i in (0, 2)], rtol=1e-6)
     assert np.isnan(found[1])
+
+
+def test_cosines_are_divided_by_both_lengths():
+    x, y = torch.eye(2)[None], torch.tensor([[[3.0, 4.0], [0.0, 2.0]]])
+    pairs = TokenPairs(x, y, x, x)
+    assert float(score_pairs(nn.Identity(), pairs, pairs, []).cosine) == pytest.approx(0.8)

@@ -87,3 +87,8 @@ def test_moments_of_an_example_by_brute_force():
 def test_other_blocks_need_more_examples_the_weaker_the_next_direction():
     assert theory.examples_for_a_rank([1.0, 0.5], 1) == pytest.approx((1.5**2 + 2 * 1.25) / 0.25)
     assert theory.examples_for_a_rank([1.0, 0.1], 1) > theory.examples_for_a_rank([1.0, 0.5], 1)
+
+
+def test_biases_square_what_is_left_of_the_task():
+    assert theory.residual_bias([1.0, 0.0], [2.0, 0.5], [1.0, -3.0]) == pytest.approx(0.5 * 9)
+    assert theory.shrinkage_bias([0.25, 0.0], [2.0, 0.5], [-3.0, 1.0]) == pytest.approx(2 * 0.25 * 9)

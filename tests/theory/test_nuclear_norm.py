@@ -118,3 +118,7 @@ def test_no_features_of_a_linear_map_have_less_norm():
     norms = [np.linalg.norm(x @ (best + s * away @ rng.normal(size=(3, 2))).T, "nuc") for s in (0, 1e-3, 1, 10)]
     assert norms[0] == pytest.approx(least)
     assert min(norms[1:]) > least
+
+
+def test_hoeffding_s_bounds_have_worked_values():
+    assert theory.hoeffding_bounds(16, 50, 0.2) == pytest.approx((np.exp(-1), np.exp(-2)))

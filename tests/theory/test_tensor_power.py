@@ -126,3 +126,9 @@ def test_what_small_steps_add_up_to_the_end_is_their_first_order(power, weight):
     total, end, _, _ = sums(start, power, np.full(1_000_000, eta), weight)
     added = total - theory.sum_limit(start, end, power, weight)
     assert added / theory.weighted_excess(start, end, power, weight, eta, 1.0) == pytest.approx(1, abs=0.01)
+
+
+def test_printed_upper_bounds_have_worked_values():
+    """q = 9, q' = 3: (1 + δ)^3 x^-5 / 5. q = 4: (1 + δ)^3 x^-3 / 3."""
+    assert theory.weighted_upper_bound(0.5, 1.0, 9, 3, 0.1, 0.0) == pytest.approx(1.1**3 / 5 * 0.5**-5)
+    assert theory.sum_upper_bound(0.5, 1.0, 4, 0.1, 0.0) == pytest.approx(1.1**3 / 3 * 0.5**-3)

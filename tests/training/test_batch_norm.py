@@ -194,3 +194,9 @@ def test_a_part_that_remembers_in_evaluation_mode_forgets_afterwards():
     estimate_statistics(net, [torch.randn(8, 4)])
     assert net[0].cache is None
     assert [part.training for part in net.modules()] == [True, True, True, False]
+
+
+def test_statistics_are_of_what_a_call_makes_of_a_batch():
+    norm, batch = nn.BatchNorm1d(2), torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+    estimate_statistics(norm, [batch], call=lambda network, given: network(3 * given))
+    torch.testing.assert_close(norm.running_mean, 3 * batch.mean(0))

@@ -593,3 +593,14 @@ def test_wrong_options_are_refused(options):
     (field,) = options
     with pytest.raises(ConfigError, match=f"MagnitudePruning.{field} = .* is out of range"):
         MagnitudePruning(**options)
+
+
+def test_weights_that_are_hidden_twice_are_shown_whole():
+    layer = nn.Linear(4, 6)
+    whole = layer.weight.detach().clone()
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(layer)
+    pruner.hide()
+    pruner.hide()
+    assert not torch.equal(layer.weight, whole)
+    pruner.show()
+    assert torch.equal(layer.weight, whole)

@@ -155,3 +155,29 @@ def test_a_strict_bound_at_the_end_of_the_range_can_fail():
     strict, not_strict = (Trend(sizes, curves, relation, 0.0, 0.0, {}, 0.0) for relation in (">", ">="))
     assert (strict.at(16).verdict, strict.crossing().median) == ("fails", 4.0)
     assert (not_strict.at(16).verdict, not_strict.crossing().median) == ("holds", np.inf)
+
+
+def trend(curves, relation, tolerance=0.0, sizes=(1.0, 4.0, 16.0), bound=1.0):
+    return Trend(np.array(sizes), np.array(curves, float), relation, bound, tolerance, {}, 0.0)
+
+
+def test_draws_on_both_sides_of_a_bound_are_undecided():
+    assert trend(np.repeat([[1, 0, 0], [1, 2, 2]], 50, 0), "<=").at(16).verdict == "undecided"
+
+
+def test_an_equation_fails_on_either_side():
+    rising = trend(np.tile([1, 2, 3], (100, 1)), "=", 0.1)
+    assert [rising.at(size).verdict for size in (1, 16)] == ["holds", "fails"]
+
+
+def test_a_crossing_has_the_middle_99_percent_of_draws():
+    sizes = np.arange(1.0, 102.0)
+    crossing_at_each = sizes >= np.arange(2, 102)[:, None]
+    assert trend(crossing_at_each, "<=", sizes=sizes, bound=0.5).crossing().interval == (4.0, 99.0)
+
+
+def test_a_bend_is_an_integrated_random_walk_over_the_logarithm():
+    found = covariances(tuple(np.log([1.0, 2.0, 4.0, 8.0])), ())
+    one, other = [k for k, law in enumerate(LAWS) if law.powers == LAWS[0].powers][:2]
+    walk = (found[one] - found[other]) / (LAWS[one].bend ** 2 - LAWS[other].bend ** 2)
+    np.testing.assert_allclose(walk[1:, 1:], [[1 / 3, 5 / 6, 8 / 6], [5 / 6, 8 / 3, 14 / 3], [8 / 6, 14 / 3, 9]])
