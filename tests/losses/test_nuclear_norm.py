@@ -162,3 +162,13 @@ def test_what_rounding_adds_in_half_precision_has_no_gradient(dtype, rank):
 def test_the_gradient_does_not_go_by_the_scale_of_features():
     features = normals(8, 5, dtype=torch.float32)
     torch.testing.assert_close(slope(1e-5 * features), slope(features), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_directions_above_the_noise_of_rounding_keep_their_gradient(dtype):
+    """Entries that are exact: one direction, and another of half and of twice what rounding of all entries adds."""
+    noise = torch.finfo(dtype).eps / 2 * (96**-0.5 + 64**-0.5)
+    for factor, rank in ((0.5, 1), (2.0, 2)):
+        features = torch.zeros(96, 64, dtype=dtype)
+        features[0, 0], features[1, 1] = 1.0, factor * noise
+        assert float(slope(features).double().square().sum()) == pytest.approx(rank)

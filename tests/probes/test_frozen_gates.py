@@ -74,3 +74,16 @@ def test_keys_that_show_an_anchor_s_signals_cost_at_least_their_number(loss, sca
         alike = [sum((a == b).all() for b in codes) for a in codes]
         assert at.floor()[replica] == pytest.approx(scale * np.mean(np.log(alike)))
     assert at.pseudo_loss(at.w)[0] >= at.floor()[0] - 1e-3
+
+
+def test_neurons_that_the_logits_do_not_see_are_taken_from_keys_alone():
+    """Against autograd of a loss whose logits have the kept keys, and whose keys are constants (P (5))."""
+    at, _ = frozen(drawn(5, 6), loss=InfoNCE(0.7))
+    kept = torch.tensor([[True, False, True, True, False], [False, True, True, False, True]])
+    theta = at.w.clone().requires_grad_()
+    logits = at.representation(theta) @ (at.keys * kept[:, None]).mT / 0.7
+    share = logits.detach().softmax(-1)
+    pulled = (share - torch.eye(32, dtype=share.dtype)) @ at.keys  # what each representation is moved against
+    (expected,) = torch.autograd.grad((pulled * at.representation(theta)).sum() / 32, theta)
+    torch.testing.assert_close(at.gradient(kept), expected)
+    assert float((at.gradient(kept) - at.gradient()).abs().max()) > 1e-3

@@ -43,6 +43,13 @@ def test_what_substitution_is_like_is_arithmetic():
     signal = head @ peak.b[..., 0] ** 3
     heights = torch.tensor(MOMENTS.own) * signal**2 + MOMENTS.noise_patches * head @ noise @ head
     assert float(found.acceleration) == pytest.approx(float(heights[0] / heights[1]))
+    # where the overlap that is lent is not ±1, so that its cube is not itself
+    weaker = state([[0.1, 0.2], [-0.5, 0.1]], [[0.3, 0.05], [0.05, 0.2]], -0.3)
+    found = substitution(learned, borrowed, weaker, OF, FAST)
+    assert float(found.borrowed) == pytest.approx(0.3 * 0.5**3 / 0.1**3)
+    heights = torch.tensor(MOMENTS.own) * (head @ weaker.b[..., 0] ** 3) ** 2
+    heights = heights + MOMENTS.noise_patches * head @ noise @ head
+    assert float(found.acceleration) == pytest.approx(float(heights[0] / heights[1]))
     other = state([[0.1, 0.2], [1.0, 0.1]], [[0.3, 0.05], [0.05, 0.2]], -0.3)
     assert not bool(substitution(learned, borrowed, other, OF, FAST).head_sign)
 

@@ -44,5 +44,11 @@ def test_the_angle_opens_where_its_tangent_is_one():
     assert theory.sampled_tangent(33, 4, 1e12) == pytest.approx(theory.cosine(33, 4) ** -2 - 1, rel=1e-4)
 
 
+def test_the_printed_number_of_samples():
+    """Of d = 3, k = 2: |ξ_1| = 1/2, so that the margin is 1/(64 √(6 log(7,680))) and n is 2/margin² · log(24,000)."""
+    expected = 2 * 64**2 * 6 * np.log(32 * 8 * 3 / 0.1) * np.log(4 * 3 * 100 / 0.05)
+    assert theory.printed_samples(3, 2, 100) == pytest.approx(expected)
+
+
 def test_shares():
     assert theory.equal_share(4) == 0.125

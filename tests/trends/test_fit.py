@@ -181,3 +181,12 @@ def test_a_bend_is_an_integrated_random_walk_over_the_logarithm():
     one, other = [k for k, law in enumerate(LAWS) if law.powers == LAWS[0].powers][:2]
     walk = (found[one] - found[other]) / (LAWS[one].bend ** 2 - LAWS[other].bend ** 2)
     np.testing.assert_allclose(walk[1:, 1:], [[1 / 3, 5 / 6, 8 / 6], [5 / 6, 8 / 3, 14 / 3], [8 / 6, 14 / 3, 9]])
+
+
+@pytest.mark.parametrize("law", [lambda n: 3 / n, lambda n: 2 + 5 / np.sqrt(n)], ids=["power", "limit"])
+def test_units_of_the_measurement_do_not_matter(law):
+    """Densities on both scales are of the measurement, so that neither gains where all is a thousand times as much."""
+    y = ladder(law)
+    one, thousand = (fit_trend(SIZES, factor * y, "<=", factor * 1.0) for factor in (1.0, 1000.0))
+    assert thousand.families == pytest.approx(one.families, abs=1e-6)
+    assert thousand.at(4).interval == pytest.approx(tuple(1000 * end for end in one.at(4).interval), rel=1e-3)
