@@ -4,19 +4,17 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, rms_norm
 
-from featscope.language.haystack import read_texts
 from featscope.language.retriever.data import KEYS, NONE, Batch
 from featscope.language.retriever.forward import hidden
 from featscope.language.retriever.hints import Readers, of_hints, of_looking, of_saying
 from featscope.language.retriever.model import build
-from featscope.language.retriever.texts import train_tokenizer
 
 WIDTH = 32
 
 
 @pytest.fixture(scope="module")
-def model():
-    return build(train_tokenizer(read_texts("built-in"), 1024), WIDTH, 5, 2, 64, 0)
+def model(tokenizer):
+    return build(tokenizer, WIDTH, 5, 2, 64, 0)
 
 
 @pytest.fixture
@@ -98,8 +96,8 @@ def test_hints_are_summed_and_nothing_is_told_of_rows_without_needles(model, bat
     assert of_hints(model, readers, read, nothing) == 0
 
 
-def test_a_model_of_one_layer_is_not_told_to_say_what_it_finds(batch):
-    small = build(train_tokenizer(read_texts("built-in"), 1024), WIDTH, 1, 2, 64, 0)
+def test_a_model_of_one_layer_is_not_told_to_say_what_it_finds(tokenizer, batch):
+    small = build(tokenizer, WIDTH, 1, 2, 64, 0)
     readers = Readers(WIDTH)
     _, read = hidden(small, batch.tokens)
     parts = readers.loss(read[0], small.lm_head.weight, batch), of_looking(small, 0, read[0], batch)

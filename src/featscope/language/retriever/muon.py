@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.language.retriever.forward import quick
+
 _FIVE = (3.4445, -4.7750, 2.0315)  # of the quintic that brings singular values near 1 (Jordan 2024)
 
 
@@ -44,7 +46,7 @@ class Muon(torch.optim.Optimizer):
 def orthogonal(matrices: Float[Tensor, "matrix row column"]) -> Float[Tensor, "matrix row column"]:
     """Nearly the nearest orthogonal ones: singular values between 0.7 and 1.2."""
     tall = matrices.shape[1] > matrices.shape[2]
-    near = (matrices.transpose(1, 2) if tall else matrices).bfloat16()
+    near = (matrices.transpose(1, 2) if tall else matrices).to(quick(matrices.device))
     near = near / (near.norm(dim=(1, 2), keepdim=True) + 1e-7)
     a, b, c = _FIVE
     for _ in range(5):
