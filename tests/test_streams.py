@@ -95,6 +95,8 @@ def test_different_addresses_draw_different_numbers(one, other):
 def test_successive_calls_go_on_along_the_stream():
     draws = Streams(0, range(2)).at("batch")
     assert not torch.equal(draws.normal(8), draws.normal(8))
+    one, other = (Streams(0, range(2)).at("batch") for _ in range(2))
+    assert torch.equal(torch.cat([one.normal(n) for n in (12, 4, 8)], 1), other.normal(24))
 
 
 def test_the_draws_of_an_address_stay_what_they_are():

@@ -91,6 +91,14 @@ def test_the_general_setting_has_random_unit_columns_and_noise():
     assert torch.equal(y, built(dimension=400, incoherent=True, noise=0.5).train_set.labels)
 
 
+def test_what_is_tested_on_is_fresh_and_on_the_scale_of_the_training_set():
+    source = built(dimension=15, noise=0.5, samples=500, test=400)
+    x, _ = source.test_set
+    assert torch.cdist(x, source.train_set.inputs).min() > 1e-4
+    for seen in (x, source.sample(Streams(0, range(2)).at("batch"), 400).inputs):
+        np.testing.assert_allclose(seen.square().sum(-1).mean(1), 1, rtol=0.1)
+
+
 def test_batches_are_of_the_training_set_and_draws_are_addressed():
     source, again = built(), built()
     assert torch.equal(source.train_set.inputs, again.train_set.inputs)

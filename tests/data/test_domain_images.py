@@ -14,8 +14,10 @@ from scipy.ndimage import rotate
 from featscope.data.digit_domains import ANGLES, COLOURED, ROTATED, digit_domains
 from featscope.data.domain_images import open_domains
 from featscope.data.made_up_domains import made_up_domains
+from featscope.data.shapes import draw_shapes
 from featscope.encoders import Pictures
 from featscope.options import ConfigError
+from featscope.streams import Streams
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -165,6 +167,18 @@ def test_images_of_several_sizes_are_brought_to_one(tmp_path):
     assert found.fingerprint() != open_domains(str(tmp_path), 8).fingerprint()
 
 
+def test_images_that_are_no_square_are_stretched_and_what_is_fine_is_averaged(tmp_path):
+    wide = np.zeros((8, 16, 3), np.uint8)
+    wide[:, :4] = 240
+    wide[:, 8:] = 200 * (np.indices((8, 8)).sum(0) % 2)[..., None]
+    file = io.BytesIO()
+    Image.fromarray(wide).save(file, "PNG")
+    pq.write_table(table(image=[{"bytes": file.getvalue(), "path": None}] * 12), tmp_path / "a.parquet")
+    (pixels,) = open_domains(str(tmp_path), 4).pixels(torch.tensor([0])).float()
+    assert (pixels[:, :, 0] > 200).all()
+    assert (pixels[:, :, 3] - 100).abs().max() < 25
+
+
 def test_the_fingerprint_is_that_of_the_bytes(tmp_path):
     for name in ("one", "same", "other"):
         (tmp_path / name).mkdir()
@@ -307,6 +321,8 @@ def test_made_up_domains_differ_in_style():
     pixels = images.pixels(torch.arange(len(images))).float()
     grey = pixels[images.domains == images.domain_names.index("grey")]
     assert (grey[:, 0] == grey[:, 1]).all()
+    drawn, _, _ = draw_shapes(120, Streams(0, [0]).at("made-up domain negative"))
+    assert torch.equal(pixels[images.domains == images.domain_names.index("negative")], 255 - drawn.float())
     means = [float(pixels[images.domains == domain].mean()) for domain in range(4)]
     assert means[3] < min(means[:3]) / 2
 
@@ -321,6 +337,32 @@ def test_colour_agrees_as_often_as_said(name):
         here = images.domains == domain
         agrees = (red == images.labels.bool())[here].double().mean()
         assert float(agrees) == pytest.approx(share, abs=0.06)  # about three deviations of 600 coins
+
+
+def test_labels_agree_with_each_digit_three_times_of_four():
+    from sklearn.datasets import load_digits
+
+    known = load_digits()
+    of_image = {
+        np.round(image * 255 / 16).astype(np.uint8).tobytes(): digit
+        for image, digit in zip(known.images, known.target, strict=True)
+    }
+    images = digit_domains("coloured-digits")
+    grey = images.pixels(torch.arange(len(images))).sum(1, dtype=torch.uint8)
+    digits = torch.tensor([of_image[one.numpy().tobytes()] for one in grey])
+    for digit in range(10):
+        agrees = images.labels[digits == digit] == (digit >= 5)
+        assert float(agrees.double().mean()) == pytest.approx(0.75, abs=0.13)  # four deviations of 175 coins
+
+
+def test_digits_at_angle_0_are_as_they_were():
+    from sklearn.datasets import load_digits
+
+    known = {np.round(image * 255 / 16).astype(np.uint8).tobytes() for image in load_digits().images}
+    images = digit_domains(ROTATED)
+    upright = images.pixels(torch.nonzero(images.domains == 0)[:, 0])
+    assert len(upright) == 300
+    assert all(one[0].numpy().tobytes() in known for one in upright)
 
 
 def test_rotated_digits_turn_by_their_domains_angle():

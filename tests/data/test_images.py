@@ -103,6 +103,26 @@ def test_images_are_brought_to_a_side(tmp_path):
     torch.testing.assert_close(*means, atol=1.0, rtol=0)
 
 
+def test_of_images_that_are_no_square_the_centre_is_kept_and_what_is_fine_is_averaged(tmp_path):
+    write_copy(tmp_path)
+    wide = np.full((8, 16, 3), 250, np.uint8)
+    wide[:, 4:12] = 200 * (np.indices((8, 8)).sum(0) % 2)[..., None]
+    rewrite(tmp_path, [0, 1], [{"bytes": png(wide), "path": None}] * 2)
+    (pixels,) = open_split(str(tmp_path), "train", 4).pixels(torch.tensor([0])).float()
+    assert (pixels - 100).abs().max() < 40
+
+
+def test_bundled_digits_are_as_bright_as_they_were_and_four_fifths_are_trained_on():
+    from sklearn.datasets import load_digits
+
+    known, parts = load_digits(), [open_split("digits", split) for split in ("train", "test")]
+    assert [len(part.labels) for part in parts] == [1437, 360]
+    whole = {np.round(image * 255 / 16).astype(np.uint8).tobytes() for image in known.images}
+    found = [part.pixels(torch.arange(len(part.labels))) for part in parts]
+    assert {image[channel].numpy().tobytes() for part in found for image in part for channel in range(3)} == whole
+    assert torch.equal(torch.cat([part.labels for part in parts]).bincount(), torch.from_numpy(known.target).bincount())
+
+
 def test_class_names_come_from_the_hubs_metadata(tmp_path):
     write_named(tmp_path, train=["cat", "dog", "emu"], test=["cat", "dog", "emu"])
     assert Images(str(tmp_path), 0, 0).build(draws()).class_names == ("cat", "dog", "emu")
@@ -162,6 +182,24 @@ def test_a_batch_has_distinct_images_in_the_unit_interval():
     torch.testing.assert_close(as_float(source.train_set.pixels).mean(), sample.x.mean())
     with pytest.raises(ConfigError, match="at most 20"):
         source.sample(draws(), 21)
+
+
+def test_labels_of_a_batch_are_those_of_its_images_and_white_is_one():
+    source = Images("shapes", train=40, test=5).build(draws())
+    known = {image.numpy().tobytes(): int(label) for image, label in zip(*source.train_set[:2], strict=True)}
+    sample = source.sample(Streams(0, [0]).at("batch"), 30)
+    bytes_of = [(255 * image).round().to(torch.uint8).numpy().tobytes() for image in sample.x[0]]
+    assert sample.labels[0].tolist() == [known[one] for one in bytes_of]
+    assert as_float(torch.tensor([0, 51, 255], dtype=torch.uint8)).tolist() == pytest.approx([0.0, 0.2, 1.0])
+
+
+def test_a_pool_gives_the_images_that_are_asked_for_and_grey_is_the_mean_of_colours():
+    index, split = torch.tensor([[3, 0, 7], [5, 5, 1]]), open_split("digits", "test")
+    found = ImagePool("digits", "test").pixels(index)
+    for place in np.ndindex(2, 3):
+        assert torch.equal(found[place], split.pixels(index[place][None])[0] / 255)
+    shapes = ImagePool("shapes", "test", 8)
+    torch.testing.assert_close(shapes.pixels(index, grey=True), shapes.pixels(index).mean(2, keepdim=True))
 
 
 def test_images_are_in_no_checkpoint():

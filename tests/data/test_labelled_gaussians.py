@@ -43,6 +43,12 @@ def test_components_have_their_means_labels_and_weights():
     assert spread.item() == pytest.approx(0.5, rel=0.02)
 
 
+def test_means_are_as_long_as_noise_where_nothing_is_said():
+    source = GaussianMixture(20).build(STREAMS.at("law"))
+    torch.testing.assert_close(source.means.norm(dim=-1), torch.full((2, 4), 20.0**0.5, dtype=torch.float64))
+    assert source.weights.tolist() == [0.25] * 4
+
+
 def test_blocks_are_tuned_as_often_as_said_and_labels_are_parities():
     options = StructuredParity(25, 3, 3, 0.1, 0.2)
     source, (x, y, part) = _sample(options, 8000)
@@ -58,6 +64,7 @@ def test_blocks_are_tuned_as_often_as_said_and_labels_are_parities():
         assert (blocks[own].abs().sum((1, 2)) == 3).all()
         assert blocks[own].sum((1, 2)).mean().abs() < 0.2
     assert (blocks[part < 0].abs() == 1).all()
+    torch.testing.assert_close(source.bends, torch.tensor([3.0, 1.0, -1.0, -3.0]) / 3**0.5)
     rest = phi.round()[..., 9:]
     assert [(rest == value).double().mean().item() for value in (1, 0)] == pytest.approx([0.2, 0.6], abs=0.01)
 

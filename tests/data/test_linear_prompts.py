@@ -30,7 +30,8 @@ def test_a_random_start_has_other_queries_and_targets_of_either_sign():
     prompts, _ = sample(200, samples=3, start="random")
     target = prompts[..., -1, -1]
     assert target.abs().min() >= 0.1
-    assert target.abs().max() <= 2.5
+    assert 2.4 < target.abs().max() <= 2.5
+    assert target.abs().mean() == pytest.approx(1.3, abs=0.15)
     assert 0.35 < (target > 0).double().mean() < 0.65
     assert 0.9 < prompts[..., -1, :-1].std() < 1.1
 
@@ -48,6 +49,12 @@ def test_patients_are_real_distinct_and_solved_by_the_task():
     gradient = x.mT @ (x @ tasks[..., None] - y)  # the task is the least-squares solution
     assert gradient.abs().max() < 1e-9
     torch.testing.assert_close(tasks.norm(dim=-1), torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_progress_of_all_patients_is_about_its_mean():
+    prompts, _ = sample(1, samples=442, dimension=10, inputs="diabetes")
+    y = prompts[..., :-1, -1]
+    assert (y.mean(-1).abs() < 1e-9 * y.std(-1)).all()
 
 
 @pytest.mark.parametrize(

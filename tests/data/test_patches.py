@@ -41,6 +41,15 @@ def test_both_features_have_signs_of_their_own():
     assert abs(float((first.sign() * second.sign()).mean())) < 4 / np.sqrt(2000)
 
 
+def test_neurons_begin_with_norm_one_but_for_their_overlaps():
+    source = PatchFeatures(input_dim=400).build(Streams(0, range(2)).at("dictionary"))
+    free = CubicPatches(500).build(source, Streams(0, range(2)).at("weights")).weight.detach()
+    np.testing.assert_allclose(free.square().sum(-1).mean(1), 1, rtol=0.02)
+    weight = CubicPatches(2, (0.3, 0.05, 0.12, 0.15)).build(source, Streams(0, range(2)).at("weights")).weight.detach()
+    wanted = torch.tensor([[0.3, 0.05], [0.12, 0.15]]).expand(2, 2, 2)
+    torch.testing.assert_close(weight @ source.dictionary, wanted, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("both", [False, True])
 def test_moments_of_halves(both: bool):
     """Signal patches in either view, from 200,000 masks; three decimals at four standard errors."""

@@ -1,7 +1,9 @@
 """Procedural shapes."""
 
+import pytest
 import torch
 
+from featscope.data import shapes
 from featscope.data.shapes import COLOURS, SHAPES, SIZE, draw_shapes
 from featscope.streams import Streams
 
@@ -29,3 +31,19 @@ def test_the_shape_has_its_colour():
     middle = lambda chosen: chosen[:, :, SIZE // 2, SIZE // 2].float().mean(0)  # noqa: E731
     assert middle(red)[0] > middle(red)[2] + 50
     assert middle(blue)[2] > middle(blue)[0] + 50
+
+
+def test_radius_and_angle_are_as_said_and_independent(monkeypatch):
+    seen, masks = {}, shapes._masks
+    monkeypatch.setattr(shapes, "_masks", lambda labels, **places: seen.update(places) or masks(labels, **places))
+    images, _, _ = draw_shapes(2000, Streams(0, [0]).at("data"))
+    radius, angle, centre = seen["radius"] * SIZE / 2, seen["angle"], seen["centre"]
+    assert 8 <= radius.min() < 8.1
+    assert 11.9 < radius.max() <= 12
+    assert 0 <= angle.min() < 0.02
+    assert 6.26 < angle.max() < 6.2832
+    assert 0.34 < centre.abs().max() <= 0.35
+    known = torch.corrcoef(torch.stack([radius, angle, *centre.T])).fill_diagonal_(0)
+    assert known.abs().max() < 0.11  # five standard errors
+    bent = images.double().diff(n=2, dim=-1).abs() / 255  # of what is smooth but for noise, mostly
+    assert float(bent.median()) == pytest.approx(0.6745 * 6**0.5 * 0.03, rel=0.25)

@@ -26,6 +26,13 @@ def test_one_task_is_active_and_a_pair_differs_in_spurious_features_only():
     torch.testing.assert_close(z[..., :2].var(), torch.tensor(1.0), atol=0.05, rtol=0)
 
 
+def test_private_features_are_none_of_the_shared_ones():
+    options = TaskFeatures(3, 3, 1, 1)
+    _, z, _ = pairs(options)
+    known = torch.corrcoef(z[0, :, : options.invariant].T).fill_diagonal_(0)
+    assert known.abs().max() < 0.08
+
+
 def test_tasks_have_their_weights():
     options = TaskFeatures(2, 1, 3, 1, weights=(0.7, 0.0, 0.3))
     _, z, _ = pairs(options)

@@ -27,6 +27,12 @@ def test_shuffled_labels_are_of_nothing():
     assert abs(float((y[0] * x[0][:, source.inside[0]].prod(-1)).mean())) < 0.1
 
 
+def test_the_linear_part_is_along_the_first_direction():
+    source = MultiIndex(6, 3, 0.0, 1.0, 0.0, 0.0).build(STREAMS.at("law"))
+    x, y = source.sample(STREAMS.at("sample"), 20, torch.float64)
+    torch.testing.assert_close(y, (x @ source.features[:, 0, :, None])[..., 0])
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [

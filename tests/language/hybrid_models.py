@@ -108,7 +108,9 @@ def hybrid(name: str) -> Any:
         del sizes["head_dim"]
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
-        return getattr(library, model)(getattr(library, config)(**sizes)).eval()
+        made = getattr(library, model)(getattr(library, config)(**sizes)).eval()
+        made.get_input_embeddings().weight.data[0].normal_(std=0.2)  # or padding that no mask hides would do nothing
+        return made
 
 
 def with_pictures(name: str) -> Any:

@@ -57,7 +57,9 @@ def tiny(name: str = "llama", **options: Any) -> Any:
         del sizes["head_dim"]
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
-        return model(config(**sizes | options)).eval()
+        made = model(config(**sizes | options)).eval()
+        made.get_input_embeddings().weight.data[0].normal_(std=0.2)  # or padding that no mask hides would do nothing
+        return made
 
 
 def long_phi3(original: int) -> Any:

@@ -2,12 +2,15 @@
 
 import pytest
 import torch
+from hybrid_models import hybrid
 from small_models import padded, prompt, tiny
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import flash_attention_mask
 
 from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV
-from featscope.language.attention import watched
+from featscope.language.attention import Attention, attention_weights, watched
+from featscope.language.first_pass import attention_at
+from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -96,6 +99,25 @@ def test_what_another_library_put_there_later_is_used_and_stays(monkeypatch):
     GemFilter(tiny(), 2, 16, window=0).select(prompt())
     assert asked
     assert AttentionInterface.get_interface is patched
+
+
+def test_weights_are_those_of_the_models_own_scaling():
+    model, ids = hybrid("gemma3"), prompt()
+    real = torch.ones_like(ids, dtype=torch.bool)
+    reached = attention_at(model, Prompt(ids, real), 1)
+    found = attention_weights(reached, real, slice(-5, None))[0].flatten(0, 1)
+    model.set_attn_implementation("eager")
+    assert torch.allclose(found, model(ids, output_attentions=True).attentions[1][0, :, -5:], atol=1e-6)
+    assert reached.scaling == 1 / 16
+
+
+def test_weights_of_a_model_in_half_precision_are_not_rounded_to_it():
+    generator = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(1, heads, 9, 8, generator=generator).bfloat16() for heads in (4, 2))
+    real = torch.ones(1, 9, dtype=torch.bool)
+    half, whole = (Attention(0, q, k, None, 0.5) for q, k in ((query, key), (query.float(), key.float())))
+    assert torch.equal(*(attention_weights(one, real, slice(-3, None)) for one in (half, whole)))
+    assert attention_weights(half, real, slice(-3, None)).dtype == torch.float32
 
 
 def test_models_that_share_a_config_are_told_apart():

@@ -43,6 +43,13 @@ def test_a_prompt_begins_as_texts_do_and_does_not_end(what):
 
 
 @pytest.mark.parametrize("what", ADDED)
+def test_a_token_that_may_open_a_turn_begins_a_text_where_the_tokenizer_says_so(what):
+    tokenizer = adding(what)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    assert prompt_tokens(tokenizer, "w5 w6") == ([1, 5, 6] if what in ("a beginning", "both") else [5, 6])
+
+
+@pytest.mark.parametrize("what", ADDED)
 def test_documents_and_questions_are_one_text(what):
     one = Example("w5 w6 w7", ("w8",), document="w5 w6")
     assert [ids.tolist() for ids in _tokens(adding(what), one, tiny(), special=True)] == [[[1, 5, 6]], [[7]]]

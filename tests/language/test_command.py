@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,10 +258,54 @@ def test_shares_count_sets():
 
 def test_long_gaps_are_shortened_and_short_ones_shown():
     share = np.zeros(100)
-    share[[0, 1, 10]] = 1
+    share[[0, 1, 10]] = 1, 1, 0.5
     shown = marked(word_tokenizer(), list(range(100)), share, colour=False).plain
     assert shown.startswith("⟦")
     assert "… 65 tokens …" in shown
     coloured = marked(word_tokenizer(), list(range(100)), share, colour=True)
     assert "⟦" not in coloured.plain
     assert len([span for span in coloured.spans if "yellow" in str(span.style)]) == 2
+
+
+@pytest.mark.parametrize(
+    "own", [{"num_beams": 4}, {"num_return_sequences": 2, "num_beams": 2}, {"return_dict_in_generate": True}]
+)
+def test_the_answer_is_the_greedy_one_whatever_the_models_own_settings_are(
+    own, model_folder, prompt_file, tmp_path, capsys
+):
+    with_own(shutil.copytree(model_folder, tmp_path / "own"), own)
+    options = ["--prompt", prompt_file, "--layer", "2", "--keep", "40", "--max-new-tokens", "6"]
+    answers = []
+    for model in (model_folder, str(tmp_path / "own")):
+        assert generate("--model", model, *options) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
+
+
+def test_texts_at_which_a_model_stops_are_known(tmp_path, prompt_file, capsys):
+    """By commands that generate; the small model's tokenizer is of a kind that transformers can look into."""
+    weights = Path(str(files("featscope_retriever") / "weights"))
+    options = ["--prompt", prompt_file, "--layer", "3", "--keep", "100", "--max-new-tokens", "8"]
+    assert generate("--model", str(weights), *options) == 0
+    answer = capsys.readouterr().out.rstrip("\n")
+    own = shutil.copytree(weights, tmp_path / "own")
+    with_own(own, {"stop_strings": [answer[4:6]]})
+    assert generate("--model", str(own), *options) == 0
+    said = capsys.readouterr().out.rstrip("\n")
+    assert answer[4:6] in said
+    assert answer.startswith(said)
+    assert len(said) < len(answer)
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"prompt": Path(prompt_file).read_text().rstrip("\n"), "answer": "w3"}) + "\n")
+    words = ["--data", str(data), "--model", str(own), "--layers", "3", "--keeps", "100", "--methods", "gemfilter"]
+    words += ["--max-new-tokens", "8", "--picture", str(tmp_path / "p.png"), "--answers", str(tmp_path / "said.jsonl")]
+    with pytest.raises(SystemExit) as stopped:
+        main(["tune-prompt", *words])
+    assert stopped.value.code == 0
+    assert json.loads((tmp_path / "said.jsonl").read_text().splitlines()[1])["said"].strip() == said.strip()
+
+
+def with_own(folder, settings):
+    """Give a stored model settings of generation."""
+    file = folder / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))

@@ -9,6 +9,8 @@ from small_models import ARCHITECTURES, long_phi3, padded, prompt, tiny
 from transformers import DynamicCache, GenerationConfig, GPT2Config, GPT2LMHeadModel, StoppingCriteria
 
 from featscope.language import FullCache, GemFilter, LastQueries, SnapKV
+from featscope.language import context as contexts
+from featscope.language import method as methods_options
 from featscope.language.decoder import cache_argument, cache_of
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -141,6 +143,11 @@ def test_full_attention_reads_a_document_once_too(name):
 
 def context_mask(context, question):
     return torch.cat([context.prompt.mask, torch.ones(2, question.shape[1], dtype=torch.long)], 1)
+
+
+def test_full_attention_keeps_all_but_padding():
+    kept = FullCache(tiny()).generate(padded(prompt(9), prompt(7, 1)), **GREEDY).kept
+    assert kept.tolist() == [[*range(9)], [-1, -1, *range(2, 9)]]
 
 
 def test_full_attention_reads_only_what_is_new():
@@ -314,3 +321,24 @@ def test_a_question_goes_where_its_document_is(monkeypatch):
     assert whole.ids.is_meta
     assert whole.real.is_meta
     assert whole.ids.shape == whole.real.shape == (1, 65)
+
+
+def test_the_time_that_is_left_counts_from_the_question(monkeypatch):
+    context = GemFilter(tiny(), 2, 16, window=4).read(prompt())
+    began = iter((100.0, 160.0, 200.0, 200.5))
+    monkeypatch.setattr(contexts, "monotonic", lambda: next(began))
+    monkeypatch.setattr(methods_options, "monotonic", lambda: next(began))
+    asked = {"max_new_tokens": 20, "do_sample": False, "max_time": 59.0}
+    assert context.ask(QUESTIONS[0], **asked).shape == (1, 66)
+    assert context.ask(QUESTIONS[0], **asked | {"max_time": 600.0}).shape == (1, 85)
+
+
+@pytest.mark.parametrize("make", [FullCache, lambda model: GemFilter(model, 2, 16, window=4)])
+def test_a_model_that_was_cast_since_reads_anew(make):
+    method = make(tiny())
+    context = method.read(prompt())
+    method.bfloat16()
+    for asks in (context.ask, context.add):
+        with pytest.raises(ConfigError, match=r"read in torch.float32 on cpu.* in torch.bfloat16 on cpu.*read the doc"):
+            asks(QUESTIONS[0])
+    assert method.read(prompt()).ask(QUESTIONS[0], **GREEDY).shape == (1, 71)

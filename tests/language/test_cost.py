@@ -28,6 +28,18 @@ def test_a_new_token_takes_the_operations_of_what_is_held(keep, held):
     assert cost.new_token_operations(method, prompt()) == decoding_operations(SIZE, held)
 
 
+@pytest.mark.parametrize("make", [FullCache, lambda model: GemFilter(model, 2, 20, window=4)])
+def test_no_token_of_a_document_or_a_question_is_taken_for_padding(make):
+    document, question = prompt(), torch.tensor([[0, 5, 0, 6]])
+    document[0, 0] = document[0, 30] = 0  # the padding token of the model
+    method = make(tiny())
+    ((new, _),) = cost.timed_answers(method, document, [question], 6)
+    whole = torch.cat([document, question], 1)
+    expected = method.generate(whole, torch.ones_like(whole), max_new_tokens=6, do_sample=False)
+    assert torch.equal(new, expected[0, 64:])
+    assert torch.equal(cost.timed_answer(method, whole, 6)[0], new)
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Tells what time it is, and stands still otherwise."""

@@ -5,9 +5,11 @@ import torch
 from small_models import ARCHITECTURES, padded, prompt, tiny
 from transformers import GenerationConfig
 
-from featscope.language import H2O, GemFilter, GemFilterOneRun, SnapKV
+from featscope.language import H2O, AllQueries, GemFilter, GemFilterOneRun, SnapKV
 from featscope.language.decoder import cache_of
+from featscope.language.first_pass import attention_at
 from featscope.language.partial_cache import Dropped, PartialLayer
+from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -83,6 +85,15 @@ def test_h2o_keeps_recent_entries_and_heavy_hitters():
         assert torch.equal(kept[layer, 0], expected)
 
 
+def test_all_queries_of_a_longer_prompt_count():
+    """Their weights are formed a few hundred rows at once."""
+    model, ids = tiny(max_position_embeddings=400), prompt(300)
+    real = torch.ones_like(ids, dtype=torch.bool)
+    weights = tiny_eager(model)(ids, output_attentions=True).attentions[1]
+    found = AllQueries(16, 8).scores(attention_at(model, Prompt(ids, real), 1), real)
+    assert torch.allclose(found, weights.sum(2).unflatten(1, (2, 2)).sum(2), atol=1e-4)
+
+
 def tiny_eager(model):
     eager = type(model)(model.config).eval()
     eager.load_state_dict(model.state_dict())
@@ -128,6 +139,7 @@ def test_wrong_options_say_what_is_allowed(make, message):
         ({"prompt_lookup_num_tokens": 3}, "prompt_lookup_num_tokens cannot be used"),
         ({"assistant_early_exit": 1}, "assistant_early_exit cannot be used where the cache is evicted: leave it out"),
         ({"use_mtp": True}, "use_mtp cannot be used"),
+        ({"guidance_scale": 1.5, "negative_prompt_ids": prompt(9)}, "negative_prompt_ids cannot be used where the c"),
         ({"use_cache": False}, "nothing to evict"),
         ({"past_key_values": None, "inputs_embeds": torch.ones(1)}, "inputs_embeds cannot be given"),
     ],

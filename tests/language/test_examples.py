@@ -41,6 +41,13 @@ def test_other_ends_of_lines_may_stand_in_a_text(tmp_path):
     assert read_examples(tmp_path / "made.jsonl") == made
 
 
+def test_a_mark_before_the_first_line_is_no_part_of_it(tmp_path):
+    made = [Example("Who?", ("Zoë",))]
+    write_examples(tmp_path / "made.jsonl", made)
+    (tmp_path / "made.jsonl").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "made.jsonl").read_bytes())
+    assert read_examples(tmp_path / "made.jsonl") == made
+
+
 def test_examples_come_back_from_their_file(tmp_path):
     made = [
         Example("Who?\nThe", ("Zoë", "1"), "names"),
@@ -94,3 +101,4 @@ def test_all_of_an_answer_must_be_there_whatever_the_blanks():
 def test_parts_of_an_answer_count_by_themselves():
     one = Example("", ("red", "12", "13", "14"))
     assert [one.share(said) for said in ("no", "12 is red", "14, 13, 12: red", "reddish 112")] == [0, 0.5, 1, 0]
+    assert Example("", ("12", "red", "12", "13")).share("12") == 0.5, "as often as it is asked for"

@@ -1,7 +1,9 @@
 """GemFilter on unmodified models of every architecture."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from hybrid_models import hybrid
@@ -18,11 +20,12 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from featscope.language import GemFilter, LastQueries, SnapKV
+from featscope.language import Draft, FilterLayer, GemFilter, GemFilterOneRun, LastQueries, SnapKV
 from featscope.language.attention import watched
 from featscope.language.decoder import context_of
 from featscope.language.first_pass import attention_at
 from featscope.language.prompt import Prompt
+from featscope.language.selection import places_of
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -65,6 +68,30 @@ def test_rows_choose_differently():
     ]
     assert chosen[0] != chosen[1]
     assert chosen[0] != chosen[2]
+
+
+def test_the_middle_row_is_that_of_each_prompt_alone():
+    ids = padded(prompt(60), prompt(41, 1))
+    both = Prompt(ids, ids != 0)
+    reached = attention_at(tiny(), both, 2)
+    products = torch.einsum("bhrd,bhtd->brt", reached.query, reached.key.repeat_interleave(2, 1))
+    found = FilterLayer(2, 16, 0, row="middle").scores(reached, both)
+    for row, middle in enumerate((30, 19 + 20)):
+        assert torch.allclose(found[row], products[row, middle], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "build", [GemFilter, lambda model, layer, *rule, **more: GemFilterOneRun(model, *rule, layer=layer, **more)]
+)
+def test_places_that_are_asked_for_are_kept(build):
+    ids = padded(prompt(60), prompt(40, 1))
+    plain, forced = (
+        build(tiny(), 2, 12, window=4, force_keep=force).select(ids).tolist() for force in ((), (0, 1, -9))
+    )
+    for row, first in enumerate((0, 20)):
+        asked = {first, first + 1, 51}
+        assert not asked <= {*plain[row]}
+        assert asked | {*range(56, 60)} <= {*forced[row]}
 
 
 def test_the_choice_is_that_of_raw_products_of_the_models_own_layers():
@@ -111,6 +138,12 @@ def test_beams_samples_streamers_and_stopping_criteria_work():
     )
     assert beams.sequences.shape == (2, 66)
     assert beams.kept.shape == (1, 16)
+    two = padded(prompt(60), prompt(40, 1))
+    several = gem.generate(two, num_beams=3, num_return_sequences=2, **GREEDY)
+    assert torch.equal(several[:, :60], two.repeat_interleave(2, 0)), "each answer behind its own prompt"
+    for row, alone in enumerate((prompt(60), prompt(40, 1))):
+        own = gem.generate(alone, num_beams=3, num_return_sequences=2, **GREEDY)
+        assert torch.equal(several[2 * row : 2 * row + 2, 60:], own[:, alone.shape[1] :])
     torch.manual_seed(0)
     assert gem.generate(prompt(), max_new_tokens=4, do_sample=True, num_return_sequences=3).shape == (3, 64)
 
@@ -217,6 +250,7 @@ def test_scaled_contexts_are_as_long_as_declared_and_padding_does_not_count():
     assert GemFilter(scaled, 2, 16, window=0).select(prompt(200)).shape == (1, 16)
     with pytest.raises(ConfigError, match="at most 256"):
         GemFilter(scaled, 2, 16, window=0).select(prompt(300))
+    assert context_of(tiny("qwen2", rope_parameters=rope, max_position_embeddings=300)) == 300  # which says more
     linear = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
     assert context_of(tiny("qwen2", rope_parameters=linear, max_position_embeddings=64)) == 256
     of_kinds = hybrid("gemma3")
@@ -335,3 +369,17 @@ def test_a_pass_up_to_a_layer_finds_what_the_whole_pass_has_there():
 def test_a_layer_without_attention_is_named():
     with pytest.raises(ConfigError, match="layer = 4 of LlamaForCausalLM has no attention"):
         attention_at(tiny(), Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool)), 4)
+
+
+@pytest.mark.parametrize("make", [partial(FilterLayer, 2), partial(Draft, tiny())])
+def test_places_that_are_kept_are_a_list_of_ones_own(make):
+    given = [0, 1, 1, -9]
+    its = make(12, window=4, force_keep=given)
+    given.append(5)
+    assert its.force_keep == (0, 1, 1, -9)
+    assert its.forced() == 7
+    for once in ((place for place in (0, 1, -9)), torch.tensor([0, 1, -9]), np.array([0, 1, -9])):
+        assert places_of("its", once) == (0, 1, -9)
+    for wrong in (3, "ab", (0.5,), slice(3)):
+        with pytest.raises(ConfigError, match=r"force_keep = .* is no list of whole numbers: allowed are places"):
+            places_of("its", wrong)

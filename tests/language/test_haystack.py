@@ -81,6 +81,15 @@ def test_prompts_have_their_length_and_the_needle_its_depth(depth, length):
     assert abs(place - depth) * (length - 2) <= 5 + 4
 
 
+def test_other_needles_lie_anywhere():
+    asked, others = Needle(" w50", " w60", "w50"), [Needle(f" w{70 + i}", " w80", "w71") for i in range(6)]
+    ids = haystack().hide(draws(), 400, 0.0, asked, others).ids[0].tolist()
+    places = [ids.index(70 + i) / 400 for i in range(6)]
+    assert ids.index(50) == 1
+    assert min(places) < 0.4
+    assert max(places) > 0.6
+
+
 def test_needles_do_not_cut_sentences():
     found = haystack().hide(draws(), 60, 0.4, Needle(" w50 w51", " w60", "w51"))
     ids = found.ids[0].tolist()

@@ -17,7 +17,7 @@ from featscope.language import (
     choose_layer,
     load_model,
 )
-from featscope.language.decoder import cache_of
+from featscope.language.decoder import cache_of, seeing, seeing_from
 from featscope.language.layers import choices_of_all_layers
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -41,6 +41,12 @@ def test_a_filter_layer_with_a_window_names_those_that_see_all():
         GemFilter(hybrid("windowed-mistral"), 2, 8, window=0).select(prompt())
     with pytest.raises(ConfigError, match=r"of kind linear_attention.*allowed is a layer of attention \(1, 3\)"):
         GemFilter(hybrid("qwen3-next"), 2, 8, window=0)
+
+
+def test_a_window_that_is_as_long_as_the_prompt_hides_nothing():
+    model = hybrid("gemma3")
+    assert [seeing(model, length) for length in (15, 16, 17)] == [[0, 1, 2, 3], [0, 1, 2, 3], [1, 3]]
+    assert [seeing_from(model, length) for length in (16, 17)] == [[0, 1, 2, 3], [3]]
 
 
 @pytest.mark.parametrize("name", IN_CHUNKS)
@@ -123,6 +129,7 @@ def test_the_layer_is_chosen_among_those_that_see():
     found = choose_layer(model, word_tokenizer(), examples, keep=59, stable=0.75)
     assert found.layer == 1
     assert found.whole.tolist() == [0, 0.75, 0, 1]
+    assert (found.distance[:, [0, 2]] == 61).all(), "what sees a part of the prompt finds nothing"
     whole = Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool))
     chosen = choices_of_all_layers(model, whole, 16, window=0)
     assert list(chosen) == [1, 3]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from small_models import tiny, word_tokenizer
+from tiny_model import tiny_tokenizer
 
 from featscope.language import Cost, GemFilter, choose_layer
 from featscope.language.chat import in_template
@@ -29,6 +30,7 @@ def test_a_needles_tokens_are_those_that_touch_it():
     ids, span = needle_span(word_tokenizer(), "w5 w6 w7 w8 w9", "w7 w8")
     assert ids.tolist() == [[1, 5, 6, 7, 8, 9]]  # texts begin with <s>, which this tokenizer does not put there itself
     assert span == range(3, 5)
+    assert needle_span(tiny_tokenizer(), "#%&*@", "%&*")[1] == range(2, 5), "a neighbour does not touch it"
     with pytest.raises(ConfigError, match="not in its prompt"):
         needle_span(word_tokenizer(), "w5 w6", "w7")
 
@@ -59,6 +61,7 @@ def test_the_first_layer_that_keeps_the_needle_is_chosen():
     found = choose_layer(model, tokenizer, examples, keep=59, window=0)
     assert found.layer == 0
     assert (found.distance == 0).all()
+    assert choose_layer(model, tokenizer, examples, keep=59, window=0, stable=1.0).layer == 0
     few = choose_layer(model, tokenizer, examples, keep=3, window=0)
     assert few.layer is None
     assert few.distance.max() > 0

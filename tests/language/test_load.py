@@ -123,6 +123,16 @@ def test_a_whole_model_of_every_architecture_is_loaded(name, tied, tmp_path):
     assert layers_of(str(tmp_path)) == 4
 
 
+def test_on_a_cpu_weights_are_in_float32_and_padding_is_on_the_left(tmp_path):
+    tiny().bfloat16().save_pretrained(tmp_path)
+    word_tokenizer().save_pretrained(tmp_path)
+    model, tokenizer = load_model(str(tmp_path))
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    assert not model.training
+    rows = tokenizer(["w5 w6 w7", "w8"], padding=True)["input_ids"]
+    assert [row[-1] for row in rows] == [7, 8]
+
+
 @pytest.mark.parametrize("token", [100, -1])
 @pytest.mark.parametrize("method", [FullCache, lambda model: GemFilter(model, 2, 16, window=4)])
 def test_a_token_without_a_row_in_the_model_is_refused_wherever_it_is_read(method, token, tmp_path):

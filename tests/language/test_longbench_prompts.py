@@ -152,6 +152,7 @@ def test_generation_ends_at_the_line_where_it_should():
     assert method.asked["eos_token_id"] == [1, line]
     asked = method.asked
     assert (asked["min_new_tokens"], asked["max_new_tokens"], asked["do_sample"]) == (1, 128, False)
+    assert asked["num_beams"] == 1, "whatever the model's own settings are"
     answer(method, tokenizer, TASKS["trec"], EXAMPLE)
     assert method.asked["eos_token_id"] == [1]
     assert method.asked["min_new_tokens"] is None

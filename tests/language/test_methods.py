@@ -7,12 +7,34 @@ import pytest
 import torch
 from small_models import prompt, saved_draft, tiny
 
-from featscope.language import Cost, Draft, FilterLayer, Prefill, SpeculativePrefill, methods
+from featscope.language import (
+    H2O,
+    AdaKV,
+    AllQueries,
+    AttentionWindow,
+    Cost,
+    Draft,
+    FastKV,
+    FilterLayer,
+    Full,
+    GemFilter,
+    GemFilterOneRun,
+    HeadBudgets,
+    LastQueries,
+    LayerBudgets,
+    Prefill,
+    PromptDistill,
+    Selected,
+    SnapKV,
+    SpeculativePrefill,
+    methods,
+)
 from featscope.language.methods import METHODS, PEERS, Listed, Reading
 from featscope.options import ConfigError
 
 FIRST = Listed("first tokens", "The first {keep} tokens.", lambda of, model: Prefill(model, FirstTokens(of.keep)))
 NOTHING = "no row"
+SNAP = LastQueries(40)
 
 
 class FirstTokens:
@@ -145,6 +167,42 @@ def test_each_method_pools_as_its_paper_does_unless_it_is_said_otherwise():
     assert methods.pooling_of(asked, "snapkv") == methods.pooling_of(asked) == (5, "avg")
     asked.kernel = 7
     assert methods.pooling_of(asked, "speculative") == (7, "avg")
+
+
+def test_what_is_left_out_is_as_in_the_papers():
+    model = tiny()
+    assert Reading(2, 40, draft=saved_draft()).build("speculative", model).selector.look_ahead == 8
+    for built in (AdaKV(model, 40), Reading(2, 40).build("adakv", model), Prefill(model, cache=HeadBudgets(SNAP))):
+        assert built.cache == HeadBudgets(LastQueries(40, 32, pool="avg", kernel=5), floor=0.2)
+    assert LayerBudgets(SNAP) == LayerBudgets(SNAP, last=0.1)
+    assert SnapKV(model, 40).cache == SNAP == LastQueries(40, 32, pool="avg", kernel=5)
+    assert H2O(model, 40).cache == AllQueries(40) == AllQueries(40, 32, pool="none", kernel=1)
+    for built in (GemFilter(model, 2, 40), PromptDistill(model, 2, 40), GemFilterOneRun(model, 40, layer=2)):
+        assert built.selector == FilterLayer(2, 40, 32, pool="avg", kernel=5, row="last")
+    fast = FastKV(model, 2, 40, 35)
+    assert (fast.selector, fast.cache) == (AttentionWindow(2, 40, 32, pool="avg", kernel=5), LastQueries(35, 32))
+
+
+def test_every_part_is_made_of_the_numbers_of_a_reading():
+    reading, model = Reading(1, 20, 8, 7, "max", saved_draft()), tiny()
+    rule, held = {"pool": "max", "kernel": 7}, LastQueries(20, 8, pool="max", kernel=7)
+    built = {name: reading.build(name, model) for name in (*METHODS, *PEERS)}
+    parts = {name: (one.selector, one.cache) for name, one in built.items() if name != "speculative"}
+    assert parts == {
+        "full": (None, Full()),
+        "gemfilter": (FilterLayer(1, 20, 0, **rule), Full()),
+        "question-kept": (FilterLayer(1, 20, 8, **rule), Full()),
+        "middle-row": (FilterLayer(1, 20, 0, **rule, row="middle"), Full()),
+        "largest-row": (FilterLayer(1, 20, 0, **rule, row="largest"), Full()),
+        "one-run": (FilterLayer(1, 20, 0, **rule), Selected()),
+        "promptdistill": (FilterLayer(1, 20, 8, **rule), Selected()),
+        "snapkv": (None, held),
+        "h2o": (None, AllQueries(20, 8)),
+        "adakv": (None, HeadBudgets(held)),
+        "fastkv": (AttentionWindow(1, 20, 8, **rule), held),
+    }
+    chooses = built["speculative"].selector
+    assert (chooses.keep, chooses.window, chooses.pool, chooses.kernel) == (20, 8, "max", 7)
 
 
 def test_the_small_model_has_a_pooling_of_its_own():

@@ -135,3 +135,11 @@ def test_parts_that_were_tried_together_stay_together(name, part):
     with pytest.raises(AttributeError, match=f"{name} = .* cannot be set: .* Make a new one"):
         setattr(gem, name, part)
     assert gem.select(prompt()).shape == (1, 16)
+
+
+def test_what_is_stored_is_read_again_with_kept(tmp_path):
+    out = METHODS["gemfilter"](tiny()).generate(prompt(), **GREEDY)
+    torch.save(out, tmp_path / "out.pt")
+    read = torch.load(tmp_path / "out.pt")
+    assert torch.equal(read, out)
+    assert torch.equal(read.kept, out.kept)

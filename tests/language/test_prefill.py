@@ -227,12 +227,20 @@ def test_a_cache_whose_heads_hold_different_numbers_does_not_go_on():
 
 
 def test_layer_budgets_fall_in_equal_steps_and_keep_their_sum():
-    out = Prefill(tiny(), cache=LayerBudgets(LastQueries(24, 4), last=0.1)).generate(
-        prompt(), return_dict_in_generate=True, **GREEDY
+    model = tiny()
+    out = Prefill(model, cache=LayerBudgets(LastQueries(24, 4), last=0.1)).generate(
+        prompt(), output_logits=True, return_dict_in_generate=True, **GREEDY
     )
     held = [layer.keys.shape[2] - 5 for layer in cache_of(out).layers]
     assert held == [42, 30, 18, 6]
     assert sum(held) == 4 * 24
+    assert (out.kept >= 0).sum(-1).squeeze(1).tolist() == [[count] * 2 for count in held]
+    assert torch.allclose(out.logits[1], by_head(model, out.sequences[:, :61], out.kept), atol=1e-5)
+    for layer, count in enumerate(held):
+        alone = SnapKV(model, count, 4).generate(prompt(), **GREEDY).kept[layer]
+        assert torch.equal(out.kept[layer, ..., -count:], alone)
+    assert [LayerBudgets(LastQueries(25, 4)).budget(25, layer, 4) for layer in range(4)] == [44, 31, 19, 6]
+    assert LayerBudgets(LastQueries(25, 4)).budget(25, 0, 1) == 25
 
 
 def test_a_draft_ranks_by_its_largest_weights():
@@ -244,6 +252,25 @@ def test_a_draft_ranks_by_its_largest_weights():
     expected = attentions[:, :, 59:62, :60].amax((0, 1)).mean(0)
     draft.set_attn_implementation("sdpa")
     assert torch.allclose(Draft(draft, 16, look_ahead=2, window=4).scores(whole(prompt()))[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("window", [16, 61])
+def test_a_draft_looks_at_layers_that_see_the_prompt_and_what_is_written(window):
+    draft = hybrid("gemma3")
+    draft.config.sliding_window = window  # of layers 0 and 2
+    ids = draft.generate(prompt(), max_new_tokens=3, do_sample=False)
+    draft.set_attn_implementation("eager")
+    attentions = torch.stack(draft(ids, output_attentions=True).attentions)[[1, 3], 0]
+    expected = attentions[:, :, 59:62, :60].amax((0, 1)).mean(0)
+    draft.set_attn_implementation("sdpa")
+    assert torch.allclose(Draft(draft, 16, look_ahead=2, window=4).scores(whole(prompt()))[0], expected, atol=1e-6)
+
+
+def test_what_a_draft_costs_is_counted():
+    model, draft = tiny(hidden_size=64, intermediate_size=128), tiny(hidden_size=64, num_hidden_layers=1)
+    kept = SpeculativePrefill(model, draft, Cost(0.6), window=4, look_ahead=0).select(prompt()).shape[1]
+    left = 0.6 * operations_of(model, 60) - operations_of(draft, 60)
+    assert operations_of(model, kept) <= left < operations_of(model, kept + 1)
 
 
 def test_original_positions_are_those_of_the_whole_prompt():
@@ -261,6 +288,17 @@ def test_blocks_are_kept_whole():
         rest = sorted(set(kept) - set(range(56, 60)))
         assert rest == [*range(rest[0], rest[0] + 8), *range(rest[8], rest[8] + 8)]
         assert rest[0] % 8 == rest[8] % 8 == 0
+        scores = rule.scores(attention_at(tiny(), whole(prompt()), 1), whole(prompt()))
+        means = torch.nn.functional.avg_pool1d(scores[:, None], 5, 1, 2)[0, 0, :56].unflatten(0, (7, 8)).mean(1)
+        assert {rest[0] // 8, rest[8] // 8} == {*means.topk(2).indices.tolist()}
+
+
+def test_a_draft_keeps_blocks_and_places_that_are_asked_for():
+    rule = Draft(tiny(num_hidden_layers=2), 22, look_ahead=1, window=4, force_keep=(3, -7), block=8)
+    scores = torch.nn.functional.avg_pool1d(rule.scores(whole(prompt()))[:, None], 13, 1, 6)[0, 0, :56]
+    best = scores.unflatten(0, (7, 8)).mean(1).topk(2).indices.tolist()
+    kept = {*rule.select(tiny(), whole(prompt()), 22)[0].tolist()}
+    assert kept == {3, 53, *range(56, 60)} | {8 * block + i for block in best for i in range(8)}
 
 
 @pytest.mark.parametrize("kind", [AttentionWindow, partial(FilterLayer, row="window")])
@@ -277,6 +315,7 @@ def test_rows_of_a_window_choose_together():
     ids = padded(prompt(60), prompt(9, 1))
     both = whole(ids)._replace(real=ids != 0)
     reached = attention_at(tiny(), both, 2)
+    assert reached.query[1, :, 0].abs().max() > 0.1
     products = torch.einsum("bhrd,bhtd->brt", reached.query, reached.key.repeat_interleave(2, 1))
     found = FilterLayer(2, 16, 12, row="window").scores(reached, both)
     assert torch.allclose(found[0], products[0, -12:].sum(0), atol=1e-4)
@@ -285,6 +324,18 @@ def test_rows_of_a_window_choose_together():
     assert torch.equal(one, last)
     out = GemFilter(tiny(), 2, 16, window=12, row="window").generate(prompt(), **GREEDY)
     assert {*range(48, 60)} < {*out.kept[0].tolist()}
+
+
+def test_a_window_attends_with_all_of_its_rows_and_heads():
+    """Against weights that the model itself returns, of prompts alone."""
+    rows, model = [prompt(60), prompt(33, 1)], tiny()
+    both = whole(padded(*rows))
+    both = both._replace(real=both.ids != 0)
+    found = AttentionWindow(1, 16, 12).scores(attention_at(model, both, 1), both)
+    model.set_attn_implementation("eager")
+    for row, ids in zip(found, rows, strict=True):
+        expected = model(ids, output_attentions=True).attentions[1][0, :, -12:].sum((0, 1))
+        assert torch.allclose(row[60 - ids.shape[1] :], expected, atol=1e-5)
 
 
 def test_keep_is_a_number_a_share_or_a_cost():
@@ -306,6 +357,9 @@ def test_keep_is_a_number_a_share_or_a_cost():
         GemFilter(model, 1, 0.5, window=4).select(padded(prompt(), prompt(40)))
     with pytest.raises(ConfigError, match=r"keep = 0.05 of 60 tokens is 3: allowed is more than the 4"):
         GemFilter(model, 1, 0.05, window=4).select(prompt())
+    with pytest.raises(ConfigError, match=r"keep = 0.1 of 60 tokens is 6: allowed is more than the 6"):
+        GemFilter(model, 1, 0.1, window=4, force_keep=(0, 1)).select(prompt())
+    assert GemFilter(model, 1, 0.1, window=4, force_keep=(0, -1)).select(prompt()).shape == (1, 6)
 
 
 @torch.no_grad()

@@ -1,13 +1,16 @@
 """Chosen tokens at their original places: what context and windows of the model must hold."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from hybrid_models import hybrid
-from small_models import long_phi3, prompt, tiny
+from small_models import long_phi3, padded, prompt, tiny
 
-from featscope.language import Draft, FilterLayer, Prefill, ReadAgain, SpeculativePrefill
+from featscope.language import Draft, FilterLayer, GemFilter, Prefill, ReadAgain, SpeculativePrefill
+from featscope.language import method as methods_options
+from featscope.language.propagation import read_again
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -60,3 +63,33 @@ def test_without_the_last_token_new_ones_would_stand_inside_the_prompt(selector)
 def test_layers_that_see_no_single_token_have_no_window():
     its = Prefill(hybrid("qwen3-next"), FilterLayer(3, 20, 4), ReadAgain("original"))
     assert its.generate(prompt(), **GREEDY).shape == (1, 66)
+
+
+@pytest.mark.parametrize("where", ["options", "model"])
+@pytest.mark.parametrize("make", [partial(GemFilter, layer=2), partial(SpeculativePrefill, draft=LONG)])
+def test_the_time_that_is_left_counts_from_the_beginning(make, where, monkeypatch):
+    """The choice takes a minute: one token comes all the same, as where the model itself reads so long."""
+    model = tiny()
+    method = make(model, keep=16, window=4)
+    began = iter((100.0, 160.0))
+    monkeypatch.setattr(read_again, "monotonic", lambda: next(began))
+    monkeypatch.setattr(methods_options, "monotonic", lambda: next(began))
+    if where == "model":
+        model.generation_config.max_time = 59.0
+    asked = {"max_time": 59.0} if where == "options" else {}
+    assert method.generate(prompt(), max_new_tokens=20, do_sample=False, **asked).shape == (1, 61)
+    began = iter((100.0, 100.5))
+    asked = {"max_time": 600.0} if where == "options" else {}
+    model.generation_config.max_time = 600.0 if where == "model" else None
+    assert method.generate(prompt(), max_new_tokens=20, do_sample=False, **asked).shape == (1, 80)
+
+
+@pytest.mark.parametrize("token", [-1, None, 7])
+def test_rows_shorter_than_what_is_kept_need_no_padding_token(token):
+    model, rows = tiny(), (prompt(60), prompt(12, 1))
+    model.config.pad_token_id = model.generation_config.pad_token_id = token
+    ids = padded(*rows)
+    mask = (ids != 0).long()
+    found = GemFilter(model, 1, 20, window=4).generate(ids, mask, **GREEDY)
+    for row, alone in zip(found, rows, strict=True):
+        assert torch.equal(row[60:], GemFilter(model, 1, 20, window=4).generate(alone, **GREEDY)[0, -6:])

@@ -83,6 +83,15 @@ def test_forced_places_count_from_the_prompts_own_ends():
     assert select(values, real, 3, pool="none", force=(7, -9)).tolist() == [[1, 2, 3], [1, 2, 3]]
 
 
+def test_blocks_are_ranked_by_their_mean_and_counted_from_the_prompts_own_start():
+    values = torch.tensor([[9.0, 0, 0, 1, 4, 3, 2, 2, 3, 3.5]])  # means 2.5, 2.75 and, of two tokens, 3.25
+    behind = torch.nn.functional.pad(values, (3, 0), value=100.0)
+    real = torch.arange(13)[None] >= 3
+    for keep, kept in ((1, [8]), (3, [4, 8, 9]), (6, [4, 5, 6, 7, 8, 9]), (8, [0, 1, 4, 5, 6, 7, 8, 9])):
+        assert select(values, everything(values), keep, pool="none", block=4).tolist() == [kept]
+        assert select(behind, real, keep, pool="none", block=4).tolist() == [[place + 3 for place in kept]]
+
+
 def test_the_largest_row_is_found_without_the_square_of_scores():
     generator = torch.Generator().manual_seed(1)
     queries, key = torch.randn(2, 2, 12, 4, generator=generator), torch.randn(2, 2, 12, 4, generator=generator)

@@ -108,6 +108,15 @@ def test_rows_of_a_batch_and_beams_are_those_of_prompts_alone(cache):
     assert torch.equal(beams[0, -6:], method.generate(rows[0], num_beams=3, **GREEDY)[0, -6:])
 
 
+@pytest.mark.parametrize("cache", [Full(), Selected(), LastQueries(12, 4)])
+def test_beams_of_each_prompt_have_its_own_places(cache):
+    method, rows = Prefill(tiny(), FilterLayer(1, 20, 4), KeepHidden(), cache), padded(prompt(60), prompt(40, 1))
+    plain = method.generate(rows, **GREEDY).kept
+    first, second = plain.unbind(1 if plain.ndim == 4 else 0)
+    assert not torch.equal(first, second)
+    assert torch.equal(method.generate(rows, num_beams=3, **GREEDY).kept, plain)
+
+
 @pytest.mark.parametrize(
     ("first", "later", "message"),
     [

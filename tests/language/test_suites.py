@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from featscope.language.longbench import SUITES, picked
+from featscope.language.longbench import SUITES, metrics, picked
 from featscope.options import ConfigError
 
 V2 = {
@@ -92,6 +92,40 @@ def test_every_task_of_infinitebench_asks_its_question(infinite):
     assert asked("infinitebench", "code_debug", infinite)[1] == ("C", "run.go")
     assert asked("infinitebench", "longbook_qa_eng", infinite)[1] == ("Bronwyn", "the cook")
     assert asked("infinitebench", "passkey", infinite)[0].endswith("c\n\nWhat is it?\n\nThe pass key is")
+
+
+def test_infinitebench_has_its_tokens_and_rules():
+    rules = {name: (task.new_tokens, task.metric) for name, task in SUITES["infinitebench"].tasks.items()}
+    assert rules == {
+        "passkey": (6, picked.first_digits),
+        "number_string": (12, picked.first_digits),
+        "kv_retrieval": (50, picked.word_among),
+        "longbook_sum_eng": (1200, metrics.rouge_l),
+        "longbook_qa_eng": (40, metrics.qa_f1),
+        "longbook_choice_eng": (40, picked.chosen),
+        "longdialogue_qa_eng": (40, picked.name_among),
+        "code_debug": (5, picked.chosen_function),
+        "code_run": (5, picked.last_number),
+        "math_find": (3, picked.first_number),
+    }
+
+
+def test_longbench_v2_has_its_tokens_its_rule_and_its_domains(tmp_path):
+    tasks = SUITES["longbench-v2"].tasks
+    assert {(task.new_tokens, task.metric) for task in tasks.values()} == {(128, picked.stated_letter)}
+    domains = {
+        "single-document-qa": "Single-Document QA",
+        "multi-document-qa": "Multi-Document QA",
+        "in-context-learning": "Long In-context Learning",
+        "dialogue-history": "Long-dialogue History Understanding",
+        "code-repository": "Code Repository Understanding",
+        "structured-data": "Long Structured Data Understanding",
+    }
+    made = [V2 | {"domain": domain, "context": domain} for domain in domains.values()]
+    (tmp_path / "data.json").write_text(json.dumps(made))
+    assert {name: [one.context for one in SUITES["longbench-v2"].read(str(tmp_path), name)] for name in tasks} == {
+        name: [domain] for name, domain in domains.items()
+    }
 
 
 def test_numbers_that_are_looked_for_have_names_of_several_words(infinite):

@@ -55,6 +55,19 @@ def test_the_picture_shows_both_ends():
         assert [float(bars.lines[0].get_xdata()[0]) for bars in axes.containers] == ratios
 
 
+def test_the_picture_shows_shares_with_their_intervals():
+    tried = ways(("full", 20, 2.0, 4.0), ("a", 13, 3.0, 2.0))
+    assert tried[1].interval == pytest.approx((0.4078, 0.8461), abs=1e-4), "farther down than up"
+    half = tried[1]._replace(answers=tuple(one._replace(share=one.share or 0.5) for one in tried[1].answers))
+    for axes, token in zip(picture([tried[0], half]).axes, ("first", "last"), strict=True):
+        assert axes.get_xlabel() == f"time to the {token} token, in full attention's"
+        assert [line.get_xdata() for line in axes.lines if line.get_linestyle() == ":"] == [[1.0, 1.0]]
+        for way, bars in zip(tried, axes.containers, strict=True):
+            assert bars.lines[0].get_ydata() == pytest.approx([way.share])
+            (segment,) = bars.lines[2][0].get_segments()
+            assert segment[:, 1] == pytest.approx(way.interval)
+
+
 @pytest.mark.parametrize(
     ("of", "right", "said"),
     [

@@ -71,12 +71,26 @@ def test_what_is_printed_is_what_was_written_and_nothing_is_before_answers_are_s
     assert len(answers.read_text().splitlines()) == 6
 
 
+def test_times_are_printed_beside_those_of_full_attention(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setattr(tune, "load_model", lambda *given: (None, word_tokenizer()))
+    monkeypatch.setattr(tune, "read_examples", lambda path: EXAMPLES)
+    full, other = TRIED
+    monkeypatch.setattr(tune, "tune", lambda *given: [full._replace(first=1.25), other._replace(first=0.5, last=3.0)])
+    tune.tune_prompt(TunePrompt(data, picture=tmp_path / "a.png"))
+    rows = [[cell.strip() for cell in line.split("│")] for line in capsys.readouterr().out.splitlines()]
+    assert [row[4:8] for row in rows if len(row) == 9 and row[4].endswith(" s")] == [
+        ["1.25 s", "1.00", "2.00 s", "1.00"],
+        ["0.50 s", "0.40", "3.00 s", "1.50"],
+    ]
+
+
 def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
     """A clock of our own: seconds are medians over examples, and layers that are not given are all but the last."""
     model, tokenizer = load_model("retriever")
     asked = []
 
-    def answered(method, ids, count):
+    def answered(method, ids, count, tokenizer):
         selector = method.selector
         asked.append((None if selector is None else selector.layer, ids.shape[1]))
         wrong = selector is not None and selector.layer == 0
@@ -95,7 +109,7 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
 
 def test_layers_are_those_that_keep_answers_whole(monkeypatch, data, capsys):
     model, tokenizer = load_model("retriever")
-    monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked, **more: (torch.tensor([5]), [1.0, 1.0]))
     options = TunePrompt(data, methods=("gemfilter", "snapkv"), keeps=(0.5, 64), window=16)
     found = tune.tune(options, model, tokenizer, read_examples(data))
     assert [(way.method, way.layer, way.keep) for way in found[3:]] == [("snapkv", None, 0.5), ("snapkv", None, 64)]
@@ -144,7 +158,7 @@ def test_a_token_that_is_padding_elsewhere_may_stand_in_a_prompt(data, tmp_path)
 
 def test_where_no_layer_keeps_an_answer_whole_all_are_tried(monkeypatch, data, capsys):
     model, tokenizer = load_model("retriever")
-    monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked, **more: (torch.tensor([5]), [1.0, 1.0]))
     starts = [(one, one.prompt.index(" ", 50) + 1) for one in read_examples(data)]
     long = [
         one._replace(answers=(one.prompt[at : one.prompt.index(" ", at + 350)],)) for one, at in starts
@@ -166,7 +180,7 @@ def test_layers_worth_a_try_are_among_those_that_a_method_can_choose_by(able, wa
 
 def test_ways_that_choose_by_another_rule_are_tried_at_all_layers(monkeypatch, data):
     model, tokenizer = load_model("retriever")
-    monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked, **more: (torch.tensor([5]), [1.0, 1.0]))
     options = TunePrompt(data, methods=("fastkv",), keeps=(64,), window=16)
     assert [way.layer for way in tune.tune(options, model, tokenizer, read_examples(data))] == [None, 0, 1, 2, 3, 4]
     found = {name: tune._by_last_row(options, model, name, 2) for name in ("gemfilter", "middle-row", "fastkv")}
@@ -176,7 +190,7 @@ def test_ways_that_choose_by_another_rule_are_tried_at_all_layers(monkeypatch, d
 def test_a_smaller_model_chooses_for_speculative_prefill(monkeypatch, data):
     model, tokenizer = load_model("retriever")
     asked = []
-    monkeypatch.setattr(tune, "_asked", lambda reader, group, options: asked.append(reader) or _nothing(group))
+    monkeypatch.setattr(tune, "_asked", lambda reader, group, *others: asked.append(reader) or _nothing(group))
     options = TunePrompt(data, methods=("speculative",), keeps=(0.5, 64.0), draft="retriever")
     found = tune.tune(options, model, tokenizer, read_examples(data)[:1])
     assert [way.about() for way in found] == ["full", "speculative, keep 0.5", "speculative, keep 64"]
@@ -360,7 +374,7 @@ def test_full_attention_alone_needs_no_keep(data):
 def test_gemfilter_keeps_the_window_as_generate_does(data, monkeypatch):
     model, tokenizer = load_model("retriever")
     built = []
-    monkeypatch.setattr(tune, "_asked", lambda reader, group, options: built.append(reader) or _nothing(group))
+    monkeypatch.setattr(tune, "_asked", lambda reader, group, *others: built.append(reader) or _nothing(group))
     for window in (16, 0):
         options = TunePrompt(data, methods=("gemfilter",), layers=(3,), keeps=(64,), window=window)
         tune.tune(options, model, tokenizer, read_examples(data)[:1])
@@ -382,3 +396,16 @@ def test_only_layers_that_a_method_can_choose_by_are_tried(data, capsys):
     assert not capsys.readouterr().err
     assert not list(tune._layers(options, hybrid("windowed-mistral"), "promptdistill", 60))
     assert "promptdistill is left out: no layer" in capsys.readouterr().err
+
+
+def test_models_with_settings_of_their_own_are_asked_for_one_greedy_answer(tmp_path):
+    model, tokenizer = tiny(), word_tokenizer()
+    examples = [Example(" ".join(f"w{3 + (7 * i + j) % 90}" for i in range(60)), ("w5",)) for j in range(2)]
+    document = " ".join(f"w{3 + i}" for i in range(70))
+    examples += [Example(f"{document} w9", ("w6",), document=document)]
+    (tmp_path / "data.jsonl").write_text("")
+    options = TunePrompt(tmp_path / "data.jsonl", layers=(2,), keeps=(40,), max_new_tokens=5)
+    expected = tune.tune(options, model, tokenizer, examples)
+    model.generation_config.update(num_beams=3, return_dict_in_generate=True)
+    found = tune.tune(options, model, tokenizer, examples)
+    assert [way.answers for way in found] == [way.answers for way in expected]

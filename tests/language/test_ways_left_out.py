@@ -18,7 +18,7 @@ from featscope.options import ConfigError
 def tuned(tmp_path, monkeypatch):
     """What is measured of 60 words, which are read but not answered."""
     (tmp_path / "data.jsonl").touch()
-    monkeypatch.setattr(tune, "timed_answer", lambda *asked: (torch.tensor([5]), [1.0, 1.0]))
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked, **more: (torch.tensor([5]), [1.0, 1.0]))
 
     def of(model, length=60, **options):
         asked = TunePrompt(tmp_path / "data.jsonl", window=4, max_new_tokens=4, kernel=5, pool="avg", **options)

@@ -50,6 +50,13 @@ def test_attention_matrices_are_in_the_coordinates_of_numbers():
     torch.testing.assert_close(matrices[1, 2], x.T @ key @ query.T @ x)
 
 
+def test_weights_begin_at_the_scale_in_units_of_what_they_sum_over():
+    source = ModularAddition(3, 97, 0.5).build(STREAMS.at("data"))
+    made = AttentionOnly(heads=12, hidden=50, head_dim=20, scale=0.7).build(source, STREAMS.at("weights"))
+    for name, width in (("embedding", 50), ("key", 50), ("query", 50), ("value", 50), ("projection", 240)):
+        assert float(getattr(made, name).detach().std()) == pytest.approx(0.7 / width**0.5, rel=0.05), name
+
+
 def test_wrong_options_are_named():
     with pytest.raises(ConfigError, match="heads = 0"):
         AttentionOnly(heads=0)

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from featscope.models import AlexNet, ProjectionHead, ResNet18, WideResNet, activations
+from featscope.models.encoders import _BasicBlock, _Block, initialise
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -45,6 +46,48 @@ def test_layers_are_relus_that_can_be_read(config, images):
         assert values.min() == 0
         assert values.max() > 0
     torch.testing.assert_close(read[network.layers[-1]].mean((-2, -1)), network(images))
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_pixels_are_scaled_about_the_middle_before_the_first_layer(config, images):
+    network, seen = build(config), []
+    network.get_submodule("body.conv1").register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    network(images)
+    torch.testing.assert_close(seen[0], 4 * images - 2)
+
+
+def test_alexnet_has_its_five_layers_and_two_poolings(images):
+    network = build(AlexNet(width=4))
+    shapes = [tuple(m.shape[1:]) for m in activations(network, network.layers, images[:1]).values()]
+    assert shapes == [(4, 16, 16), (8, 8, 8), (12, 4, 4), (8, 4, 4), (8, 4, 4)]
+    assert network.filters.shape == (4, 3, 5, 5)
+
+
+def test_groups_of_a_wide_resnet_halve_the_image_twice(images):
+    network = build(WideResNet(depth=10, widen=2))
+    shapes = [tuple(m.shape[1:]) for m in activations(network, network.layers, images[:1]).values()]
+    assert shapes == [(16, 32, 32), (32, 32, 32), (64, 16, 16), (128, 8, 8)]
+
+
+@pytest.mark.parametrize(("config", "groups"), [(ResNet18(width=16), 8), (ResNet18(width=12), 4)])
+def test_norms_are_over_groups_of_channels(config, groups):
+    norm = build(config).get_submodule("body.norm")
+    assert isinstance(norm, nn.GroupNorm)
+    assert norm.num_groups == groups
+
+
+@pytest.mark.parametrize(("inside", "outside", "stride"), [(4, 4, 1), (4, 6, 2)])
+def test_blocks_add_their_input(inside, outside, stride):
+    """To the last bit of what is printed: norms and ReLUs before the convolutions, and after them."""
+    x, streams = torch.randn(2, inside, 8, 8, generator=torch.Generator().manual_seed(0)), Streams(0, [0])
+    wide = initialise(_Block(inside, outside, stride), streams.at("wide"))
+    entry = wide.norm1(x).relu()
+    kept = x if stride == 1 else wide.shortcut(entry)
+    torch.testing.assert_close(wide(x), kept + wide.conv2(wide.norm2(wide.conv1(entry)).relu()))
+    basic = initialise(_BasicBlock(inside, outside, stride), streams.at("basic"))
+    kept = x if stride == 1 else basic.shortcut(x)
+    changed = basic.norm2(basic.conv2(basic.norm1(basic.conv1(x)).relu()))
+    torch.testing.assert_close(basic(x), (kept + changed).relu())
 
 
 def test_initial_weights_are_he_normal():

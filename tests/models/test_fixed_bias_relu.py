@@ -28,6 +28,12 @@ def test_the_start_is_symmetric_and_says_nothing():
     assert torch.allclose(network(x), expected, atol=1e-5)
 
 
+def test_weights_and_readout_have_deviations_of_their_own():
+    network = FixedBiasReLU(5000, 3.0, 0.1, 0.3).build(SOURCE, STREAMS.at("weights"))
+    assert float(network.weight.detach().std()) == pytest.approx(0.1, rel=0.01)
+    assert float(network.readout.detach().std()) == pytest.approx(0.3, rel=0.03)
+
+
 def test_a_step_leaves_nothing_of_the_start_and_parts_are_of_the_same_network():
     step = FeatureStep(FixedBiasReLU(10, 4.0), 200, count=8)
     whole = step.build(SOURCE, STREAMS.at("weights"))

@@ -51,6 +51,14 @@ def test_the_start_answers_nothing_and_steps_forget():
     np.testing.assert_allclose(first.inside, 1)
 
 
+def test_the_start_has_the_deviations_of_the_theorem():
+    """Of 20,000 neurons: relative standard error 0.5 %."""
+    start = unbiased_start(20_000, SOURCE, STREAMS.at("weights"))
+    np.testing.assert_allclose(start.weights.std((1, 2)), 1 / 3, rtol=0.02)
+    np.testing.assert_allclose(start.biases.std(1), 1 / 9, rtol=0.03)
+    np.testing.assert_allclose(start.outer.std(1), SOURCE.scale.flatten() ** 2 / (0.25 * 9), rtol=0.03)
+
+
 def test_rare_classes_weigh_as_much_as_others():
     rare = DictionaryData(12, 3, negatives=0.9, samples=500, test=10).build(STREAMS.at("dictionary"))
     _, (found,) = first_steps(unbiased_start(4, rare, STREAMS.at("weights")), rare, 1)
@@ -64,6 +72,9 @@ def test_frozen_features_are_standardised_and_only_the_second_layer_is_trained()
     frozen = UnbiasedStart(4, 2, True, True).build(SOURCE, STREAMS.at("weights"))
     features = frozen.features(SOURCE.train_set.inputs)
     np.testing.assert_allclose(features.mean(1), 0, atol=1e-4)
+    live = (spread := features.std(1)) > 0  # some neurons see nothing
+    assert live.sum() > 8
+    np.testing.assert_allclose(spread[live], 1, rtol=1e-3)
     assert {name for name, one in frozen.named_parameters() if one.requires_grad} == {"outer", "offset"}
     assert torch.equal(frozen(SOURCE.train_set.inputs), torch.zeros_like(SOURCE.train_set.labels))
     one, two = (UnbiasedStart(4, n, True, True, n == 1).build(SOURCE, STREAMS.at("weights")) for n in (1, 2))

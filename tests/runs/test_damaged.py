@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from featscope.options import ConfigError
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
+from featscope.tensors import DamagedError, packed, unpacked
 from featscope.training import GradientTraining
 from swept import Pull
 
@@ -70,6 +71,17 @@ def test_no_flipped_bit_is_taken_and_none_ends_in_a_traceback(tmp_path, capfd):
             assert back[0]["a"].tolist() == [1, 1]
             assert back[0]["b"].tolist() == [1, 2]
         aside.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "other"), [(b'"shape":[2,3]', b'"shape":[3,2]'), (b'"dtype":"F32"', b'"dtype":"I32"')]
+)
+def test_as_many_bytes_of_another_shape_or_type_are_not_taken(tmp_path, said, other):
+    made = packed({"a": torch.arange(6, dtype=torch.float32).reshape(2, 3)}, ABOUT)
+    (tmp_path / "a").write_bytes(made.replace(said, other))
+    assert made.count(said) == 1
+    with pytest.raises(DamagedError, match="does not agree with its checksum"):
+        unpacked(tmp_path / "a")
 
 
 def test_a_file_of_an_older_version_has_no_checksum_and_is_read(tmp_path):

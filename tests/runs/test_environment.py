@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from featscope.axes import Axis
 from featscope.commands.run import execute as in_terminal
@@ -368,3 +369,12 @@ def test_what_other_machines_computed_is_told_as_theirs():
     by_two = computed_by(here, [elsewhere(processor="b"), elsewhere(processor="c"), elsewhere(processor="b")])
     assert "processor (b, then c)" in mixed(by_two)
     assert by_two["since"] == here["since"]
+
+
+def test_products_on_a_gpu_are_those_of_its_library(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    monkeypatch.setattr(module, "_in_machine_code", lambda device: False)  # it asks the GPU itself
+    here, there = environment("cpu"), environment("cuda:0")
+    assert (there["device"], there["products"]) == ("a GPU", "cuBLAS")
+    assert (here["device"], here["products"]) != (there["device"], there["products"])
+    assert here["products"] != "cuBLAS"

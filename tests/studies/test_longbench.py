@@ -272,6 +272,17 @@ def test_examples_are_answered_with_what_the_arm_keeps(answers, tmp_path):
         assert float(sound["task_share"][0, 0]) == pytest.approx(1.0 if name == "full" else 2 / 3)
 
 
+def test_prompts_are_put_into_the_chat_template_where_that_is_asked_for(answers, monkeypatch):
+    model, tokenizer = load_model(saved_model())
+    tokenizer.chat_template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    monkeypatch.setattr(benchmark, "load_once", lambda *given: (model, tokenizer))
+    plain, chat = (
+        study(data=data(), tasks=("qasper",), chat=chat).arm("full").recipe.asker(Streams(0, [0]))(0)["tokens"]
+        for chat in (False, True)
+    )
+    assert chat - plain == len("<system><user>") - 1, "and no <s>, which is for the template to say"
+
+
 def test_a_prompt_of_fewer_than_k_tokens_is_kept_whole(answers, tmp_path):
     write(tmp_path, {"trec": 1})
     chosen = replace(study(data=str(tmp_path), tasks=("trec",)), keep=200)

@@ -140,3 +140,97 @@ def test_places_are_not_rounded_in_half_precision(dtype, images):
     narrow = Crop().augment(images.to(dtype), draws())
     assert narrow.dtype == dtype
     torch.testing.assert_close(narrow.float(), own, atol=0.01, rtol=0)
+
+
+def windows(view: Crop, count: int = 2000) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Width, height and centre of ``count`` windows in shares of the image, read off channels that hold places."""
+    axis = (torch.arange(16) + 0.5) / 16
+    ramp = torch.stack([axis.expand(16, 16), axis[:, None].expand(16, 16)])
+    seen = view.augment(ramp.expand(1, count, 2, 16, 16), draws())[0].double()
+    columns, rows = seen[:, 0, 8], seen[:, 1, :, 8]
+    sizes = ((c[:, 10] - c[:, 5]).abs() * 16 / 5 for c in (columns, rows))
+    return *sizes, (columns[:, 7] + columns[:, 8]) / 2, (rows[:, 7] + rows[:, 8]) / 2
+
+
+def test_windows_reach_every_edge_and_no_further_and_places_are_independent():
+    """Of wide and of high windows; the logarithm of their aspect ratio is uniform: no share of it is left out."""
+    width, height, across, down = windows(Crop(smallest=0.1, stretch=2.0))
+    free = (width < 0.95) & (height < 0.95)
+    at = [((centre - size / 2) / (1 - size))[free] for centre, size in ((across, width), (down, height))]
+    for place in at:
+        assert -0.01 < place.min() < 0.02
+        assert 0.98 < place.max() < 1.01
+        assert float(place.mean()) == pytest.approx(0.5, abs=0.03)
+        assert float(place.var()) == pytest.approx(1 / 12, rel=0.1)
+    assert abs(float(torch.corrcoef(torch.stack(at))[0, 1])) < 0.1
+    stretch = (width / height).log2()[width * height < 0.4]  # which would fit at any aspect ratio
+    assert -1.02 < stretch.min() < -0.95
+    assert 0.95 < stretch.max() < 1.02
+    assert float(stretch.var()) == pytest.approx(1 / 3, rel=0.15)
+
+
+def test_outside_the_image_its_edge_goes_on():
+    view = Crop(smallest=0.3).augment(torch.full((1, 64, 1, 8, 8), 0.7), draws())
+    torch.testing.assert_close(view, torch.full_like(view, 0.7))
+
+
+def coloured(view: CropColor, colours: torch.Tensor, step: int = 0) -> torch.Tensor:
+    """What becomes of flat images ``[image, channel]``, whose crop they are; ``[image, channel]`` again."""
+    flat = colours[None, :, :, None, None].expand(-1, -1, -1, 4, 4)
+    return view.augment(flat, draws(step))[0, :, :, 1, 1]
+
+
+def test_brightness_changes_by_factors_on_both_sides_of_one():
+    """Grey that no other jitter changes: its contrast is with itself, and it has no colour. Uniform on 1 ± 0.8 s."""
+    view = CropColor(strength=0.5, jitter=1.0, grayscale=0.0)
+    factor = coloured(view, torch.full((2000, 3), 0.5))[:, 0].double() / 0.5
+    assert 0.6 <= factor.min() < 0.61
+    assert 1.39 < factor.max() <= 1.4 + 1e-5
+    assert float(factor.mean()) == pytest.approx(1, abs=0.02)
+    assert float(factor.var()) == pytest.approx(0.8**2 / 12, rel=0.1)
+
+
+def test_contrast_is_about_the_mean_of_the_image_by_a_factor_of_its_own():
+    grey = torch.tensor([0.4, 0.6]).repeat(8).view(1, 1, 1, 1, 16).expand(1, 2000, 3, 16, 16)
+    view = CropColor(Crop(smallest=1.0, stretch=1.0), strength=0.5, jitter=1.0, grayscale=0.0)
+    seen = view.augment(grey, draws())[0, :, 0].double().flatten(1)
+    brightness, high = seen.mean(1) / 0.5, seen.amax(1)
+    contrast = (high - seen.amin(1)) / 0.2 / brightness
+    inside = high < 0.999
+    assert inside.float().mean() > 0.9
+    assert 0.59 < contrast.min() < 0.62
+    assert 1.38 < contrast.max() < 1.41
+    assert abs(float(torch.corrcoef(torch.stack([contrast, brightness])[:, inside])[0, 1])) < 0.1
+
+
+def test_saturation_and_hue_change_by_amounts_of_their_own():
+    """A soft red: hue in turns, and how far its channels are apart over their mean, which brightness leaves."""
+    view = CropColor(strength=0.5, jitter=1.0, grayscale=0.0)
+    seen = coloured(view, torch.tensor([[0.5, 0.4, 0.4]]).expand(2000, 3)).double()
+    red, green, blue = seen.unbind(1)
+    hue = (green - blue) / (red - torch.minimum(green, blue)) / 6
+    assert (red == seen.amax(1)).all()
+    assert -0.101 < hue.min() < -0.09
+    assert 0.09 < hue.max() < 0.101
+    assert float(hue.mean()) == pytest.approx(0, abs=0.005)
+    share = (seen.amax(1) - seen.amin(1)) / seen.amax(1)
+    luma = 0.299 * 0.5 + 0.701 * 0.4
+    colour = share * luma / (0.1 - share * (0.5 - luma))  # the factors of contrast and of saturation, multiplied
+    assert float(colour.mean()) == pytest.approx(1, abs=0.04)
+    assert float(colour.var()) == pytest.approx((1 + 0.8**2 / 12) ** 2 - 1, rel=0.12)
+    assert abs(float(torch.corrcoef(torch.stack([hue, colour]))[0, 1])) < 0.15
+
+
+def test_views_are_jittered_and_grey_as_often_as_said_and_one_does_not_tell_of_the_other():
+    """4000 images in two replicas, which share no number; shares to five standard errors."""
+    view = CropColor(Crop(smallest=1.0, stretch=1.0), jitter=0.7, grayscale=0.3)
+    flat = torch.tensor([0.5, 0.4, 0.3])[None, None, :, None, None].expand(2, 2000, -1, 4, 4)
+    for seen in view(flat, Streams(0, range(2)).at("view")):
+        one = seen[..., 1, 1].double()
+        grey = (one.amax(-1) - one.amin(-1)) < 1e-6
+        of_grey = (one[..., 0] - (0.299 * 0.5 + 0.587 * 0.4 + 0.114 * 0.3)).abs() < 1e-4
+        kept = ((one - torch.tensor([0.5, 0.4, 0.3])).abs().amax(-1) < 1e-5) | (grey & of_grey)
+        assert float(grey.double().mean()) == pytest.approx(0.3, abs=0.036)
+        assert float(kept.double().mean()) == pytest.approx(0.3, abs=0.036)
+        assert float((grey & kept).double().mean()) == pytest.approx(0.09, abs=0.023)
+        assert float((grey[0] & grey[1]).double().mean()) == pytest.approx(0.09, abs=0.032)

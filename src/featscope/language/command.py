@@ -19,7 +19,7 @@ from featscope.language.chat import in_template, prompt_tokens
 from featscope.language.haystack import MOST_TOKENS
 from featscope.language.keep import Cost, Keep, keep_of
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, require_folder
-from featscope.language.method import Method
+from featscope.language.method import GREEDY, Method
 from featscope.language.methods import (
     Reading,
     asked_for,
@@ -147,9 +147,9 @@ def generate(options: Generate) -> None:
     said = prompt_tokens(tokenizer, prompt, special=not options.chat)
     ids = torch.tensor([said], device=model.device)
     streamer: Any = _AnswerStreamer(tokenizer)
-    settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "do_sample": False, "streamer": streamer}
+    settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "streamer": streamer, "tokenizer": tokenizer}
     began = time.perf_counter()
-    output = method.generate(ids, torch.ones_like(ids), **settings)
+    output = method.generate(ids, torch.ones_like(ids), **settings, **GREEDY)
     twice = isinstance(method, Prefill) and isinstance(method.propagation, ReadAgain)
     print(_took([at - began for at in streamer.times], chose=twice), file=sys.stderr)
     length = ids.shape[-1]

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -21,7 +22,7 @@ from featscope.language.decoder import (
     text_model,
 )
 from featscope.language.first_pass import attention_at
-from featscope.language.method import require_own_input, setting
+from featscope.language.method import require_own_input, setting, timed_from
 from featscope.language.partial_cache import DRAFTS
 from featscope.language.prompt import Prompt, end_tokens, padding_token, read_prompt
 from featscope.options import ConfigError
@@ -66,8 +67,14 @@ class Context:
         reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
+        self._read_in = self._now_in
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
         self._append(prompt)
+
+    @property
+    def _now_in(self) -> tuple[torch.dtype, torch.device]:
+        its = self._method.model
+        return its.dtype, its.device
 
     @property
     def length(self) -> int:
@@ -113,11 +120,12 @@ class Context:
 
     def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
         require_seeing(self._method.model, whole, [cast(int, self._layer)])
+        began = monotonic()
         try:
             kept = self._method.choose(self._read(whole), whole)
         finally:
             self._go_back()
-        return self._method.answer(whole, kept, **options)
+        return self._method.answer(whole, kept, **timed_from(began, self._method.model, options))
 
     def _go_back(self) -> None:
         """Drop from the cache what stands behind the document."""
@@ -159,6 +167,12 @@ class Context:
         return attention_at(self._method.model, new, cast(int, self._layer), self._cache)
 
     def _behind(self, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
+        if self._cache is not None and self._now_in != self._read_in:
+            (dtype, device), (now, here) = self._read_in, self._now_in
+            raise ConfigError(
+                f"the document was read in {dtype} on {device}, and the model is in {now} on {here} by now, which does "
+                "not go together: read the document anew"
+            )
         added = read_prompt(self._method.model, input_ids, attention_mask)
         ids: Int[Tensor, "batch token"] = self.prompt.ids
         padded = not bool(added.real.all()) or (attention_mask is None and _filled_up(self._method.model, added.ids))

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from featscope.language.method import Method
+from featscope.language.method import GREEDY, Method
 from featscope.language.prefill import Prefill
 
 
@@ -66,19 +66,20 @@ def arrivals(method: Method, prompt: Tensor, count: int = 16) -> list[float]:
     return timed_answer(method, prompt, count)[1]
 
 
-def timed_answer(method: Method, prompt: Tensor, count: int) -> tuple[Tensor, list[float]]:
+def timed_answer(method: Method, prompt: Tensor, count: int, **options: Any) -> tuple[Tensor, list[float]]:
     """New tokens, and seconds from the prompt to each of them, end to end.
 
     Args:
         method: generates.
         prompt: tokens ``[1, token]``.
         count: tokens to generate at most.
+        options: more of those of ``generate``.
     """
-    return _timed_tokens(partial(_generate, method, prompt), prompt.shape[1], count)
+    return _timed_tokens(partial(_generate, method, prompt, **options), prompt.shape[1], count)
 
 
 def timed_answers(
-    method: Method, document: Tensor, questions: Sequence[Tensor], count: int
+    method: Method, document: Tensor, questions: Sequence[Tensor], count: int, **options: Any
 ) -> list[tuple[Tensor, list[float]]]:
     """`timed_answer` for each of several questions on one document.
 
@@ -90,15 +91,16 @@ def timed_answers(
         document: tokens ``[1, token]``.
         questions: tokens behind it ``[1, token]``.
         count: tokens to generate at most.
+        options: more of those of ``generate``.
     """
     if not (isinstance(method, Prefill) and method.reads_once):
-        return [timed_answer(method, torch.cat([document, question], 1), count) for question in questions]
+        return [timed_answer(method, torch.cat([document, question], 1), count, **options) for question in questions]
     began = _now()
     context = method.read(document, torch.ones_like(document))
     share = (_now() - began) / len(questions)
     found = []
     for question in questions:
-        ask = partial(context.ask, question, torch.ones_like(question))
+        ask = partial(context.ask, question, torch.ones_like(question), **options)
         new, seconds = _timed_tokens(ask, document.shape[1] + question.shape[1], count)
         found.append((new, [share + at for at in seconds]))
     return found
@@ -161,4 +163,4 @@ def _timed_tokens(generate: Callable[..., Any], length: int, count: int) -> tupl
 def _metered(meter: Callable[[], float], generate: Callable[..., Any], count: int) -> tuple[Any, list[float]]:
     watch = _Watch(meter)
     stopping = StoppingCriteriaList([watch])
-    return generate(max_new_tokens=count, do_sample=False, stopping_criteria=stopping), watch.read
+    return generate(max_new_tokens=count, **GREEDY, stopping_criteria=stopping), watch.read

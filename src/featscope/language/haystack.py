@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from featscope.language.chat import first_tokens
-from featscope.language.method import Method
+from featscope.language.method import GREEDY, Method
 from featscope.language.retriever.passwords import ADJECTIVES, ANSWER, CITIES, NEEDLE, NOUNS, QUESTION
 from featscope.language.selection import kept_share
 from featscope.options import ConfigError
@@ -218,7 +218,8 @@ class Haystack:
             new_tokens: how many are generated.
         """
         ids, asked = hidden.ids.to(method.model.device), hidden.asked
-        output = method.generate(ids, torch.ones_like(ids), max_new_tokens=new_tokens, do_sample=False)
+        asks = {"max_new_tokens": new_tokens, "tokenizer": self.tokenizer}
+        output = method.generate(ids, torch.ones_like(ids), **asks, **GREEDY)
         said: Any = self.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
         words = words_of(said, full_stops=asked.full_stops)
         kept = kept_share(output.kept, ids.shape[1])[list(hidden.needle)]

@@ -4,12 +4,20 @@ import copy
 import inspect
 from collections.abc import Mapping
 from functools import wraps
+from time import monotonic
 from typing import Any, Protocol, runtime_checkable
 
 from transformers import PreTrainedModel
 
 from featscope.options import ConfigError
 
+GREEDY: Mapping[str, Any] = {
+    "do_sample": False,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "return_dict_in_generate": False,
+}
+"""Options of ``generate`` for one answer, that of the likeliest tokens, whatever the model's own settings are."""
 _BY_DEFAULT = 20  # new tokens, where nothing says how many
 _IN_BATCHES = ("generate_batch", "init_continuous_batching", "continuous_batching_context_manager")
 
@@ -70,6 +78,13 @@ def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]
         return rest
     config = copy.deepcopy(rest.pop("generation_config", None) or model.generation_config)
     return config.update(**counts, **rest) | {"generation_config": config}
+
+
+def timed_from(began: float, model: PreTrainedModel, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of ``generate`` whose `max_time`, if it is asked for, counts from ``began``, a time of `monotonic`."""
+    asked = setting(model, options, "max_time")
+    left = {} if asked is None else {"max_time": max(asked - (monotonic() - began), 0.0)}
+    return {**options, **left}
 
 
 def require_own_input(options: Mapping[str, Any]) -> None:

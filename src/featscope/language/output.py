@@ -40,6 +40,9 @@ class Sequences(Tensor):
         return carried
 
 
+torch.serialization.add_safe_globals([Sequences])  # for torch.load, as torch.save writes it
+
+
 def with_kept(output: Output, kept: Any) -> Output:
     """``output`` of a ``generate`` with the attribute ``kept``, and its sequences with it."""
     if isinstance(output, Tensor):

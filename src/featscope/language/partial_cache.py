@@ -113,6 +113,11 @@ def require_one_reading(model: PreTrainedModel, options: Mapping[str, Any]) -> N
         asked = options[name] if name in options else setting(model, options, name)
         if asked and asked != "hybrid":  # Gemma's files on the Hub say so, and transformers makes nothing of it
             raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")
+    if options.get("negative_prompt_ids") is not None:
+        raise ConfigError(
+            "negative_prompt_ids cannot be used where the cache is evicted, as the model reads them beside the prompt: "
+            "leave it out"
+        )
     if setting(model, options, "use_cache") is False:
         raise ConfigError("use_cache = False leaves nothing to evict: allowed is True")
 

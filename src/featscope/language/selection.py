@@ -5,6 +5,7 @@ summed over heads; they are averaged over neighbours, and the tokens with the la
 """
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -28,10 +29,22 @@ def require_window(options: Any) -> None:
     require(options, "window", options.window >= 0 and (most is None or options.window < most), allowed, cure)
 
 
+def places_of(who: str, force: Any) -> tuple[int, ...]:
+    """The places of ``force_keep``, however they are given.
+
+    Raises:
+        ConfigError: they are no places.
+    """
+    try:
+        return tuple(map(index, force))
+    except TypeError:
+        raise ConfigError(
+            f"{who}.force_keep = {force!r} is no list of whole numbers: allowed are places, such as range(-8, 0)"
+        ) from None
+
+
 def require_rule(who: str, keep: Any, pool: Pool, kernel: int, force: Sequence[int] = (), window: int = 0) -> None:
     """Raise `ConfigError` unless the options of ``who`` are such as `select` takes."""
-    if isinstance(force, int | slice):
-        raise ConfigError(f"{who}.force_keep = {force!r} is no list: allowed are places, such as range(-8, 0)")
     most = keep if isinstance(keep, int) else None
     wrong = [
         ("keep", keep, most is None or most >= 1, ">= 1"),

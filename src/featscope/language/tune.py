@@ -24,7 +24,7 @@ from featscope.language.examples import Example, read_examples
 from featscope.language.keep import keep_of, tokens_of
 from featscope.language.layers import LayerChoice, needle_span, probed
 from featscope.language.load import RETRIEVER, load_model, require_folder
-from featscope.language.method import Method
+from featscope.language.method import GREEDY, Method
 from featscope.language.methods import (
     Reading,
     asked_for,
@@ -143,7 +143,7 @@ def tune(
         found = choices if layers and _by_last_row(options, model, method, layers[0]) else {}
         for keep in keeps if method != "full" else ():
             ways += [(method, layer, keep) for layer in _worth_a_try(layers, found.get(keep))]
-    tried = _that_read(options, model, ways, torch.cat(prompts[lengths.index(max(lengths))], 1))
+    tried = _that_read(options, model, tokenizer, ways, torch.cat(prompts[lengths.index(max(lengths))], 1))
     ways, built = list(tried), list(tried.values())
     documents = _documents(examples)
     answers: list[list[Answered]] = [[] for _ in ways]
@@ -151,7 +151,8 @@ def tune(
     together = [[*those] for _, those in groupby(range(len(examples)), lambda i: examples[i].document or i)]
     for group in track(together, "Reading prompts", transient=True, console=Console(stderr=True)):
         for way, reader in enumerate(built):
-            for i, (new, seconds) in zip(group, _asked(reader, [prompts[i] for i in group], options), strict=True):
+            asked = _asked(reader, [prompts[i] for i in group], options.max_new_tokens, tokenizer)
+            for i, (new, seconds) in zip(group, asked, strict=True):
                 said = str(tokenizer.decode(new, skip_special_tokens=True))
                 answers[way].append(Answered(said, examples[i].share(said), documents[i]))
                 first[way].append(seconds[0])
@@ -162,7 +163,13 @@ def tune(
     ]
 
 
-def _that_read(options: TunePrompt, model: PreTrainedModel, ways: Sequence[Way], longest: Tensor) -> dict[Way, Method]:
+def _that_read(
+    options: TunePrompt,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    ways: Sequence[Way],
+    longest: Tensor,
+) -> dict[Way, Method]:
     """Those of ``ways`` that begin to answer the ``longest`` prompt; of others it is said why they are left out.
 
     Raises:
@@ -173,8 +180,8 @@ def _that_read(options: TunePrompt, model: PreTrainedModel, ways: Sequence[Way],
         try:
             reading = Reading(layer or 0, keep or 1, options.window, *pooling_of(options, name), options.draft)
             reader = reading.build(asked_for(name, options.window), model)
-            one = {"max_new_tokens": options.max_new_tokens, "max_time": 0.0, "do_sample": False}  # one token
-            reader.generate(longest, attention_mask=torch.ones_like(longest), **one)
+            one = {"max_new_tokens": options.max_new_tokens, "max_time": 0.0}  # one token
+            reader.generate(longest, attention_mask=torch.ones_like(longest), tokenizer=tokenizer, **one, **GREEDY)
         except ConfigError as error:
             if name == "full":
                 raise
@@ -323,11 +330,17 @@ def _tokens(tokenizer: PreTrainedTokenizerBase, one: Example, model: PreTrainedM
     return [torch.tensor([ids], device=model.device) for ids in parts]
 
 
-def _asked(reader: Method, group: Sequence[list[Tensor]], options: TunePrompt) -> list[tuple[Tensor, list[float]]]:
-    """New tokens, and seconds to each of them, for prompts of one document."""
+def _asked(
+    reader: Method, group: Sequence[list[Tensor]], most: int, tokenizer: PreTrainedTokenizerBase
+) -> list[tuple[Tensor, list[float]]]:
+    """At most ``most`` new tokens, and seconds to each of them, for prompts of one document.
+
+    The model may have texts at which it stops, which only the tokenizer can tell.
+    """
     if len(group[0]) == 1:
-        return [timed_answer(reader, ids, options.max_new_tokens) for (ids,) in group]
-    return timed_answers(reader, group[0][0], [question for _, question in group], options.max_new_tokens)
+        return [timed_answer(reader, ids, most, tokenizer=tokenizer) for (ids,) in group]
+    questions = [question for _, question in group]
+    return timed_answers(reader, group[0][0], questions, most, tokenizer=tokenizer)
 
 
 def _require_room(options: TunePrompt, model: PreTrainedModel, lengths: Sequence[int]) -> None:

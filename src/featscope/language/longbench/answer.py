@@ -11,7 +11,7 @@ from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.metrics import exact, points
 from featscope.language.longbench.prompts import encode
 from featscope.language.longbench.tasks import LongBenchTask
-from featscope.language.method import Method
+from featscope.language.method import GREEDY, Method
 
 
 class Answered(NamedTuple):
@@ -72,8 +72,8 @@ def answer(
     output = method.generate(
         ids,
         torch.ones_like(ids),
-        do_sample=False,
-        num_beams=1,
+        tokenizer=tokenizer,
+        **GREEDY,
         max_new_tokens=task.new_tokens,
         min_new_tokens=1 if task.ends_at_line else None,
         eos_token_id=ends or None,

@@ -1,6 +1,7 @@
 """The whole model reads the chosen tokens."""
 
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Literal, cast, get_args
 
 from jaxtyping import Int
@@ -9,7 +10,7 @@ from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Selected
 from featscope.language.decoder import cache_of, require_context, require_gaps, rope_of, sight_of, text_config
-from featscope.language.method import counted_from, new_tokens, require_own_input, setting
+from featscope.language.method import counted_from, new_tokens, require_own_input, setting, timed_from
 from featscope.language.output import with_kept, with_prompt
 from featscope.language.parts import Cache, Selector
 from featscope.language.prompt import Prompt, padding_token
@@ -67,8 +68,9 @@ class ReadAgain:
         options: dict[str, Any],
     ) -> Any:
         """What ``model.generate`` returns, the whole prompt before what was generated; ``kept`` is the choice."""
+        began = monotonic()
         kept = cast(Selector, selector).select(model, prompt, keep)
-        return self.answer(model, prompt, kept, cache, options)
+        return self.answer(model, prompt, kept, cache, timed_from(began, model, options))
 
     def answer(
         self,
@@ -84,7 +86,7 @@ class ReadAgain:
             ConfigError: places are the original ones, and context or windows of the model are too short for them.
         """
         require_own_input(options)
-        short = prompt.take(kept, padding_token(model, options) or 0)
+        short = prompt.take(kept, max(padding_token(model, options) or 0, 0))  # -1 is none
         if self.positions == "original":
             _require_places(model, prompt, short, new_tokens(model, options, prompt.ids.shape[-1]))
         options = with_whole_text(model, options, short.ids.shape[-1], prompt.ids)

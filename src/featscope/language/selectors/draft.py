@@ -22,7 +22,7 @@ from featscope.language.decoder import (
 )
 from featscope.language.keep import Keep, operations_of, require_keep
 from featscope.language.prompt import Prompt
-from featscope.language.selection import Pool, require_rule, require_window, select
+from featscope.language.selection import Pool, places_of, require_rule, require_window, select
 from featscope.options import ConfigError, require
 
 _FILLED_UP = 256  # rows by which vocabularies of one tokenizer may differ: Qwen 2.5's do by 128, Gemma 3's by 64
@@ -62,6 +62,7 @@ class Draft:
         require_one_device(self.draft)
         require_keep(self, cost=True)
         require_window(self)
+        object.__setattr__(self, "force_keep", places_of("Draft", self.force_keep))  # what is given may be read once
         require_rule("Draft", self.keep, self.pool, self.kernel, self.force_keep, self.window)
         require(self, "look_ahead", self.look_ahead >= 0, ">= 0")
         require(self, "block", self.block >= 1, ">= 1")

@@ -13,7 +13,7 @@ from featscope.language.decoder import require_attention, require_context, requi
 from featscope.language.first_pass import attention_at, attention_in_chunks
 from featscope.language.keep import Keep, operations_of, require_keep
 from featscope.language.prompt import Prompt
-from featscope.language.selection import Pool, require_rule, require_window, select
+from featscope.language.selection import Pool, places_of, require_rule, require_window, select
 from featscope.options import require
 
 
@@ -45,6 +45,9 @@ class OfLayer:
     def __post_init__(self) -> None:
         require_keep(self, cost=True)
         require_window(self)
+        object.__setattr__(
+            self, "force_keep", places_of(type(self).__name__, self.force_keep)
+        )  # what is given may be read once
         require_rule(type(self).__name__, self.keep, self.pool, self.kernel, self.force_keep, self.window)
         require(self, "block", self.block >= 1, ">= 1")
         require(self, "chunk", self.chunk is None or self.chunk >= 1, ">= 1, or None")
