@@ -380,6 +380,6 @@ def test_places_that_are_kept_are_a_list_of_ones_own(make):
     assert its.forced() == 7
     for once in ((place for place in (0, 1, -9)), torch.tensor([0, 1, -9]), np.array([0, 1, -9])):
         assert places_of("its", once) == (0, 1, -9)
-    for wrong in (3, "ab", (0.5,), slice(3)):
+    for wrong in (3, "ab", (0.5,), slice(3), [True, False], torch.tensor([True]), np.array([False])):
         with pytest.raises(ConfigError, match=r"force_keep = .* is no list of whole numbers: allowed are places"):
             places_of("its", wrong)

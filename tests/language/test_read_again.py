@@ -7,6 +7,7 @@ import pytest
 import torch
 from hybrid_models import hybrid
 from small_models import long_phi3, padded, prompt, tiny
+from transformers import GenerationConfig
 
 from featscope.language import Draft, FilterLayer, GemFilter, Prefill, ReadAgain, SpeculativePrefill
 from featscope.language import method as methods_options
@@ -84,7 +85,22 @@ def test_the_time_that_is_left_counts_from_the_beginning(make, where, monkeypatc
     assert method.generate(prompt(), max_new_tokens=20, do_sample=False, **asked).shape == (1, 80)
 
 
-@pytest.mark.parametrize("token", [-1, None, 7])
+def test_a_time_that_is_none_is_no_limit_and_one_of_a_config_stays_there(monkeypatch):
+    model = tiny()
+    model.generation_config.max_time = 0.0
+    gem = GemFilter(model, 2, 16, window=4)
+    assert gem.generate(prompt(), **GREEDY).shape == (1, 61)
+    assert gem.generate(prompt(), **GREEDY, max_time=None).shape == (1, 66)
+    config = GenerationConfig(max_new_tokens=5, do_sample=False, max_time=600.0)
+    seen, own = [], type(model).generate
+    monkeypatch.setattr(type(model), "generate", lambda its, *a, **of: seen.append(of) or own(its, *a, **of))
+    assert gem.generate(prompt(), generation_config=config).shape == (1, 65)
+    assert "max_time" not in seen[0]
+    assert 500 < seen[0]["generation_config"].max_time < 600
+    assert config.max_time == 600
+
+
+@pytest.mark.parametrize("token", [-1, None, 7, 100])
 def test_rows_shorter_than_what_is_kept_need_no_padding_token(token):
     model, rows = tiny(), (prompt(60), prompt(12, 1))
     model.config.pad_token_id = model.generation_config.pad_token_id = token

@@ -67,9 +67,9 @@ class Context:
         reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
-        self._read_in = self._now_in
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
         self._append(prompt)
+        self._read_in = self._now_in
 
     @property
     def _now_in(self) -> tuple[torch.dtype, torch.device]:

@@ -73,7 +73,7 @@ def timed_answer(method: Method, prompt: Tensor, count: int, **options: Any) -> 
         method: generates.
         prompt: tokens ``[1, token]``.
         count: tokens to generate at most.
-        options: more of those of ``generate``.
+        options: of ``generate``, but for how tokens are searched and when it stops.
     """
     return _timed_tokens(partial(_generate, method, prompt, **options), prompt.shape[1], count)
 
@@ -91,7 +91,7 @@ def timed_answers(
         document: tokens ``[1, token]``.
         questions: tokens behind it ``[1, token]``.
         count: tokens to generate at most.
-        options: more of those of ``generate``.
+        options: as of `timed_answer`.
     """
     if not (isinstance(method, Prefill) and method.reads_once):
         return [timed_answer(method, torch.cat([document, question], 1), count, **options) for question in questions]

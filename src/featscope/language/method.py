@@ -17,7 +17,10 @@ GREEDY: Mapping[str, Any] = {
     "num_return_sequences": 1,
     "return_dict_in_generate": False,
 }
-"""Options of ``generate`` for one answer, that of the likeliest tokens, whatever the model's own settings are."""
+"""Options of ``generate`` for one answer, of the likeliest token at each step, as a tensor.
+
+What else a model's own settings ask for stays, such as penalties, which change what is likeliest.
+"""
 _BY_DEFAULT = 20  # new tokens, where nothing says how many
 _IN_BATCHES = ("generate_batch", "init_continuous_batching", "continuous_batching_context_manager")
 
@@ -82,9 +85,15 @@ def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]
 
 def timed_from(began: float, model: PreTrainedModel, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of ``generate`` whose `max_time`, if it is asked for, counts from ``began``, a time of `monotonic`."""
-    asked = setting(model, options, "max_time")
-    left = {} if asked is None else {"max_time": max(asked - (monotonic() - began), 0.0)}
-    return {**options, **left}
+    asked = options["max_time"] if "max_time" in options else setting(model, options, "max_time")
+    if asked is None:
+        return {**options}
+    left, config = max(asked - (monotonic() - began), 0.0), options.get("generation_config")
+    if config is None or "max_time" in options:
+        return {**options, "max_time": left}
+    config = copy.deepcopy(config)  # transformers warns of options beside it
+    config.max_time = left
+    return {**options, "generation_config": config}
 
 
 def require_own_input(options: Mapping[str, Any]) -> None:

@@ -36,7 +36,10 @@ def places_of(who: str, force: Any) -> tuple[int, ...]:
         ConfigError: they are no places.
     """
     try:
-        return tuple(map(index, force))
+        places = [*force]
+        if any(isinstance(one, bool) or getattr(one, "dtype", None) == torch.bool for one in places):
+            raise TypeError("a mask is no list of places")
+        return tuple(map(index, places))
     except TypeError:
         raise ConfigError(
             f"{who}.force_keep = {force!r} is no list of whole numbers: allowed are places, such as range(-8, 0)"

@@ -86,7 +86,7 @@ class ReadAgain:
             ConfigError: places are the original ones, and context or windows of the model are too short for them.
         """
         require_own_input(options)
-        short = prompt.take(kept, max(padding_token(model, options) or 0, 0))  # -1 is none
+        short = prompt.take(kept, padding_token(model, options) or 0)
         if self.positions == "original":
             _require_places(model, prompt, short, new_tokens(model, options, prompt.ids.shape[-1]))
         options = with_whole_text(model, options, short.ids.shape[-1], prompt.ids)
