@@ -42,6 +42,11 @@ def ways(*given, of=20):
             "Full attention: every other way is right less often",
         ),
         (ways(("full", 0, 2.0, 4.0), ("a", 0, 1.0, 2.0)), "the model cannot do this task"),
+        (ways(("full", 0, 2.0, 4.0)), "the model cannot do this task"),
+        (
+            ways(("full", 0, 2, 4), ("a", 0, 1, 1), ("b", 5, 1, 3), ("c", 5, 3, 2), ("d", 4, 1, 1)),
+            r"Full attention answers no example right, and c, layer 1, keep 0.1 does 25% \(9% to 49%",
+        ),
     ],
 )
 def test_the_advice_is_the_fastest_to_the_last_token_that_is_as_good(tried, said):

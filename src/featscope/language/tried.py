@@ -122,7 +122,7 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
     good = [way for way in others if full.right - way.right <= give_up * full.of + _ROUNDING]
     best = min(good, key=lambda way: way.last, default=None)
     if full.right == 0:
-        return "Full attention answers no example right: the model cannot do this task, and no method is advised."
+        return _without_full(others)
     if len(tried) == 1:
         return "Full attention: there is no other way to compare it with."
     if best is None:
@@ -146,6 +146,18 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
         f"{full.share:.0%}), its first token after {first} of full attention's time, its last after {last}. Of "
         f"{full.prompts} it loses {sum(lost)} that full attention answers, and may lose up to {most:.0%} (at 95 %)"
         f"{few}."
+    )
+
+
+def _without_full(others: Sequence[Tried]) -> str:
+    """What there is to say where full attention is never right: another way may be, beyond what the model can read."""
+    best = max(others, key=lambda way: (way.right, -way.last), default=None)
+    if best is None or not best.right:
+        return "Full attention answers no example right: the model cannot do this task, and no method is advised."
+    low, high = best.interval
+    return (
+        f"Full attention answers no example right, and {best.about()} does {best.share:.0%} ({low:.0%} to {high:.0%} "
+        "at 95 %), most of all ways. Prompts may be longer than what the model was trained on: look at its answers first."
     )
 
 
