@@ -157,7 +157,7 @@ def _without_full(others: Sequence[Tried]) -> str:
     low, high = best.interval
     return (
         f"Full attention answers no example right, and {best.about()} does {best.share:.0%} ({low:.0%} to {high:.0%} "
-        "at 95 %), most of all ways. Prompts may be longer than what the model was trained on: look at its answers first."
+        "at 95 %), most of all ways. Prompts may be longer than any it was trained on: look at its answers first."
     )
 
 
