@@ -45,10 +45,9 @@ class OfLayer:
     def __post_init__(self) -> None:
         require_keep(self, cost=True)
         require_window(self)
-        object.__setattr__(
-            self, "force_keep", places_of(type(self).__name__, self.force_keep)
-        )  # what is given may be read once
-        require_rule(type(self).__name__, self.keep, self.pool, self.kernel, self.force_keep, self.window)
+        who = type(self).__name__
+        object.__setattr__(self, "force_keep", places_of(who, self.force_keep))  # what is given may be read once
+        require_rule(who, self.keep, self.pool, self.kernel, self.force_keep, self.window)
         require(self, "block", self.block >= 1, ">= 1")
         require(self, "chunk", self.chunk is None or self.chunk >= 1, ">= 1, or None")
 
