@@ -91,12 +91,14 @@ TEXT: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gemma3n": ("Gemma3nTextConfig", "Gemma3nForCausalLM", GEMMA3N),
     "gemma4-shared": ("Gemma4TextConfig", "Gemma4ForCausalLM", GEMMA4 | SHARED),
     "gemma3n-shared": ("Gemma3nTextConfig", "Gemma3nForCausalLM", GEMMA3N | SHARED),
+    "doge": ("DogeConfig", "DogeForCausalLM", {"keep_window_size": 16}),
+    "diffllama": ("DiffLlamaConfig", "DiffLlamaForCausalLM", {}),
     "windowed-mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": 16}),
 }
 OF_OTHERS = ("gemma4-shared", "gemma3n-shared")
 """Layer 2 reads what layer 0 holds, and layer 3 what layer 1 does."""
 HYBRIDS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "gemma4", "gemma3n", *OF_OTHERS, "qwen3-next")
-IN_CHUNKS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "deepseek-v2", "deepseek-v3")
+IN_CHUNKS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "deepseek-v2", "deepseek-v3", "doge", "diffllama")
 PICTURES = ("gemma3-vision", "qwen2-vision", "mistral3-vision", "gemma4-vision")
 
 
@@ -104,11 +106,14 @@ def hybrid(name: str) -> Any:
     """A model of 4 layers, of which 1 and 3 see everything (of Llama 4 only 3, of the windowed Mistral none)."""
     config, model, options = TEXT[name]
     sizes = SIZES | options
-    if name.startswith("deepseek"):
+    if name.startswith(("deepseek", "doge")):
         del sizes["head_dim"]
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         made = getattr(library, model)(getattr(library, config)(**sizes)).eval()
+        for module in made.modules():
+            if hasattr(module, "dt_proj"):  # or all tokens would weigh alike, of which a window keeps any
+                module.A.data.normal_()
         made.get_input_embeddings().weight.data[0].normal_(std=0.2)  # or padding that no mask hides would do nothing
         return made
 

@@ -13,6 +13,7 @@ from featscope.language import (
     LastQueries,
     LayerBudgets,
     Prefill,
+    PromptDistill,
     SnapKV,
     choose_layer,
     load_model,
@@ -25,7 +26,7 @@ from featscope.options import ConfigError
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
 
 
-@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v2", "deepseek-v3"])
+@pytest.mark.parametrize("name", [*HYBRIDS, "minimax", "deepseek-v2", "deepseek-v3", "doge", "diffllama"])
 def test_only_the_filter_layer_must_see_the_whole_prompt(name):
     model = hybrid(name)
     full = model.generate(prompt(), **GREEDY)
@@ -52,7 +53,8 @@ def test_a_window_that_is_as_long_as_the_prompt_hides_nothing():
 @pytest.mark.parametrize("name", IN_CHUNKS)
 def test_chunks_have_the_masks_and_angles_of_their_layer(name):
     model = hybrid(name)
-    for batch in (prompt(), padded(prompt(60), prompt(41, 1))):
+    different = torch.randperm(100)[None, :60]  # of equal ones Doge's window keeps any
+    for batch in (different,) if name == "doge" else (prompt(), padded(prompt(60), prompt(41, 1))):
         whole = GemFilter(model, 3, 16, window=0).select(batch)
         for chunk in (7, 30):
             assert torch.equal(GemFilter(model, 3, 16, window=0, chunk=chunk).select(batch), whole)
@@ -81,6 +83,16 @@ def test_layers_that_see_everything_evict_and_windows_stay(name):
         assert {layer for layer in range(4) if (out.kept[layer] >= 0).all()} == sees
         assert all((out.kept[layer] == -1).all() for layer in {0, 1, 2, 3} - sees)
         assert {cache_of(out).layers[layer].keys.shape[2] for layer in sees} == {25}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("doge", "each head of DogeForCausalLM makes a mask of its own"), ("diffllama", "more than once in a pass")],
+)
+@pytest.mark.parametrize("method", [SnapKV, lambda model, keep: PromptDistill(model, 2, keep)])
+def test_attention_that_no_cache_can_be_cut_for_says_why(method, name, reason):
+    with pytest.raises(ConfigError, match=f"{reason}.*Use GemFilter or full attention"):
+        method(hybrid(name), 40).generate(prompt(), **GREEDY)
 
 
 @pytest.mark.parametrize("name", ["gemma3", "ministral", *OF_OTHERS])

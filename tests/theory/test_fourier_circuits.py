@@ -62,6 +62,15 @@ def test_a_tiny_penalty_has_its_optimum_too(inputs, modulus):
     assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(penalty, rel=0.01)
 
 
+def test_at_a_large_penalty_the_optimum_is_that_away_from_zero_weights():
+    """What AdamW ends at from weights that are not zero: 0.16305 was seen."""
+    found = theory.penalised_optimum(3, 7, 0.4)
+    assert (found.norm, found.cross_entropy) == (pytest.approx(5.300, abs=1e-3), pytest.approx(0.1631, abs=1e-4))
+    assert found.objective > log(7)
+    with pytest.raises(ValueError, match="penalty = 1 has no optimum but zero weights"):
+        theory.penalised_optimum(3, 7, 1.0)
+
+
 def test_logits_that_tie_have_the_loss_of_chance():
     assert theory.cross_entropy(0.0, 7) == pytest.approx(log(7))
 

@@ -25,6 +25,7 @@ _MASKS = {
     "sliding_attention": create_sliding_window_causal_mask,
     "chunked_attention": create_chunked_causal_mask,
 }
+_WHOLE = {"allow_is_causal_skip": False}  # a mask even where a kernel needs none: some layers add to it
 _OF_ALL_LAYERS = {"position_embeddings", "position_ids"}  # tensors that a layer may be given beside what it reads
 
 
@@ -125,13 +126,15 @@ def _through(
     cache, kind = DynamicCache(), kinds_of(model)[layer]
     block: Any = blocks(model)[layer]
     angles = _angles(model, kind, hidden, prompt, given["position_embeddings"])
+    make: Any = _MASKS[kind]
+    whole = _WHOLE if _WHOLE.keys() <= inspect.signature(make).parameters.keys() else {}
     for piece in pieces:
         part, positions = hidden[:, piece], prompt.positions[:, piece]
         seen = prompt.mask[:, : piece.start + part.shape[1]]
         own = {
             "position_embeddings": _cut(angles, piece),
             "position_ids": positions,
-            "attention_mask": _MASKS[kind](text_config(model), part, seen, cache, positions, layer_idx=layer),
+            "attention_mask": make(text_config(model), part, seen, cache, positions, layer_idx=layer, **whole),
             cache_argument(block.forward): cache,
             "use_cache": True,
         }

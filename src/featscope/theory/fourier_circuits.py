@@ -97,10 +97,13 @@ class Optimum(NamedTuple):
 
 
 def penalised_optimum(inputs: int, modulus: int, penalty: float) -> Optimum:
-    """The least of log(1 + (p-1) exp(-γ* r^(k+1))) + λ r over r > 0 (derived here).
+    """The least of log(1 + (p-1) exp(-γ* r^(k+1))) + λ r away from r = 0 (derived here).
 
-    By convexity no network with ‖θ‖ = r has a smaller cross-entropy, and the best margin reaches it: for every λ, not
-    only in the limit λ -> 0 of Lemma 4.7. r = 0, of value log p, is another local minimum.
+    By convexity no network with ‖θ‖ = r has a smaller cross-entropy, and the best margin reaches it: not only in the
+    limit λ -> 0 of Lemma 4.7. r = 0, of value log p, is another local minimum; at large λ it is the smaller one.
+
+    Raises:
+        ValueError: λ is so large that there is none but r = 0.
     """
     gamma = best_margin(inputs, modulus)
 
@@ -111,8 +114,11 @@ def penalised_optimum(inputs: int, modulus: int, penalty: float) -> Optimum:
     top = np.log(2 * np.log(modulus) / penalty)  # beyond it the penalty alone is more than at 0
     bottom = min(top - 12, -np.log(gamma) / (inputs + 1) - 1)  # below where the margin begins to tell
     grid = np.linspace(bottom, top, 4000)
-    place = int(np.argmin([objective(x) for x in grid]))
-    ends = (grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)])
+    rises = np.diff([objective(x) for x in grid]) > 0
+    least = np.flatnonzero(~rises[:-1] & rises[1:]) + 1
+    if not len(least):
+        raise ValueError(f"penalty = {penalty:g} has no optimum but zero weights: allowed is a smaller one")
+    ends = (grid[least[-1] - 1], grid[least[-1] + 1])
     found = minimize_scalar(objective, bounds=ends, method="bounded", options={"xatol": 1e-10})
     norm = float(np.exp(found.x))
     return Optimum(norm, float(cross_entropy(gamma * norm ** (inputs + 1), modulus)), float(found.fun))

@@ -117,6 +117,7 @@ class _OnePass:
         self.kept: dict[int, Int[Tensor, "batch kv_head kept"]] = {}
         self.hidden: dict[int, Bool[Tensor, "batch kv_head kept"]] = {}
         self.read: set[int] = set()
+        self.latest: int | None = None  # the layer whose attention was the last to be computed
         self.waiting: list[Attention] = []
 
     @property
@@ -132,6 +133,7 @@ class _OnePass:
         return sum(layer > selector.layer for selector, _ in self.stages) if self.narrow else 0
 
     def before(self, attention: Attention) -> Attention | None:
+        _require_mask_of_all(self.model, attention)
         if len(self.chosen) < len(self.stages) and attention.layer == self.stages[len(self.chosen)][0].layer:
             self._choose(attention, *self.stages[len(self.chosen)])
         if not self.stage(attention.layer) and not isinstance(self._layer(attention), PartialLayer):
@@ -153,6 +155,7 @@ class _OnePass:
 
     def after(self, attention: Attention) -> None:
         held, narrowed = self._layer(attention), self.stage(attention.layer) > 0
+        self.latest = attention.layer
         if isinstance(held, PartialLayer):
             held.fresh = False
         if attention.layer in self.read or not (narrowed or isinstance(held, PartialLayer)):
@@ -188,6 +191,12 @@ class _OnePass:
         stage = self.stage(attention.layer)
         whole = self.chosen[stage - 1] if stage else self.prompt.ids
         due = 1 if again else whole.shape[-1]
+        if again and read > due and self.latest == attention.layer:
+            raise ConfigError(
+                f"layer {attention.layer} of {type(self.model).__name__} computes attention more than once in a pass "
+                "(as differential attention does), and a cache cannot be cut between: allowed is a model that computes "
+                "it once. Use GemFilter or full attention there."
+            )
         if read != due or not (again or attention.key.shape[2] == due):
             raise ConfigError(
                 f"layer {attention.layer} reads {read} tokens where {due} were due: the model reads its prompt in "
@@ -316,6 +325,16 @@ class _OnePass:
         for layer, kept in self.kept.items():
             found[layer, :, : kept.shape[1], most - kept.shape[2] :] = kept[::copies]
         return found
+
+
+def _require_mask_of_all(model: PreTrainedModel, attention: Attention) -> None:
+    """Raise `ConfigError` where heads have masks of their own: made from what a layer holds, before it can be watched."""
+    mask = attention.mask
+    if isinstance(mask, Tensor) and mask.ndim == 4 and mask.shape[1] > 1:
+        raise ConfigError(
+            f"each head of {type(model).__name__} makes a mask of its own from the tokens that its layer holds, which "
+            "would be others: allowed is a model with one mask for all heads. Use GemFilter or full attention there."
+        )
 
 
 def _without_states(attention: Attention) -> Attention:
