@@ -328,7 +328,7 @@ class _OnePass:
 
 
 def _require_mask_of_all(model: PreTrainedModel, attention: Attention) -> None:
-    """Raise `ConfigError` where heads have masks of their own: made from what a layer holds, before it can be watched."""
+    """Raise `ConfigError` where heads have masks of their own, made from what a layer holds before it is watched."""
     mask = attention.mask
     if isinstance(mask, Tensor) and mask.ndim == 4 and mask.shape[1] > 1:
         raise ConfigError(

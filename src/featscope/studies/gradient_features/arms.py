@@ -19,12 +19,19 @@ from featscope.studies.gradient_features.exact import (
     Sampling,
     TrueNetworks,
 )
-from featscope.studies.gradient_features.neurons import GoodNetworks, LinearNeurons, ParityNeurons, XorNeurons
+from featscope.studies.gradient_features.neurons import (
+    GoodNetworks,
+    LinearNeurons,
+    MixtureNeurons,
+    ParityNeurons,
+    XorNeurons,
+)
 from featscope.training import SGD, Measurement, TorchOptimizer, Training
 from featscope.training.feature_step import FeatureStep, MarginLoss
 from featscope.training.gradient import LearnerConfig, OptimizerConfig, SourceConfig
 
 FIRST, SAMPLING, LINEAR_NEURONS, XOR_NEURONS = "first-step", "sampling", "linear-neurons", "xor-neurons"
+MIXTURE_NEURONS = "mixture-neurons"
 PARITY_NEURONS, TRUE, MIXTURES, GOOD, FROZEN_RATE = (
     "parity-neurons",
     "true-networks",
@@ -94,6 +101,7 @@ class GradientFeaturesArms(Study):
             return Arm(name, recipe, about, watch=lambda experiment: {})
 
         d, xor = self.dimension, GaussianMixture(self.dimension)
+        mixture = GaussianMixture(d, (1, 2, 3, 4), (1, -1, 1, -1))
         threshold = sqrt(d * log(log(d)))
         start = FixedBiasReLU(self.quarter, threshold, 0.1, 0.1 * threshold / sqrt(d))
         step = FeatureStep(start, 2000, count=self.ticket)
@@ -139,7 +147,7 @@ class GradientFeaturesArms(Study):
             self._train(LINEAR, LinearMargin(d), FeatureStep(replace(start, readout=0.1), 2000), "linear data"),
             self._train(
                 MIXTURE,
-                GaussianMixture(d, (1, 2, 3, 4), (1, -1, 1, -1)),
+                mixture,
                 step,
                 "four orthogonal clusters of alternate labels",
             ),
@@ -175,6 +183,11 @@ class GradientFeaturesArms(Study):
             ask(FROZEN_RATE, FrozenFirstLayer(), "one feature step, then descent on the read-out alone"),
             ask(LINEAR_NEURONS, LinearNeurons(), "neurons of linear data over their threshold"),
             ask(XOR_NEURONS, XorNeurons(neurons=self.neurons), "neurons of the XOR mixture over their threshold"),
+            ask(
+                MIXTURE_NEURONS,
+                MixtureNeurons(mixture, self.neurons),
+                "neurons of the four clusters over their threshold and the clusters' distance",
+            ),
             ask(
                 PARITY_NEURONS,
                 ParityNeurons(self.neurons, min(20000, 2 * self.neurons)),

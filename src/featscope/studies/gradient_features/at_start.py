@@ -7,10 +7,12 @@ import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, STATED, Found, bound, identity, ordering
 from featscope.studies.base import farthest
-from featscope.studies.gradient_features.arms import GOOD, LINEAR_NEURONS, PARITY_NEURONS, XOR_NEURONS
+from featscope.studies.gradient_features.arms import GOOD, LINEAR_NEURONS, MIXTURE_NEURONS, PARITY_NEURONS, XOR_NEURONS
 from featscope.studies.gradient_features.first_steps import FirstSteps
 from featscope.studies.gradient_features.neurons import (
     CONE,
+    MIXTURE_NORMS,
+    MIXTURE_THRESHOLDS,
     PARITY_SIZES,
     PARITY_THRESHOLDS,
     SHORTEST,
@@ -64,6 +66,59 @@ class AtStart(FirstSteps):
         Measured: norm of $G(w,\tilde b)$ over $\rho$, mean over neurons, at $\tilde b = 4\sigma_w\sqrt d$.
         """
         return run.other_length.isel(ratio=-1)
+
+    # --- Mixtures (Lemmas 3.17, B.30) ---------------------------------------------------------------------------------
+
+    @identity(
+        "derived, for Lemma B.30",
+        on=MIXTURE_NEURONS,
+        equals=1.0,
+        within=0.1,
+        because=TENTH,
+        note="The condition on ‖w‖ is left out. The lemma's own threshold, of τ ≥ 8, leaves no neuron sure.",
+        range=POSITIVE,
+    )
+    def mixture_sure_probability(self, run: xr.Dataset) -> xr.DataArray:
+        r"""How many neurons are sure of one of several orthogonal clusters has a closed form.
+
+        $Q(1.5t)\Phi(t/2)^{r-1}$, $t=\tilde b/(\sigma_w\|\mu_j\|)$. Measured: share of random neurons over this, mean
+        over $t$ = 0.5 to 2.
+        """
+        clusters = len(self.arm(MIXTURE_NEURONS).recipe.data.axes)
+        predicted = [theory.mixture_sure_probability((t,) * clusters, 0) for t in MIXTURE_THRESHOLDS]
+        return mean(run.sure.isel(norm=0) / xr.DataArray(predicted, dims="threshold"))
+
+    @bound(
+        "Lemma 3.17",
+        on=MIXTURE_NEURONS,
+        at_least=0.95,
+        because="Bound: chosen after a first look, which had .99.",
+        range=COSINE,
+        note="At t = 2 and ‖μ_j‖ = √d.",
+    )
+    def sure_mixture_neurons_point_at_their_cluster(self, run: xr.Dataset) -> xr.DataArray:
+        """Gradients of neurons that are sure of one cluster point at its mean.
+
+        Measured: cosine to the mean, times the cluster's label, mean over sure neurons.
+        """
+        return pointing(run).isel(norm=0, threshold=MIXTURE_THRESHOLDS.index(2.0))
+
+    @identity(
+        "Equation B.33",
+        on=MIXTURE_NEURONS,
+        equals=1.0,
+        within=0.05,
+        because=FIVE,
+        range=POSITIVE,
+        note=f"At t = 2 and ‖μ_j‖ = {MIXTURE_NORMS[-1]:.0f}√d: far from its threshold, in units of its cluster's "
+        "spread, a sure neuron fires for nearly all of it.",
+    )
+    def mixture_gradient_length(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Of clusters that are far apart such a gradient has the whole mean.
+
+        $\|G\| \to p_j\|\mu_j\|$. Measured: norm of G over this, mean over sure neurons.
+        """
+        return run.length.where(run.sure > 0).isel(norm=-1, threshold=MIXTURE_THRESHOLDS.index(2.0))
 
     # --- XOR (Lemmas B.37 to B.40) ------------------------------------------------------------------------------------
 
