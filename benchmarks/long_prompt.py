@@ -21,7 +21,7 @@ from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.compare import turns
-from featscope.language.cost import arrivals
+from featscope.language.cost import timed_answer
 from featscope.language.methods import METHODS, Reading
 from featscope.language.selection import scores, select, summed_queries
 from featscope.training.memory import peak_bytes
@@ -129,7 +129,7 @@ def _end_to_end(bench: Bench, model: Any) -> Table:
     for length in bench.lengths:
         ids = torch.randint(3, 1024, (1, length), generator=torch.Generator().manual_seed(length))
         methods = {name: Reading(bench.layer, bench.keep).build(name, model) for name in names}
-        rounds = [{n: arrivals(m, ids, bench.new) for n, m in methods.items()} for _ in range(bench.rounds)]
+        rounds = [{n: timed_answer(m, ids, bench.new)[1] for n, m in methods.items()} for _ in range(bench.rounds)]
         found = {name: [median(one[name][end] for one in rounds) for end in (0, -1)] for name in names}
         shown = [f"{first:.2f}  {last:.2f}" for first, last in found.values()]
         table.add_row(str(length), *shown, f"{found['h2o'][0] / found['full'][0]:.1f}")

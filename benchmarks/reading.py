@@ -37,7 +37,7 @@ from featscope.language import (
     SnapKV,
     SpeculativePrefill,
 )
-from featscope.language.cost import arrivals
+from featscope.language.cost import timed_answer
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
 from featscope.language.load import RETRIEVER, RETRIEVER_KERNEL, RETRIEVER_LAYER, RETRIEVER_POOL, load_model
 from featscope.language.methods import KERNEL
@@ -129,7 +129,7 @@ def answered(bench: Reading) -> dict[str, list[int]]:
     draft, rule = shortened(model, 3), {"kernel": RETRIEVER_KERNEL, "pool": RETRIEVER_POOL}
     for name, build in METHODS.items():
         methods = [build(model, RETRIEVER_LAYER, keep, bench.window, draft, **rule) for keep in bench.keeps]
-        found[name] = [sum(haystack.ask(method, one, 9).normalised == 1 for one in hidden) for method in methods]
+        found[name] = [sum(haystack.answer(method, one, 9)[1].normalised == 1 for one in hidden) for method in methods]
     return found
 
 
@@ -139,7 +139,9 @@ def costs(bench: Bench, window: int) -> dict[str, tuple[float, float]]:
     draft = shortened(model, bench.layers // 4)
     ids = torch.randint(3, 1024, (1, length), generator=torch.Generator().manual_seed(length))
     methods = {name: build(model, bench.layer, bench.keep, window, draft) for name, build in METHODS.items()}
-    rounds = [{name: arrivals(method, ids, 1)[0] for name, method in methods.items()} for _ in range(bench.rounds)]
+    rounds = [
+        {name: timed_answer(method, ids, 1)[1][0] for name, method in methods.items()} for _ in range(bench.rounds)
+    ]
     return {
         name: (
             median(one[name] for one in rounds),

@@ -8,7 +8,7 @@ import torch
 from benchmarks.against_kvpress.ways import LIBRARIES, OURS, THEIRS, Pressed, gemfilter, ratio, snapkv
 from benchmarks.long_prompt import Bench, model_of
 from featscope.language import AdaKV, FastKV, FullCache
-from featscope.language.cost import arrivals
+from featscope.language.cost import timed_answer
 from featscope.language.decoder import cache_of
 from featscope.training.memory import peak_bytes
 
@@ -23,8 +23,10 @@ def costs(bench: Bench) -> dict[str, dict[str, dict[str, float]]]:
         ids = torch.randint(3, 1024, (1, length), generator=torch.Generator().manual_seed(length))
         methods = _methods(bench, model)
         for method in methods.values():
-            arrivals(method, ids[:, : 2 * bench.keep], 2)  # whatever is done once is done
-        rounds = [{name: arrivals(m, ids, bench.new) for name, m in methods.items()} for _ in range(bench.rounds)]
+            timed_answer(method, ids[:, : 2 * bench.keep], 2)  # whatever is done once is done
+        rounds = [
+            {name: timed_answer(m, ids, bench.new)[1] for name, m in methods.items()} for _ in range(bench.rounds)
+        ]
         found[str(length)] = {
             name: {
                 "first": median(one[name][0] for one in rounds),

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Subset, TensorDataset
+from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler, Subset, TensorDataset
 
 from featscope.integrations import Monitor
-from featscope.integrations.batches import copied
+from featscope.integrations.batches import copied, run_model, size_of
 from featscope.integrations.held_out import HeldOut
 from featscope.integrations.undisturbed import undisturbed
 
@@ -207,6 +207,18 @@ def test_a_batch_without_a_sample_is_passed_over():
     assert HeldOut([(x[:0], y[:0]), (x, y)], 8).samples == 8
 
 
+def test_a_mapping_beside_labels_is_counted_and_given_by_name():
+    class Named(nn.Linear):
+        def forward(self, x):
+            return super().forward(x)
+
+    batch = ({"x": torch.ones(16, 6)}, torch.arange(16) % 4)
+    assert size_of(batch) == 16
+    torch.manual_seed(0)
+    model = Named(6, 4)
+    torch.testing.assert_close(run_model(model, batch), model(batch[0]["x"]))
+
+
 def test_a_mapping_without_a_tensor_is_refused_by_name():
     with pytest.raises(ValueError, match=r"held_out has a batch without a tensor \(text: list\): allowed are mappings"):
         HeldOut([{"text": ["a", "b"]}], 8)
@@ -249,6 +261,28 @@ class Masking:
     def __getitem__(self, place):
         self.draw()
         return torch.ones(6) * place
+
+
+class Dropped(Dataset):
+    """Uses one after another of what it holds."""
+
+    def __init__(self, steps) -> None:
+        self.steps = steps
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, place):
+        for one in (self.steps[0], *self.steps[1]):
+            one.draw()
+        return torch.ones(6) * place
+
+
+def test_generators_in_lists_are_left_as_they_were():
+    held = torch.Generator(), torch.Generator()
+    both = ConcatDataset([Masking(held[1]), Dropped([Masking(held[0]), (Masking(),)])])
+    Monitor(nn.Linear(6, 4), DataLoader(both, batch_size=8), samples=96)
+    assert all(torch.equal(one.get_state(), torch.Generator().get_state()) for one in held)
 
 
 @pytest.mark.parametrize("bound", [lambda one: one, lambda one: one.__call__, lambda one: partial(one.__call__)])

@@ -161,11 +161,11 @@ def test_answers_are_scored_and_so_is_what_was_kept_of_the_needle():
     hidden = haystack().hide(draws(), 40, 0.5, asked)
     first = hidden.needle.start
     sets = torch.tensor([[[[first, first + 1]], [[first + 1, 39]]]])  # layer, batch, head, kept
-    answered = haystack().ask(Says("w52 w70", sets), hidden, 2)
+    answered = haystack().answer(Says("w52 w70", sets), hidden, 2)[1]
     assert answered == (0.5, 0.5, False, 3 / 8)
-    assert haystack().ask(Says("w52 w53", sets), hidden, 1).score == 0.5  # the second word is not generated
+    assert haystack().answer(Says("w52 w53", sets), hidden, 1)[1].score == 0.5  # the second word is not generated
     nothing = haystack().hide(draws(), 40, 0.5, replace(asked, text=""))
-    assert haystack().ask(Says("w52", sets), nothing, 2).kept == 0
+    assert haystack().answer(Says("w52", sets), nothing, 2)[1].kept == 0
 
 
 def test_an_answer_is_exact_if_its_words_stand_side_by_side_in_order():
@@ -180,7 +180,7 @@ def test_full_stops_belong_to_words_where_the_needle_says_so(monkeypatch, full_s
     stack = haystack()
     hidden = stack.hide(draws(), 40, 0.5, Needle(" w50", " w60", "w52", full_stops))
     monkeypatch.setattr(type(stack.tokenizer), "decode", lambda *given, **options: "w52.")
-    assert stack.ask(Says("w52", torch.zeros(1, 1, dtype=torch.long)), hidden, 1).score == (not full_stops)
+    assert stack.answer(Says("w52", torch.zeros(1, 1, dtype=torch.long)), hidden, 1)[1].score == (not full_stops)
 
 
 def test_what_is_quoted_of_a_needle_that_is_not_found_is_wrong(monkeypatch):

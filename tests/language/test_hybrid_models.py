@@ -145,11 +145,11 @@ def test_the_layer_is_chosen_among_those_that_see():
     assert found.whole.tolist() == [0, 0.75, 0, 1]
     assert (found.distance[:, [0, 2]] == 61).all(), "what sees a part of the prompt finds nothing"
     whole = Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool))
-    chosen = choices_of_all_layers(model, whole, 16, window=0)
+    chosen = choices_of_all_layers(model, whole, 16)
     assert list(chosen) == [1, 3]
     assert torch.equal(chosen[3], GemFilter(model, 3, 16, window=0).select(prompt()))
     with pytest.raises(ConfigError, match="no layer sees more"):
-        choices_of_all_layers(hybrid("windowed-mistral"), whole, 16, window=0)
+        choices_of_all_layers(hybrid("windowed-mistral"), whole, 16)
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -49,7 +49,7 @@ def test_a_needle_that_is_there_twice_is_refused():
 def test_one_pass_gives_every_layers_choice():
     model = tiny()
     ids = torch.randint(3, 100, (2, 50), generator=torch.Generator().manual_seed(0))
-    all_layers = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), 12, window=0)
+    all_layers = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), 12)
     assert list(all_layers) == [0, 1, 2, 3]
     for layer, chosen in all_layers.items():
         assert torch.equal(chosen, GemFilter(model, layer, 12, window=0).select(ids))

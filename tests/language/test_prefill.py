@@ -38,7 +38,7 @@ from featscope.language import (
 )
 from featscope.language.decoder import cache_argument, cache_of
 from featscope.language.first_pass import attention_at
-from featscope.language.keep import operations_of
+from featscope.language.keep import operations_of, tokens_of
 from featscope.language.propagation import one_pass
 from featscope.options import ConfigError
 
@@ -268,9 +268,15 @@ def test_a_draft_looks_at_layers_that_see_the_prompt_and_what_is_written(window)
 
 def test_what_a_draft_costs_is_counted():
     model, draft = tiny(hidden_size=64, intermediate_size=128), tiny(hidden_size=64, num_hidden_layers=1)
-    kept = SpeculativePrefill(model, draft, Cost(0.6), window=4, look_ahead=0).select(prompt()).shape[1]
-    left = 0.6 * operations_of(model, 60) - operations_of(draft, 60)
-    assert operations_of(model, kept) <= left < operations_of(model, kept + 1)
+    for ahead in (0, 30):
+        kept = SpeculativePrefill(model, draft, Cost(0.6), window=4, look_ahead=ahead).select(prompt()).shape[1]
+        left = 0.6 * operations_of(model, 60) - operations_of(draft, 60 + ahead)
+        assert operations_of(model, kept) <= left < operations_of(model, kept + 1)
+
+
+def test_a_share_is_no_token_more_than_it_says():
+    """0.07 of 100 is 7.000000000000001 in floats."""
+    assert [tokens_of(share, 100) for share in (0.07, 0.28, 0.55, 0.551)] == [7, 28, 55, 56]
 
 
 def test_original_positions_are_those_of_the_whole_prompt():

@@ -136,6 +136,10 @@ def test_nothing_is_penalised_while_it_warms_up():
     torch.testing.assert_close(penalty(features, 100), NuclearNorm()(features))
     with pytest.raises(ConfigError, match=r"warmup = 100 needs the step"):
         penalty(features)
+    large = torch.full((2, 2), 1e39, dtype=torch.float64)
+    assert penalty(large, 0) == 0
+    assert penalty(large, 0).dtype == torch.float64
+    assert penalty(torch.full((2, 2), 6e4, dtype=torch.float16), 0) == 0
 
 
 @pytest.mark.parametrize(

@@ -188,3 +188,9 @@ def test_points_that_measured_nothing_stand_at_the_foot():
 def test_marks_that_are_nowhere_are_left_out():
     panel = Panel("p", "x", "y", [], marks=[(float("nan"), "never"), (1.0, "once")])
     assert [label for _, label in figure_data(Curves("a", "t", "c", [panel]))["panels"][0]["marks"]] == ["once"]
+
+
+def test_labels_of_marks_that_are_nowhere_take_no_room():
+    marks = [(7.0, "late"), (float("nan"), "never"), (2.0, "early")]
+    found = mark_labels(Panel("p", "x", "y", [], marks=marks), characters=40)
+    assert [one.text for one in found] == ["early", "late"]

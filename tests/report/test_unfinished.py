@@ -131,6 +131,13 @@ def test_a_sweep_on_its_way(tmp_path):
     assert so_far(tmp_path / "run", study, read_plan(tmp_path / "run")).runs["sweep"].sizes["noise"] == 2
 
 
+def test_a_longer_point_of_a_sweep_over_steps_is_done_when_its_own_steps_are(tmp_path):
+    study = Sweep(Judged(steps=10, probe_every=1000), (Axis("steps", (10, 1000)),))
+    ended_on_its_way(tmp_path / "run", study, looks=6 + 8)  # of the second, less than a tenth
+    (arm,) = so_far(tmp_path / "run", study, read_plan(tmp_path / "run")).arms
+    assert (arm.step, arm.steps, arm.done) == (5, 10, False)
+
+
 def test_replicas_to_pick_are_those_that_every_arm_has(folder, monkeypatch):
     """Of an arm on its way, fewer shards may have measured than of one that is done."""
     found = so_far(folder, STUDY, read_plan(folder))

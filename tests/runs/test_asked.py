@@ -5,10 +5,11 @@ import os
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
-from featscope.runs import Settings, run
+from featscope.runs import Settings, run, workers
 from featscope.runs.asked import NAME, ask, asked
 from featscope.runs.progress import NAME as PROGRESS
 from featscope.runs.progress import Monitor, Part
@@ -35,6 +36,25 @@ def until(condition, seconds: float = 30) -> bool:
             pass
         time.sleep(0.05)
     return False
+
+
+def test_steps_that_were_resumed_are_told_at_once(monkeypatch):
+    """Held back, the last of a shard would be lost, or be counted as computed now."""
+    told: list[tuple[int, float, str]] = []
+
+    def compute(index, stopped, progress):
+        for _ in range(3):
+            progress(10.0, "resumed")
+
+    work = SimpleNamespace(
+        compute=compute,
+        stop=threading.Event(),
+        pause=SimpleNamespace(value=False),
+        reports=SimpleNamespace(put=told.append),
+    )
+    monkeypatch.setattr(workers, "_work", work)
+    workers._compute(0)
+    assert told == [(0, 10.0, "resumed")] * 3
 
 
 @pytest.mark.parametrize("cores", [1, 2])

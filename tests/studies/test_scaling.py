@@ -122,7 +122,10 @@ BROKEN_TRENDS = [
     (lambda trend: trend["at"].pop(), r"trends\[0\]\.at = .* allowed is the sizes \[2\.0, 4\.0"),
     (lambda trend: trend["at"][1].update(verdict="so"), r"trends\[0\]\.at\[1\]\.verdict = 'so' .* allowed is 'holds'"),
     (lambda trend: trend["at"][0].update(interval=[2, 1]), r"at\[0\]\.interval = \[2, 1\] .* the low end before"),
-    (lambda trend: trend["foretold"][1].update(probability=2), r"foretold\[1\]\.probability = .* allowed is 0 to 1"),
+    (
+        lambda trend: trend["foretold"][1].update(probability=2),
+        r"foretold\[1\]\.probability = 2 is out of range: allowed is 0 to 1",
+    ),
     (lambda trend: trend["direction"].update(word="up"), r"direction\.word = 'up' .* allowed is 'toward'"),
     (lambda trend: trend.update(surprise=0.125), r"trends\.json does not agree with its checksum"),
 ]

@@ -46,13 +46,13 @@ def copied(batch: Any) -> Any:
 def run_model(model: nn.Module, batch: Any) -> Any:
     """``model(**batch)`` of a mapping without its labels, ``model(x)`` of all else; of several views the first."""
     device = next((p.device for p in model.parameters()), None)
+    while isinstance(batch, list | tuple):
+        batch = batch[0]
     if isinstance(batch, Mapping):
         given = {name: value for name, value in batch.items() if name not in LABELS}
         return model(
             **{name: value.to(device) if isinstance(value, Tensor) else value for name, value in given.items()}
         )
-    while isinstance(batch, list | tuple):
-        batch = batch[0]
     return model(batch.to(device))
 
 
@@ -62,12 +62,12 @@ def size_of(batch: Any) -> int:
     Raises:
         ValueError: it is a mapping without a tensor.
     """
+    while isinstance(batch, list | tuple) and batch:
+        batch = batch[0]
     if isinstance(batch, Mapping):
         tensor = next((value for value in batch.values() if isinstance(value, Tensor)), None)
         if tensor is None:
             held = ", ".join(f"{name}: {type(value).__name__}" for name, value in batch.items())
             raise ValueError(f"held_out has a batch without a tensor ({held}): allowed are mappings that hold one")
         batch = tensor
-    while isinstance(batch, list | tuple) and batch:
-        batch = batch[0]
     return len(batch)

@@ -84,6 +84,8 @@ def _reached(loader: object) -> list[object]:
                     inner.append(one.__self__)
                 elif isinstance(one, partial):
                     inner.extend([one.func, *one.args, *one.keywords.values()])
+                elif isinstance(one, list | tuple) and len(one) <= 1000:
+                    inner.extend(one)
             ring.extend(one for one in inner if not isinstance(one, type | ModuleType | nn.Module | Tensor))
     return [one for one in found.values() if not isinstance(one, partial | MethodType)]
 

@@ -26,10 +26,10 @@ def operations(work: Callable[[], Any]) -> float:
     return float(counter.get_total_flops())
 
 
-def seconds(works: Sequence[Callable[[], Any]], repetitions: int = 3) -> list[float]:
-    """The shortest of some repetitions of each, taken in turns: what else runs on the machine slows all alike."""
+def seconds(works: Sequence[Callable[[], Any]]) -> list[float]:
+    """The shortest of three repetitions of each, taken in turns: what else runs on the machine slows all alike."""
     gc.collect()
-    return np.min([[_timed(work) for work in works] for _ in range(repetitions)], axis=0).tolist()
+    return np.min([[_timed(work) for work in works] for _ in range(3)], axis=0).tolist()
 
 
 def new_token_operations(method: Method, prompt: Tensor) -> float:
@@ -55,19 +55,8 @@ def new_token_seconds(method: Method, prompt: Tensor, count: int = 16) -> float:
     return float(np.median(np.diff(_at_each_token(_now, method, prompt, count))))
 
 
-def arrivals(method: Method, prompt: Tensor, count: int = 16) -> list[float]:
-    """Seconds from the prompt to each new token, end to end: all that the method does is in them.
-
-    Args:
-        method: generates.
-        prompt: tokens ``[1, token]``.
-        count: tokens to generate.
-    """
-    return timed_answer(method, prompt, count)[1]
-
-
 def timed_answer(method: Method, prompt: Tensor, count: int, **options: Any) -> tuple[Tensor, list[float]]:
-    """New tokens, and seconds from the prompt to each of them, end to end.
+    """New tokens, and seconds from the prompt to each of them, end to end: all that the method does is in them.
 
     Args:
         method: generates.

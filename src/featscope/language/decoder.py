@@ -157,7 +157,7 @@ def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> Non
     the first that is read."""
     require_own_angles(model, prompt, new)
     _require_angles_of_now(model, prompt)
-    length, context = _length(prompt) + new, context_of(model)
+    length, context = prompt.longest + new, context_of(model)
     if context is not None and length > context:
         raise ConfigError(
             f"the prompt has {length - new} tokens{f' and {new} are to come' if new else ''}: allowed is at most "
@@ -194,7 +194,7 @@ def _require_angles_of_now(model: PreTrainedModel, prompt: Prompt) -> None:
     """
     if rope_of(model).get("rope_type") != "dynamic":
         return
-    longest, original = _length(prompt), text_config(model).max_position_embeddings
+    longest, original = prompt.longest, text_config(model).max_position_embeddings
     if longest >= original:
         raise ConfigError(
             f"the prompt has {longest} tokens, and {type(model).__name__} has rotary angles of kind 'dynamic', which "
@@ -218,7 +218,7 @@ def require_gaps(model: PreTrainedModel, prompt: Prompt, read: int) -> None:
 
 def require_seeing(model: PreTrainedModel, prompt: Prompt, layers: Iterable[int]) -> None:
     """Raise `ConfigError` unless each of ``layers`` sees all of ``prompt``."""
-    length = _length(prompt)
+    length = prompt.longest
     for layer in layers:
         window = sight_of(model, layer)
         if window < length:
@@ -251,7 +251,3 @@ def rope_of(model: PreTrainedModel) -> dict[str, Any]:
     rope = getattr(text_config(model), "rope_parameters", None) or {}
     own: Any = rope.get("full_attention")
     return own if isinstance(own, dict) else rope
-
-
-def _length(prompt: Prompt) -> int:
-    return int(prompt.real.sum(-1).max())

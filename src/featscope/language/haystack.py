@@ -205,10 +205,6 @@ class Haystack:
             body += needles[which][0]
         return Hidden(torch.tensor([[*body, *hay[start:], *question]]), span, asked)
 
-    def ask(self, method: Method, hidden: Hidden, new_tokens: int) -> Retrieved:
-        """Have ``method`` answer a prompt with needles; see `answer`."""
-        return self.answer(method, hidden, new_tokens)[1]
-
     def answer(self, method: Method, hidden: Hidden, new_tokens: int) -> tuple[str, Retrieved]:
         """What ``method`` says to a prompt with needles, and what became of the one that is asked for.
 

@@ -40,7 +40,7 @@ def keep_of(number: float) -> int | float:
 
 def tokens_of(keep: int | float, length: int) -> int:
     """How many of a prompt's ``length`` tokens ``keep`` means, a number of them or a share."""
-    return keep if isinstance(keep, int) else math.ceil(keep * length)
+    return keep if isinstance(keep, int) else math.ceil(round(keep * length, 9))
 
 
 def require_keep(options: Any, *, cost: bool) -> None:

@@ -38,7 +38,7 @@ class LayerChoice:
 
     Attributes:
         layer: the first layer that keeps all of the needle in a share ``stable`` of the examples; None if none does.
-        distance: tokens between the needle and the nearest kept token, ``[example, layer]``; 0 where one of its tokens
+        distance: places from the needle to the nearest kept token, ``[example, layer]``; 0 where one of its tokens
             is kept. This is what the dissertation looks at.
         kept: share of the needle's tokens that are kept, ``[example, layer]``.
         stable: share of examples in which a layer must keep the needle.
@@ -220,7 +220,7 @@ def needle_span(
 
 
 def needle_distance(kept: Int[Tensor, " kept"], needle: range) -> int:
-    """Tokens between the needle and the nearest kept token; 0 where one of its tokens is kept."""
+    """Places from the needle to the nearest kept token; 0 where one of its tokens is kept."""
     before, after = needle.start - kept, kept - (needle.stop - 1)
     return int(torch.maximum(before, after).clamp(min=0).min())
 
@@ -243,14 +243,14 @@ def _require_hidden(length: int, span: range, needle: str, keep: int | float, wi
 
 
 def choices_of_all_layers(
-    model: PreTrainedModel, prompt: Prompt, keep: int, window: int, pool: Pool = "avg", kernel: int = 5
+    model: PreTrainedModel, prompt: Prompt, keep: int, pool: Pool = "avg", kernel: int = 5
 ) -> dict[int, Int[Tensor, "batch kept"]]:
-    """What each layer that sees the whole prompt would choose, from one pass of the model.
+    """What each layer that sees the whole prompt would choose, no window kept, from one pass of the model.
 
     Raises:
         ConfigError: the prompt is longer than the model's context, or no layer sees all of it.
     """
-    rule = keep, pool, kernel, range(-window, 0)
+    rule = keep, pool, kernel
     return {layer: select(scores, prompt.real, *rule) for layer, scores in scores_of_all_layers(model, prompt).items()}
 
 
@@ -262,7 +262,7 @@ def scores_of_all_layers(model: PreTrainedModel, prompt: Prompt) -> dict[int, Fl
         ConfigError: the prompt is longer than the model's context, or no layer sees all of it.
     """
     require_context(model, prompt)
-    layers = seeing(model, int(prompt.real.sum(-1).max()))
+    layers = seeing(model, prompt.longest)
     if not layers:
         require_seeing(model, prompt, [text_config(model).num_hidden_layers - 1])
     scoring = _Scoring()

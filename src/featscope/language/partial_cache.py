@@ -91,7 +91,7 @@ def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: i
         ConfigError: there is no such layer.
     """
     cache, dropped = DynamicCache(config=model.config), Dropped()
-    length = int(prompt.real.sum(-1).max())
+    length = prompt.longest
     own = [type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers]
     evicted = [layer for layer in seeing(model, length + new) if layer < len(own) and own[layer]]
     if not evicted or chosen_by not in (None, *evicted):

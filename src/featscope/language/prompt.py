@@ -34,6 +34,11 @@ class Prompt(NamedTuple):
         """What models call the attention mask."""
         return self.real.long()
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest, without padding."""
+        return int(self.real.sum(-1).max())
+
     def at(self, model: PreTrainedModel) -> "Prompt":
         """The same where ``model`` is; as it is where that is nowhere ("meta"), as weights are brought when it runs."""
         return self if model.device.type == "meta" else Prompt(*(part.to(model.device) for part in self))

@@ -71,7 +71,7 @@ class NuclearNorm:
         if self.warmup and step is None:
             raise ConfigError(f"NuclearNorm.warmup = {self.warmup} needs the step: call it as penalty(features, step)")
         if step is not None and step < self.warmup:
-            return features.float().sum((-2, -1)) * 0.0
+            return features.sum((-2, -1), dtype=torch.promote_types(features.dtype, torch.float32)) * 0.0
         if self.gather and others():
             if features.ndim != 2:
                 raise ValueError(f"features have shape {list(features.shape)}: what processes share is [batch, neuron]")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from featscope.figures import Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, MatrixMovie, Panel, Scatters, Verdicts
+from featscope.report.geometry import value_range
 from featscope.report.look import scale
 from featscope.report.typeset import typeset
 
@@ -124,10 +125,7 @@ def _packed(matrices: list[np.ndarray], low: float, high: float) -> str:
 
 @figure_data.register
 def _(figure: Heatmaps) -> Plain:
-    every = np.concatenate([np.ravel(panel) for panel in figure.panels.values()])
-    finite = every[np.isfinite(every)]
-    low, high = figure.ends or ((float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0))
-    shown = scale(low, high, figure.value_label)
+    shown = scale(*(figure.ends or value_range(figure.panels)), figure.value_label)
     return {
         "kind": "heatmaps",
         "low": shown.low,

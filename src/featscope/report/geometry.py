@@ -101,7 +101,7 @@ def mark_labels(panel: Panel, characters: int) -> list[MarkLabel]:
     low, high = x_range(panel)
     ends: list[float] = []  # right end of the text on each level
     labels = []
-    for x, text in sorted(panel.marks):
+    for x, text in sorted(mark for mark in panel.marks if np.isfinite(mark[0])):
         if panel.log_x and x <= 0:
             continue
         place = log10(x / low) / log10(high / low) if panel.log_x else (x - low) / (high - low)
@@ -188,7 +188,7 @@ def shown_frames(movie: MatrixMovie) -> list[int]:
 
 
 def grid(panels: int) -> tuple[int, int]:
-    """Rows and columns for this many panels: two abreast, three where that fills the rows better."""
+    """Rows and columns for this many panels: up to three abreast, four as two rows of two."""
     columns = panels if panels <= 3 else 2 if panels == 4 else 3
     return ceil(panels / columns), columns
 

@@ -21,7 +21,9 @@ from featscope.report.arm_table import arm_tables
 from featscope.report.figure_data import figure_data
 from featscope.report.page import Content, write_page
 from featscope.report.provenance import command
+from featscope.runs.diverged import ABOUT_THE_RUN
 from featscope.runs.plain import from_plain
+from featscope.runs.program import FOREIGN
 from featscope.runs.stored import read_plan
 from featscope.runs.unfinished import SoFar, so_far
 from featscope.studies import Runs, Story, Study
@@ -30,7 +32,6 @@ from featscope.studies.summaries import over_steps
 NAME = "unfinished.html"
 _LARGEST = 600  # rows or columns of a matrix that is drawn
 _ROUNDING = 1e-3
-_ABOUT_THE_RUN = ("last_step", "diverged")
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ def unfinished_content(directory: Path, study: Study | None = None) -> Content:
         entry, _ = find(name)  # loads the classes of its config
         try:
             study = from_plain(plan["config"])
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        except FOREIGN as error:
             raise ConfigError(f"config.json does not fit {name} as it is installed: {error}") from None
     elif name in entries():
         entry, _ = find(name)
@@ -176,7 +177,7 @@ def _events(found: SoFar) -> Iterable[Table]:
     rows = []
     for name, run in found.runs.items():
         for event, at in run.data_vars.items():
-            if at.attrs.get("units") == "step" and event not in _ABOUT_THE_RUN and at.dtype.kind in "iu":
+            if at.attrs.get("units") == "step" and event not in ABOUT_THE_RUN and at.dtype.kind in "iu":
                 happened = at.values[at.values >= 0]
                 if happened.size:
                     steps = f"{happened.min():,}" + (f" to {happened.max():,}" if happened.size > 1 else "")

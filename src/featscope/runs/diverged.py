@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import xarray as xr
 
-_ABOUT_THE_RUN = ("diverged", "last_step")
+ABOUT_THE_RUN = ("diverged", "last_step")
+"""What is measured of how replicas ended."""
 _NAMED = 4  # arms
 
 
@@ -20,7 +21,7 @@ def without_diverged(run: xr.Dataset) -> xr.Dataset:
     kept = {
         name: measured.astype(float).where(~lost) if measured.dtype.kind in "biu" else measured.where(~lost)
         for name, measured in run.data_vars.items()
-        if "replica" in measured.dims and name not in _ABOUT_THE_RUN
+        if "replica" in measured.dims and name not in ABOUT_THE_RUN
     }
     return run.assign({name: values.assign_attrs(run[name].attrs) for name, values in kept.items()})
 

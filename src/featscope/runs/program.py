@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -25,7 +26,9 @@ from featscope.training.stack import bind, stack
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
 _SAVING_MAY_TAKE = 0.01  # of the time, where that lets checkpoints follow each other faster: they are what is watched
 _SECONDS_AT_LEAST = 1.0
-_LAST_STEP = "last_step"
+LAST_STEP = "last_step"
+FOREIGN = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What reading the state of something else may raise."""
 _DESCRIBED = {"step": int, "done": bool, "record": dict, "programs": int, "numbers": dict}  # by every checkpoint
 
 
@@ -105,7 +108,7 @@ class Program:
             for name in names:
                 found[name] = self._joined([_measurement(name, one[name]) if name in one else None for one in each])
         self._require_no_axis(found)
-        if taken := {_LAST_STEP, *self._events()}.intersection(found):
+        if taken := {LAST_STEP, *self._events()}.intersection(found):
             raise ValueError(f"{taken.pop()!r} is kept of every run, or is an event of this one: measure another name")
         return self.whole.masked(found)
 
@@ -178,7 +181,7 @@ class Program:
         hand_back_freed_memory()
         about = "first step of the event; -1 if it did not happen"
         record.put({name: Measurement(step, about, (), "step") for name, step in self._events().items()})
-        record.put({_LAST_STEP: Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
+        record.put({LAST_STEP: Measurement(whole.last_look, "last step at which a replica was measured", (), "step")})
         self.ends = self._digests()
         self._save(folder, last, record, done=True, keep_state=not arm.over)
         return record
@@ -227,11 +230,7 @@ class Program:
         saved = saved_in(folder, self.checkpoint)
         if saved is None:
             return 0, Record(), False
-        tensors, about = saved
-
-        def part(prefix: str) -> dict[str, Any]:
-            return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
+        part, about = partial(named_from, saved[0]), saved[1]
         try:
             if differs := other(about, self._identity):
                 raise ValueError(differs)
@@ -248,10 +247,15 @@ class Program:
                 self.ends = self._digests() if state else part("end.")
             record = Record.restore(part("record."), about["record"])
             self.split(record, range(len(self.whole.streams.replicas) // len(self.parts)))
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        except FOREIGN as error:
             what = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise ForeignError(f"holds the state of something else ({what})") from None
         return about["step"], record, about["done"]
+
+
+def named_from(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Those whose names begin with ``prefix``, under the rest of their names."""
+    return {name.removeprefix(prefix): one for name, one in tensors.items() if name.startswith(prefix)}
 
 
 def _measurement(name: str, found: Any) -> Measurement:

@@ -242,7 +242,7 @@ def read_trends(folder: Path) -> dict[str, Any]:
                 allowed = "the low end before the high end"
                 where = here.of(f"{name}[{place}]")
                 where.of("interval").require([low, high], None in (low, high) or low <= high, allowed)
-                where.of("probability").require(one, 0 <= one.get("probability", 0) <= 1, "0 to 1")
+                where.of("probability").require(one.get("probability"), 0 <= one.get("probability", 0) <= 1, "0 to 1")
     return at.whole(stored)
 
 

@@ -16,12 +16,12 @@ import torch
 import xarray as xr
 
 from featscope.runs.execute import join, planned
+from featscope.runs.program import FOREIGN, LAST_STEP, named_from
 from featscope.runs.shard import Shard, ShardResult
 from featscope.studies import Arm, Study
 from featscope.tensors import DamagedError, unpacked
 from featscope.training.record import Measurement, Record
 
-_FOREIGN = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _LAST = "last step at which a replica was measured"
 _EVENT = "first step of the event so far; -1 if it has not happened"
 
@@ -115,9 +115,10 @@ def _read(directory: Path, shard: Shard) -> _Read:
             tensors, about = unpacked(directory / shard.checkpoint(program))
             programs = int(about["programs"])
             points |= _points(tensors, about, shard)
-            share += 1.0 if about["done"] else min(1.0, about["step"] / max(1, shard.arm.recipe.steps))
+            steps = about.get("steps", shard.arm.recipe.steps)  # those of the program's own point
+            share += 1.0 if about["done"] else min(1.0, about["step"] / max(1, steps))
             done = done and about["done"] is True
-        except (OSError, DamagedError, *_FOREIGN):
+        except (OSError, DamagedError, *FOREIGN):
             done = False
         program += 1
     return _Read(points, share / max(1, programs), done)
@@ -127,19 +128,21 @@ def _points(
     tensors: Mapping[str, torch.Tensor], about: Mapping[str, Any], shard: Shard
 ) -> dict[tuple[tuple[str, float], ...], xr.Dataset]:
     """The measurements of each point of a program; none of one that was not looked at yet."""
-
-    def part(prefix: str) -> dict[str, torch.Tensor]:
-        return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-    record = Record.restore(part("record."), about["record"])
+    record = Record.restore(named_from(tensors, "record."), about["record"])
     if not record.steps:
         return {}
     labels, count = about.get("points", [{}]), len(shard.replicas)
     everyone = list(shard.replicas) * len(labels)
     known = set(about["record"]["labels"])
-    if "last_step" not in known:
-        record.put({"last_step": Measurement(torch.full((len(everyone),), record.steps[-1]), _LAST, (), "step")})
-    record.put({name: Measurement(at, _EVENT, (), "step") for name, at in part("now.").items() if name not in known})
+    if LAST_STEP not in known:
+        record.put({LAST_STEP: Measurement(torch.full((len(everyone),), record.steps[-1]), _LAST, (), "step")})
+    record.put(
+        {
+            name: Measurement(at, _EVENT, (), "step")
+            for name, at in named_from(tensors, "now.").items()
+            if name not in known
+        }
+    )
     together = record.to_dataset(everyone)
     parts = [together.isel(replica=slice(i * count, (i + 1) * count)) for i in range(len(labels))]
     return {tuple(sorted(at.items())): one.assign_coords(at) for at, one in zip(labels, parts, strict=True)}
@@ -153,5 +156,5 @@ def _joined(shards: Sequence[Mapping[Any, xr.Dataset]], arm: Arm) -> xr.Dataset 
         return None
     try:
         return join([ShardResult([one for at, one in shard.items() if at in shared], {}) for shard in shards], arm)
-    except _FOREIGN:
+    except FOREIGN:
         return None

@@ -227,7 +227,7 @@ def _compute(index: int) -> Any:
     def progress(steps: float, status: str) -> None:
         nonlocal waiting, told
         waiting += steps
-        if time.monotonic() - told > _SECONDS_BETWEEN_REPORTS or status == "measuring":
+        if time.monotonic() - told > _SECONDS_BETWEEN_REPORTS or status in ("measuring", "resumed"):
             reports.put((index, waiting, status))
             waiting, told = 0.0, time.monotonic()
 

@@ -10,21 +10,19 @@ from featscope.training.record import Measurement, Record
 
 Watch = Callable[[Experiment], Mapping[str, Measurement]]
 AfterStep = Callable[[int], None]
+_PER_DECADE = 4  # log-spaced steps at which to measure
 
 
-def probe_steps(steps: int, every: int, per_decade: int = 4) -> list[int]:
+def probe_steps(steps: int, every: int) -> list[int]:
     """Steps at which to measure: 0, log-spaced ones, every ``every``-th, and the last.
 
     Args:
         steps: length of the run.
         every: spacing of the even grid.
-        per_decade: log-spaced steps in each decade; 0 for none.
     """
     marks = {0, steps, *range(0, steps, every)}
-    if per_decade and steps > 1:
-        marks |= {
-            int(m) for m in np.unique(np.logspace(0, np.log10(steps), 1 + int(np.log10(steps) * per_decade)).round())
-        }
+    if steps > 1:
+        marks |= {int(m) for m in np.logspace(0, np.log10(steps), 1 + int(np.log10(steps) * _PER_DECADE)).round()}
     return sorted(m for m in marks if m <= steps)
 
 

@@ -1,7 +1,6 @@
 """What caches that drop entries by a score have in common."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -30,7 +29,6 @@ class Evicting:
     window: int = 32
     pool: Pool = field(default="none", kw_only=True)
     kernel: int = field(default=1, kw_only=True)
-    ragged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_keep(self, cost=False)

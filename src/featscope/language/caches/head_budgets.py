@@ -82,7 +82,6 @@ class HeadBudgets:
             ranked = ranked.scatter(2, first, values.where(values.isinf(), torch.inf))
         top = best(ranked.flatten(1), heads * count)
         chosen = torch.zeros_like(ranked, dtype=torch.bool).flatten(1).scatter(1, top, True).unflatten(1, (heads, old))
-        kept = (chosen & real[:, None, :old]).int()
-        held = torch.cat([kept, real[:, None, old:].expand(-1, heads, -1).int()], -1).bool()
+        held = torch.cat([chosen & real[:, None, :old], real[:, None, old:].expand(-1, heads, -1)], -1)
         places = torch.where(held, torch.arange(length, device=real.device), -1).sort(-1).values
         return places[..., length - int(held.sum(-1).max()) :]

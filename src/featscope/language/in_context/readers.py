@@ -8,14 +8,14 @@ follows the exemplars from one that does not.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from featscope.language.chat import prompt_tokens
+from featscope.language.chat import in_template, prompt_tokens
 from featscope.language.decoder import ANGLES_BY_LENGTH, context_of, rope_of
 from featscope.language.in_context.prompt import LEAD, parse
 from featscope.language.prompt import read_prompt
@@ -68,9 +68,7 @@ class ModelReader:
 
     def _as_chat(self, prompt: str) -> str:
         """The template writes the special tokens; the answer begins as in a plain prompt."""
-        tokenizer: Any = self.tokenizer
-        message = [{"role": "user", "content": prompt.removesuffix(LEAD).rstrip("\n")}]
-        opened = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        opened = in_template(self.tokenizer, prompt.removesuffix(LEAD).rstrip("\n"))
         return f"{opened}{'' if opened[-1:].isspace() else ' '}{LEAD}"
 
 
@@ -161,7 +159,7 @@ class Follower:
 
     words: tuple[str, str]
     truth: Mapping[str, int]
-    parameters: int = 0
+    parameters: ClassVar[int] = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
         """As above."""
@@ -184,7 +182,7 @@ class Ignorer:
 
     beliefs: Mapping[str, int]
     sure: float = 0.9
-    parameters: int = 0
+    parameters: ClassVar[int] = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
         """As above."""
@@ -200,7 +198,7 @@ class Frequency:
     """
 
     words: tuple[str, str]
-    parameters: int = 0
+    parameters: ClassVar[int] = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
         """As above."""

@@ -7,7 +7,7 @@ does not print norm and restriction; read here as the l2 norm over heads and ove
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -120,7 +120,7 @@ class FocusedRow:
 
     other: float
     heads: int = 4
-    parameters: int = 0
+    parameters: ClassVar[int] = 0
 
     def read(self, text: str, spans: Sequence[Span]) -> AttentionRow:
         """As above."""
@@ -140,11 +140,6 @@ class SpanNorm(NamedTuple):
 
     norm: float
     tokens: int
-
-    @property
-    def normalised(self) -> float:
-        """The norm over the square root of the length: one number for uniform attention, whatever the span."""
-        return self.norm / self.tokens**0.5
 
 
 def span_norms(row: AttentionRow, spans: Sequence[Span]) -> list[SpanNorm]:

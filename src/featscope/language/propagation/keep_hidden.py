@@ -81,7 +81,7 @@ class KeepHidden:
         """
         require_gaps(model, prompt, keep)
         its = cast(LayerSelector, selector)
-        length, new = int(prompt.real.sum(-1).max()), new_tokens(model, options, prompt.ids.shape[-1])
+        length, new = prompt.longest, new_tokens(model, options, prompt.ids.shape[-1])
         able = seeing_from(model, length + new)
         if its.layer not in able:
             others = f"a layer from which on all do ({', '.join(map(str, able))})" if able else "fewer tokens"

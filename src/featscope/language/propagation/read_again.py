@@ -111,7 +111,7 @@ def _require_places(model: PreTrainedModel, prompt: Prompt, short: Prompt, new: 
     """
     require_context(model, prompt, new)
     require_gaps(model, prompt, short.ids.shape[-1])
-    own = int(prompt.real.sum(-1).max())
+    own = prompt.longest
     length = own + new
     rope = rope_of(model)
     turns = rope["original_max_position_embeddings"] if rope.get("rope_type") == "longrope" else length

@@ -87,7 +87,7 @@ class Draft:
 
     def spent(self, model: PreTrainedModel, length: int) -> float:
         """Operations of the small model."""
-        return operations_of(self.draft, length)
+        return operations_of(self.draft, length + self.look_ahead)
 
     @torch.no_grad()
     def select(self, model: PreTrainedModel, prompt: Prompt, keep: int) -> Int[Tensor, "batch kept"]:
@@ -111,7 +111,7 @@ class Draft:
                 f"the prompt has the token {unknown}, and draft = {type(self.draft).__name__} knows {words}: "
                 "allowed is a model of the same tokenizer"
             )
-        layers = seeing(self.draft, int(prompt.real.sum(-1).max()) + self.look_ahead)
+        layers = seeing(self.draft, prompt.longest + self.look_ahead)
         if not layers:
             require_seeing(self.draft, prompt, [text_config(self.draft).num_hidden_layers - 1])
         largest = _Largest(prompt, layers)

@@ -80,7 +80,7 @@ class Retrieval(Questionnaire):
 
             ids = hidden.ids.to(model.device)
             whole = Prompt(ids, torch.ones_like(ids, dtype=torch.bool))
-            chosen = choices_of_all_layers(model, whole, of.keep, 0, reading.pool, reading.kernel)
+            chosen = choices_of_all_layers(model, whole, of.keep, reading.pool, reading.kernel)
             kept = [chosen[layer][0].cpu() for layer in layers]
             distances = [needle_distance(places, hidden.needle) for places in kept]
             answers = {way: haystack.answer(method, hidden, NEW) for way, method in methods.items()}
