@@ -186,3 +186,27 @@ def test_what_the_text_says_of_gains_on_long_prompts(capfd, monkeypatch):
         (3.0, 32),
     ]
     assert [claim["measured"] > 0 for claim in of["minference"]].count(True) == 1
+
+
+DICTIONARY = re.findall(r"^\| ([a-z][^|]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", PAGE, re.M)
+ROWS = ("network-tangent", "network-random", "structure", "-is-linear-", "-fitted-")
+
+
+def test_the_counts_of_dictionary_learning(capfd, monkeypatch):
+    claims = judged(capfd, monkeypatch, "judge docs/tables/dictionary-learning.csv")["claims"]
+    assert len(DICTIONARY) == len(ROWS)
+    for row, (_, *said) in zip(ROWS, DICTIONARY, strict=True):
+        found = [claim["verdict"] for claim in claims if row in claim["id"]]
+        assert [int(one) for one in said] == [len(found), *map(found.count, ("holds", "fails", "undecided"))]
+    assert sum(int(of) for _, of, *_ in DICTIONARY) == len(claims)
+    measured = {claim["id"]: round(claim["measured"], 6) for claim in claims}
+    assert measured["tangent-fitted-80-negative"] == 19.8
+    assert measured["tangent-fitted-d-500"] == 2.4
+    assert measured["random-fitted-10000-samples"] == 2.7
+    assert measured["tangent-is-linear-d-500"] == 86.4
+
+
+def test_dictionary_learning_has_the_errors_and_seeds_of_the_text():
+    rows = read_table(ROOT / "docs" / "tables" / "dictionary-learning.csv")
+    sides = [side for row in rows for side in (row.summary, row.against) if side is not None]
+    assert {(side.n, side.error, side.error_is) for side in sides} == {(5, 0.5, "sample")}
