@@ -328,6 +328,9 @@ FAULTS = {
     "a smaller step in the first layer's": Fault(
         theory, "late_step_size", lambda *a: LATE(*a) / 100, "first-layer-drift-bound", LITERAL
     ),
+    "a smaller step in the thresholds'": Fault(
+        theory, "late_step_size", lambda *a: LATE(*a) / 100, "threshold-drift-bound", LITERAL
+    ),
     "hidden vectors unweighed": Fault(
         DictionarySource, "target", property(_plain), "hidden-vectors-are-found-as-labels-weigh-them", HIDDEN
     ),

@@ -110,14 +110,16 @@ def turned(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 @torch.no_grad()
 def drifting(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """`answers`, and how far the second layer and the first have gone from where two steps had brought them."""
+    """`answers`, and how far weights and thresholds have gone from where two steps had brought them."""
     network: TruncatedReLUNetwork = experiment.learner
-    weights, _, outer = network.stages[2]
+    weights, thresholds, outer = network.stages[2]
     grown = (network.outer.double().abs() - outer.abs()).amax(1)
     moved = (network.weights.double() - weights).norm(dim=-1).amax(1)
+    shifted = (network.biases.double() - thresholds).abs().amax(1)
     return dict(answers(experiment)) | {
         "outer_grown": Measurement(grown, "largest |a| - |a after two steps|"),
         "weights_moved": Measurement(moved, "largest |w - w after two steps|"),
+        "biases_moved": Measurement(shifted, "largest |b - b after two steps|"),
         "outer_at_two": Measurement(outer.abs().amax(1), "largest |a| after two steps"),
         "longest": Measurement(experiment.source.train_set.inputs.norm(dim=-1).amax(1), "largest |x|"),
     }

@@ -206,6 +206,16 @@ class FixedFeatures(MixtureClaims):
         most = run.longest * (way * run.outer_at_two + way**2 / 2)
         return (run.weights_moved / most).isel(step=slice(1, None)).max("step", skipna=False)
 
+    @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
+    def threshold_drift_bound(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Thresholds move by no more than $\eta t|a^{(2)}|+\eta^2t^2/2$ in t steps.
+
+        Measured: the most that one has moved over it, largest over all looks.
+        """
+        way = self._late * run.step
+        most = way * run.outer_at_two + way**2 / 2
+        return (run.biases_moved / most).isel(step=slice(1, None)).max("step", skipna=False)
+
     @property
     def _late(self) -> float:
         return theory.late_step_size(self.relevant, self.neurons, 2 * self.steps)
