@@ -149,6 +149,7 @@ def _positive(self, draws, count):
 
 
 HEALTHY = LoopedLinearAttention.attended
+SQUARED = loops.LoopedPrompts.squared
 BUILD, GAP = free.FreeLoops.build, figure_8_1.FigureEightOne._gap
 PATIENTS = linear_prompts._diabetes
 SAMPLED = LinearPromptSource.sample
@@ -198,6 +199,13 @@ FAULTS = {
     "the start is ignored": Fault(free.FreeLoops, "build", _at_random, "training-ends-near-the-construction", TUNED),
     "bound without the half": Fault(
         theory, "error_bound", lambda kappa, loops: np.exp(-2 * loops / kappa), "error-bound", REAL
+    ),
+    "squares of squares": Fault(
+        loops.LoopedPrompts,
+        "squared",
+        property(lambda self: SQUARED.fget(self) ** 2),
+        "answer-follows-the-estimate",
+        "n=16",
     ),
     "sharper than sharp": Fault(
         theory, "sharper_bound", lambda kappa, loops: (1 - 1.1 / kappa) ** loops, "sharper-bound", "n=16"

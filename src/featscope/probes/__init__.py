@@ -25,6 +25,7 @@ from featscope.probes.collapse import (
     standardised,
     uniformity,
 )
+from featscope.probes.cosine_map import placed
 from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
 from featscope.probes.fourier import (
     matrix_power_spectrum,
@@ -78,6 +79,7 @@ __all__ = [
     "peak_frequency",
     "peak_share",
     "phase_at",
+    "placed",
     "power_spectrum",
     "rank_correlation",
     "share_of_largest",
