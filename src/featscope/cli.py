@@ -98,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"featscope: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
+        print("featscope: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()

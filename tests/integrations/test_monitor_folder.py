@@ -1,7 +1,9 @@
 """The run folder of a training of one's own: who holds it, what stays in it, and what reads it."""
 
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -70,6 +72,24 @@ def test_what_cannot_be_watched_leaves_the_run_that_it_was_to_overwrite(tmp_path
     assert files(tmp_path) == before
     watched(tmp_path, overwrite=True, about={"lr": 0.1}).close()
     assert files(tmp_path) != before
+
+
+def test_a_folder_that_can_no_longer_be_written_does_not_end_training(tmp_path):
+    out, monitor = tmp_path / "run", watched(tmp_path / "run", every=1)
+    monitor.step()
+    away = out.rename(tmp_path / "away")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        monitor.step()
+        monitor.step()
+    (said,) = map(str, (one.message for one in told))
+    assert re.search(r"can no longer be written \(.*\)\. Training goes on", said)
+    away.rename(out)
+    monitor.step()
+    assert read_trajectory(out)["training"]["step"].values.tolist() == [0, 1, 2, 3, 4]
+    out.rename(tmp_path / "gone")
+    with pytest.warns(UserWarning, match="can no longer be written"):
+        monitor.close()
 
 
 def test_a_second_monitor_is_told_that_the_first_is_not_closed(tmp_path):

@@ -1,6 +1,7 @@
 """`featscope tune-prompt`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,46 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
     assert [way.right for way in found] == [6, 0, 6, 6, 6, 6]
     assert [way.first for way in found] == [16.0, 17.0, 18.0, 19.0, 20.0, 21.0]
     assert {way.last for way in found} == {100.0}
+
+
+def test_what_was_read_before_ctrl_c_is_not_lost(monkeypatch, data, tmp_path, capsys):
+    """Of the third example full attention alone was read, of the fourth nothing: two count."""
+    asked = iter(range(5))
+
+    def answered(method, ids, count, tokenizer):
+        if next(asked, None) is None:
+            raise KeyboardInterrupt
+        return torch.tensor([5]), [1.0, 2.0]
+
+    monkeypatch.setattr(tune, "timed_answer", answered)
+    stored = tmp_path / "answers.jsonl"
+    options = TunePrompt(
+        data, methods=("snapkv",), keeps=(64,), window=16, answers=stored, picture=tmp_path / "interrupted.png"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune_prompt(options)
+    out = capsys.readouterr()
+    assert "Interrupted: what follows is of 2 of 6 prompts." in out.err
+    assert "2 prompts, 95 % intervals" in out.out
+    assert options.picture.exists()
+    assert len(stored.read_text().splitlines()) == 2 * 2
+    asked = iter(range(1))
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune_prompt(replace(options, overwrite=True))
+    assert "Interrupted" not in capsys.readouterr().err
+    assert len(stored.read_text().splitlines()) == 2 * 2
+
+
+def test_the_table_is_printed_where_answers_cannot_be_written(monkeypatch, data, tmp_path, capsys):
+    def full(*given, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tune, "store_answers", full)
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked, **more: (torch.tensor([5]), [1.0, 1.0]))
+    options = TunePrompt(data, methods=("full",), answers=tmp_path / "answers.jsonl", picture=tmp_path / "a.png")
+    with pytest.raises(OSError, match="No space left"):
+        tune.tune_prompt(options)
+    assert "6 prompts, 95 % intervals" in capsys.readouterr().out
 
 
 def test_layers_are_those_that_keep_answers_whole(monkeypatch, data, capsys):

@@ -371,3 +371,46 @@ def test_texts_of_questions_over_which_numbers_are_means_are_read(tmp_path):
     assert found.values.tolist() == [[f"{replica} {place}" for place in range(3)] for replica in range(2)]
     with pytest.raises(ConfigError, match=r"said = \[2, 3\] is out of range: allowed is \[5, 3\], as measured"):
         with_texts(tmp_path, {"a": xr.Dataset({"score": ("replica", np.zeros(5))})})
+
+
+@pytest.mark.parametrize(
+    ("settings", "study", "field"),
+    [
+        (Settings(seed=1), Claiming(), r"seed = 1 is out of range: allowed is 0, as in config\.json"),
+        (Settings(replicas=2), Claiming(), r"replicas = 2 is out of range: allowed is 3"),
+        (Settings(), Claiming(width=1), r"config = .* as in config\.json"),
+    ],
+)
+def test_files_of_another_run_are_refused(out, tmp_path, settings, study, field):
+    with np.errstate(all="ignore"):
+        run(study, settings, tmp_path / "other")
+    for name, read, cure in (
+        ("claims.json", read_claims, "featscope judge"),
+        ("trajectory.nc", read_trajectory, "--resume"),
+    ):
+        own = (out / name).read_bytes()
+        shutil.copy(tmp_path / "other" / name, out / name)
+        with pytest.raises(ConfigError, match=f"{name}: {field}.*{cure}"):
+            read(out)
+        (out / name).write_bytes(own)
+    (out / "config.json").unlink()
+    read_trajectory(out), read_claims(out)
+
+
+@pytest.mark.parametrize("name", ["seed", "first replica"])
+def test_a_checkpoint_of_another_seed_is_computed_again(whole, out, tmp_path, capfd, name):
+    """Its numbers would be taken for this run's."""
+    with np.errstate(all="ignore"):
+        run(Claiming(), Settings(seed=1), tmp_path / "other")
+        if name == "seed":
+            for file in (tmp_path / "other" / "checkpoint").iterdir():
+                shutil.copy(file, out / "checkpoint" / file.name)
+        else:
+            (file,) = (out / "checkpoint").glob("pulled.0.*")
+            tensors, about = RunFolder(out).read_tensors(f"checkpoint/{file.name}")
+            RunFolder(out).write_tensors(f"checkpoint/{file.name}", tensors, about | {name: 3})
+        run(Claiming(), Settings(), out, resume=True)
+    assert f"({name} " in capfd.readouterr().err.replace("ValueError: ", "")
+    assert read_trajectory(out).keys() == read_trajectory(whole).keys()
+    for arm, found in read_trajectory(out).items():
+        xr.testing.assert_identical(found, read_trajectory(whole)[arm])

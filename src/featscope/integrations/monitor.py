@@ -123,6 +123,7 @@ class Monitor:
         self.latest: dict[str, float] = {}
         self._too_large = False  # are gradients at the layer, for the memory there is
         self._told = False  # that there are none
+        self._unwritten = False  # is what was measured last, for the folder
         self._idle = distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
         self._folder: RunFolder | None = None
         self._closing, self._record, self._losses, self._pace = ExitStack(), Record(), _Mean(), Pace(share, every)
@@ -238,8 +239,9 @@ class Monitor:
             if self._folder is not None:
                 if len(self) == 1:
                     self._begin(self._folder)
-                self._folder.write_trajectory({ARM: self._record.to_dataset([0])})
-                self._tell_watchers(self._folder.path)
+                    self._store(self._folder)
+                else:
+                    self._try(self._store)
         self._pace.looked(perf_counter() - began)
 
     def _measured(self) -> dict[str, Measurement]:
@@ -312,6 +314,27 @@ class Monitor:
         folder.write_json("environment.json", self._environment)
         folder.write_claims(self._study.name, 0, 1, to_plain(self._study), [], {})
 
+    def _store(self, folder: RunFolder) -> None:
+        folder.write_trajectory({ARM: self._record.to_dataset([0])})
+        self._tell_watchers(folder.path)
+
+    def _try(self, write: Callable[[RunFolder], None]) -> None:
+        """``write`` into the folder: training goes on where that cannot be, and the next look writes all anew."""
+        if self._folder is None:
+            return
+        try:
+            write(self._folder)
+        except OSError as error:
+            if not self._unwritten:
+                warnings.warn(
+                    f"out = {str(self._folder.path)!r} can no longer be written ({error}). Training goes on, and each "
+                    "look tries to write all of it again: make room, or give the folder back",
+                    stacklevel=2,
+                )
+            self._unwritten = True
+        else:
+            self._unwritten = False
+
     def _tell_watchers(self, folder: Path) -> None:
         """How far it is, for `featscope watch`; how many steps there will be is not known."""
         rank, loss = self.latest["effective_rank"], self.latest["loss"]
@@ -322,8 +345,8 @@ class Monitor:
         tell_watchers(folder, said | {"arms": [place | steps], "events": []})
 
     def _write_environment(self) -> None:
-        if self._folder is not None:
-            self._folder.write_json("environment.json", {**self._environment, "seconds": self._pace.elapsed})
+        known = {**self._environment, "seconds": self._pace.elapsed}
+        self._try(lambda folder: folder.write_json("environment.json", known))
 
 
 def _wait_for_training(model: nn.Module) -> None:

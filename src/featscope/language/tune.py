@@ -126,6 +126,7 @@ def tune(
     """Every way of reading on every example, full attention first; methods take turns example by example.
 
     Neighbouring examples with one document take their turn together. A way that refuses the longest prompt is left out.
+    After Ctrl-C it is what all ways had read by then, if that is anything; it is said of how many examples.
     """
     prompts = [_tokens(tokenizer, one, model, special=not options.chat) for one in examples]
     lengths = [sum(part.shape[1] for part in parts) for parts in prompts]
@@ -149,16 +150,22 @@ def tune(
     answers: list[list[Answered]] = [[] for _ in ways]
     first, last = ([list[float]() for _ in ways] for _ in range(2))
     together = [[*those] for _, those in groupby(range(len(examples)), lambda i: examples[i].document or i)]
-    for group in track(together, "Reading prompts", transient=True, console=Console(stderr=True)):
-        for way, reader in enumerate(built):
-            asked = _asked(reader, [prompts[i] for i in group], options.max_new_tokens, tokenizer)
-            for i, (new, seconds) in zip(group, asked, strict=True):
-                said = str(tokenizer.decode(new, skip_special_tokens=True))
-                answers[way].append(Answered(said, examples[i].share(said), documents[i]))
-                first[way].append(seconds[0])
-                last[way].append(seconds[-1])
+    try:
+        for group in track(together, "Reading prompts", transient=True, console=Console(stderr=True)):
+            for way, reader in enumerate(built):
+                asked = _asked(reader, [prompts[i] for i in group], options.max_new_tokens, tokenizer)
+                for i, (new, seconds) in zip(group, asked, strict=True):
+                    said = str(tokenizer.decode(new, skip_special_tokens=True))
+                    answers[way].append(Answered(said, examples[i].share(said), documents[i]))
+                    first[way].append(seconds[0])
+                    last[way].append(seconds[-1])
+    except KeyboardInterrupt:
+        if not answers[-1]:
+            raise
+        print(f"Interrupted: what follows is of {len(answers[-1])} of {len(examples)} prompts.", file=sys.stderr)
+    read = len(answers[-1])  # by all ways
     return [
-        Tried(*way, median(begun), median(ended), tuple(said))
+        Tried(*way, median(begun[:read]), median(ended[:read]), tuple(said[:read]))
         for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
     ]
 
@@ -366,6 +373,7 @@ def tune_prompt(options: TunePrompt) -> None:
 
     Raises:
         ConfigError: the examples, the model or the options cannot be used.
+        KeyboardInterrupt: it was interrupted; what all ways had read by then has been written and printed.
     """
     examples = read_examples(options.data)
     model, tokenizer = load_model(options.model, options.device)
@@ -373,9 +381,22 @@ def tune_prompt(options: TunePrompt) -> None:
     if options.chat:
         examples = [_as_said(tokenizer, one) for one in examples]
     tried = tune(options, model, tokenizer, examples)
-    if options.answers is not None:
-        store_answers(options.answers, tried, examples, redact=options.redact)
-        print(f"Answers: {options.answers}")
+    interrupted = tried[0].of < len(examples)
+    examples = examples[: tried[0].of]
+    try:
+        if options.answers is not None:
+            store_answers(options.answers, tried, examples, redact=options.redact)
+            print(f"Answers: {options.answers}")
+    finally:  # where they cannot be written, too
+        _show(options, tried, examples)
+    picture(tried).savefig(options.picture, dpi=150)
+    print(f"Picture: {options.picture}")
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _show(options: TunePrompt, tried: Sequence[Tried], examples: Sequence[Example]) -> None:
+    """Print the table and the advice."""
     table = Table(title=f"{tried[0].prompts}, 95 % intervals")
     for heading in ("way of reading", "right", "parts", "first token", "of full", "last token", "of full"):
         table.add_column(heading, justify="right")
@@ -393,5 +414,3 @@ def tune_prompt(options: TunePrompt) -> None:
     if tasks := [task for task in dict.fromkeys(one.task for one in examples) if task]:
         console.print(by_task(tried, examples, tasks))
     console.print(advice(tried, options.give_up), markup=False)
-    picture(tried).savefig(options.picture, dpi=150)
-    print(f"Picture: {options.picture}")

@@ -1,5 +1,6 @@
 """A run folder: what it holds, and how it is written and read."""
 
+import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from featscope.runs import asked, checksum, progress
 from featscope.runs.export import TABLES, remove_tables
 from featscope.runs.lock import NAME as LOCK
 from featscope.runs.lock import Lock, require_free
-from featscope.runs.stored import ARMS, read_plan, read_trajectory
+from featscope.runs.stored import ARMS, RUN, read_plan, read_trajectory, run_of
 from featscope.tensors import DamagedError, packed, unpacked
 
 _BESIDE_A_PLAN = ("environment.json", "trajectory.nc", "claims.json")
@@ -189,9 +190,9 @@ class RunFolder:
         atomic_write(self.path / name, checksum.sealed(content))
 
     def write_trajectory(self, runs: Mapping[str, xr.Dataset]) -> None:
-        """Write ``trajectory.nc``, one group an arm, with a checksum."""
+        """Write ``trajectory.nc``, one group an arm, with a checksum and with which run it is of."""
         tree = xr.DataTree.from_dict({arm: run.drop_encoding() for arm, run in runs.items()})
-        tree.attrs |= {checksum.NAME: checksum.IN_NETCDF, ARMS: [*runs]}
+        tree.attrs |= {checksum.NAME: checksum.IN_NETCDF, ARMS: [*runs], RUN: json.dumps(run_of(self.path))}
         # In memory: HDF5 may crash where a disk is full.
         data = tree.to_netcdf(engine="netcdf4", encoding={f"/{arm}": _packed(runs[arm]) for arm in runs})
         atomic_write(self.path / "trajectory.nc", checksum.with_line(bytes(data)))

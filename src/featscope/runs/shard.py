@@ -93,7 +93,8 @@ class Shard:
         if _DIGEST not in known:
             options = tuple(axis.option for axis in self.arm.over)
             known[_DIGEST] = digest(self.arm.recipe, options, self.arm.stop_at)
-        return {"replicas": len(self.replicas), "recipe": known[_DIGEST]}
+        whose = {"seed": self.seed, "first replica": self.replicas.start, "replicas": len(self.replicas)}
+        return whose | {"recipe": known[_DIGEST]}
 
     def _experiment(self, recipe: Recipe) -> Experiment:
         experiment = recipe.build(Streams(self.seed, self.replicas, self.device))

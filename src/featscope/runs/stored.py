@@ -6,9 +6,11 @@ A schema library would be a dependency for three small files, and `Claim` would 
 say, such as the order of two ends, is a line in this module.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +26,8 @@ from featscope.training.evaluation import TEXT, in_words
 
 ARMS = "arms"
 """The attribute of ``trajectory.nc`` with the arms in order. NetCDF that is made in memory has its groups by name."""
+RUN = "run"
+"""The attribute of ``trajectory.nc`` with what `run_of` gives, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,22 @@ def read_plan(folder: Path) -> dict[str, Any]:
     return at.whole(plan)
 
 
+def run_of(folder: Path) -> dict[str, Any]:
+    """Which run ``config.json`` is of: study, seed, replicas and config; nothing where none can be read."""
+    try:
+        plan = read_plan(folder)
+    except ConfigError:
+        return {}
+    return {name: plan[name] for name in ("study", "seed", "replicas", "config")}
+
+
+def _require_of_this_run(at: Place, stored: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` where a file says that it is of another run than the folder."""
+    for name, value in run_of(at.file.parent).items():
+        if name in stored:
+            at.of(name).require(stored[name], stored[name] == value, f"{short(value)}, as in config.json")
+
+
 def read_environment(folder: Path) -> dict[str, Any]:
     """What ``environment.json`` of a run holds, an `Environment`; of an older version, without a history.
 
@@ -193,7 +213,7 @@ def read_claims(folder: Path) -> list[Claim]:
     """The claims in ``claims.json``, also of versions whose claims said less.
 
     Raises:
-        ConfigError: it is missing, or not what a run writes.
+        ConfigError: it is missing, not what a run writes, or of another run.
     """
     at = Place(folder / "claims.json")
     stored = read_json(at.file)
@@ -212,6 +232,7 @@ def read_claims(folder: Path) -> list[Claim]:
         key = claim["id"], claim["arm"]
         here.require(" of the arm ".join(key), key not in seen, "one claim of an id and an arm")
         seen.add(key)
+    _require_of_this_run(at, stored)
     claims = [Claim.from_json(claim) for claim in stored["claims"]]
     for number, (claim, plain) in enumerate(zip(claims, stored["claims"], strict=True)):
         said = plain.get("verdict", claim.verdict)
@@ -250,8 +271,8 @@ def read_trajectory(folder: Path) -> dict[str, xr.Dataset]:
     """What ``trajectory.nc`` holds: each arm's measurements.
 
     Raises:
-        ConfigError: it is missing, damaged or not as a run wrote it, or holds no arm, or one without replicas or
-            steps.
+        ConfigError: it is missing, damaged, not as a run wrote it or of another run, or holds no arm, or one without
+            replicas or steps.
     """
     at = Place(folder / "trajectory.nc")
     try:
@@ -260,11 +281,13 @@ def read_trajectory(folder: Path) -> dict[str, xr.Dataset]:
         with xr.open_datatree(at.file, engine="netcdf4") as tree:
             names = np.atleast_1d(tree.attrs.get(ARMS, [*tree.children]))
             runs = {str(name): tree[name].to_dataset().load() for name in names}
+            run = json.loads(str(tree.attrs.get(RUN, "{}")))
     except FileNotFoundError:
         raise ConfigError(f"{at.file} is missing: finish the run first (--resume)") from None
     except (OSError, ValueError, LookupError, RuntimeError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise ConfigError(f"{at.file} cannot be read ({what}): {at.cure}") from None
+    _require_of_this_run(at, run)  # of an older version none is known
     at.of("arms").require(list(runs), bool(runs), "one or more")
     for arm, run in runs.items():
         for name in ("replica", "step"):
