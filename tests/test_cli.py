@@ -541,7 +541,8 @@ def test_divergence_exits_with_3_naming_step_replica_and_quantity(tmp_path, capf
     code, stdout, err = call(capfd, "run", "decoupling", "--out", out, *SMALL, "--optimizer.lr", "1e30")
     assert code == 3
     assert "featscope: training diverged: " in err
-    assert re.search(r"(the loss|learner\.weight) of replica \d is not finite at step \d", err)
+    assert re.search(r"(the loss|learner\.weight) of replica \d of the arm [a-z-]+ is not finite at step \d", err)
+    assert "smaller learning rate (featscope show decoupling lists them)" in err
     assert "Traceback" not in err
     assert not (out / "claims.json").exists()
     assert (out / "config.json").exists()

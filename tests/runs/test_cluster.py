@@ -251,7 +251,7 @@ def test_a_workers_own_gpu_is_the_first_that_it_sees(asked, there, monkeypatch):
 
 @pytest.mark.long
 def test_errors_of_a_worker_are_those_of_this_machine(tmp_path, address):
-    with pytest.raises(DivergedError, match=r"is not finite at step 1$") as raised:
+    with pytest.raises(DivergedError, match=r"of the arm pulled is not finite at step 1$") as raised:
         run(Pull(optimizer=SGD(1e30, 0.0)), SETTINGS, tmp_path / "run", train=on_cluster(address))
     assert raised.value.step == 1
 

@@ -140,7 +140,8 @@ def execute(
             page = report_run(out)
     except DivergedError as error:
         saved = "" if _stands(out, to_replace) else f" What was saved before is in {out / 'checkpoint'}."
-        return _failed(telling, 3, f"training diverged: {error}.{saved}")
+        cure = f" Give it other options, such as a smaller learning rate (featscope show {study.name} lists them)."
+        return _failed(telling, 3, f"training diverged: {error}.{saved}{cure}")
     except EqualReplicasError as error:
         return _failed(telling, 3, f"{error}. Intervals over such replicas mean nothing; no claim was judged.")
     except UnjudgedError as error:

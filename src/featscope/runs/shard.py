@@ -17,7 +17,7 @@ from featscope.runs.repeatable import repeatable
 from featscope.streams import Streams
 from featscope.studies.base import Arm, Study
 from featscope.threads import one_thread_where_small
-from featscope.training import Experiment
+from featscope.training import DivergedError, Experiment
 from featscope.training.experiment import Recipe
 from featscope.training.stack import together
 
@@ -121,8 +121,12 @@ class Shard:
             DivergedError: see `train`. In both cases the state has been saved, unless its weights are broken: then
                 the last sound checkpoint is kept.
         """
-        with repeatable(self.device):
-            return self._to_the_end(folder, stopped, progress)
+        try:
+            with repeatable(self.device):
+                return self._to_the_end(folder, stopped, progress)
+        except DivergedError as error:
+            error.arm = self.arm.name
+            raise
 
     def _to_the_end(
         self, folder: RunFolder, stopped: Callable[[], bool], progress: Callable[[float, str], None]

@@ -13,14 +13,21 @@ from featscope.training.record import Measurement
 
 
 class DivergedError(ArithmeticError):
-    """An experiment produced a value that is not finite (exit code 3)."""
+    """An experiment produced a value that is not finite (exit code 3).
+
+    Attributes:
+        arm: whose; empty where an experiment is no arm's.
+    """
+
+    arm = ""
 
     def __init__(self, quantity: str, step: int, replica: int) -> None:
         super().__init__(quantity, step, replica)  # as given, so that it can pass between processes
         self.quantity, self.step, self.replica = quantity, step, replica
 
     def __str__(self) -> str:
-        return f"{self.quantity} of replica {self.replica} is not finite at step {self.step}"
+        whose = f" of the arm {self.arm}" if self.arm else ""
+        return f"{self.quantity} of replica {self.replica}{whose} is not finite at step {self.step}"
 
 
 class Experiment(nn.Module):
