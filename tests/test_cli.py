@@ -276,7 +276,10 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
             ["trend"],
             "usage: featscope trend STUDY [options], with STUDY: one of attention-circuits,",
         ),
-        (["trend", "needle"], "needle declares no ladder to climb: allowed are studies that have `ladders`"),
+        (
+            ["trend", "needle"],
+            "needle declares no ladder to climb: allowed are decoupling, imbalance, prediction-head, tensor-power, and",
+        ),
         (["trend", "tensor-power", "--axis", "e"], "--axis = 'e' is no ladder of tensor-power: allowed is one of d,"),
         (["trend", "tensor-power", "--sizes", "1", "2"], "--sizes = (1.0, 2.0) is out of range: allowed is 6 positive"),
         (["sweep", "decoupling"], "Sweep.axes = () is out of range: allowed is at least one axis, --axis NAME=SPEC"),

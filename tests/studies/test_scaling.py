@@ -20,7 +20,7 @@ from featscope.runs import Outcome, Settings, run
 from featscope.runs.folder import RunFolder
 from featscope.runs.stored import read_trends
 from featscope.studies.ladder import Ladder
-from featscope.studies.scaling import ScalingStudy, in_words
+from featscope.studies.scaling import WITH_LADDERS, ScalingStudy, in_words
 from featscope.trends import trend_of
 from swept import ENTRY, Pull
 
@@ -218,8 +218,9 @@ def test_another_ladder_is_chosen_by_its_symbol_and_named_in_the_command():
 def test_what_is_no_ladder_is_refused():
     with pytest.raises(ConfigError, match="no ladder of pull: allowed is one of width, n"):
         ScalingStudy(Grown(), "height")
-    with pytest.raises(ConfigError, match="declares no ladder"):
+    with pytest.raises(ConfigError, match=r"declares no ladder to climb: allowed are decoupling, .* `ladders`"):
         ScalingStudy(Pull())
+    assert {name for name in entries() if find(name)[1].ladders} == set(WITH_LADDERS)
     with pytest.raises(ConfigError, match="6 positive sizes"):
         ScalingStudy(Grown(), "width", (1, 2, 3))
     with pytest.raises(ConfigError, match="one claim"):
@@ -347,7 +348,7 @@ def test_as_many_replicas_are_run_as_the_study_has():
     assert ScalingStudy(kind()).default_replicas == kind.default_replicas == 20
 
 
-def test_where_nothing_is_said_nothing_foretold_is_drawn():
+def test_where_nothing_is_said_nothing_foretold_is_drawn(monkeypatch):
     draws = np.random.default_rng(0)
 
     def drawn(y):
@@ -357,13 +358,19 @@ def test_where_nothing_is_said_nothing_foretold_is_drawn():
 
     y = np.ones((6, 8)) + 0.01 * draws.standard_normal((6, 8))
     found, caption, ends = drawn(y)
+    both = [found]
     assert not found.silent
+    assert "Laws by weight: " in caption
     assert ends == {"measured": 64, "foretold": 1024, "bound": 1024}
     assert caption.endswith("The dashed band holds 95 % of what is foretold.")
     y[-1] += 1
     found, caption, ends = drawn(y)
     assert found.trend is not None
     assert "standard errors" in found.silent
+    both.append(found)
+    monkeypatch.setattr(ScalingStudy, "trends", lambda self, claims: dict(zip(("one@a", "other@a"), both, strict=True)))
+    told = ScalingStudy(Grown()).story({}, []).found
+    assert told == "Of 2 claims over 6 sizes, 1 are foretold to hold at width = 1024; nothing is said of 1."
     assert ends == {"measured": 64, "bound": 64}
     assert "band" not in caption
     y[-1, 7] = np.nan

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from featscope.axes import find_option
+from featscope.claims.family import worth
 from featscope.commands.parsing import as_typed, name_and_options
 from featscope.commands.run import execute, study_options, trainer
 from featscope.options import ConfigError
@@ -19,10 +20,8 @@ from featscope.runs.execute import Outcome
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
 from featscope.studies import Study
-from featscope.studies.scaling import ScalingStudy, in_words
+from featscope.studies.scaling import ScalingStudy, in_words, laws_of
 from featscope.trends import ClaimTrend
-
-_LEAST_WEIGHT = 0.05  # of a family that is told
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,10 @@ def tell_trends(study: Study, outcome: Outcome) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(_verdicts(study, trends))
     for key, found in trends.items():
-        console.print(f"[bold]{escape(key)}[/bold]  {in_words(found, ladder.name)}{_families(found)}")
+        console.print(f"[bold]{escape(key)}[/bold]  {in_words(found, ladder.name)} {laws_of(found)}")
     print(study.story(outcome.runs, outcome.claims).found)
+    if how_sure := worth(outcome.claims):
+        print(how_sure)
 
 
 def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend]) -> Table:
@@ -87,11 +88,3 @@ def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend]) -> Table:
     for key, found in trends.items():
         table.add_row(escape(key), *(f"[{style[claim.verdict]}]{claim.verdict}[/]" for claim in found.claims))
     return table
-
-
-def _families(found: ClaimTrend) -> str:
-    if found.trend is None:
-        return ""
-    weights = sorted(found.trend.families.items(), key=lambda one: -one[1])
-    told = ", ".join(f"{name} {weight:.2f}" for name, weight in weights if weight >= _LEAST_WEIGHT)
-    return f" Laws by weight: {told}."

@@ -17,6 +17,9 @@ from featscope.studies.summaries import INTERVALS, over_replicas
 from featscope.trends import FORETOLD, Bears, ClaimTrend, trend_of
 
 _ANY = (-np.inf, np.inf)
+WITH_LADDERS = ("decoupling", "imbalance", "prediction-head", "tensor-power")
+"""FeatScope's own studies that have."""
+_LEAST_WEIGHT = 0.05  # of a family that is told
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,10 @@ class ScalingStudy(Study):
         wanted = self.axis.replace("-", "_")
         named = [one for one in self.study.ladders if not wanted or wanted in (one.axis, one.name)]
         if not self.study.ladders:
-            raise ConfigError(f"{self.study.name} declares no ladder to climb: allowed are studies that have `ladders`")
+            raise ConfigError(
+                f"{self.study.name} declares no ladder to climb: allowed are {', '.join(WITH_LADDERS)}, and studies of "
+                "yours that have `ladders`"
+            )
         if not named:
             known = ", ".join(one.name for one in self.study.ladders)
             raise ConfigError(f"--axis = {self.axis!r} is no ladder of {self.study.name}: allowed is one of {known}")
@@ -196,7 +202,7 @@ class ScalingStudy(Study):
         return Curves(
             f"trend-{name}-{arm}",
             f"{first.title or first.id} ({arm})",
-            f"{in_words(found, self.ladder.name)} {INTERVALS} {more}".strip(),
+            f"{in_words(found, self.ladder.name)} {laws_of(found)} {INTERVALS} {more}".strip(),
             [Panel(first.title or first.id, self.ladder.name, found.compared, curves, log_x=True)],
             claims=(first.id,),
         )
@@ -217,12 +223,14 @@ class ScalingStudy(Study):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """How many claims are foretold to hold."""
         trends, name = self.trends(claims), self.ladder.name
-        last = [found.trend.at(FORETOLD[-1]).verdict for found in trends.values() if found.trend is not None]
+        said = [found.trend for found in trends.values() if found.trend is not None and not found.silent]
+        last = [trend.at(FORETOLD[-1]).verdict for trend in said]
+        of_none = f"; nothing is said of {len(trends) - len(said)}" if len(said) < len(trends) else ""
         largest = FORETOLD[-1] * self.ladder.sizes[-1]
         sizes = ", ".join(f"{size:.12g}" for size in self.ladder.sizes)
         return Story(
             f"Of {len(trends)} claims over {len(self.ladder.sizes)} sizes, {last.count('holds')} are foretold to hold "
-            f"at {name} = {largest:.12g}.{self._without_a_trend(runs, claims)}",
+            f"at {name} = {largest:.12g}{of_none}.{self._without_a_trend(runs, claims)}",
             f"The study at {name} = {sizes}. {self.ladder.about} All laws that fit the sizes run are followed, by "
             "weight; nothing is said beyond 16 times the largest.",
         )
@@ -245,6 +253,15 @@ def in_words(found: ClaimTrend, name: str) -> str:
         words.append(f"It {does} its bound at {_size(crossing.interval[0])} to {_size(crossing.interval[1])}. ")
     words.append(_how_many(found))
     return "".join(words).strip()
+
+
+def laws_of(found: ClaimTrend) -> str:
+    """Which laws a trend follows, by weight, in a sentence; empty where it has none."""
+    if found.trend is None:
+        return ""
+    weights = sorted(found.trend.families.items(), key=lambda one: -one[1])
+    told = ", ".join(f"{name} {weight:.2f}" for name, weight in weights if weight >= _LEAST_WEIGHT)
+    return f"Laws by weight: {told}."
 
 
 def _how_many(found: ClaimTrend) -> str:
