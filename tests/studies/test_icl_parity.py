@@ -65,7 +65,7 @@ def test_heads_are_fewer_than_printed_from_eight_features_on():
     needed = {arm: claim for (name, arm), claim in TRIAL.healthy.items() if name == "heads-needed"}
     assert [needed[f"d={d}"].measured for d in (2, 4, 8, 16)] == [2, 4, 5, 6]
     assert [needed[f"d={d}"].predicted for d in (2, 4, 8, 16)] == [2, 4, 6, 8]
-    assert "5 do; printed: 6." in needed["d=8"].note
+    assert "5 do, of which features have 01 02 12 03 13 23 04 14; printed: 6." in needed["d=8"].note
 
 
 def test_figures_and_story_have_the_numbers():

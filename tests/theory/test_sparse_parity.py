@@ -1,6 +1,6 @@
 """Sparse parity: the example of the text, margins by counting, heads by Sperner, and what is mended."""
 
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -92,12 +92,20 @@ def test_the_search_for_antichains_is_that_of_all_families(heads):
     families = product((False, True), repeat=len(subsets))
     members = ([s for s, inside in zip(subsets, family, strict=True) if inside] for family in families)
     most = max(len(f) for f in members if not any(a != b and a & b == a for a in f for b in f))
-    assert theory.largest_antichain(heads, 100) == most
+    assert len(theory.largest_antichain(heads, 100)) == most
 
 
 def test_the_search_finds_sperners_numbers():
-    assert [theory.largest_antichain(heads, 100) for heads in (1, 2, 3, 4)] == [1, 2, 3, 6]
+    assert [len(theory.largest_antichain(heads, 100)) for heads in (1, 2, 3, 4)] == [1, 2, 3, 6]
     assert [theory.searched_heads(d) for d in (2, 4, 8, 16)] == [2, 4, 5, 6]
+
+
+@pytest.mark.parametrize("d", [2, 4, 8, 16])
+def test_the_family_that_is_found_has_a_set_a_feature_and_none_holds_another(d):
+    heads, family = theory.searched_family(d)
+    assert len(family) == d
+    assert all(0 <= head < heads for one in family for head in one)
+    assert not any({*one} <= {*other} for one, other in permutations(family, 2))
 
 
 @pytest.mark.parametrize("d", [2, 4, 8, 16, 32])

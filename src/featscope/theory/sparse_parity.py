@@ -140,26 +140,38 @@ def separating_heads(features: int) -> int:
     return next(n for n in range(1, features + 1) if comb(n, n // 2) >= features)
 
 
-@cache
 def searched_heads(features: int) -> int:
     """The same by trying all families of sign vectors, without Sperner's theorem; for 16 features at most."""
-    return next(n for n in range(1, features + 1) if largest_antichain(n, features) >= features)
+    return searched_family(features)[0]
 
 
-def largest_antichain(heads: int, enough: int) -> int:
-    """Most subsets of ``heads`` heads of which none holds another, by search; ``enough`` if there are as many."""
+@cache
+def searched_family(features: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """How many heads that search ends with, and which of them, from 0, each feature has."""
+    for heads in range(1, features + 1):
+        if len(found := largest_antichain(heads, features)) >= features:
+            break
+    return heads, tuple(tuple(head for head in range(heads) if one >> head & 1) for one in found)
+
+
+def largest_antichain(heads: int, enough: int) -> tuple[int, ...]:
+    """Most subsets of ``heads`` heads of which none holds another, by search; ``enough`` if there are as many.
+
+    Returns:
+        a number each, whose binary digits are the heads.
+    """
     subsets = range(2**heads)
     apart = [{b for b in subsets if b & a != a and b & a != b} for a in subsets]
-    best = 0
+    best: tuple[int, ...] = ()
 
-    def extend(size: int, left: set[int]) -> None:
+    def extend(family: tuple[int, ...], left: set[int]) -> None:
         nonlocal best
-        best = max(best, size)
+        best = max(best, family, key=len)
         for a in sorted(left, key=lambda one: (abs(one.bit_count() - heads // 2), one)):
-            if best >= enough or size + len(left) <= best:
+            if len(best) >= enough or len(family) + len(left) <= len(best):
                 return
             left = left - {a}
-            extend(size + 1, left & apart[a])
+            extend((*family, a), left & apart[a])
 
-    extend(0, set(subsets))
+    extend((), set(subsets))
     return best

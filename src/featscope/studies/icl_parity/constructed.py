@@ -242,7 +242,11 @@ class ConstructedClaims(IclParityArms):
         Measured: fewest with which it can be done, by search.
         """
         found, printed = theory.searched_heads(FEATURES[arm]), theory.printed_negative_heads(FEATURES[arm])
-        return Found(float(found), f"{found} do; printed: {printed}.", predicted=float(printed))
+        _, family = theory.searched_family(FEATURES[arm])
+        heads = " ".join("".join(map(str, one)) for one in family)
+        return Found(
+            float(found), f"{found} do, of which features have {heads}; printed: {printed}.", predicted=float(printed)
+        )
 
     @same(
         "derived, for Theorem 5.5.1",
