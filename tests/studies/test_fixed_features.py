@@ -93,9 +93,23 @@ def test_nothing_is_expected_of_the_control():
 
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
-    assert list(drawn) == ["accuracy", "maps", "machines", "first-steps", "others", "general", "mixtures"]
+    assert list(drawn) == [
+        "accuracy",
+        "maps",
+        "machines",
+        "first-steps",
+        "others",
+        "maps-hidden",
+        "general",
+        "mixtures",
+    ]
     assert drawn["accuracy"].panels[0].curves[-1].y[0] == 0.84375
-    assert list(drawn["maps"].panels) == ["start", "one step", "two steps"]
+    for id in ("maps", "maps-hidden"):
+        assert list(drawn[id].panels) == ["start", "one step", "two steps"]
+        *neurons, there, opposite = drawn[id].panels["two steps"]
+        assert np.linalg.norm(there - opposite) > 1.9
+        gathered = [min(np.linalg.norm(one - there), np.linalg.norm(one - opposite)) < 0.3 for one in neurons]
+        assert np.mean(gathered) > 0.8
     assert "84 %" in STUDY.story(TRIAL.runs, []).lede
 
 

@@ -1,6 +1,8 @@
 """The figures of the study."""
 
 import numpy as np
+import xarray as xr
+from jaxtyping import Float
 
 from featscope.figures import Bars, Curve, Curves, Panel, Scatters
 from featscope.probes.cosine_map import placed
@@ -53,10 +55,37 @@ def accuracy(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
 
 
 def maps(study: at.FixedFeaturesArms, runs: Runs) -> Scatters:
-    """Weights of one replica at the start and after both steps, by their cosines; the same neurons coloured."""
-    directions = runs[at.NETWORK].weights.isel(replica=0).values[:, :: max(1, 2 * study.neurons // _SHOWN)]
-    target = np.zeros(directions.shape[-1])
+    """Where neurons of the network go in the first two steps."""
+    target = np.zeros(runs[at.NETWORK].sizes["d"])
     target[: study.relevant] = study.relevant**-0.5
+    return _map(
+        "maps",
+        "Neurons gather at the relevant patterns and at their opposite",
+        "the sum of the relevant patterns",
+        runs[at.NETWORK],
+        target,
+        ("two-steps-find-the-patterns", "alignment-formula"),
+    )
+
+
+def maps_of_hidden(runs: Runs) -> Scatters:
+    """The same where labels are those of hidden vectors (Figure A.11)."""
+    return _map(
+        "maps-hidden",
+        "Where labels weigh patterns, neurons gather at the sum that they weigh",
+        "the patterns' sum, weighed as labels do",
+        runs[at.HIDDEN],
+        runs[at.HIDDEN].target.isel(replica=0).values,
+        ("hidden-vectors-are-found-as-labels-weigh-them",),
+    )
+
+
+def _map(
+    id: str, title: str, where: str, run: xr.Dataset, target: Float[np.ndarray, " d"], claims: tuple[str, ...]
+) -> Scatters:
+    """Weights of one replica at the start and after both steps, by their cosines; the same neurons coloured."""
+    neurons = run.sizes["neuron"]
+    directions = run.weights.isel(replica=0).values[:, :: max(1, neurons // _SHOWN)]
     final = directions[-1] @ target
     classes = np.concatenate([np.where(final > _NEAR, 1, np.where(final < -_NEAR, 2, 0)), [3, 4]])
     panels = {
@@ -67,15 +96,15 @@ def maps(study: at.FixedFeaturesArms, runs: Runs) -> Scatters:
         )
     }
     return Scatters(
-        "maps",
-        "Neurons gather at the relevant patterns and at their opposite",
-        f"{directions.shape[1]} of {2 * study.neurons} neurons of one replica, placed so that distances are near to "
-        "1 - cosine (multidimensional scaling, each panel by itself). Colours say where a neuron is after two steps: "
-        f"cosine above {_NEAR} with the sum of the relevant patterns, below -{_NEAR}, or neither.",
+        id,
+        title,
+        f"{directions.shape[1]} of {neurons} neurons of one replica, placed so that distances are near to 1 - cosine "
+        "(multidimensional scaling, each panel by itself). Colours say where a neuron is after two steps: cosine above "
+        f"{_NEAR} with {where}, below -{_NEAR}, or neither.",
         panels,
         dict.fromkeys(panels, classes),
         ["neither", "to the patterns", "to their opposite", "the patterns", "their opposite"],
-        claims=("two-steps-find-the-patterns", "alignment-formula"),
+        claims=claims,
     )
 
 

@@ -81,6 +81,11 @@ def first_steps(experiment: GradientTraining) -> Mapping[str, Measurement]:
             "directions of weights",
             ("stage", "neuron", "d"),
         ),
+        "target": Measurement(
+            (source.target / source.target.norm(dim=-1, keepdim=True)).float(),
+            "direction of the relevant patterns, as labels weigh them",
+            ("d",),
+        ),
     }
 
 

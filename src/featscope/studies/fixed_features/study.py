@@ -361,6 +361,8 @@ class FixedFeatures(MixtureClaims):
         yield figures.machines(self, runs)
         yield figures.first_steps(self, runs)
         yield figures.others(self, runs)
+        if "target" in runs[HIDDEN]:  # as runs of older versions have not
+            yield figures.maps_of_hidden(runs)
         yield figures.general(self, runs)
         yield figures.mixtures(runs)
 
