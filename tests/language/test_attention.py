@@ -1,5 +1,6 @@
 """Attention is watched whatever computes it."""
 
+import jaxtyping
 import pytest
 import torch
 from hybrid_models import hybrid
@@ -67,6 +68,19 @@ def test_kernels_are_used_and_never_loaded_anew(method, kernel_model):
 def test_chunks_go_through_kernels_too(kernel_model):
     expected = GemFilter(tiny(), 2, 16, window=0).select(prompt())
     assert torch.equal(GemFilter(kernel_model[0], 2, 16, window=0, chunk=20).select(prompt()), expected)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", METHODS)
+def test_a_forward_that_was_compiled_before_is_watched_too(method, monkeypatch):
+    """What was traced without an observer is traced again where there is one; checks of types cannot be traced."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    model = tiny()
+    model.forward = torch.compile(model.forward, backend="eager")  # any other traces alike, and takes a C++ compiler
+    model.generate(prompt(), **GREEDY)
+    expected = METHODS[method](tiny()).generate(prompt(), **GREEDY)
+    assert torch.equal(METHODS[method](model).generate(prompt(), **GREEDY), expected)
+    torch.compiler.reset()
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
