@@ -151,7 +151,7 @@ class LoopedTransformer(FigureEightOne):
         $|\langle\mathrm{TF},\theta^*\rangle-\alpha| \le |\alpha|\|\theta^{(T)}-\theta^*\|$. Measured: left side over
         right side, the largest over loops and prompts, while errors are above a billionth.
         """
-        return largest((run.error / np.exp(run.log_error / 2)).where(run.error > CLEAR, -np.inf))
+        return self._while_clear(run, run.error / np.exp(run.log_error / 2))
 
     @of_every_prompt(
         "Theorem 8.16",
@@ -183,10 +183,14 @@ class LoopedTransformer(FigureEightOne):
         return self._over(run, theory.sharper_bound)
 
     def _over(self, run: xr.Dataset, bound: Callable[..., Any]) -> xr.DataArray:
-        """Error over ``bound`` once a loop is done; the largest over prompts and loops while it is above rounding."""
-        limit = apply_ufunc(bound, run.kappa.clip(max=1e12), run["step"])
+        """Error over ``bound``, the largest."""
+        return self._while_clear(run, run.error / apply_ufunc(bound, run.kappa.clip(max=1e12), run["step"]))
+
+    @staticmethod
+    def _while_clear(run: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
+        """The largest of ``values`` over prompts and loops, once a loop is done and while errors are above rounding."""
         fallen = (run["step"] == 0) | (run.error <= CLEAR)
-        return largest((run.error / limit).where(~fallen, -np.inf))
+        return largest(values.where(~fallen, -np.inf))
 
     @identity(
         "derived, for Theorem 8.25",
