@@ -66,7 +66,13 @@ def test_a_claim_of_an_older_version_keeps_its_verdict_and_gets_todays_words(fol
 def test_a_run_with_options_of_another_version_is_shown_as_far_as_it_is_stored(
     folder: Path, tmp_path: Path, change
 ) -> None:
-    page = report_run(edited(folder, tmp_path, "config.json", change)).read_text()
+    copy = edited(folder, tmp_path, "config.json", change)
+    claims = json.loads((copy / "claims.json").read_text())
+    del claims["checksum"]
+    change(claims)
+    (copy / "claims.json").write_text(json.dumps(claims))
+    RunFolder(copy).write_trajectory(RunFolder(folder).read_trajectory())
+    page = report_run(copy).read_text()
     assert "another version made it" in page
     assert "Predictions against measurements" in page
     assert "featscope run tensor-power" not in page

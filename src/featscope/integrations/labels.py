@@ -82,7 +82,10 @@ def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
         return None
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
-    return found if found.ndim == 1 and len(found) == size_of(batch) else None
+    try:
+        return found if found.ndim == 1 and len(found) == size_of(batch) else None
+    except ValueError:  # how many samples there are is not known
+        return None
 
 
 def _other_labels(batch: Any) -> list[str]:

@@ -345,8 +345,9 @@ class Monitor:
         tell_watchers(folder, said | {"arms": [place | steps], "events": []})
 
     def _write_environment(self) -> None:
-        known = {**self._environment, "seconds": self._pace.elapsed}
-        self._try(lambda folder: folder.write_json("environment.json", known))
+        self._try(
+            lambda folder: folder.write_json("environment.json", {**self._environment, "seconds": self._pace.elapsed})
+        )
 
 
 def _wait_for_training(model: nn.Module) -> None:
